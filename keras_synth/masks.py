@@ -1,5 +1,6 @@
 """Boolean attention masks: True means "may attend"."""
 
+import functools
 from typing import NamedTuple
 
 from keras import ops
@@ -65,6 +66,12 @@ def both(a, b):
     return ops.logical_and(a, b)
 
 
+def all_of(*given):
+    """The conjunction of masks of any dtype, any of which may be `None`."""
+    given = [as_boolean(mask) for mask in given]
+    return functools.reduce(both, given)
+
+
 def as_boolean(mask):
     """Casts a mask of any dtype to boolean; `None` stays `None`."""
     return None if mask is None else ops.cast(mask, "bool")
@@ -102,6 +109,51 @@ def finite_padding(x, mask):
         return x
     finite = ops.where(ops.isfinite(x), x, _zero(x))
     return ops.where(_beside(mask, x), x, finite)
+
+
+def check_padding(name, mask, x):
+    """Raises unless a padding mask has the shape `(B, T)` of its tensor."""
+    if mask is None:
+        return
+    fits = len(mask.shape) == 2 and all(
+        None in pair or pair[0] == pair[1]
+        for pair in zip(mask.shape, x.shape[:2], strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"`{name}` must have the shape (batch, length) of its tensor, "
+            f"{tuple(x.shape[:2])}. Received: {name}.shape={tuple(mask.shape)}"
+        )
+
+
+def with_heads(name, x, shape, ranks):
+    """Gives a mask or bias four axes that broadcast to `(B, H, T, S)`.
+
+    Args:
+        name: String, the argument's name for the error.
+        x: Tensor or `None`, which stays `None`.
+        shape: Tuple `(B, H, T, S)`, `None` where unknown.
+        ranks: Container of the ranks that are accepted.
+    """
+    if x is None:
+        return None
+    x = ops.convert_to_tensor(x)
+    rank = len(x.shape)
+    if rank == 3:
+        x = x[:, None]
+    elif rank < 4:
+        x = x[(None,) * (4 - rank)]
+    fits = rank in ranks and all(
+        None in pair or pair[0] in (1, pair[1])
+        for pair in zip(x.shape, shape, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"`{name}` must broadcast to (batch, heads, query length, source "
+            f"length)={tuple(shape)}; one of rank 3 has no heads axis. "
+            f"Received: {name}.shape={tuple(x.shape)}"
+        )
+    return x
 
 
 def _zero(x):

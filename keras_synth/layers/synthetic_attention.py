@@ -1,7 +1,5 @@
 """`SyntheticAttention`: a drop-in for `keras.layers.MultiHeadAttention`."""
 
-import functools
-
 import keras
 from keras import ops
 
@@ -190,7 +188,7 @@ class SyntheticAttention(keras.layers.Layer):
             kwargs["mask"] = mask
             if value is None:
                 given = kwargs.get("value_mask")
-                kwargs["value_mask"] = _all_of(given, mask)
+                kwargs["value_mask"] = masks.all_of(given, mask)
         value = query if value is None else value
         return super().__call__(query, value, *args, **kwargs)
 
@@ -219,10 +217,10 @@ class SyntheticAttention(keras.layers.Layer):
             "key_mask": (key_mask, key),
         }
         for name, (given, x) in padding.items():
-            _check_padding(name, given, x)
+            masks.check_padding(name, given, x)
         masked = AttentionMask(
-            _all_of(query_mask, mask),
-            _all_of(value_mask, key_mask),
+            masks.all_of(query_mask, mask),
+            masks.all_of(value_mask, key_mask),
             self._pairs(attention_mask, query, value, use_causal_mask),
         )
         query, value, key = _finite(query, value, key, masked)
@@ -242,11 +240,13 @@ class SyntheticAttention(keras.layers.Layer):
     def _pairs(self, attention_mask, query, value, use_causal_mask):
         """Attention and causal mask as one, `(B or 1, H or 1, T, S)`."""
         shape = self._scores_shape(query.shape, value.shape)
-        pairs = _with_heads("attention_mask", attention_mask, shape, (3, 4))
+        pairs = masks.with_heads(
+            "attention_mask", attention_mask, shape, (3, 4)
+        )
         if not use_causal_mask:
             return masks.as_boolean(pairs)
         lengths = ops.shape(query)[1], ops.shape(value)[1]
-        return _all_of(pairs, masks.causal(*lengths))
+        return masks.all_of(pairs, masks.causal(*lengths))
 
     def _logits(self, query, key, attention_bias):
         logits = self.synthesizer(
@@ -257,7 +257,9 @@ class SyntheticAttention(keras.layers.Layer):
         if attention_bias is None:
             return logits
         shape = self._scores_shape(query.shape, key.shape)
-        bias = _with_heads("attention_bias", attention_bias, shape, range(5))
+        bias = masks.with_heads(
+            "attention_bias", attention_bias, shape, range(5)
+        )
         return logits + Logits(bias=ops.cast(bias, "float32"))
 
     def _active_dropout(self, training):
@@ -351,12 +353,6 @@ class SyntheticAttention(keras.layers.Layer):
         }
 
 
-def _all_of(*given):
-    """The conjunction of masks of any dtype, any of which may be `None`."""
-    given = [masks.as_boolean(mask) for mask in given]
-    return functools.reduce(masks.both, given)
-
-
 def _finite(query, value, key, masked):
     """Takes inf and NaN out of padded rows; tensors that are one stay one."""
     same_value, same_key = value is query, key is value
@@ -365,41 +361,3 @@ def _finite(query, value, key, masked):
     if same_value and masked.queries is None:
         return value, value, key
     return masks.finite_padding(query, masked.queries), value, key
-
-
-def _check_padding(name, mask, x):
-    """Raises unless a padding mask has the shape `(B, T)` of its tensor."""
-    if mask is None:
-        return
-    fits = len(mask.shape) == 2 and all(
-        None in pair or pair[0] == pair[1]
-        for pair in zip(mask.shape, x.shape[:2], strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"`{name}` must have the shape (batch, length) of its tensor, "
-            f"{tuple(x.shape[:2])}. Received: {name}.shape={tuple(mask.shape)}"
-        )
-
-
-def _with_heads(name, x, shape, ranks):
-    """Gives a mask or bias four axes that broadcast to `(B, H, T, S)`."""
-    if x is None:
-        return None
-    x = ops.convert_to_tensor(x)
-    rank = len(x.shape)
-    if rank == 3:
-        x = x[:, None]
-    elif rank < 4:
-        x = x[(None,) * (4 - rank)]
-    fits = rank in ranks and all(
-        None in pair or pair[0] in (1, pair[1])
-        for pair in zip(x.shape, shape, strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"`{name}` must broadcast to (batch, heads, query length, source "
-            f"length)={tuple(shape)}; one of rank 3 has no heads axis. "
-            f"Received: {name}.shape={tuple(x.shape)}"
-        )
-    return x

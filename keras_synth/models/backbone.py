@@ -9,12 +9,6 @@ from keras_synth.models.whole_files import WholeFiles
 from keras_synth.synthesizers import Synthesizer
 
 
-def _initializer():
-    # As BERT: wide enough to tell tokens apart, small beside a normalised
-    # activation.
-    return keras.initializers.TruncatedNormal(stddev=0.02)
-
-
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
     """A Transformer encoder whose attention is synthesized.
@@ -99,13 +93,12 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
         self.token_embedding = keras.layers.ReversibleEmbedding(
             vocabulary_size,
             hidden_dim,
-            embeddings_initializer=_initializer(),
             dtype=dtype,
             name="token_embedding",
         )
         self.position_embedding = keras_hub.layers.PositionEmbedding(
             max_sequence_length,
-            initializer=_initializer(),
+            initializer="uniform",  # as that of `Embedding`
             dtype=dtype,
             name="position_embedding",
         )
@@ -114,7 +107,6 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
             self.segment_embedding = keras.layers.Embedding(
                 num_segments,
                 hidden_dim,
-                embeddings_initializer=_initializer(),
                 dtype=dtype,
                 name="segment_embedding",
             )

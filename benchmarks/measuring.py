@@ -1,0 +1,123 @@
+"""Interleaved timings, and the memory that one step takes."""
+
+import gc
+import resource
+import statistics
+import time
+from typing import NamedTuple
+
+SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
+
+
+class Timing(NamedTuple):
+    """Seconds per step: median, and the half width of the middle half."""
+
+    median: float
+    spread: float
+    first: float  # seconds of the first call: compiling
+
+
+def interleaved(steps, rounds, progress=lambda: None):
+    """Times functions in turn, so that all see the same weather.
+
+    Args:
+        steps: Dictionary of functions without arguments.
+        rounds: Integer, how often each is timed after its warm-up.
+        progress: Function to call after each round.
+
+    Returns:
+        Dictionary of `Timing`.
+    """
+    first, repeats = {}, {}
+    for name, step in steps.items():
+        first[name] = _seconds(step)
+        step()
+        seconds = _seconds(step)
+        repeats[name] = max(1, round(SLICE_SECONDS / seconds))
+    slices = {name: [] for name in steps}
+    gc.collect()
+    gc.disable()
+    try:
+        for i in range(rounds):
+            # Each round starts elsewhere: nobody always follows the same one.
+            names = list(steps)
+            names = names[i % len(names) :] + names[: i % len(names)]
+            for name in names:
+                seconds = _seconds(steps[name], repeats[name])
+                slices[name].append(seconds / repeats[name])
+            progress()
+    finally:
+        gc.enable()
+    return {
+        name: Timing(statistics.median(s), _spread(s), first[name])
+        for name, s in slices.items()
+    }
+
+
+def _seconds(step, repeats=1):
+    started = time.perf_counter()
+    for _ in range(repeats):
+        step()
+    return time.perf_counter() - started
+
+
+def _spread(seconds):
+    if len(seconds) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(seconds, n=4)
+    return (high - low) / 2
+
+
+class PeakMemory:
+    """The most memory that steps take, in bytes.
+
+    On a GPU what the backend's allocator has handed out; on a CPU the resident
+    set beyond what the process held before the model was built. The peak of
+    compiling is not counted where the system can forget it (Linux).
+    """
+
+    def __init__(self, backend, gpu):
+        self.backend, self.gpu = backend, gpu
+        gc.collect()
+        self.before = 0 if gpu else _status("VmRSS")
+
+    def of(self, step):
+        """Runs a step that has run before and returns the peak."""
+        if self.gpu:
+            return self._gpu(step)
+        try:
+            with open("/proc/self/clear_refs", "w") as control:
+                control.write("5")  # forget the peak so far
+        except OSError:
+            pass
+        for _ in range(3):
+            step()
+        return _status("VmHWM") - self.before
+
+    def _gpu(self, step):
+        if self.backend == "torch":
+            import torch
+
+            torch.cuda.reset_peak_memory_stats()
+            step()
+            return torch.cuda.max_memory_allocated()
+        step()
+        if self.backend == "jax":
+            import jax
+
+            return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
+        import tensorflow as tf
+
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+
+
+def _status(field):
+    """A field of /proc/self/status in bytes, or the peak where it is not."""
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith(field):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,132 @@
+"""The benchmarks run, go on where they stopped, and skip what cannot run."""
+
+import csv
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parent.parent / "benchmarks"
+sys.path.append(str(FOLDER))
+
+from measuring import interleaved  # noqa: E402
+from records import Records  # noqa: E402
+
+FIELDS = ["name", "value", "note"]
+
+
+def script(name, *arguments):
+    return subprocess.run(
+        [sys.executable, FOLDER / name, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def small_layers(output, *arguments):
+    shape = "--lengths 8 --tokens 16 --width 8 --heads 2 --rounds 2".split()
+    wanted = ["MultiHeadAttention", "R", "D+V", "floor of R"]
+    return script(
+        "layers.py",
+        *[*shape, "--contenders", *wanted, "--output", output, *arguments],
+    )
+
+
+def rows_of(folder, pattern):
+    (path,) = folder.glob(pattern)
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def test_records_are_found_again(tmp_path):
+    records = Records(tmp_path / "a.csv", FIELDS, ["name"])
+    records.append({"name": "R", "value": 1})
+    again = Records(tmp_path / "a.csv", FIELDS, ["name"])
+    assert {"name": "R"} in again
+    assert {"name": "V"} not in again
+
+
+def test_half_a_row_is_dropped_and_said(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("name,value,note\nR,1,\nV,2")
+    records = Records(path, FIELDS, ["name"])
+    assert [row["name"] for row in records.rows] == ["R"]
+    assert "incomplete" in capsys.readouterr().out
+    records.append({"name": "V", "value": 3})
+    assert path.read_text() == "name,value,note\nR,1,\nV,3,\n"
+
+
+def test_a_file_of_another_version_is_left_alone(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("name,other\nR,1\n")
+    with pytest.raises(SystemExit, match=r"other columns.*--output"):
+        Records(path, FIELDS, ["name"])
+    assert path.read_text() == "name,other\nR,1\n"
+
+
+def test_timings_are_interleaved():
+    calls = []
+    steps = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
+    timings = interleaved(steps, rounds=3)
+    assert set(timings) == {"a", "b"}
+    # a repeats within its slice; between two slices of it there is one of b.
+    switches = sum(x != y for x, y in zip(calls, calls[1:], strict=False))
+    assert switches >= 4
+
+
+@pytest.mark.parametrize("mask", ["plain", "padded", "causal"])
+def test_layers(tmp_path, mask):
+    done = small_layers(tmp_path, "--masks", mask)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path, "*.csv")
+    assert len(rows) == 8  # four contenders, two modes
+    assert all(float(row["value"]) > 0 for row in rows)
+    assert list(tmp_path.glob("layers_*.png"))
+    assert "floor of R" in done.stdout
+
+
+def test_layers_go_on(tmp_path):
+    plain = ["--masks", "plain", "--modes", "inference"]
+    stopped = small_layers(tmp_path, *plain, "--minutes", 0)
+    assert "1 of 1 cells are left" in stopped.stderr
+    small_layers(tmp_path, *plain)
+    before = rows_of(tmp_path, "*.csv")
+    small_layers(tmp_path, *plain)
+    assert rows_of(tmp_path, "*.csv") == before
+
+
+def test_layers_measure_memory(tmp_path):
+    done = small_layers(
+        tmp_path, "--masks", "plain", "--modes", "training", "--memory"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path, "*.csv")
+    assert [row["measure"] for row in rows] == ["bytes"] * 4
+    assert all(int(row["value"]) > 0 for row in rows)
+
+
+def test_layers_refuse_an_unknown_contender(tmp_path):
+    done = script("layers.py", "--contenders", "Q", "--output", tmp_path)
+    assert done.returncode == 2
+    assert "unknown contenders: ['Q']" in done.stderr
+
+
+def test_training(tmp_path):
+    done = script(
+        "training.py",
+        *"--variants V R --rounds 2 --steps 1 --batch 2 --length 8".split(),
+        *"--block-batch 1 --block-length 8".split(),
+        *["--output", tmp_path],
+    )
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path, "*.csv")
+    assert [row["model"] for row in rows] == ["classifier"] * 2 + ["blocks"] * 2
+
+
+def test_step_profile():
+    done = script(
+        "step_profile.py", *"R --batch 2 --length 8 --width 8 --heads 2".split()
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ms a step" in done.stdout
