@@ -1,6 +1,7 @@
 """The benchmarks run, go on where they stopped, and skip what cannot run."""
 
 import csv
+import itertools
 import pathlib
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_timings_are_interleaved():
     timings = interleaved(steps, rounds=3)
     assert set(timings) == {"a", "b"}
     # a repeats within its slice; between two slices of it there is one of b.
-    switches = sum(x != y for x, y in zip(calls, calls[1:], strict=False))
+    switches = sum(x != y for x, y in itertools.pairwise(calls))
     assert switches >= 4
 
 
