@@ -1,26 +1,30 @@
 """`attend` turns logits, values and a mask into a context.
 
-It chooses among three routes, which agree to rounding:
+It chooses among four routes, which agree to rounding:
 
 - **once**: logits and mask do not depend on the batch, key padding excepted.
   The softmax of one `(H, T, S)` table is computed once and applied to all
-  samples as a single product. Nothing of size B x H x T x S exists.
+  samples as a single product.
 - **fused**: there are queries; `ops.dot_product_attention` takes over.
-- **explicit**: everything else, and whenever the weights themselves are
-  wanted or dropped out per sample.
+- **streamed**: piece by piece, each small enough for the cache.
+- **explicit**: when the weights themselves are wanted, or dropped out per
+  sample.
 
-All that is special about a backend's attention kernel is known here alone.
+Only the last makes a tensor of size B x H x T x S. All that is special about a
+backend's attention kernel is known here alone; docs/performance.md has the
+measurements behind `choose_route`.
 """
 
 import keras
 from keras import ops
 
-from keras_synth import once
+from keras_synth import once, streamed
+from keras_synth.backends import on_cpu
 from keras_synth.logits import Logits, repeat_batch
 from keras_synth.masks import AttentionMask, zero_padding
 from keras_synth.softmax import FORBIDDEN, masked_softmax
 
-ROUTES = ("once", "fused", "explicit")
+ROUTES = ("once", "fused", "streamed", "explicit")
 
 
 def attend(
@@ -46,8 +50,8 @@ def attend(
             explicit route, to one `(H, T, S)` table for the whole batch on the
             once route.
         return_weights: Whether to return the weights too, before dropout.
-        route: `"once"`, `"fused"` or `"explicit"`, for tests and benchmarks;
-            by default `choose_route` decides.
+        route: One of `ROUTES`, for tests and benchmarks; by default
+            `choose_route` decides.
 
     Returns:
         Tensor `(B, T, H, v)` in the dtype of `values`; with `return_weights`
@@ -59,7 +63,8 @@ def attend(
     """
     mask = AttentionMask() if mask is None else mask
     possible = possible_routes(logits, mask, dropout, return_weights)
-    route = possible[0] if route is None else route
+    if route is None:
+        route = choose_route(possible, logits, values)
     if route not in possible:
         raise ValueError(
             f"The route must be one of {possible} for these logits, mask, "
@@ -71,6 +76,8 @@ def attend(
         context = _once(logits, values, mask, dropout)
     elif route == "fused":
         context = _fused(logits, values, mask)
+    elif route == "streamed":
+        context = _streamed(logits, values, mask)
     else:
         context, weights = _explicit(logits, values, mask, dropout)
     if mask.queries is not None:
@@ -82,7 +89,7 @@ def attend(
 
 
 def possible_routes(logits, mask, dropout=None, return_weights=False):
-    """Returns the routes that can serve, the one to take first.
+    """Returns the routes that can serve.
 
     Args:
         logits: `Logits`.
@@ -91,14 +98,46 @@ def possible_routes(logits, mask, dropout=None, return_weights=False):
         return_weights: As for `attend`.
 
     Returns:
-        Tuple of strings out of `ROUTES`, never empty.
+        Tuple of strings out of `ROUTES`; `"explicit"` always can.
     """
-    routes = ["explicit"]
-    if not return_weights and logits.shared and mask.shared:
-        routes.insert(0, "once")
-    if not return_weights and logits.queries is not None and dropout is None:
-        routes.insert(0, "fused")
-    return tuple(routes)
+    possible = {
+        "once": logits.shared and mask.shared,
+        "fused": logits.queries is not None and dropout is None,
+        "streamed": dropout is None,
+    }
+    routes = [] if return_weights else [r for r in possible if possible[r]]
+    return (*routes, "explicit")
+
+
+def choose_route(possible, logits, values):
+    """Returns the fastest of the possible routes.
+
+    Args:
+        possible: Sequence of strings out of `ROUTES`.
+        logits: `Logits`.
+        values: Tensor `(B, S, H, v)`.
+    """
+    preferred = ["fused", "explicit"]
+    if on_cpu(values):
+        preferred = ["fused"] if _has_cpu_kernel(logits, values) else []
+        preferred.append("streamed")
+    # A batch of one may look as if it were the same for the whole batch.
+    if logits.queries is None or values.shape[0] != 1:
+        preferred.insert(0, "once")
+    return next(r for r in (*preferred, "explicit") if r in possible)
+
+
+def _has_cpu_kernel(logits, values):
+    """Whether the backend has a kernel for CPUs that likes these logits."""
+    if keras.backend.backend() != "torch" or logits.queries is None:
+        return False
+    # It leaves its fast path for a bias that is trained. One of the keys alone
+    # can be a feature of theirs.
+    bias = logits.bias
+    no_bias = bias is None or (bias.shape[0] == 1 and bias.shape[2] == 1)
+    # Keys and values are padded to one width: that must not cost too much.
+    key_width, value_width = logits.keys.shape[-1], values.shape[-1]
+    return no_bias and key_width < 1.5 * value_width < 3 * key_width
 
 
 # --- explicit -----------------------------------------------------------------
@@ -145,18 +184,37 @@ def _fused(logits, values, mask):
 def _for_kernel(logits, values, mask):
     """Gives logits the dtype, the batch and the finite keys a kernel needs."""
     queries, keys, bias = _zero_padded_keys(logits, mask)
+    if bias is not None and bias.shape[0] == 1 and bias.shape[2] == 1:
+        queries, keys = _with_bias(queries, keys, bias)
+        bias = None
+    batch = ops.shape(values)[0]
+    if queries.shape[0] == 1 and values.shape[0] != 1:
+        queries = repeat_batch(queries, batch)
     if keys.shape[0] == 1 and values.shape[0] != 1:
-        keys = repeat_batch(keys, ops.shape(values)[0])
+        keys = repeat_batch(keys, batch)
     queries = ops.cast(queries, values.dtype)
     keys = ops.cast(keys, values.dtype)
     return queries, keys, None if bias is None else ops.cast(bias, values.dtype)
 
 
+def _with_bias(queries, keys, bias):
+    """Makes a bias of the keys `(1, H, 1, S)` one more feature of them."""
+    bias = ops.cast(ops.transpose(bias, (0, 3, 1, 2)), keys.dtype)
+    if keys.shape[0] != 1:
+        bias = repeat_batch(bias, ops.shape(keys)[0])
+    return (
+        ops.concatenate([queries, ops.ones_like(queries[..., :1])], axis=-1),
+        ops.concatenate([keys, bias], axis=-1),
+    )
+
+
 def _zero_padded_keys(logits, mask):
     """Zeroes padded keys; constants, with a batch axis of 1, have none."""
     queries, keys, bias = logits
-    per_batch = keys.shape[0] != 1 or queries.shape[0] == 1
-    keys = zero_padding(keys, mask.keys) if per_batch else keys
+    if mask.keys is None:
+        return logits
+    if keys.shape[0] != 1 or mask.keys.shape[0] == 1:
+        keys = zero_padding(keys, mask.keys)
     return Logits(queries, keys, bias)
 
 
@@ -165,15 +223,32 @@ def _least_logit(dtype):
     return -3e4 if keras.backend.standardize_dtype(dtype) == "float16" else -1e9
 
 
-def _same_width(queries, keys, values):
-    key_width, value_width = keys.shape[-1], values.shape[-1]
-    if key_width < value_width:
-        pad = [[0, 0], [0, 0], [0, 0], [0, value_width - key_width]]
-        return ops.pad(queries, pad), ops.pad(keys, pad), values
-    if value_width < key_width:
-        pad = [[0, 0], [0, 0], [0, 0], [0, key_width - value_width]]
-        return queries, keys, ops.pad(values, pad)
-    return queries, keys, values
+def _same_width(*features):
+    """Pads features with zeros to one width, a multiple of 8 as kernels like.
+
+    Those that are of one width already are left alone.
+    """
+    widths = {x.shape[-1] for x in features}
+    if len(widths) == 1:
+        return features
+    width = -(-max(widths) // 8) * 8
+    return tuple(
+        ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, width - x.shape[-1]]])
+        for x in features
+    )
+
+
+# --- streamed -----------------------------------------------------------------
+
+
+def _streamed(logits, values, mask):
+    if logits.queries is not None:
+        logits = _zero_padded_keys(logits, mask)
+    keys = None if mask.keys is None else mask.keys[:, None, None, :]
+    return streamed.attend(
+        streamed.Operands(*logits, values),
+        streamed.Constants(keys=keys, pairs=mask.pairs),
+    )
 
 
 # --- once per batch -----------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
 
@@ -17,7 +18,7 @@ class Logits(NamedTuple):
     is that of attention logits, not the concatenation of tuples.
 
     Fields:
-        queries: Tensor `(B, T, H, k)` or `None`.
+        queries: Tensor `(B or 1, T, H, k)` or `None`.
         keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
         bias: Tensor `(B or 1, H, T or 1, S)` or `None`.
     """
@@ -29,7 +30,7 @@ class Logits(NamedTuple):
     @property
     def shared(self):
         """Whether one `(H, T, S)` table holds the logits of all samples."""
-        return self.queries is None and self.bias.shape[0] == 1
+        return all(x is None or x.shape[0] == 1 for x in self)
 
     def scaled(self, alpha):
         """Returns `alpha * self`; `alpha` is a tensor `(H,)` or `(1,)`."""
@@ -43,7 +44,7 @@ class Logits(NamedTuple):
     def __add__(self, other):
         return Logits(
             _concatenated(self.queries, other.queries),
-            _concatenated(*_same_batch(self.keys, other.keys)),
+            _concatenated(self.keys, other.keys),
             _sum(self.bias, other.bias),
         )
 
@@ -51,11 +52,13 @@ class Logits(NamedTuple):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""
         if self.queries is None:
             return ops.cast(self.bias, "float32")
-        keys = self.keys
+        queries, keys = self.queries, self.keys
+        if queries.shape[0] == 1:
+            queries = repeat_batch(queries, ops.shape(keys)[0])
         if keys.shape[0] == 1:  # one product, whatever the batch
-            product = ops.einsum("bthk,shk->bhts", self.queries, keys[0])
+            product = ops.einsum("bthk,shk->bhts", queries, keys[0])
         else:
-            product = ops.einsum("bthk,bshk->bhts", self.queries, keys)
+            product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return _sum(ops.cast(product, "float32"), self.bias)
 
 
@@ -66,20 +69,17 @@ def _sum(a, b):
 
 
 def _concatenated(a, b):
+    """Puts features side by side; constants are repeated beside others."""
     if a is None or b is None:
         return b if a is None else a
-    return ops.concatenate([a, ops.cast(b, a.dtype)], axis=-1)
-
-
-def _same_batch(a, b):
-    """Repeats keys that are constant over the batch beside others."""
-    if a is None or b is None:
-        return a, b
     if a.shape[0] == 1 and b.shape[0] != 1:
         a = repeat_batch(a, ops.shape(b)[0])
     if b.shape[0] == 1 and a.shape[0] != 1:
         b = repeat_batch(b, ops.shape(a)[0])
-    return a, b
+    # Learned tables are float32, tokens may be of half the precision.
+    types = [keras.backend.standardize_dtype(x.dtype) for x in (a, b)]
+    dtype = types[1] if types[0] == "float32" else types[0]
+    return ops.concatenate([ops.cast(a, dtype), ops.cast(b, dtype)], axis=-1)
 
 
 def repeat_batch(x, size):

@@ -100,15 +100,20 @@ def zero_padding(x, mask):
 
 
 def finite_padding(x, mask):
-    """Replaces inf and NaN in `x` `(B, T, ...)` by 0 where `mask` is False.
+    """Zeros padded rows of `x` `(B, T, d)` that hold inf or NaN.
 
     Finite padding is left as it is. Without this the weights' gradients would
     hold `0 * NaN` although no padded row has any influence.
+
+    Args:
+        x: Tensor `(B, T, d)`.
+        mask: Boolean tensor `(B, T)`, False for padding; or `None`.
     """
     if mask is None:
         return x
-    finite = ops.where(ops.isfinite(x), x, _zero(x))
-    return ops.where(_beside(mask, x), x, finite)
+    # The sum of a row tells, and is much smaller than `isfinite(x)`.
+    total = ops.sum(ops.cast(ops.stop_gradient(x), "float32"), axis=-1)
+    return zero_padding(x, ops.logical_or(mask, ops.isfinite(total)))
 
 
 def check_padding(name, mask, x):

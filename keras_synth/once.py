@@ -9,9 +9,9 @@ computed as a matrix product per head with the batch folded into the columns.
 
 In floating point that holds as long as the allowed keys keep a share `A m` of
 the row's weight. Where a masked logit leads by so much that less than
-`LEAST_SHARE` is left, the batch takes the exact way: a softmax per sample, one
-sample at a time. The gradients of both ways are written out, so that nothing
-of size B x H x T x S exists in the backward pass either.
+`LEAST_SHARE` is left, the batch takes the exact way: a softmax per sample,
+streamed. The gradients of both ways are written out, so that nothing of size
+B x H x T x S exists in the backward pass either.
 """
 
 import functools
@@ -19,7 +19,10 @@ import functools
 import keras
 from keras import ops
 
-from keras_synth.softmax import masked_softmax, softmax, through_softmax
+from keras_synth import streamed
+from keras_synth.backends import runs_at_once
+from keras_synth.softmax import softmax, through_softmax
+from keras_synth.streamed import Constants, Operands
 
 # A share of 1e-12 costs float32 nothing: its range ends at 1e-38.
 LEAST_SHARE = 1e-12
@@ -99,7 +102,7 @@ def _product(choose):
                     scale,
                 ),
                 lambda: _exact_gradient(
-                    upstream, table, values, keys, visible, keep
+                    (upstream, context), table, values, keys, visible, keep
                 ),
             )
             constants = (keys, visible, weights, scale)
@@ -113,12 +116,8 @@ def _product(choose):
 
 def _chooser(predicate):
     """Returns `choose(if_true, if_false)` for a boolean scalar tensor."""
-    if keras.backend.backend() == "jax":
-        # Outside of jit JAX would compile both branches anew at every call.
-        try:
-            known = bool(predicate)
-        except TypeError:  # inside of it the value is not known
-            return functools.partial(ops.cond, predicate)
+    if runs_at_once(predicate[None]):
+        known = bool(predicate)
         return lambda if_true, if_false: (if_true if known else if_false)()
     return functools.partial(ops.cond, predicate)
 
@@ -148,65 +147,40 @@ def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
     return through_softmax(weights, of_weights), _unfold(of_columns, width)
 
 
-# --- one sample at a time -----------------------------------------------------
+# --- sample by sample ---------------------------------------------------------
 
 
 def _exact(table, values, keys, visible, keep):
-    def context(sample):
-        values, keys = sample
-        _, kept = _sample_weights(table, keys, keep, values.dtype)
-        return ops.matmul(kept, values)
-
-    contexts = ops.map(context, (_heads_first(values), keys))  # (B, H, T, v)
-    return _heads_last(contexts * _rows(visible, contexts.dtype))
+    context = streamed.context(*_pieces(table, values, keys, keep))
+    return context * _rows(visible, context.dtype)
 
 
-def _exact_gradient(upstream, table, values, keys, visible, keep):
-    values = _heads_first(values)  # (B, H, S, v)
-    upstream = _heads_first(upstream)  # (B, H, T, v)
-    upstream = upstream * _rows(visible, upstream.dtype)
-
-    def add_sample(i, totals):
-        of_table, of_values = totals
-        weights, kept = _sample_weights(table, keys[i], keep, values.dtype)
-        of_kept = ops.matmul(upstream[i], ops.transpose(values[i], (0, 2, 1)))
-        of_weights = ops.cast(of_kept, "float32")
-        of_weights = of_weights if keep is None else of_weights * keep
-        of_value = ops.matmul(ops.transpose(kept, (0, 2, 1)), upstream[i])
-        return (
-            of_table + through_softmax(weights, of_weights),
-            ops.slice_update(of_values, (i, 0, 0, 0), of_value[None]),
-        )
-
-    totals = (ops.zeros_like(table), ops.zeros_like(values))
-    of_table, of_values = ops.fori_loop(
-        0, ops.shape(values)[0], add_sample, totals
+def _exact_gradient(outer, table, values, keys, visible, keep):
+    upstream, context = outer
+    gradients = streamed.gradient(
+        upstream * _rows(visible, upstream.dtype),
+        context,
+        *_pieces(table, values, keys, keep),
     )
-    return of_table, _heads_last(of_values)
+    return gradients.bias[0], gradients.values
 
 
-def _sample_weights(table, keys, keep, dtype):
-    """One sample's weights `(H, T, S)`, before and after dropout."""
-    weights = masked_softmax(table, keys > 0.5)
-    kept = weights if keep is None else weights * keep
-    return weights, ops.cast(kept, dtype)
+def _pieces(table, values, keys, keep):
+    return (
+        Operands(None, None, table[None], values),
+        Constants(
+            keys=keys[:, None, None, :] > 0.5,
+            keep=None if keep is None else keep[None],
+        ),
+    )
 
 
 def _rows(visible, dtype):
-    """`(1 or H, 1 or T, B) -> (B, 1 or H, 1 or T, 1)`."""
-    return ops.cast(ops.transpose(visible, (2, 0, 1))[..., None], dtype)
+    """`(1 or H, 1 or T, B) -> (B, 1 or T, 1 or H, 1)`."""
+    return ops.cast(ops.transpose(visible, (2, 1, 0))[..., None], dtype)
 
 
 # --- layouts ------------------------------------------------------------------
-
-
-def _heads_first(x):
-    """`(B, S, H, v) -> (B, H, S, v)`."""
-    return ops.transpose(x, (0, 2, 1, 3))
-
-
-# Swapping the axes once more undoes it.
-_heads_last = _heads_first
 
 
 def _fold(x):

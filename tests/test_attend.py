@@ -248,7 +248,9 @@ def test_masked_softmax_never_reads_forbidden_entries():
 def test_a_route_that_cannot_serve_is_refused():
     logits = Logits(bias=ops.zeros((1, 2, 4, 4)))
     values = ops.ones((3, 4, 2, WIDTH))
-    with pytest.raises(ValueError, match=r"'once', 'explicit'.*fused"):
+    with pytest.raises(
+        ValueError, match=r"'once', 'streamed', 'explicit'.*fused"
+    ):
         attend(logits, values, route="fused")
     with pytest.raises(ValueError, match="explicit"):
         attend(logits, values, route="once", return_weights=True)

@@ -223,7 +223,7 @@ class SyntheticAttention(keras.layers.Layer):
             masks.all_of(value_mask, key_mask),
             self._pairs(attention_mask, query, value, use_causal_mask),
         )
-        query, value, key = _finite(query, value, key, masked)
+        query, value, key = self._without_padding(query, value, key, masked)
         logits = self._logits(query, key, attention_bias)
         context = attend(
             logits,
@@ -236,6 +236,20 @@ class SyntheticAttention(keras.layers.Layer):
             context, scores = context
             return self.attention_output(context), scores
         return self.attention_output(context)
+
+    def _without_padding(self, query, value, key, masked):
+        """Takes inf and NaN out of padded rows; what is one tensor stays one.
+
+        Otherwise they would reach the gradients of the projections.
+        """
+        if not self.synthesizer.reads_tokens:
+            return query, masks.zero_padding(value, masked.keys), key
+        same_value, same_key = value is query, key is value
+        value = masks.finite_padding(value, masked.keys)
+        key = value if same_key else masks.finite_padding(key, masked.keys)
+        if same_value and masked.queries is None:
+            return value, value, key
+        return masks.finite_padding(query, masked.queries), value, key
 
     def _pairs(self, attention_mask, query, value, use_causal_mask):
         """Attention and causal mask as one, `(B or 1, H or 1, T, S)`."""
@@ -351,13 +365,3 @@ class SyntheticAttention(keras.layers.Layer):
             "seed": self.seed,
             **self._projections.get_config(),
         }
-
-
-def _finite(query, value, key, masked):
-    """Takes inf and NaN out of padded rows; tensors that are one stay one."""
-    same_value, same_key = value is query, key is value
-    value = masks.finite_padding(value, masked.keys)
-    key = value if same_key else masks.finite_padding(key, masked.keys)
-    if same_value and masked.queries is None:
-        return value, value, key
-    return masks.finite_padding(query, masked.queries), value, key

@@ -53,6 +53,7 @@ class MixtureSynthesizer(Synthesizer):
         self.per_head = bool(per_head)
         self.share_queries = bool(share_queries)
         self.key_dim = sum(part.key_dim for part in parts)
+        self.reads_tokens = any(part.reads_tokens for part in parts)
         self.alphas = None
         if self.share_queries:
             _share_queries(parts)

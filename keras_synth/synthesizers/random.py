@@ -50,6 +50,8 @@ class RandomSynthesizer(Synthesizer):
           Fixed Random variants.
     """
 
+    reads_tokens = False
+
     def __init__(
         self,
         num_heads,
@@ -133,6 +135,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
           Random variant.
     """
 
+    reads_tokens = False
+
     def __init__(
         self,
         num_heads,
@@ -174,8 +178,11 @@ class FactorizedRandomSynthesizer(Synthesizer):
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self.R1, 1, start, target_length)
         columns = self.window(self.R2, 1, 0, source_length)
-        table = ops.matmul(rows, ops.transpose(columns, (0, 2, 1)))
-        return Logits(bias=table[None])
+        # A product of features: beside a dot product it joins its queries.
+        queries, keys = (
+            ops.transpose(x, (1, 0, 2))[None] for x in (rows, columns)
+        )
+        return Logits(queries, keys)
 
     def get_config(self):
         return {

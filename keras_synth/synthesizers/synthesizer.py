@@ -28,9 +28,12 @@ class Synthesizer(keras.layers.Layer):
         key_dim: Integer, features per head that it remembers of each source
             token: what a decoding cache must hold beside the values. 0 for
             all but dot-product parts.
+        reads_tokens: Boolean, whether logits depend on any token. False for
+            tables of positions, which need no care for what padding holds.
     """
 
     key_dim = 0
+    reads_tokens = True
 
     def __init__(
         self, num_heads, max_length=None, long_inputs="error", **kwargs
@@ -90,6 +93,9 @@ class Synthesizer(keras.layers.Layer):
             "a Functional model by themselves. Use it inside "
             "`keras_synth.layers.SyntheticAttention`."
         )
+
+    def compute_mask(self, inputs, previous_mask):
+        return None  # masks are a matter of attention, not of logits
 
     def check_lengths(self, target_length, source_length, start=0):
         """Raises if statically known lengths exceed `max_length`.

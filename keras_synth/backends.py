@@ -1,0 +1,37 @@
+"""What must be asked of the backend itself. No other module does."""
+
+import functools
+
+import keras
+from keras import ops
+
+
+def runs_at_once(x):
+    """Whether operations on `x` run when they are called, one by one.
+
+    False while a function is being traced, to be compiled as a whole. There a
+    Python loop would be unrolled; here a loop of the backend's would be
+    compiled anew at each call.
+
+    Args:
+        x: Tensor of rank 1 or more.
+    """
+    if keras.backend.backend() == "torch":
+        return True
+    try:
+        return bool(ops.all(ops.isfinite(x[:0])))
+    except TypeError:  # while tracing, nobody knows the value of anything
+        return False
+
+
+def on_cpu(x):
+    """Whether operations on `x` run on a CPU."""
+    if keras.backend.backend() == "torch":
+        return x.device.type == "cpu"
+    return _only_cpus()
+
+
+@functools.cache
+def _only_cpus():
+    devices = keras.distribution.list_devices()
+    return all(name.lower().startswith("cpu") for name in devices)

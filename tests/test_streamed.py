@@ -1,0 +1,124 @@
+"""The streamed route: the explicit one, piece by piece."""
+
+import numpy as np
+import pytest
+from backend import compiled_gradients, gradients
+from keras import ops
+
+from keras_synth import streamed
+from keras_synth.attend import attend
+from keras_synth.logits import Logits
+from keras_synth.masks import AttentionMask, causal
+
+B, T, S, H, K, V = 4, 5, 6, 2, 3, 7
+
+# Which operands there are, and along which axes they are broadcast.
+OPERANDS = {
+    "queries and keys": {"queries": (B, T, H, K), "keys": (B, S, H, K)},
+    "constant keys": {"queries": (B, T, H, K), "keys": (1, S, H, K)},
+    "a shared bias": {
+        "queries": (B, T, H, K),
+        "keys": (B, S, H, K),
+        "bias": (1, H, T, S),
+    },
+    "a bias of every sample": {"bias": (B, H, T, S)},
+    "one row for all": {
+        "queries": (B, T, H, K),
+        "keys": (1, S, H, K),
+        "bias": (1, H, 1, S),
+    },
+    "one bias for all heads": {
+        "queries": (B, T, H, K),
+        "keys": (B, S, H, K),
+        "bias": (B, 1, T, S),
+    },
+    "a table": {"bias": (1, H, T, S)},
+}
+# Entries of a piece's weights: one head, one sample, two samples, everything.
+PIECES = [1, H * T * S, 2 * H * T * S, 2**20]
+
+
+def masks(name):
+    rng = np.random.default_rng(3)
+    keys = rng.random((B, S)) < 0.6
+    keys[2] = False
+    keys = ops.convert_to_tensor(keys)
+    return {
+        "no mask": AttentionMask(),
+        "padding": AttentionMask(keys=keys),
+        "causal": AttentionMask(pairs=causal(T, S)),
+        "padding and causal": AttentionMask(keys=keys, pairs=causal(T, S)),
+        "pairs of every head": AttentionMask(
+            pairs=ops.convert_to_tensor(rng.random((B, H, T, S)) < 0.5)
+        ),
+    }[name]
+
+
+def problem(name, mask, route):
+    """A loss of all operands that there are, and these."""
+    rng = np.random.default_rng(0)
+    shapes = {**OPERANDS[name], "values": (B, S, H, V)}
+    arrays = [rng.normal(size=s).astype("float32") for s in shapes.values()]
+    direction = ops.convert_to_tensor(
+        rng.normal(size=(B, T, H, V)).astype("float32")
+    )
+
+    def loss(*tensors):
+        given = dict(zip(shapes, tensors, strict=True))
+        values = given.pop("values")
+        context = attend(Logits(**given), values, mask, route=route)
+        return ops.sum(context * direction)
+
+    return loss, arrays
+
+
+@pytest.mark.parametrize("size", PIECES)
+@pytest.mark.parametrize("name", OPERANDS)
+def test_pieces_of_any_size_give_the_explicit_gradients(
+    name, size, monkeypatch
+):
+    monkeypatch.setattr(streamed, "PIECE_SIZE", size)
+    mask = masks("padding and causal")
+    mine, theirs = (
+        gradients(*_unpacked(problem(name, mask, route)))
+        for route in ("streamed", "explicit")
+    )
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "mask", ["no mask", "padding", "causal", "pairs of every head"]
+)
+@pytest.mark.parametrize(
+    "name", ["queries and keys", "a shared bias", "a bias of every sample"]
+)
+def test_a_compiled_loop_gives_the_explicit_gradients(name, mask, monkeypatch):
+    monkeypatch.setattr(streamed, "PIECE_SIZE", T * S)  # one head at a time
+    mask = masks(mask)
+    mine = compiled_gradients(*_unpacked(problem(name, mask, "streamed")))
+    theirs = gradients(*_unpacked(problem(name, mask, "explicit")))
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def _unpacked(pair):
+    loss, arrays = pair
+    return loss, *arrays
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_kept(dtype):
+    rng = np.random.default_rng(0)
+    q, k, v = (ops.cast(rng.normal(size=(B, T, H, V)), dtype) for _ in range(3))
+    context = attend(Logits(q, k), v, route="streamed")
+    expected = attend(
+        Logits(*(ops.cast(x, "float32") for x in (q, k))),
+        ops.cast(v, "float32"),
+        route="explicit",
+    )
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(ops.cast(context, "float32")),
+        ops.convert_to_numpy(expected),
+        atol=4e-2,
+    )
