@@ -52,6 +52,7 @@ def parse():
     add("--minutes", type=float, default=9.5, help="stop after that long")
     add("--memory", action="store_true", help="peak memory instead of time")
     add("--report", action="store_true", help="only print what there is")
+    add("--markdown", action="store_true", help="the same, as Markdown")
     add("--output", type=pathlib.Path, default=pathlib.Path("benchmarks/out"))
     add("--one", help=argparse.SUPPRESS)  # a process of its own, for memory
     settings = parser.parse_args()
@@ -156,6 +157,9 @@ def main():
     settings = parse()
     if settings.one:
         one(settings.one)
+        return
+    if settings.markdown:
+        layers_report.print_markdown(settings.output)
         return
     if not settings.report:
         records = Records(

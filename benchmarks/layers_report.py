@@ -33,6 +33,54 @@ def report(folder):
         print(f"{path} and {path.with_suffix('.png').name}")
 
 
+def print_markdown(folder):
+    """Prints ratios to the reference as Markdown, a table for each mode."""
+    for path in sorted(folder.glob("layers_*.csv")):
+        with open(path, encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["value"]]
+        for measure, mode, dtype in dict.fromkeys(
+            (row["measure"], row["mode"], row["dtype"]) for row in rows
+        ):
+            chosen = {
+                (
+                    r["mask"],
+                    int(r["length"]),
+                    int(r["batch"]),
+                    r["contender"],
+                ): r
+                for r in rows
+                if (r["measure"], r["mode"], r["dtype"])
+                == (measure, mode, dtype)
+            }
+            print(f"\n{rows[0]['device']}: {measure}, {mode}, {dtype}\n")
+            _print_markdown(chosen)
+
+
+def _print_markdown(rows):
+    columns = list(dict.fromkeys(key[:3] for key in rows))
+    names = list(dict.fromkeys(key[3] for key in rows))
+    heads = [
+        f"{mask}, T {length}, B {batch}" for mask, length, batch in columns
+    ]
+    print("| | " + " | ".join(heads) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for name in names:
+        cells = []
+        for column in columns:
+            row = rows.get((*column, name))
+            reference = rows.get((*column, _reference(name)))
+            if row is None or reference is None:
+                cells.append("")
+            elif row is reference and row["measure"] == "bytes":
+                cells.append(f"{float(row['value']) / 2**20:,.0f} MiB")
+            elif row is reference:
+                cells.append(f"{1000 * float(row['value']):.0f} ms")
+            else:
+                ratio = float(reference["value"]) / float(row["value"])
+                cells.append(f"{ratio:.2f}")
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
 def _reference(contender):
     is_block = contender.startswith("block ") or contender == BLOCK_REFERENCE
     return BLOCK_REFERENCE if is_block else REFERENCE
