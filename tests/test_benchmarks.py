@@ -131,3 +131,18 @@ def test_step_profile():
     )
     assert done.returncode == 0, done.stderr
     assert "ms a step" in done.stdout
+
+
+def test_routes():
+    shape = "--shapes 2x8 --width 8 --heads 2 --rounds 2".split()
+    done = script("routes.py", *shape, "--synthesizers", "R", "D+V")
+    assert done.returncode == 0, done.stderr
+    assert "once" in done.stdout
+    assert "streamed" in done.stdout
+
+
+def test_markdown(tmp_path):
+    small_layers(tmp_path, "--masks", "plain", "--modes", "inference")
+    done = small_layers(tmp_path, "--markdown")
+    assert "| | plain, T 8, B 2 |" in done.stdout
+    assert "| R |" in done.stdout
