@@ -51,6 +51,7 @@ def parse():
     add("--rounds", type=int, default=11)
     add("--minutes", type=float, default=9.5, help="stop after that long")
     add("--memory", action="store_true", help="peak memory instead of time")
+    add("--compile", action="store_true", help="torch.compile, on PyTorch")
     add("--report", action="store_true", help="only print what there is")
     add("--markdown", action="store_true", help="the same, as Markdown")
     add("--output", type=pathlib.Path, default=pathlib.Path("benchmarks/out"))
@@ -158,6 +159,7 @@ def main():
     if settings.one:
         one(settings.one)
         return
+    steps.COMPILED = settings.compile
     if settings.markdown:
         layers_report.print_markdown(settings.output)
         return

@@ -13,6 +13,7 @@ import numpy as np
 
 BACKEND = keras.backend.backend()
 LEARNING_RATE = 1e-3
+COMPILED = False  # PyTorch: whether programs go through torch.compile
 
 
 class Program(NamedTuple):
@@ -76,7 +77,8 @@ def device():
     import torch
 
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    return f"torch {torch.__version__}, {name}"
+    how = ", compiled" if COMPILED else ""
+    return f"torch {torch.__version__}{how}, {name}"
 
 
 def on_gpu():
@@ -218,12 +220,20 @@ def _wait(output):
 # --- PyTorch ------------------------------------------------------------------
 
 
+def _torch_call(program):
+    import torch
+
+    return torch.compile(program.call) if COMPILED else program.call
+
+
 def _torch_inference(program, inputs):
     import torch
 
+    call = _torch_call(program)
+
     def step():
         with torch.no_grad():
-            program.call(program.trained, program.frozen, *inputs)
+            call(program.trained, program.frozen, *inputs)
         _torch_wait()
 
     return step
@@ -240,11 +250,10 @@ def _torch_training(program, inputs):
         torch.as_tensor(_direction(tuple(x.shape))).to(x) for x in outputs
     ]
     weights = list(program.trained)
+    call = _torch_call(program)
 
     def step():
-        output = program.call(
-            program.trained, program.frozen, first, *inputs[1:]
-        )
+        output = call(program.trained, program.frozen, first, *inputs[1:])
         outputs = output if isinstance(output, (tuple, list)) else [output]
         torch.autograd.backward(outputs, directions)
         with torch.no_grad():
