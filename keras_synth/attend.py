@@ -134,7 +134,7 @@ def _has_cpu_kernel(logits, values):
     # It leaves its fast path for a bias that is trained. One of the keys alone
     # can be a feature of theirs.
     bias = logits.bias
-    no_bias = bias is None or (bias.shape[0] == 1 and bias.shape[2] == 1)
+    no_bias = bias is None or _is_row(bias) or not bias.requires_grad
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width
@@ -161,7 +161,16 @@ def _explicit(logits, values, mask, dropout):
 
 def _fused(logits, values, mask):
     queries, keys, bias = _for_kernel(logits, values, mask)
-    allowed = mask.materialize()
+    forbidding = mask
+    if bias is not None and bias.shape[0] == 1 and mask.keys is not None:
+        # Padding as a feature of the keys: beside it the table would become a
+        # bias of every sample.
+        least = ops.cast(_least_logit(values.dtype), values.dtype)
+        padding = ops.where(mask.keys, ops.zeros_like(least), least)
+        padding = padding[:, None, None, :]  # (B, 1, 1, S)
+        queries, keys = _with_bias(queries, keys, padding)
+        forbidding = mask._replace(keys=None)
+    allowed = forbidding.materialize()
     if bias is not None and allowed is not None:
         # The mask joins the bias: PyTorch takes one of the two.
         least = ops.cast(_least_logit(bias.dtype), bias.dtype)
@@ -173,10 +182,14 @@ def _fused(logits, values, mask):
     context = ops.dot_product_attention(
         queries, keys, values, bias=bias, mask=allowed, scale=1.0
     )[..., :width]
+    return _visible_rows(context, mask)
+
+
+def _visible_rows(context, mask):
+    """Zeroes rows that see nothing: they hold an average of the forbidden."""
     visible = mask.visible()
     if visible is None:
         return context
-    # Kernels average over what is forbidden where nothing is allowed.
     visible = ops.transpose(visible, (0, 2, 1))[..., None]  # (B, T, H, 1)
     return ops.where(visible, context, ops.zeros((), dtype=context.dtype))
 
@@ -184,7 +197,7 @@ def _fused(logits, values, mask):
 def _for_kernel(logits, values, mask):
     """Gives logits the dtype, the batch and the finite keys a kernel needs."""
     queries, keys, bias = _zero_padded_keys(logits, mask)
-    if bias is not None and bias.shape[0] == 1 and bias.shape[2] == 1:
+    if bias is not None and _is_row(bias):
         queries, keys = _with_bias(queries, keys, bias)
         bias = None
     batch = ops.shape(values)[0]
@@ -197,11 +210,17 @@ def _for_kernel(logits, values, mask):
     return queries, keys, None if bias is None else ops.cast(bias, values.dtype)
 
 
+def _is_row(bias):
+    """Whether a bias is of the keys alone, for all samples: `(1, H, 1, S)`."""
+    return bias.shape[0] == 1 and bias.shape[2] == 1
+
+
 def _with_bias(queries, keys, bias):
-    """Makes a bias of the keys `(1, H, 1, S)` one more feature of them."""
+    """Makes a bias of the keys `(B or 1, H or 1, 1, S)` a feature of them."""
     bias = ops.cast(ops.transpose(bias, (0, 3, 1, 2)), keys.dtype)
-    if keys.shape[0] != 1:
-        bias = repeat_batch(bias, ops.shape(keys)[0])
+    if bias.shape[0] != 1 and keys.shape[0] == 1:
+        keys = repeat_batch(keys, ops.shape(bias)[0])
+    bias = ops.broadcast_to(bias, (*ops.shape(keys)[:3], 1))
     return (
         ops.concatenate([queries, ops.ones_like(queries[..., :1])], axis=-1),
         ops.concatenate([keys, bias], axis=-1),
@@ -245,10 +264,11 @@ def _streamed(logits, values, mask):
     if logits.queries is not None:
         logits = _zero_padded_keys(logits, mask)
     keys = None if mask.keys is None else mask.keys[:, None, None, :]
-    return streamed.attend(
+    context = streamed.attend(
         streamed.Operands(*logits, values),
         streamed.Constants(keys=keys, pairs=mask.pairs),
     )
+    return _visible_rows(context, mask)
 
 
 # --- once per batch -----------------------------------------------------------

@@ -53,11 +53,14 @@ class Logits(NamedTuple):
         if self.queries is None:
             return ops.cast(self.bias, "float32")
         queries, keys = self.queries, self.keys
-        if queries.shape[0] == 1:
-            queries = repeat_batch(queries, ops.shape(keys)[0])
-        if keys.shape[0] == 1:  # one product, whatever the batch
+        if queries.shape[0] == 1 and keys.shape[0] == 1:
+            rows = ops.transpose(queries, (0, 2, 1, 3))
+            product = ops.matmul(rows, ops.transpose(keys, (0, 2, 3, 1)))
+        elif keys.shape[0] == 1:  # one product, whatever the batch
             product = ops.einsum("bthk,shk->bhts", queries, keys[0])
         else:
+            if queries.shape[0] == 1:
+                queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return _sum(ops.cast(product, "float32"), self.bias)
 

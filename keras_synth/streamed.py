@@ -16,7 +16,7 @@ from keras import ops
 
 from keras_synth.backends import runs_at_once
 from keras_synth.masks import both
-from keras_synth.softmax import masked_softmax
+from keras_synth.softmax import FORBIDDEN, softmax
 
 # Entries of the weights of a piece: 2 MiB of float32.
 PIECE_SIZE = 2**19
@@ -61,7 +61,8 @@ def attend(operands, constants):
         constants: `Constants`.
 
     Returns:
-        Tensor `(B, T, H, v)`, 0 in rows where nothing is allowed.
+        Tensor `(B, T, H, v)`. Rows where nothing is allowed hold an average:
+        zeroing them, as `attend` does, zeroes their gradients too.
     """
     present = [name for name, x in operands._asdict().items() if x is not None]
 
@@ -148,7 +149,10 @@ def _weights(own, fixed):
     if own.bias is not None:
         bias = ops.cast(own.bias, "float32")
         scores = bias if scores is None else scores + bias
-    weights = masked_softmax(scores, both(fixed.keys, fixed.pairs))
+    mask = both(fixed.keys, fixed.pairs)
+    if mask is not None:
+        scores = ops.where(mask, scores, FORBIDDEN)
+    weights = softmax(scores)
     kept = weights if fixed.keep is None else weights * fixed.keep
     return weights, ops.cast(kept, own.values.dtype)
 
