@@ -153,10 +153,10 @@ def _save_picture(rows, path):
     picture = figure.Figure(
         figsize=(4.2 * columns, 3.4 * lines + 0.9), layout="constrained"
     )
-    grid = picture.subplots(lines, columns, squeeze=False).flat
+    grid = list(picture.subplots(lines, columns, squeeze=False).flat)
     for axes, panel in zip(grid, panels, strict=False):
         _draw(axes, panel, rows)
-    for axes in list(grid)[len(panels) :]:
+    for axes in grid[len(panels) :]:
         axes.set_axis_off()
     handles = {}
     for axes in picture.axes:
@@ -205,6 +205,7 @@ def _draw(axes, panel, rows):
                 label=name,
             )
     axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_yscale("log")
     axes.set_xlabel("length T")
     axes.set_ylabel("peak MiB" if measure == "bytes" else "µs per token")
