@@ -69,7 +69,6 @@ def attend(operands, constants):
     @ops.custom_gradient
     def streamed(*tensors):
         given = operands._replace(**dict(zip(present, tensors, strict=True)))
-
         output = context(given, constants)
 
         def backward(*args, upstream=None):

@@ -128,7 +128,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         length: Integer or scalar integer tensor, source length `S`.
 
     Returns:
-        `Logits`: bias `(1, H, T, S)`.
+        `Logits`: queries R1 `(1, T, H, r)` and keys R2 `(1, S, H, r)`.
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized
