@@ -15,6 +15,7 @@ from steps import BACKEND, Program, array, of_layer, on_gpu
 from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 
 SYNTHESIZERS = "V R FR Fix D FD R+FR R+V FR+V D+V R+D".split()
+MASKS = ("plain", "padded", "causal")
 
 
 class Skipped(Exception):
@@ -60,6 +61,15 @@ class Cell(NamedTuple):
 def names():
     """All contenders for this backend, in the order of the table."""
     return [*_MAKERS]
+
+
+def check(parser, wanted):
+    """Ends with the parser's error if a name is not known here."""
+    unknown = sorted(set(wanted) - set(_MAKERS))
+    if unknown:
+        parser.error(
+            f"unknown contenders: {unknown}; known on {BACKEND}: {names()}"
+        )
 
 
 def make(name, cell):

@@ -33,7 +33,6 @@ from rich.progress import Progress
 CELL = ["backend", "device", *contenders.Cell._fields, "mode"]
 KEY = [*CELL, "measure", "contender"]
 FIELDS = [*KEY, "value", "spread", "first_call", "note"]
-MODES = {"inference": steps.inference, "training": steps.training}
 
 
 def parse():
@@ -45,8 +44,10 @@ def parse():
     add("--width", type=int, default=512, help="d")
     add("--heads", type=int, default=8, help="H")
     add("--dtypes", nargs="+", default=["float32"])
-    add("--masks", nargs="+", default=["plain", "padded", "causal"])
-    add("--modes", nargs="+", default=list(MODES), choices=MODES)
+    add(
+        "--masks", nargs="+", default=contenders.MASKS, choices=contenders.MASKS
+    )
+    add("--modes", nargs="+", default=list(steps.MODES), choices=steps.MODES)
     add("--contenders", nargs="+", default=contenders.names())
     add("--rounds", type=int, default=11)
     add("--minutes", type=float, default=9.5, help="stop after that long")
@@ -57,12 +58,13 @@ def parse():
     add("--output", type=pathlib.Path, default=pathlib.Path("benchmarks/out"))
     add("--one", help=argparse.SUPPRESS)  # a process of its own, for memory
     settings = parser.parse_args()
-    unknown = set(settings.contenders) - set(contenders.names())
-    if unknown:
+    if settings.compile and (steps.BACKEND != "torch" or settings.memory):
         parser.error(
-            f"unknown contenders: {sorted(unknown)}; known on "
-            f"{steps.BACKEND}: {contenders.names()}"
+            "--compile is for the times of PyTorch; the other backends always "
+            f"compile. Received: backend {steps.BACKEND}, "
+            f"memory={settings.memory}"
         )
+    contenders.check(parser, settings.contenders)
     return settings
 
 
@@ -100,7 +102,7 @@ def measure_time(cell, mode, wanted, settings, records, progress):
     for name in wanted:
         try:
             program = contenders.make(name, cell)
-            ready[name] = MODES[mode](program, x)
+            ready[name] = steps.MODES[mode](program, x)
         except contenders.Skipped as why:
             skipped[name] = why
         progress.advance(task)
@@ -149,7 +151,7 @@ def one(fields):
     cell = contenders.Cell(*map(int, shape), dtype, mask)
     steps.array([0.0])  # starts the backend
     memory = PeakMemory(steps.BACKEND, steps.on_gpu())
-    step = MODES[mode](contenders.make(name, cell), cell.inputs())
+    step = steps.MODES[mode](contenders.make(name, cell), cell.inputs())
     step()
     print(memory.of(step))
 

@@ -23,8 +23,6 @@ from rich.table import Table
 from keras_synth import attend as rooms
 from keras_synth.layers import synthetic_attention
 
-MODES = {"inference": steps.inference, "training": steps.training}
-
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -34,9 +32,11 @@ def parse():
     add("--width", type=int, default=512)
     add("--heads", type=int, default=8)
     add("--dtype", default="float32")
-    add("--mask", choices=["plain", "padded", "causal"], default="plain")
+    add("--mask", choices=contenders.MASKS, default="plain")
     add("--rounds", type=int, default=5)
-    return parser.parse_args()
+    settings = parser.parse_args()
+    contenders.check(parser, settings.synthesizers)
+    return settings
 
 
 def forced(route, taken):
@@ -62,7 +62,7 @@ def one(name, cell, mode, rounds):
         # Layers look the function up at each call while they are traced.
         synthetic_attention.attend = forced(route, taken)
         try:
-            step = MODES[mode](contenders.make(name, cell), cell.inputs())
+            step = steps.MODES[mode](contenders.make(name, cell), cell.inputs())
             step()
         except contenders.Skipped:
             continue
@@ -92,7 +92,7 @@ def main():
             settings.dtype,
             settings.mask,
         )
-        for mode in MODES:
+        for mode in steps.MODES:
             table = Table(
                 title=f"{steps.device()}: {mode}, ms, {settings.mask}, "
                 f"B {batch}, T {length}"

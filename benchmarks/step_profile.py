@@ -25,8 +25,6 @@ from measuring import interleaved
 from rich.console import Console
 from rich.table import Table
 
-MODES = {"inference": steps.inference, "training": steps.training}
-
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -37,17 +35,12 @@ def parse():
     add("--width", type=int, default=512)
     add("--heads", type=int, default=8)
     add("--dtype", default="float32")
-    add("--mask", choices=["plain", "padded", "causal"], default="plain")
-    add("--mode", choices=MODES, default="inference")
+    add("--mask", choices=contenders.MASKS, default="plain")
+    add("--mode", choices=steps.MODES, default="inference")
     add("--steps", type=int, default=10)
     add("--rows", type=int, default=15)
     settings = parser.parse_args()
-    unknown = set(settings.contenders) - set(contenders.names())
-    if unknown:
-        parser.error(
-            f"unknown contenders: {sorted(unknown)}; known on "
-            f"{steps.BACKEND}: {contenders.names()}"
-        )
+    contenders.check(parser, settings.contenders)
     return settings
 
 
@@ -116,7 +109,9 @@ def main():
         settings.mask,
     )
     calls = {
-        name: MODES[settings.mode](contenders.make(name, cell), cell.inputs())
+        name: steps.MODES[settings.mode](
+            contenders.make(name, cell), cell.inputs()
+        )
         for name in dict.fromkeys([*settings.contenders, "floor of R"])
     }
     profilers = {"torch": profile_torch, "jax": profile_jax}

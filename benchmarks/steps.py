@@ -273,6 +273,8 @@ def _torch_wait():
         torch.cuda.synchronize()
 
 
+MODES = {"inference": inference, "training": training}
+
 _BACKENDS = {
     "jax": (_jax_inference, _jax_training),
     "tensorflow": (_tensorflow_inference, _tensorflow_training),

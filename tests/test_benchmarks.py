@@ -113,6 +113,21 @@ def test_layers_refuse_an_unknown_contender(tmp_path):
     assert "unknown contenders: ['Q']" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["layers.py", "--masks", "paded"], "invalid choice: 'paded'"),
+        (["layers.py", "--compile", "--memory"], "--compile is for the times"),
+        (["routes.py", "--synthesizers", "Q"], "unknown contenders: ['Q']"),
+        (["step_profile.py", "Q"], "unknown contenders: ['Q']"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, words):
+    done = script(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
 def test_training(tmp_path):
     done = script(
         "training.py",
