@@ -166,7 +166,8 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
 
-    def call(self, inputs, *args, **kwargs):
+    # Keras hands `training` only to a `call` that names it.
+    def call(self, inputs, training=None, mask=None, **kwargs):
         length = inputs["token_ids"].shape[1]
         if isinstance(length, int) and length > self.max_sequence_length:
             raise ValueError(
@@ -175,7 +176,7 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
                 "them, or build the backbone with a larger "
                 f"max_sequence_length. Received: length={length}"
             )
-        return super().call(inputs, *args, **kwargs)
+        return super().call(inputs, training=training, mask=mask, **kwargs)
 
     def get_config(self):
         return {
