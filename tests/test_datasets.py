@@ -4,7 +4,6 @@ import io
 import os
 import re
 import tarfile
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_synth import datasets
-from keras_synth.datasets import review_words
 
 DATA = os.environ.get("KERAS_SYNTH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="KERAS_SYNTH_DATA is not set")
@@ -240,7 +238,11 @@ def test_any_text_survives_a_csv_writer(tmp_path_factory, texts, suffix):
         ("review,label", {"text": -1}, "no column -1"),
         ("text,stars", {}, "no column 'label'. Pass label="),
         ("text,Text,label", {}, "more than one column 'text'"),
-        ("text,label", {"text": 1}, "must be two columns. Received: 'label'"),
+        (
+            "text,label",
+            {"text": 1},
+            "must be different columns. Received: 'label'",
+        ),
         ("text\tlabel", {}, r"['text\tlabel']"),
     ],
 )
@@ -265,8 +267,8 @@ def test_columns_that_are_not_found_are_named(write, content, columns, message):
         ("text,label\n \t,0\nc,1\n", "line 2: the field of column 'text'"),
         ('text,label\na,0\n"b,1\nc,0\n', "line 3: the row that starts here"),
         ('text,label\na,0\n"b" c,1\n', "line 3: the row that starts here"),
-        ("text,label\na,x\nb,x\n", "all 2 rows have the label 'x'"),
-        ("text,label\na,1\nb,01\n", "all 2 rows have the label '1'"),
+        ("text,label\na,x\nb,x\n", "all rows have the label 'x'"),
+        ("text,label\na,1\nb,01\n", "all rows have the label '1'"),
     ],
 )
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -302,6 +304,93 @@ def test_glue_loads_whole(name, text, label, counts):
     assert len(texts) == len(labels)
     assert class_names == list(counts)
     assert np.bincount(labels).tolist() == list(counts.values())
+
+
+def test_a_table_without_header_is_read_by_index(write):
+    path = write("a,0\nb,1\n")
+    received = datasets.load_csv(path, 0, 1, header=False)
+    assert_table(received, ["a", "b"], [0, 1], ["0", "1"])
+
+
+@pytest.mark.parametrize("text", [("q", "Text"), ["q", 2], (0, 2)])
+def test_two_text_columns_give_a_pair_of_lists(write, text):
+    path = write("q,label,Text\na,0,b\nc,1,d\n")
+    received = datasets.load_csv(path, text)
+    assert_table(received, (["a", "c"], ["b", "d"]), [0, 1], ["0", "1"])
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "arguments", "text"),
+    [
+        ("text;label\n'a;0\nb;1\n", "t.csv", {"delimiter": ";"}, "'a"),
+        ('text,label\n"a,0\nb,1\n', "t.csv", {"quoted": False}, '"a'),
+        ('text\tlabel\n"a\t"\t0\nb\t1\n', "t.tsv", {"quoted": True}, "a\t"),
+        ("text,label\na,0\nb,1\n", "t.tsv", {"delimiter": ","}, "a"),
+    ],
+)
+def test_delimiter_and_quoting_can_be_forced(
+    write, content, name, arguments, text
+):
+    received = datasets.load_csv(write(content, name), **arguments)
+    assert_table(received, [text, "b"], [0, 1], ["0", "1"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "class_names", "expected"),
+    [
+        (["b", "b"], ["c", "b"], [1, 1]),
+        (["10", "+9"], ["9", "10"], [1, 0]),
+        (["01", "2"], ("2", "1"), [1, 0]),
+        (["01", "x"], ["x", "01"], [1, 0]),
+    ],
+)
+def test_class_names_of_the_training_file_number_the_labels(
+    write, labels, class_names, expected
+):
+    path = write("text,label\nt,{}\nu,{}\n".format(*labels))
+    received = datasets.load_csv(path, class_names=class_names)
+    assert_table(received, ["t", "u"], expected, list(class_names))
+
+
+def test_a_label_of_the_test_file_only_is_named(write):
+    path = write("text,label\na,ham\n\nb,eggs\n")
+    message = r"line 4: .* are \['ham', 'spam'\]. Received: 'eggs'"
+    with pytest.raises(ValueError, match=message) as error:
+        datasets.load_csv(path, class_names=["ham", "spam"])
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"header": False}, "no column 'text'. Pass text="),
+        ({"header": False, "text": "a", "label": 1}, "with the index"),
+        ({"header": False, "text": 0}, "no column 'label'. Pass label="),
+        ({"text": ("text",)}, "list or tuple of two columns"),
+        ({"text": ("text", "b", "label")}, "list or tuple of two columns"),
+        ({"text": ("text", None)}, "list or tuple of two columns"),
+        ({"text": ("text", "text")}, "Received: 'text' twice"),
+        ({"text": ("b", "label")}, "Received: 'label' twice"),
+        ({"text": "b"}, "column 'b', but every field is a number"),
+        ({"text": ("text", "b")}, r"Received: \['1', '-2.5e3'\]. Pass text="),
+        ({"delimiter": ";;"}, "a single character"),
+        ({"delimiter": 0}, "a single character"),
+        ({"class_names": "01"}, "a list of at least two different names"),
+        ({"class_names": ["0", "0"]}, "a list of at least two"),
+        ({"class_names": ["0"]}, "a list of at least two"),
+    ],
+)
+def test_arguments_that_do_not_fit_the_table_are_refused(
+    write, arguments, message
+):
+    path = write("text,b,label\na,1,0\nc,-2.5e3,1\n")
+    with pytest.raises(ValueError, match=message):
+        datasets.load_csv(path, **arguments)
+
+
+def test_a_folder_is_no_table(tmp_path):
+    with pytest.raises(ValueError, match="is a folder, but expected"):
+        datasets.load_csv(tmp_path)
 
 
 # Splitting
@@ -347,6 +436,36 @@ def test_copies_of_a_text_stay_on_one_side(numbers, fraction, seed):
     assert validation[0]
 
 
+def test_pairs_are_split_as_pairs():
+    pairs = ["a", "a", "b", "a", "a"] * 4, ["c", "c", "c", "d", "e"] * 4
+    split = datasets.train_validation_split(pairs, [0, 0, 1, 1, 0] * 4, 0.5)
+    train, validation = (
+        set(zip(*texts, labels.tolist(), strict=True))
+        for texts, labels in split
+    )
+    assert not train & validation
+    assert train | validation == {
+        ("a", "c", 0),
+        ("b", "c", 1),
+        ("a", "d", 1),
+        ("a", "e", 0),
+    }
+    for texts, labels in split:
+        assert isinstance(texts, tuple)
+        assert [type(side) for side in texts] == [list, list]
+        assert len(texts[0]) == len(texts[1]) == len(labels)
+
+
+def test_a_pair_is_split_as_the_text_of_both():
+    first, second = (["a", "b", "c", "d", "a"], ["e", "f", "e", "f", "e"])
+    labels = [0, 0, 1, 1, 0]
+    joined = [f"{a} {b}" for a, b in zip(first, second, strict=True)]
+    split = datasets.train_validation_split((first, second), labels)
+    expected = datasets.train_validation_split(joined, labels)
+    for (pairs, _), (texts, _) in zip(split, expected, strict=True):
+        assert [" ".join(p) for p in zip(*pairs, strict=True)] == texts
+
+
 def test_a_class_of_repeated_texts_is_still_on_both_sides():
     texts = ["a"] * 9 + ["b"] * 5 + ["c", "d"]
     train, validation = datasets.train_validation_split(
@@ -368,105 +487,13 @@ def test_a_class_of_repeated_texts_is_still_on_both_sides():
         (ValueError, "between 0 and 1", (["a", "b"], [0, 0], 1.0)),
         (TypeError, "sequence of strings", ("ab", [0, 1])),
         (TypeError, "sequence of strings", ([["a"], ["b"]], [0, 1])),
+        (TypeError, "sequence of strings", ((["a"], [1]), [0])),
+        (ValueError, "same length", ((["a", "b"], ["c"]), [0, 1])),
     ],
 )
 def test_what_cannot_be_split_is_refused(error, message, arguments):
     with pytest.raises(error, match=message):
         datasets.train_validation_split(*arguments)
-
-
-# Generated reviews
-
-
-@pytest.mark.parametrize("num_examples", [1, 2, 101, 400])
-@pytest.mark.parametrize("hard_fraction", [0, 0.3, 1])
-def test_labels_of_generated_reviews_balance(num_examples, hard_fraction):
-    texts, labels = datasets.generated_reviews(
-        num_examples, hard_fraction=hard_fraction
-    )
-    assert len(texts) == len(labels) == num_examples
-    assert labels.dtype == "int32"
-    assert labels.sum() == num_examples // 2
-
-
-def test_generated_reviews_depend_on_the_seed_only():
-    first, again, other = (
-        datasets.generated_reviews(200, seed=seed) for seed in (3, 3, 4)
-    )
-    assert first[0] == again[0]
-    assert first[1].tolist() == again[1].tolist()
-    assert not set(first[0]) & set(other[0])
-
-
-@pytest.mark.parametrize("num_sentences", [1, 2, 6])
-def test_hard_reviews_come_in_pairs_of_equal_words(num_sentences):
-    texts, labels = datasets.generated_reviews(
-        300,
-        hard_fraction=1,
-        min_sentences=num_sentences,
-        max_sentences=num_sentences,
-    )
-    labels_of = {}
-    for text, label in zip(texts, labels.tolist(), strict=True):
-        labels_of.setdefault(tuple(sorted(words(text))), []).append(label)
-    for pairs in labels_of.values():
-        assert 2 * sum(pairs) == len(pairs)
-    assert len(labels_of) > 140
-
-
-def test_words_take_sides_only_where_meant():
-    negative, positive = map(set, review_words.OPINIONS)
-    opinions = negative | positive
-    assert len(opinions) == 2 * len(positive) == 2 * len(negative)
-    sentences = [
-        *review_words.NEUTRAL_SENTENCES,
-        *review_words.OPINION_SENTENCES,
-        *review_words.HARD_SENTENCES,
-        *(" ".join(slot) for slot in review_words.SLOTS.values()),
-    ]
-    neutral = set(words(" ".join(sentences)))
-    assert not opinions & neutral
-    assert len(opinions | neutral) > 300
-
-
-def test_reviews_have_the_promised_length():
-    texts, _ = datasets.generated_reviews(1000)
-    lengths = [len(words(text)) for text in texts]
-    assert 20 <= min(lengths) <= max(lengths) <= 70
-    assert "{" not in " ".join(texts)
-    texts, _ = datasets.generated_reviews(100, min_sentences=2, max_sentences=4)
-    assert {text.count(".") for text in texts} == {2, 3, 4}
-
-
-def test_the_word_before_each_adjective_decides_every_review():
-    denying = set(words("seemed from expected began than not time looked"))
-    negative, positive = review_words.OPINIONS
-    signs = dict.fromkeys(positive, 1) | dict.fromkeys(negative, -1)
-    texts, labels = datasets.generated_reviews(2000)
-    for text, label in zip(texts, labels, strict=True):
-        score = sum(
-            signs.get(token, 0)
-            for before, token in pairwise(words(text))
-            if before not in denying
-        )
-        assert score != 0
-        assert (score > 0) == label
-
-
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        ("num_examples", {"num_examples": 0}),
-        ("num_examples", {"num_examples": 2.0}),
-        ("min_sentences", {"min_sentences": 0}),
-        ("at least min_sentences", {"min_sentences": 5, "max_sentences": 4}),
-        ("hard_fraction must be from 0", {"hard_fraction": 1.5}),
-        ("hard_fraction must be from 0", {"hard_fraction": float("nan")}),
-    ],
-)
-def test_arguments_out_of_range_are_refused(message, arguments):
-    with pytest.raises(ValueError, match=message):
-        datasets.generated_reviews(**{"num_examples": 10, **arguments})
 
 
 def test_a_missing_file_is_named_with_the_way_out(tmp_path):

@@ -1,33 +1,30 @@
-"""Texts and labels in two columns of a CSV or TSV file."""
+"""Texts, or pairs of texts, and labels in columns of a CSV or TSV file."""
 
-import csv
-import gzip
-import io
-import re
-import threading
 from pathlib import Path
 
-import numpy as np
-
-from keras_synth.datasets.files import decode, naming_damage
-
-# At most 18 digits: longer ones are names, not numbers.
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_GZIP_MARK = b"\x1f\x8b"  # no UTF-8 text starts like this
-_FIELD_LIMIT_LOCK = threading.Lock()
+from keras_synth.datasets.labels import find_class_names, number_labels
+from keras_synth.datasets.tables import read_rows
 
 
-def load_csv(path, text=None, label=None):
-    """Reads a text column and a label column of a CSV or TSV file.
+def load_csv(
+    path,
+    text=None,
+    label=None,
+    *,
+    header=True,
+    delimiter=None,
+    quoted=None,
+    class_names=None,
+):
+    """Reads one or two text columns and a label column of a CSV or TSV file.
 
-    The file is UTF-8, with or without a byte-order mark; its first row is the
-    header. Blank lines are skipped. Texts are kept as they are, labels lose
-    surrounding spaces.
+    The file is UTF-8, with or without a byte-order mark. Blank lines are
+    skipped. Texts are kept as they are, labels lose surrounding spaces.
 
-    In a CSV file, quoted fields may hold commas, newlines and doubled
-    quotation marks. In a TSV file all fields are taken as they are, as the
-    GLUE tasks need it: quotation marks are ordinary characters, and no field
-    can hold a tab or a newline.
+    Where fields are quoted, they may hold delimiters, newlines and doubled
+    quotation marks. Where not, as in the TSV files of GLUE, all fields are
+    taken as they are: quotation marks are ordinary characters, and no field
+    can hold a delimiter or a newline.
 
     Labels are numbered in the order of `class_names`: numerically if all of
     them are integers, otherwise alphabetically. So labels `0..n-1` stay as
@@ -36,17 +33,28 @@ def load_csv(path, text=None, label=None):
     Args:
         path: String or path-like. The file is TSV if its name ends in `.tsv`
             or `.tsv.gz`, else CSV. Both may be gzipped.
-        text: Name (string) or 0-based index (integer) of the text column.
-            `None` takes the column called "text", in any case.
-        label: The same for the label column; `None` takes "label".
+        text: Name (string) or 0-based index (integer) of the text column, or
+            a list or tuple of two of them for pairs of texts. `None` takes
+            the column called "text", in any case.
+        label: Name or index of the label column; `None` takes "label".
+        header: Boolean, whether the first row holds the names of the columns.
+            If not, `text` and `label` must be indices.
+        delimiter: String of one character; `None`: a tab for TSV, a comma for
+            CSV.
+        quoted: Boolean, whether fields may be quoted; `None`: in CSV, not in
+            TSV.
+        class_names: List of strings. Pass the one of the training file to
+            number the labels of a test file in the same way.
 
     Returns:
-        `(texts, labels, class_names)`: a list of strings, an int32 array of
-        the same length, and a list with the name of each label.
+        `(texts, labels, class_names)`: a list of strings, or for pairs a tuple
+        of two such lists; an int32 array of the same length; and a list with
+        the name of each label.
 
     Raises:
-        ValueError: The file cannot be read as such a table. The message names
-            the file, the line where there is one, and the way out.
+        ValueError: The file cannot be read as such a table, or a label is not
+            in `class_names`. The message names the file, the line where there
+            is one, and the way out.
 
     Example:
 
@@ -56,116 +64,111 @@ def load_csv(path, text=None, label=None):
     # Superb,good
     texts, labels, class_names = load_csv("r.csv", "review", "stars")
     labels, class_names  # array([0, 1], dtype=int32), ["bad", "good"]
+    test = load_csv("test.csv", "review", "stars", class_names=class_names)
+    (first, second), labels, _ = load_csv("p.tsv", (0, 1), 2, header=False)
     ```
     """
     path = Path(path)
-    rows = _read_rows(path)
-    if len(rows) < 2:
+    rows = read_rows(path, delimiter, quoted)
+    if len(rows) < 1 + bool(header):
         raise ValueError(
-            f"{path}: expected a header row with the names of the columns, "
-            f"then one row per example. Received: {len(rows)} rows."
+            f"{path}: expected {_expected_rows(header)}. Received: "
+            f"{len(rows)} rows."
         )
-    (_, header), *rows = rows
-    header = [name.strip() for name in header]
-    text_column = _find_column(path, header, "text", text)
-    label_column = _find_column(path, header, "label", label)
-    if text_column == label_column:
-        raise ValueError(
-            f"{path}: text and label must be two columns. Received: "
-            f"{header[text_column]!r} for both."
-        )
-    for line, row in rows:
-        _check_row(path, line, row, header, (text_column, label_column))
-    texts = [row[text_column] for _, row in rows]
-    labels = [row[label_column].strip() for _, row in rows]
-    return texts, *_number_labels(path, labels)
+    (_, first), *examples = rows
+    if header:
+        names = [name.strip() for name in first]
+    else:
+        names, examples = list(range(len(first))), rows
+    *text_columns, label_column = _find_columns(path, names, text, label)
+    for line, row in examples:
+        _check_row(path, line, row, names, (*text_columns, label_column))
+    lines, examples = zip(*examples, strict=True)
+    texts = tuple([row[column] for row in examples] for column in text_columns)
+    for column, fields in zip(text_columns, texts, strict=True):
+        _check_texts(path, names[column], fields)
+    labels = [row[label_column].strip() for row in examples]
+    if class_names is None:
+        class_names = find_class_names(path, labels)
+    numbers = number_labels(path, lines, labels, class_names)
+    return texts if len(texts) > 1 else texts[0], numbers, list(class_names)
 
 
-def _read_rows(path):
-    """Returns `(line number, fields)` of each row that is not blank."""
-    is_tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
-    content = _read_text(path)
-    reader = csv.reader(
-        io.StringIO(content, newline=""),
-        delimiter="\t" if is_tsv else ",",
-        quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL,
-        # Otherwise a forgotten quotation mark swallows the rest of the file.
-        strict=True,
-    )
-    rows, line = [], 1
-    # The limit belongs to the process, so one reader at a time may change it.
-    with _FIELD_LIMIT_LOCK:
-        before = csv.field_size_limit(len(content))
-        try:
-            for row in reader:
-                if row:
-                    rows.append((line, row))
-                line = reader.line_num + 1
-        except csv.Error as error:
+def _expected_rows(header):
+    if header:
+        return (
+            "a header row with the names of the columns, then one row per "
+            "example"
+        )
+    return "one row per example"
+
+
+def _find_columns(path, names, text, label):
+    """Returns the indices of one or two text columns and of the labels."""
+    is_pair = isinstance(text, (tuple, list))
+    if is_pair and (len(text) != 2 or None in text):
+        raise ValueError(
+            "text must be one column, or a list or tuple of two columns. "
+            f"Received: {text!r}"
+        )
+    texts = text if is_pair else (text,)
+    columns = [_find_column(path, names, "text", wanted) for wanted in texts]
+    columns.append(_find_column(path, names, "label", label))
+    for i, column in enumerate(columns):
+        if column in columns[:i]:
             raise ValueError(
-                f"{path}, line {line}: the row that starts here cannot be "
-                f"read: {error}. Close every quoted field with a quotation "
-                "mark, and double each mark inside it. If fields are "
-                "separated by tabs, let the name of the file end in .tsv."
-            ) from error
-        finally:
-            csv.field_size_limit(before)
-    return rows
+                f"{path}: text and label must be different columns. Received: "
+                f"{names[column]!r} twice."
+            )
+    return columns
 
 
-def _read_text(path):
-    with naming_damage(path, "a gzip file"):
-        content = path.read_bytes()
-        if content.startswith(_GZIP_MARK):
-            content = gzip.decompress(content)
-    return decode(content, path)
-
-
-def _find_column(path, header, argument, wanted):
+def _find_column(path, names, argument, wanted):
     """Returns the index of the column that `text=` or `label=` asks for."""
     if wanted is None:
-        found = [i for i, name in enumerate(header) if name.lower() == argument]
+        is_wanted = [str(name).lower() == argument for name in names]
     else:
-        found = [i for i, name in enumerate(header) if wanted in (i, name)]
-    if len(found) == 1:
-        return found[0]
+        is_wanted = [wanted in pair for pair in enumerate(names)]
+    if sum(is_wanted) == 1:
+        return is_wanted.index(True)
+    # Without a header, names are the indices.
+    shown = [name[:40] if isinstance(name, str) else name for name in names]
     raise ValueError(
-        f"{path}: there is {'more than one' if found else 'no'} column "
-        f"{argument if wanted is None else wanted!r}. Pass {argument}= with "
-        "the name or the 0-based index of a column. Columns, separated by "
-        "tabs in a .tsv file and by commas in all others: "
-        # A file without a header shows its first text here.
-        f"{[name[:40] for name in header]}"
+        f"{path}: there is {'more than one' if any(is_wanted) else 'no'} "
+        f"column {argument if wanted is None else wanted!r}. Pass {argument}= "
+        "with the name or the 0-based index of a column; with header=False, "
+        "with the index. Columns, separated by tabs in a .tsv file and by "
+        f"commas in all others: {shown}"
     )
 
 
-def _check_row(path, line, row, header, columns):
-    if len(row) != len(header):
+def _check_row(path, line, row, names, columns):
+    if len(row) != len(names):
         raise ValueError(
-            f"{path}, line {line}: expected {len(header)} fields as in the "
-            f"header, received {len(row)}. Put quotation marks around a field "
-            "that holds a comma; in a .tsv file, remove tabs from the field."
+            f"{path}, line {line}: expected {len(names)} fields as in the "
+            f"first row, received {len(row)}. Put quotation marks around a "
+            "field that holds a comma; in a .tsv file, remove tabs from the "
+            "field."
         )
     for column in columns:
         if not row[column].strip():
             raise ValueError(
                 f"{path}, line {line}: the field of column "
-                f"{header[column]!r} is empty. Fill it in, or remove the row."
+                f"{names[column]!r} is empty. Fill it in, or remove the row."
             )
 
 
-def _number_labels(path, labels):
-    """Returns int32 labels and the class names that they count."""
-    if all(_INTEGER.fullmatch(label) for label in labels):
-        labels = [int(label) for label in labels]
-    classes = sorted(set(labels))
-    if len(classes) < 2:
+def _check_texts(path, name, texts):
+    if all(map(_is_number, texts)):
         raise ValueError(
-            f"{path}: all {len(labels)} rows have the label "
-            f"{str(classes[0])!r}, but a classifier needs at least two "
-            "classes. Add rows of another class, or pass label= with another "
-            "column."
+            f"{path}: expected texts in column {name!r}, but every field is a "
+            f"number. Received: {texts[:3]}. Pass text= with another column."
         )
-    index = {name: i for i, name in enumerate(classes)}
-    numbers = np.array([index[label] for label in labels], dtype="int32")
-    return numbers, [str(name) for name in classes]
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,9 +1,11 @@
-"""Errors that name the file, for files that are damaged or not UTF-8."""
+"""Errors that name the file: missing, damaged, or of the wrong encoding."""
 
 import contextlib
 import gzip
 import tarfile
 import zlib
+
+_GZIP_MARK = b"\x1f\x8b"  # no UTF-8 text starts like this
 
 
 @contextlib.contextmanager
@@ -21,6 +23,41 @@ def naming_damage(path, kind):
             f"{path} cannot be read as {kind}. It may be cut short, damaged, "
             "or of another kind. Download it again, or pass another file."
         ) from error
+    except (IsADirectoryError, NotADirectoryError) as error:
+        raise ValueError(
+            f"{path} is {'a folder' if path.is_dir() else 'a file'}, but "
+            f"expected {kind}. Pass another path."
+        ) from error
+
+
+def find_files(folders, pattern):
+    """Returns the sorted files of the first folder with any that match.
+
+    Args:
+        folders: Paths; those that are missing are skipped, but for the last.
+        pattern: Glob pattern of a name. Names that end in `.gz` count, too.
+    """
+    *optional, last = folders
+    with naming_damage(last, "a folder"):
+        list(last.iterdir())
+    for folder in (*optional, last):
+        if files := sorted(folder.glob(pattern)):
+            return files
+        if files := sorted(folder.glob(pattern + ".gz")):
+            return files
+    raise FileNotFoundError(
+        f"There is no file {pattern} or {pattern}.gz in {last}. Pass the "
+        f"folder that holds it. Received: {last!r}"
+    )
+
+
+def read_bytes(path):
+    """Returns the content of a file, unzipped if it is gzipped."""
+    with naming_damage(path, "a gzip file"):
+        content = path.read_bytes()
+        if content.startswith(_GZIP_MARK):
+            content = gzip.decompress(content)
+    return content
 
 
 def decode(content, name):

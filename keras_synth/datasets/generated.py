@@ -1,7 +1,5 @@
 """Movie reviews from a generator, half of them beyond a bag of words."""
 
-import re
-
 import numpy as np
 
 from keras_synth.checks import check_positive
@@ -10,8 +8,8 @@ from keras_synth.datasets.review_words import (
     NEUTRAL_SENTENCES,
     OPINION_SENTENCES,
     OPINIONS,
-    SLOTS,
 )
+from keras_synth.datasets.sentences import fill, pick
 
 
 def generated_reviews(
@@ -88,21 +86,8 @@ def generated_reviews(
     return list(texts), np.array(labels, dtype="int32")
 
 
-def _pick(rng, options):
-    return options[rng.integers(len(options))]
-
-
-def _fill(rng, sentence):
-    """Fills the slots of a sentence, but for those that hold opinions."""
-    return re.sub(
-        r"{(\w+)}",
-        lambda slot: _pick(rng, SLOTS.get(slot[1], [slot[0]])),
-        sentence,
-    )
-
-
 def _neutral_sentences(rng, count):
-    return [_fill(rng, _pick(rng, NEUTRAL_SENTENCES)) for _ in range(count)]
+    return [fill(rng, pick(rng, NEUTRAL_SENTENCES)) for _ in range(count)]
 
 
 def _review(sentences, order):
@@ -112,8 +97,8 @@ def _review(sentences, order):
 def _hard_pair(rng, num_sentences):
     """Returns a positive and a negative review made of the same words."""
     others = _neutral_sentences(rng, num_sentences - 1)
-    sentence = _fill(rng, _pick(rng, HARD_SENTENCES))
-    bad, good = (_pick(rng, words) for words in OPINIONS)
+    sentence = fill(rng, pick(rng, HARD_SENTENCES))
+    bad, good = (pick(rng, words) for words in OPINIONS)
     order = rng.permutation(num_sentences)
     praise = sentence.format(denied=bad, asserted=good)
     blame = sentence.format(denied=good, asserted=bad)
@@ -127,7 +112,7 @@ def _easy_review(rng, num_sentences, label):
     sentences = _neutral_sentences(rng, num_sentences - num_opinions)
     for i in range(num_opinions):
         sign = label if i >= num_opposite else 1 - label
-        opinion = _pick(rng, OPINIONS[sign])
-        sentence = _fill(rng, _pick(rng, OPINION_SENTENCES))
+        opinion = pick(rng, OPINIONS[sign])
+        sentence = fill(rng, pick(rng, OPINION_SENTENCES))
         sentences.append(sentence.format(opinion=opinion))
     return _review(sentences, rng.permutation(num_sentences))

@@ -6,23 +6,25 @@ import numpy as np
 def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
     """Splits examples in two, each class in the same proportion.
 
-    Copies of a text always stay on one side, whatever their labels, so that
-    validation never asks for a text seen in training. Every class is on both
-    sides. Where copies do not fit, a class gives somewhat fewer validation
-    examples than asked for.
+    Copies of a text, or of a pair of texts, always stay on one side, whatever
+    their labels, so that validation never asks for one seen in training. Every
+    class is on both sides. Where copies do not fit, a class gives somewhat
+    fewer validation examples than asked for.
 
     Args:
-        texts: Sequence of strings.
+        texts: Sequence of strings, or for pairs of texts a tuple of two such
+            sequences of the same length.
         labels: Sequence or 1D array of the same length, integers or strings.
         validation_fraction: Float in (0, 1), the share of the examples.
         seed: Integer, not negative. The same seed gives the same split.
 
     Returns:
         `(train_texts, train_labels), (val_texts, val_labels)`, both shuffled:
-        texts are lists, labels arrays of the dtype received.
+        texts are lists, or tuples of two lists, labels arrays of the dtype
+        received.
 
     Raises:
-        TypeError: `texts` is not a sequence of strings.
+        TypeError: `texts` is neither a sequence of strings nor two of them.
         ValueError: Lengths differ, the fraction is out of range, or a class
             has fewer than two distinct texts.
 
@@ -34,16 +36,47 @@ def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
     len(train[0]), len(validation[0])  # 800, 200
     ```
     """
-    if not 0 < validation_fraction < 1:
-        raise ValueError(
-            "validation_fraction must lie between 0 and 1, both excluded. "
-            f"Received: {validation_fraction!r}"
+    check_fraction("validation_fraction", validation_fraction)
+    if _are_pairs(texts):
+        pairs, labels = _checked_pairs(*texts, labels)
+        sides = _split(pairs, labels, validation_fraction, seed)
+        return tuple(
+            (tuple(map(list, zip(*pairs, strict=True))), labels)
+            for pairs, labels in sides
         )
     texts, labels = _checked_examples(texts, labels)
+    return _split(texts, labels, validation_fraction, seed)
+
+
+def check_fraction(name, value):
+    """Raises unless `value` lies between 0 and 1, both excluded."""
+    if not 0 < value < 1:
+        raise ValueError(
+            f"{name} must lie between 0 and 1, both excluded. Received: "
+            f"{value!r}"
+        )
+
+
+def _are_pairs(texts):
+    """Whether this is a tuple of two sequences, and not of two strings."""
+    return (
+        isinstance(texts, tuple)
+        and len(texts) == 2
+        and not any(isinstance(side, str) for side in texts)
+    )
+
+
+def _checked_pairs(first, second, labels):
+    first, labels = _checked_examples(first, labels)
+    second, _ = _checked_examples(second, labels)
+    return list(zip(first, second, strict=True)), labels
+
+
+def _split(texts, labels, fraction, seed):
     rng = np.random.default_rng(seed)
     chosen = np.zeros(len(texts), dtype=bool)
     for name, groups in _copies_by_class(texts, labels).items():
-        chosen[_draw_groups(rng, name, groups, validation_fraction)] = True
+        chosen[_draw_groups(rng, name, groups, fraction)] = True
     order = rng.permutation(len(texts))
     sides = order[~chosen[order]], order[chosen[order]]
     return tuple(([texts[i] for i in side], labels[side]) for side in sides)

@@ -1,0 +1,148 @@
+"""Batches of tokenized sequences, padded to one of a few lengths."""
+
+import keras
+import numpy as np
+
+from keras_synth.checks import check_positive
+
+
+class LengthBuckets(keras.utils.PyDataset):
+    """Batches of about equally long sequences, for `fit` on any backend.
+
+    Each batch is as long as the least of `lengths` that holds all of its
+    sequences. There are few lengths and all batches but one have
+    `batch_size` examples, since JAX and XLA compile anew for every shape.
+    Sequences that do not fill a batch of their length move to the next one.
+
+    The arrays stay in memory, so a batch costs one copy of its rows.
+
+    Args:
+        features: Dictionary of arrays `(N, T)`, among them `"padding_mask"`,
+            not 0 for real tokens, which come first.
+        labels: Array `(N, ...)`.
+        batch_size: Integer, examples per batch.
+        lengths: Integers, the lengths in tokens to cut batches to. `T` is
+            always among them.
+        shuffle: Whether examples and batches come in a random order, another
+            one in each epoch. Otherwise always in the same one, by length:
+            for `evaluate`.
+        drop_remainder: Whether to leave out, in each epoch, the examples
+            that do not fill a last batch.
+        seed: Integer, not negative. The same seed gives the same batches on
+            all backends.
+        epoch: Integer, the epoch to start with, an attribute that grows with
+            each pass. Keras may make a pass of its own before the first
+            epoch: a callback that sets it in `on_epoch_begin` is exact.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    ```python
+    batches = keras_synth.datasets.LengthBuckets(
+        {"token_ids": ids, "padding_mask": mask}, labels, 64, lengths=[32, 64]
+    )
+    classifier.fit(batches, epochs=3)
+    ```
+    """
+
+    def __init__(
+        self,
+        features,
+        labels,
+        batch_size,
+        lengths=(),
+        shuffle=True,
+        drop_remainder=False,
+        seed=0,
+        epoch=0,
+    ):
+        super().__init__()
+        check_positive("batch_size", batch_size)
+        self.features = {k: np.asarray(x) for k, x in features.items()}
+        self.labels = np.asarray(labels)
+        _check_features(self.features, self.labels)
+        longest = self.features["padding_mask"].shape[1]
+        for length in lengths:
+            check_positive("lengths", length)
+        self.lengths = np.array(
+            sorted({length for length in lengths if length < longest})
+            + [longest]
+        )
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_remainder = drop_remainder
+        self.seed = seed
+        self.epoch = epoch
+        real = (self.features["padding_mask"] != 0).sum(axis=1)
+        self._buckets = np.searchsorted(self.lengths, real)
+        self._planned = None
+
+    def __len__(self):
+        """The number of batches of each epoch."""
+        if self.drop_remainder:
+            return len(self.labels) // self.batch_size
+        return -(-len(self.labels) // self.batch_size)
+
+    def batch_lengths(self, epoch):
+        """The lengths in tokens of the batches of an epoch, in order."""
+        return [length for length, _ in self._plan(epoch)]
+
+    def __getitem__(self, index):
+        length, rows = self._plan(self.epoch)[index]
+        features = {k: x[rows, :length] for k, x in self.features.items()}
+        return features, self.labels[rows]
+
+    def on_epoch_end(self):
+        """Goes on to the next epoch; Keras calls it."""
+        self.epoch += 1
+
+    def _plan(self, epoch):
+        """The batches of an epoch, as `(length, row numbers)`."""
+        if self._planned is None or self._planned[0] != epoch:
+            self._planned = epoch, self._make_plan(epoch)
+        return self._planned[1]
+
+    def _make_plan(self, epoch):
+        rows = np.arange(len(self.labels))
+        rng = np.random.default_rng((self.seed, epoch))
+        if self.shuffle:
+            rng.shuffle(rows)
+        # A batch takes the length of its longest row: its last one, as rows
+        # are ordered by bucket.
+        rows = rows[np.argsort(self._buckets[rows], kind="stable")]
+        batches = [
+            rows[start : start + self.batch_size]
+            for start in range(0, len(rows), self.batch_size)
+        ][: len(self)]
+        plan = [(int(self.lengths[self._buckets[b[-1]]]), b) for b in batches]
+        if self.shuffle:
+            plan = [plan[i] for i in rng.permutation(len(plan))]
+        # On TensorFlow, Keras learns from the first two batches which axes
+        # vary: they must not happen to be equally long.
+        for i, (length, _) in enumerate(plan):
+            if length != plan[0][0]:
+                plan[1], plan[i] = plan[i], plan[1]
+                break
+        return plan
+
+
+def _check_features(features, labels):
+    if "padding_mask" not in features:
+        raise ValueError(
+            'features must hold "padding_mask", which tells the lengths. '
+            f"Received: {sorted(features)}"
+        )
+    shapes = {name: x.shape for name, x in features.items()}
+    mask = shapes["padding_mask"]
+    if len(mask) != 2 or len({*shapes.values()}) > 1 or not mask[0]:
+        raise ValueError(
+            "All features must have one shape (N, T), N at least 1. "
+            f"Received: {shapes}"
+        )
+    if len(labels) != mask[0]:
+        raise ValueError(
+            "There must be one label per example. Received: "
+            f"{mask[0]} examples, labels of shape {labels.shape}"
+        )

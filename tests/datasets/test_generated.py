@@ -1,0 +1,224 @@
+import re
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from keras_synth import datasets
+from keras_synth.datasets import pair_words, review_words
+
+
+def words(text):
+    return re.findall(r"\w+", text.lower())
+
+
+# Generated reviews
+
+
+@pytest.mark.parametrize("num_examples", [1, 2, 101, 400])
+@pytest.mark.parametrize("hard_fraction", [0, 0.3, 1])
+def test_labels_of_generated_reviews_balance(num_examples, hard_fraction):
+    texts, labels = datasets.generated_reviews(
+        num_examples, hard_fraction=hard_fraction
+    )
+    assert len(texts) == len(labels) == num_examples
+    assert labels.dtype == "int32"
+    assert labels.sum() == num_examples // 2
+
+
+def test_generated_reviews_depend_on_the_seed_only():
+    first, again, other = (
+        datasets.generated_reviews(200, seed=seed) for seed in (3, 3, 4)
+    )
+    assert first[0] == again[0]
+    assert first[1].tolist() == again[1].tolist()
+    assert not set(first[0]) & set(other[0])
+
+
+@pytest.mark.parametrize("num_sentences", [1, 2, 6])
+def test_hard_reviews_come_in_pairs_of_equal_words(num_sentences):
+    texts, labels = datasets.generated_reviews(
+        300,
+        hard_fraction=1,
+        min_sentences=num_sentences,
+        max_sentences=num_sentences,
+    )
+    labels_of = {}
+    for text, label in zip(texts, labels.tolist(), strict=True):
+        labels_of.setdefault(tuple(sorted(words(text))), []).append(label)
+    for pairs in labels_of.values():
+        assert 2 * sum(pairs) == len(pairs)
+    assert len(labels_of) > 140
+
+
+def test_words_take_sides_only_where_meant():
+    negative, positive = map(set, review_words.OPINIONS)
+    opinions = negative | positive
+    assert len(opinions) == 2 * len(positive) == 2 * len(negative)
+    sentences = [
+        *review_words.NEUTRAL_SENTENCES,
+        *review_words.OPINION_SENTENCES,
+        *review_words.HARD_SENTENCES,
+        *(" ".join(slot) for slot in review_words.SLOTS.values()),
+    ]
+    neutral = set(words(" ".join(sentences)))
+    assert not opinions & neutral
+    assert len(opinions | neutral) > 300
+
+
+def test_reviews_have_the_promised_length():
+    texts, _ = datasets.generated_reviews(1000)
+    lengths = [len(words(text)) for text in texts]
+    assert 20 <= min(lengths) <= max(lengths) <= 70
+    assert "{" not in " ".join(texts)
+    texts, _ = datasets.generated_reviews(100, min_sentences=2, max_sentences=4)
+    assert {text.count(".") for text in texts} == {2, 3, 4}
+
+
+def test_the_word_before_each_adjective_decides_every_review():
+    denying = set(words("seemed from expected began than not time looked"))
+    negative, positive = review_words.OPINIONS
+    signs = dict.fromkeys(positive, 1) | dict.fromkeys(negative, -1)
+    texts, labels = datasets.generated_reviews(2000)
+    for text, label in zip(texts, labels, strict=True):
+        score = sum(
+            signs.get(token, 0)
+            for before, token in pairwise(words(text))
+            if before not in denying
+        )
+        assert score != 0
+        assert (score > 0) == label
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("num_examples", {"num_examples": 0}),
+        ("num_examples", {"num_examples": 2.0}),
+        ("min_sentences", {"min_sentences": 0}),
+        ("at least min_sentences", {"min_sentences": 5, "max_sentences": 4}),
+        ("hard_fraction must be from 0", {"hard_fraction": 1.5}),
+        ("hard_fraction must be from 0", {"hard_fraction": float("nan")}),
+    ],
+)
+def test_arguments_out_of_range_are_refused(message, arguments):
+    with pytest.raises(ValueError, match=message):
+        datasets.generated_reviews(**{"num_examples": 10, **arguments})
+
+
+# Generated pairs
+
+TOPIC_OF = {
+    word: number
+    for number, topic in enumerate(pair_words.TOPICS)
+    for word in topic
+}
+
+
+def topic_words(sentences):
+    found = [[w for w in words(s) if w in TOPIC_OF] for s in sentences]
+    assert all(len(one) == 1 for one in found)
+    return [one for (one,) in found]
+
+
+@pytest.mark.parametrize("num_examples", [1, 2, 3, 4, 101, 400])
+@pytest.mark.parametrize("words_per_topic", [1, 2, 6])
+def test_the_label_says_whether_both_topics_are_the_same(
+    num_examples, words_per_topic
+):
+    (first, second), labels = datasets.generated_pairs(
+        num_examples, words_per_topic=words_per_topic
+    )
+    assert len(first) == len(second) == len(labels) == num_examples
+    assert labels.dtype == "int32"
+    assert labels.sum() == num_examples // 2
+    for a, b, label in zip(
+        topic_words(first), topic_words(second), labels, strict=True
+    ):
+        assert (TOPIC_OF[a] == TOPIC_OF[b]) == label
+        assert (a == b) == (label and words_per_topic == 1)
+
+
+@pytest.mark.parametrize("words_per_topic", [1, 3])
+def test_neither_sentence_nor_the_words_of_both_tell_the_label(
+    words_per_topic,
+):
+    (first, second), labels = datasets.generated_pairs(
+        400, words_per_topic=words_per_topic
+    )
+    pairs = list(zip(first, second, labels.tolist(), strict=True))
+    features = (
+        lambda a, b: [a],
+        lambda a, b: [b],
+        lambda a, b: words(a + " " + b),
+        lambda a, b: pairwise([*words(a), None, *words(b)]),
+    )
+    for feature in features:
+        counts = Counter(), Counter()
+        for a, b, label in pairs:
+            counts[label].update(feature(a, b))
+        assert counts[0] == counts[1]
+
+
+def test_words_that_are_there_at_all_do_not_tell_the_label():
+    (first, second), labels = datasets.generated_pairs(400)
+    present = Counter(), Counter()
+    for a, b, label in zip(first, second, labels, strict=True):
+        present[label].update(set(words(a + " " + b)))
+    assert present[0] == present[1]
+
+
+def test_generated_pairs_depend_on_the_seed_only():
+    first, again, other = (
+        datasets.generated_pairs(200, seed=seed) for seed in (3, 3, 4)
+    )
+    assert first[0] == again[0]
+    assert first[1].tolist() == again[1].tolist()
+    assert not set(zip(*first[0], strict=True)) & set(
+        zip(*other[0], strict=True)
+    )
+
+
+def test_topics_are_as_many_and_as_rich_as_asked_for():
+    (first, _), _ = datasets.generated_pairs(
+        2000, num_topics=5, words_per_topic=4
+    )
+    used = set(topic_words(first))
+    assert used == {w for topic in pair_words.TOPICS[:5] for w in topic[:4]}
+
+
+def test_topic_words_are_distinct_and_occur_nowhere_else():
+    assert len(TOPIC_OF) == 24 * 6
+    assert {len(topic) for topic in pair_words.TOPICS} == {6}
+    slots = [" ".join(slot) for slot in review_words.SLOTS.values()]
+    assert not set(TOPIC_OF) & set(
+        words(" ".join([*pair_words.PAIR_SENTENCES, *slots]))
+    )
+
+
+def test_sentences_differ_in_length_and_in_the_place_of_the_topic():
+    (first, _), _ = datasets.generated_pairs(1000)
+    lengths = {len(words(text)) for text in first}
+    assert {6, 13} <= lengths <= set(range(6, 14))
+    places = {
+        words(text).index(word)
+        for text, word in zip(first, topic_words(first), strict=True)
+    }
+    assert len(places) >= 8
+    assert "{" not in " ".join(first)
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("num_examples", {"num_examples": 0}),
+        ("num_topics", {"num_topics": 2.0}),
+        ("num_topics must be from 2 to 24", {"num_topics": 1}),
+        ("num_topics must be from 2 to 24", {"num_topics": 25}),
+        ("words_per_topic must be from 1 to 6", {"words_per_topic": 7}),
+        ("words_per_topic", {"words_per_topic": 0}),
+    ],
+)
+def test_arguments_of_pairs_out_of_range_are_refused(message, arguments):
+    with pytest.raises(ValueError, match=message):
+        datasets.generated_pairs(**{"num_examples": 10, **arguments})

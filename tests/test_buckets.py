@@ -1,0 +1,114 @@
+"""Batches by length: every example once, few shapes, the same everywhere."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_synth.datasets import LengthBuckets
+
+
+def examples(real_lengths, width):
+    """Rows of ids `row + 1`, as long as asked, and labels that number them."""
+    mask = np.arange(width) < np.array(real_lengths)[:, None]
+    rows = np.arange(len(real_lengths))
+    ids = np.where(mask, rows[:, None] + 1, 0)
+    return {"token_ids": ids, "padding_mask": mask.astype("int32")}, rows
+
+
+@given(
+    real_lengths=st.lists(st.integers(0, 12), min_size=1, max_size=60),
+    lengths=st.lists(st.integers(1, 20), max_size=3),
+    batch_size=st.integers(1, 9),
+    shuffle=st.booleans(),
+    drop_remainder=st.booleans(),
+)
+@settings(deadline=None, max_examples=100)
+def test_each_example_comes_once_and_whole(
+    real_lengths, lengths, batch_size, shuffle, drop_remainder
+):
+    features, labels = examples(real_lengths, 12)
+    batches = LengthBuckets(
+        features, labels, batch_size, lengths, shuffle, drop_remainder
+    )
+    seen = []
+    for i in range(len(batches)):
+        batch, rows = batches[i]
+        width = batch["token_ids"].shape[1]
+        assert width in {*lengths, 12}
+        assert width == batches.batch_lengths(0)[i]
+        for name, values in batch.items():
+            np.testing.assert_array_equal(values, features[name][rows, :width])
+            assert not features[name][rows, width:].any()
+        seen += [*rows]
+    dropped = len(labels) % batch_size if drop_remainder else 0
+    assert len(seen) == len({*seen}) == len(labels) - dropped
+
+
+def test_all_batches_but_the_last_have_one_size_and_few_lengths():
+    rng = np.random.default_rng(0)
+    features, labels = examples(rng.integers(1, 33, 200), 32)
+    batches = LengthBuckets(features, labels, 16, [8, 16])
+    shapes = [batches[i][0]["token_ids"].shape for i in range(len(batches))]
+    assert sorted(n for n, _ in shapes)[1:] == [16] * 12
+    assert {length for _, length in shapes} == {8, 16, 32}
+    assert shapes[0][1] != shapes[1][1]  # Keras on TensorFlow wants that
+
+
+def test_the_order_depends_on_seed_and_epoch_alone():
+    features, labels = examples([5] * 40, 8)
+
+    def order(**options):
+        batches = LengthBuckets(features, labels, 8, **options)
+        return [[*batches[i][1]] for i in range(5)]
+
+    assert order(seed=1) == order(seed=1) != order(seed=2)
+    assert order(seed=1, epoch=3) != order(seed=1)
+    batches = LengthBuckets(features, labels, 8, seed=1)
+    for _ in range(3):
+        batches.on_epoch_end()
+    assert [[*batches[i][1]] for i in range(5)] == order(seed=1, epoch=3)
+
+
+def test_fit_takes_batches_of_several_lengths_and_goes_on_with_epochs():
+    features, labels = examples([3, 9, 10, 2] * 8, 12)
+    inputs = {k: keras.Input((None,), dtype="int32", name=k) for k in features}
+    x = keras.layers.Embedding(64, 4)(inputs["token_ids"])
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    model = keras.Model(inputs, keras.layers.Dense(1)(x))
+    model.compile("sgd", "mse")
+    batches = LengthBuckets(features, labels / 32, 4, [4], drop_remainder=True)
+    model.fit(batches, epochs=2, verbose=0)
+    assert batches.epoch >= 2
+    in_order = LengthBuckets(features, labels, 5, [4], shuffle=False)
+    assert model.predict(in_order, verbose=0).shape == (32, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"features": {"token_ids": np.ones((4, 3))}}, "padding_mask"),
+        (
+            {
+                "features": {
+                    "token_ids": np.ones((4, 2)),
+                    "padding_mask": np.ones((4, 3)),
+                }
+            },
+            "one shape",
+        ),
+        ({"labels": np.ones(5)}, "one label per example"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"lengths": [0]}, "lengths"),
+    ],
+)
+def test_bad_arguments_are_refused(change, words):
+    good = {
+        "features": {"padding_mask": np.ones((4, 3))},
+        "labels": np.ones(4),
+        "batch_size": 2,
+    }
+    with pytest.raises(ValueError, match=words) as error:
+        LengthBuckets(**{**good, **change})
+    assert "Received" in str(error.value)
