@@ -7,8 +7,10 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from backend import numpy
 
 from keras_synth import models
+from keras_synth.datasets import LengthBuckets
 from keras_synth.models.pooling import Pooling
 from keras_synth.synthesizers import RandomSynthesizer
 
@@ -97,6 +99,32 @@ def test_fit_mixes_examples_that_are_sorted_by_class():
     np.testing.assert_array_equal(mixed["token_ids"][:, -1], mixed_labels)
     np.testing.assert_array_equal(kept["token_ids"][:, -1], kept_labels)
     np.testing.assert_array_equal(kept_labels, labels)
+
+
+def test_every_dropout_drops_in_training_and_only_then():
+    model = classifier("R+V", preprocess=False)
+    features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
+
+    def outputs(training):
+        return numpy(model.backbone(features, training=training))
+
+    assert not np.allclose(outputs(True), outputs(True))
+    np.testing.assert_array_equal(outputs(False), outputs(False))
+    dropped = []
+    room = keras.src.backend.random  # where all ways to drop meet
+    original = room.dropout
+
+    def spy(x, rate, *args, **kwargs):
+        dropped.append(rate)
+        return original(x, rate, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "dropout", spy)
+        model(features, training=True)
+        # Embeddings and output; weights, attention, feed-forward per block.
+        assert len(dropped) == 2 + 3 * 2
+        model(features, training=False)
+    assert len(dropped) == 2 + 3 * 2
 
 
 @pytest.mark.slow
@@ -286,6 +314,74 @@ def test_labels_outside_the_classes_are_refused(wrong):
         classifier().fit(TEXTS[:2], wrong)
     with pytest.raises(ValueError, match="num_classes"):
         classifier().evaluate(TEXTS[:2], np.array(wrong))
+
+
+def test_labels_may_be_class_names(tmp_path):
+    model = classifier(class_names=("bad", "good"))
+    names = ["good", "bad"] * 4
+    model.fit(TEXTS, names, verbose=0)
+    by_name = model.evaluate(TEXTS, names, verbose=0)
+    by_number = model.evaluate(TEXTS, np.array(LABELS), verbose=0)
+    np.testing.assert_allclose(by_name, by_number)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.class_names == ["bad", "good"]
+    with pytest.raises(ValueError, match=r"Received: y\[1\]='ugly'"):
+        model.fit(TEXTS[:2], ["good", "ugly"])
+    with pytest.raises(ValueError, match="with class_names"):
+        classifier().fit(TEXTS[:2], ["good", "bad"])
+    for wrong in (["good"], ["good", "good"], [0, 1]):
+        with pytest.raises(ValueError, match="one for each of num_classes=2"):
+            classifier(class_names=wrong)
+
+
+def test_batches_by_length_go_through_fit_evaluate_and_predict():
+    model = classifier(preprocess=False)
+    features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
+    batches = LengthBuckets(features, LABELS, 4, [8], shuffle=False)
+    assert set(batches.batch_lengths(0)) == {8, 12}
+    history = model.fit(
+        batches, epochs=2, validation_data=batches, verbose=0
+    ).history
+    assert np.isfinite(history["val_loss"]).all()
+    np.testing.assert_allclose(
+        model.evaluate(batches, verbose=0),
+        model.evaluate(features, np.array(LABELS), verbose=0),
+        rtol=1e-4,
+    )
+    assert model.predict(batches, verbose=0).shape == (8, 2)
+    with pytest.raises(ValueError, match="preprocessor=None"):
+        classifier().fit(batches)
+
+
+def test_byte_pair_tokenizers_do_as_well(tmp_path):
+    words = "the film is good dull".split()
+    pieces = sorted({*"".join(words), "Ġ"} | {"th", "the", "Ġthe"})
+    vocabulary = ["<s>", "</s>", "<pad>", "<mask>", *pieces]
+    tokenizer = models.SynthesizerBytePairTokenizer(
+        {piece: i for i, piece in enumerate(vocabulary)},
+        ["t h", "th e", "Ġ the"],
+    )
+    pack = models.SynthesizerTextClassifierPreprocessor(tokenizer, 12)
+    ids = np.array(pack("the film")["token_ids"])
+    assert ids[0] == 0
+    assert vocabulary[ids[1]] == "the"
+    assert ids[-1] == 2
+    backbone = models.SynthesizerBackbone(
+        len(vocabulary), 1, 2, 8, 16, "R", max_sequence_length=12
+    )
+    model = models.SynthesizerTextClassifier(backbone, 2, pack)
+    model.fit(["the film is good", "the film is dull"], [1, 0], verbose=0)
+    model.save_to_preset(tmp_path / "preset")
+    loaded = models.SynthesizerTextClassifier.from_preset(tmp_path / "preset")
+    assert isinstance(
+        loaded.preprocessor.tokenizer, models.SynthesizerBytePairTokenizer
+    )
+    np.testing.assert_allclose(
+        loaded.predict(["the film"], verbose=0),
+        model.predict(["the film"], verbose=0),
+        atol=1e-6,
+    )
 
 
 def test_arguments_that_do_not_fit_are_refused():

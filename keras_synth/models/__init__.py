@@ -14,10 +14,14 @@ from keras_synth.models.text_classifier import SynthesizerTextClassifier
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.tokenizer import SynthesizerTokenizer
+from keras_synth.models.tokenizer import (
+    SynthesizerBytePairTokenizer,
+    SynthesizerTokenizer,
+)
 
 __all__ = [
     "SynthesizerBackbone",
+    "SynthesizerBytePairTokenizer",
     "SynthesizerTextClassifier",
     "SynthesizerTextClassifierPreprocessor",
     "SynthesizerTokenizer",

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.labels import number_labels
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
@@ -28,6 +29,8 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
         activation: Activation of the outputs, by default none: logits.
         dropout: Float, share of the pooled features to drop in training.
         pooling: `"mean"` over the real tokens, or `"first"` token.
+        class_names: Optional sequence of `num_classes` strings, saved with
+            the model. With it, labels may be names, too.
         **kwargs: Keyword arguments of `keras_hub.models.TextClassifier`.
 
     Call arguments:
@@ -63,10 +66,12 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
         activation=None,
         dropout=0.1,
         pooling="mean",
+        class_names=None,
         **kwargs,
     ):
         check_positive("num_classes", num_classes)
         check_rate("dropout", dropout)
+        _check_class_names(class_names, num_classes)
         _check_preprocessor(preprocessor, backbone)
         # === Layers ===
         dtype = backbone.dtype_policy
@@ -93,6 +98,7 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
         self.num_classes = num_classes
         self.dropout = dropout
         self.pooling = pooling
+        self.class_names = None if class_names is None else [*class_names]
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
         """Configures training, as `keras_hub.models.TextClassifier.compile`.
@@ -114,8 +120,12 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
         """Trains the model, as `keras.Model.fit`.
 
         Args:
-            x: Raw strings or arrays, or a dataset of batches.
-            y: Labels; they are checked before training starts.
+            x: Raw strings or arrays, or a dataset of batches. A
+                `keras.utils.PyDataset`, such as
+                `keras_synth.datasets.LengthBuckets`, delivers tokenized
+                batches: a model with a preprocessor does not take it.
+            y: Labels, integers or class names; they are checked before
+                training starts.
             sample_weight: Optional weights of the examples.
             shuffle: Whether to bring examples that are not a dataset into a
                 random order, once for all epochs. (KerasHub keeps the order
@@ -125,8 +135,11 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
         Returns:
             The `keras.callbacks.History`.
         """
+        if self._is_tokenized(x):
+            # In the order of the dataset: it may shuffle itself.
+            return keras.Model.fit(self, x, y, shuffle=False, **kwargs)
         if y is not None:
-            _check_labels(y, self.num_classes)
+            y = number_labels(y, self.num_classes, self.class_names)
             if shuffle:
                 x, y, sample_weight = _shuffled((x, y, sample_weight), len(y))
         return super().fit(
@@ -134,10 +147,31 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
         )
 
     def evaluate(self, x=None, y=None, **kwargs):
-        """Scores the model, as `keras.Model.evaluate`; labels are checked."""
+        """Scores the model, as `keras.Model.evaluate`; x and y as in `fit`."""
+        if self._is_tokenized(x):
+            return keras.Model.evaluate(self, x, y, **kwargs)
         if y is not None:
-            _check_labels(y, self.num_classes)
+            y = number_labels(y, self.num_classes, self.class_names)
         return super().evaluate(x, y, **kwargs)
+
+    def predict(self, x, **kwargs):
+        """Returns outputs, as `keras.Model.predict`; x as in `fit`."""
+        if self._is_tokenized(x):
+            return keras.Model.predict(self, x, **kwargs)
+        return super().predict(x, **kwargs)
+
+    def _is_tokenized(self, x):
+        """Whether x is a `PyDataset`, which KerasHub's pipeline cannot take."""
+        if not isinstance(x, keras.utils.PyDataset):
+            return False
+        if self.preprocessor is not None:
+            raise ValueError(
+                "A PyDataset delivers tokenized batches, but this model has a "
+                "preprocessor, which wants raw strings. Build it with "
+                "preprocessor=None, and set model.preprocessor afterwards, or "
+                f"pass strings. Received: {type(x).__name__}"
+            )
+        return True
 
     def get_config(self):
         return {
@@ -146,22 +180,18 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
             "activation": keras.activations.serialize(self.activation),
             "dropout": self.dropout,
             "pooling": self.pooling,
+            "class_names": self.class_names,
         }
 
 
-def _check_labels(labels, num_classes):
-    """Raises if integer labels are not classes; some backends would not."""
-    labels = np.asarray(keras.ops.convert_to_numpy(labels))
-    if labels.dtype.kind not in "iu" or not labels.size:
+def _check_class_names(names, num_classes):
+    if names is None:
         return
-    least, most = labels.min(), labels.max()
-    if least < 0 or most >= num_classes:
-        wrong = int(least if least < 0 else most)
-        at = int(np.argmax(labels.reshape(-1) == wrong))
+    texts = [name for name in names if isinstance(name, str)]
+    if len({*texts}) != num_classes or len(texts) != len(names):
         raise ValueError(
-            f"Labels must lie from 0 to num_classes - 1 = {num_classes - 1}. "
-            "Give the classifier more classes, or renumber the labels. "
-            f"Received: y[{at}]={wrong}"
+            "class_names must be different strings, one for each of "
+            f"num_classes={num_classes}. Received: class_names={names!r}"
         )
 
 

@@ -1,4 +1,4 @@
-"""`SynthesizerTokenizer`: WordPiece with the special tokens of a classifier."""
+"""Tokenizers that know the special tokens of a classifier."""
 
 import keras
 import keras_hub
@@ -42,3 +42,29 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
         ):
             self._add_special_token(token, attribute)
         super().__init__(vocabulary=vocabulary, lowercase=lowercase, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
+    """A byte-pair tokenizer that knows its special tokens.
+
+    Args:
+        vocabulary: Dictionary from token to id, or path of a JSON file with
+            one. It must hold `<s>`, `</s>`, `<pad>` and `<mask>`.
+        merges: List of strings, the merge rules, or path of a file with one a
+            line.
+        **kwargs: Keyword arguments of `keras_hub.tokenizers.
+            BytePairTokenizer`.
+    """
+
+    backbone_cls = SynthesizerBackbone
+
+    def __init__(self, vocabulary=None, merges=None, **kwargs):
+        for token, attribute in (
+            ("<s>", "start_token"),
+            ("</s>", "end_token"),
+            ("<pad>", "pad_token"),
+            ("<mask>", "mask_token"),
+        ):
+            self._add_special_token(token, attribute)
+        super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
