@@ -1,0 +1,126 @@
+"""What to run: settings that all runs share, and the runs themselves."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from typing import NamedTuple
+
+from keras_synth import synthesizers
+from keras_synth.checks import check_positive, check_rate
+
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+class Run(NamedTuple):
+    """One training."""
+
+    variant: str  # "R+V"
+    num_heads: int
+    seed: int
+    backend: str
+
+    def __str__(self):
+        return (
+            f"{self.variant}, {self.num_heads} heads, seed {self.seed}, "
+            f"{self.backend}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What all runs of a grid have in common.
+
+    Attributes:
+        task: Name of the task.
+        sequence_length: Longest input, in tokens.
+        lengths: Lengths in tokens that shorter batches are padded to.
+        keep: `"start"` or `"end"` of texts that are too long.
+        vocabulary_size: Number of word pieces to train.
+        num_layers: Number of encoder blocks.
+        hidden_dim: Model width.
+        rank: Rank of FR.
+        dropout: Share to drop.
+        pooling: `"mean"` or `"first"`.
+        epochs: Passes over the training examples.
+        batch_size: Examples per training step.
+        learning_rate: The highest one, after the warm-up.
+        weight_decay: Of AdamW, without biases and normalisations.
+        examples: Number of examples to generate, or to take; 0 for all.
+    """
+
+    task: str
+    sequence_length: int = 64
+    lengths: tuple = ()
+    keep: str = "end"
+    vocabulary_size: int = 10_000
+    num_layers: int = 2
+    hidden_dim: int = 128
+    rank: int = 8
+    dropout: float = 0.1
+    pooling: str = "mean"
+    epochs: int = 3
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.004
+    examples: int = 0
+
+    def __post_init__(self):
+        for name in (
+            "sequence_length vocabulary_size num_layers hidden_dim rank "
+            "epochs batch_size"
+        ).split():
+            check_positive(name, getattr(self, name))
+        check_rate("dropout", self.dropout)
+        for length in self.lengths:
+            if check_positive("lengths", length) > self.sequence_length:
+                raise ValueError(
+                    "Each of --lengths must be at most --sequence-length. "
+                    f"Received: {length} and {self.sequence_length}"
+                )
+
+    @classmethod
+    def from_json(cls, values):
+        """The settings that `dataclasses.asdict` made JSON of."""
+        return cls(**{**values, "lengths": tuple(values["lengths"])})
+
+    def digest(self, *more):
+        """A short name of these settings and more, for files."""
+        content = json.dumps([dataclasses.asdict(self), *more])
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def runs(variants, num_heads, seeds, backends, hidden_dim):
+    """All runs of a grid, the backends of a model one after the other.
+
+    Raises:
+        ValueError: A variant is unknown, or heads do not divide the width.
+    """
+    for variant in variants:
+        synthesizer(variant, 1, 8, 8, 8)
+    for count in num_heads:
+        if hidden_dim % check_positive("num_heads", count):
+            raise ValueError(
+                "--hidden-dim must be divisible by each of --num-heads. "
+                f"Received: {hidden_dim} and {count}"
+            )
+    grid = itertools.product(seeds, variants, num_heads, backends)
+    return [
+        Run(variant, count, seed, backend)
+        for seed, variant, count, backend in dict.fromkeys(grid)
+    ]
+
+
+def synthesizer(variant, num_heads, key_dim, max_length, rank):
+    """The synthesizer that a variant's letters or names stand for."""
+    parts = [
+        synthesizers.FactorizedRandomSynthesizer(
+            num_heads, max_length, rank=rank
+        )
+        if part.strip().lower() in ("fr", "factorized_random")
+        else synthesizers.get(part, num_heads, key_dim, max_length)
+        for part in variant.split("+")
+    ]
+    return (
+        parts[0] if len(parts) == 1 else synthesizers.MixtureSynthesizer(parts)
+    )

@@ -1,0 +1,127 @@
+"""Starts a process for each run, and follows what it tells."""
+
+import collections
+import dataclasses
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+LAST_LINES = 5  # of a failed run's log, to show
+
+
+class RunFailed(Exception):
+    """A run's process ended without a result."""
+
+
+def missing(backends):
+    """The backends that are not installed here."""
+    return [b for b in backends if importlib.util.find_spec(b) is None]
+
+
+def key(settings, run, data):
+    """What a result is the result of, as JSON knows it."""
+    return {
+        "settings": json.loads(json.dumps(dataclasses.asdict(settings))),
+        **run._asdict(),
+        "data": data,
+    }
+
+
+class Launcher:
+    """Runs trainings, each in a process with its own `KERAS_BACKEND`.
+
+    Args:
+        settings: `Settings` of all runs.
+        data: Path of the tokenized examples.
+        digest: String, what identifies them.
+        folder: Path of the folder for checkpoints, weights and logs.
+    """
+
+    def __init__(self, settings, data, digest, folder):
+        self.settings, self.data, self.digest = settings, data, digest
+        self.folder = pathlib.Path(folder)
+
+    def key(self, run):
+        """What identifies the result of a run."""
+        return key(self.settings, run, self.digest)
+
+    def paths(self, run):
+        """Where a run keeps its files."""
+        name = self.settings.digest(self.digest, run)
+        start = self.settings.digest(self.digest, run._replace(backend=""))
+        return {
+            "data": str(self.data),
+            "weights": str(self.folder / "initial" / f"{start}.npz"),
+            "checkpoint": str(self.folder / "checkpoints" / f"{name}.npz"),
+            "spec": str(self.folder / "specs" / f"{name}.json"),
+            "log": str(self.folder / "logs" / f"{name}.txt"),
+        }
+
+    def __call__(self, run, follow):
+        """Trains one model.
+
+        Args:
+            run: `Run`.
+            follow: Function that takes each event, a dictionary.
+
+        Returns:
+            Dictionary, the result.
+
+        Raises:
+            RunFailed: With the last lines of the log.
+        """
+        paths = {k: pathlib.Path(v) for k, v in self.paths(run).items()}
+        for path in (paths["spec"], paths["log"]):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        spec = {
+            "settings": dataclasses.asdict(self.settings),
+            "run": run,
+            "paths": self.paths(run),
+        }
+        paths["spec"].write_text(json.dumps(spec), encoding="utf-8")
+        started = time.time()
+        with open(paths["log"], "w", encoding="utf-8") as log:
+            result = self._follow(run, paths["spec"], log, follow)
+        if result is None:
+            lines = paths["log"].read_text(encoding="utf-8").splitlines()
+            last = "\n".join(
+                collections.deque(filter(str.strip, lines), LAST_LINES)
+            )
+            raise RunFailed(f"{run} failed; its log is {paths['log']}:\n{last}")
+        return {
+            "key": self.key(run),
+            "started": round(started),
+            "seconds": time.time() - started,
+            **result,
+        }
+
+    def forget(self, run):
+        """Removes the checkpoint of a run whose result is safe."""
+        pathlib.Path(self.paths(run)["checkpoint"]).unlink(missing_ok=True)
+
+    def _follow(self, run, spec, log, follow):
+        """Returns the result that a run's process tells, or `None`."""
+        environment = {
+            **os.environ,
+            "KERAS_BACKEND": run.backend,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        command = [sys.executable, "-m", "keras_synth.compare.worker", spec]
+        result = None
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, env=environment
+        ) as process:
+            try:
+                for line in process.stdout:
+                    event = json.loads(line)
+                    result = event.get("result", result)
+                    follow(event)
+            except BaseException:
+                process.send_signal(signal.SIGKILL)
+                raise
+        return result if process.returncode == 0 else None

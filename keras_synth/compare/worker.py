@@ -1,0 +1,245 @@
+"""One run in a process of its own: `python -m keras_synth.compare.worker FILE`.
+
+FILE is JSON with the settings, the run and paths. Events go to standard
+output, one JSON line each; the last one holds the result.
+"""
+
+import json
+import os
+import pathlib
+import resource
+import sys
+import time
+
+import keras
+import numpy as np
+
+import keras_synth
+from keras_synth import datasets, models
+from keras_synth.compare import grid, prepare
+from keras_synth.compare.checkpoint import EpochCheckpoint
+
+EVENT_SECONDS = 0.2  # at most five a second
+TEST_BATCH_SIZE = 256
+
+
+class Batches(datasets.LengthBuckets):
+    """`LengthBuckets` of the epoch they are told, that note their time."""
+
+    seconds = 0.0
+
+    def on_epoch_end(self):
+        """`Log` sets the epoch."""
+
+    def __getitem__(self, index):
+        started = time.perf_counter()
+        batch = super().__getitem__(index)
+        self.seconds += time.perf_counter() - started
+        return batch
+
+
+class Log(keras.callbacks.Callback):
+    """Notes losses, durations and scores, and tells of them."""
+
+    def __init__(self, history, batches, tell):
+        super().__init__()
+        self.history, self.batches = history, batches
+        self.tell, self.told = tell, 0.0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.total, self.epoch = 0.0, epoch
+        self.batches.epoch = epoch
+        self.lengths = self.batches.batch_lengths(epoch)
+        self.delivering = self.batches.seconds
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.started = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = time.perf_counter()
+        # Keras reports the mean of the epoch so far.
+        total = float(logs["loss"]) * (batch + 1)
+        loss, self.total = total - self.total, total
+        self.history["losses"].append(round(loss, 5))
+        self.history["seconds"].append(round(now - self.started, 5))
+        self.history["lengths"].append(self.lengths[batch])
+        if now - self.told > EVENT_SECONDS:
+            self.told = now
+            step = self.epoch * len(self.lengths) + batch + 1
+            self.tell({"step": step, "loss": loss})
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.history["delivering"].append(
+            self.batches.seconds - self.delivering
+        )
+        self.history["scores"].append(float(logs["val_accuracy"]))
+        self.history["test_losses"].append(float(logs["val_loss"]))
+        self.tell(
+            {
+                "step": (epoch + 1) * len(self.lengths),
+                "score": self.history["scores"][-1],
+            }
+        )
+
+
+def build(settings, run, prepared):
+    """Returns the compiled classifier of a run."""
+    keras.utils.set_random_seed(run.seed)
+    features, labels = prepared.train
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=prepared.vocabulary_size,
+        num_layers=settings.num_layers,
+        num_heads=run.num_heads,
+        hidden_dim=settings.hidden_dim,
+        intermediate_dim=4 * settings.hidden_dim,
+        synthesizer=grid.synthesizer(
+            run.variant,
+            run.num_heads,
+            settings.hidden_dim // run.num_heads,
+            settings.sequence_length,
+            settings.rank,
+        ),
+        dropout=settings.dropout,
+        max_sequence_length=settings.sequence_length,
+        num_segments=2 if "segment_ids" in features else 0,
+    )
+    classifier = models.SynthesizerTextClassifier(
+        backbone,
+        num_classes=len(prepared.class_names),
+        dropout=settings.dropout,
+        pooling=settings.pooling,
+    )
+    steps = settings.epochs * (len(labels) // settings.batch_size)
+    warmup = max(1, steps // 10)
+    schedule = keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=0.0,
+        decay_steps=max(1, steps - warmup),
+        warmup_target=settings.learning_rate,
+        warmup_steps=warmup,
+    )
+    optimizer = keras.optimizers.AdamW(
+        schedule, weight_decay=settings.weight_decay
+    )
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    classifier.compile(optimizer=optimizer, metrics=["accuracy"])
+    return classifier
+
+
+def start_alike(model, path):
+    """Gives the model the initial weights in a file, or writes them there.
+
+    Backends draw other numbers from the same seed, so the first one to come
+    draws for all.
+    """
+    path = pathlib.Path(path)
+    if path.exists():
+        with np.load(path) as file:
+            model.set_weights([file[name] for name in file.files])
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    with open(partial, "wb") as file:
+        np.savez(file, *model.get_weights())
+    partial.replace(path)
+
+
+def train(settings, run, paths, tell):
+    """Trains one model and returns its result."""
+    prepared = prepare.read(paths["data"])
+    classifier = build(settings, run, prepared)
+    start_alike(classifier, paths["weights"])
+    names = "losses seconds lengths delivering scores test_losses".split()
+    history = {name: [] for name in names}
+    checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
+    epoch = checkpoint.restore(classifier)
+    batches = Batches(
+        *prepared.train,
+        settings.batch_size,
+        settings.lengths,
+        drop_remainder=True,
+        seed=run.seed,
+    )
+    test = datasets.LengthBuckets(
+        *prepared.test, TEST_BATCH_SIZE, settings.lengths, shuffle=False
+    )
+    tell({"steps": settings.epochs * len(batches)})
+    if epoch < settings.epochs:
+        classifier.fit(
+            batches,
+            epochs=settings.epochs,
+            initial_epoch=epoch,
+            validation_data=test,
+            # The checkpoint comes last: it holds what the log has noted.
+            callbacks=[Log(history, batches, tell), checkpoint],
+            verbose=0,
+        )
+    return {
+        "score": history["scores"][-1],
+        "scores": history["scores"],
+        "test_losses": history["test_losses"],
+        "losses": history["losses"],
+        **speed(history),
+        "parameters": classifier.count_params(),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * 1024,
+        "data": prepared.digest,
+        "classes": prepared.class_names,
+        "versions": versions(),
+    }
+
+
+def speed(history):
+    """Steps per second and seconds of compiling, from the steps' durations.
+
+    The first two steps of each length in tokens compile; what they took
+    beyond the mean of the others of that length is compiling.
+    """
+    by_length = {}
+    for length, seconds in zip(
+        history["lengths"], history["seconds"], strict=True
+    ):
+        by_length.setdefault(length, []).append(seconds)
+    steady = {n: s[2:] for n, s in by_length.items() if len(s) > 2}
+    later = [seconds for some in steady.values() for seconds in some]
+    compiling = sum(
+        sum(s[:2]) - 2 * float(np.mean(steady.get(n, s)))
+        for n, s in by_length.items()
+    )
+    total = sum(history["seconds"])
+    return {
+        "steps_per_second": len(later) / sum(later) if later else None,
+        "compile_seconds": max(0.0, compiling),
+        "train_seconds": total,
+        # What making the batches took, of the time beside compiling.
+        "data_share": sum(history["delivering"]) / (total - compiling),
+    }
+
+
+def versions():
+    """Versions of what the numbers depend on."""
+    backend = keras.backend.backend()
+    return {
+        "keras_synth": keras_synth.__version__,
+        "keras": keras.__version__,
+        backend: sys.modules[backend].__version__,
+        "python": sys.version.split()[0],
+    }
+
+
+def main():
+    """Runs what the file named on the command line says."""
+    spec = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+    # Others may print; events have a descriptor of their own.
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def tell(event):
+        print(json.dumps(event), file=events, flush=True)
+
+    settings = grid.Settings.from_json(spec["settings"])
+    result = train(settings, grid.Run(*spec["run"]), spec["paths"], tell)
+    tell({"result": result})
+
+
+if __name__ == "__main__":
+    main()

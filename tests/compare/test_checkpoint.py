@@ -1,0 +1,95 @@
+"""A checkpoint brings training back to exactly where it was."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_synth.compare.checkpoint import EpochCheckpoint
+
+X = np.random.default_rng(0).normal(size=(64, 6)).astype("float32")
+Y = X.sum(axis=1)
+
+
+def model():
+    """A model whose training draws random numbers: dropout."""
+    keras.utils.set_random_seed(1)
+    made = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Dense(16, "relu"),
+            keras.layers.Dropout(0.5, seed=3),
+            keras.layers.Dense(1),
+        ]
+    )
+    made.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
+    return made
+
+
+class Losses(keras.callbacks.Callback):
+    def __init__(self, history, last=None):
+        super().__init__()
+        self.history, self.last = history, last
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.history["losses"].append(float(logs["loss"]))
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == self.last:
+            raise KeyboardInterrupt
+
+
+def fit(path, last=None):
+    history = {"losses": []}
+    checkpoint = EpochCheckpoint(path, history)
+    made = model()
+    made.fit(
+        X,
+        Y,
+        batch_size=8,
+        epochs=4,
+        initial_epoch=checkpoint.restore(made),
+        shuffle=False,
+        callbacks=[checkpoint, Losses(history, last)],
+        verbose=0,
+    )
+    return history["losses"], made.get_weights()
+
+
+def test_training_goes_on_as_if_it_had_never_stopped(tmp_path):
+    expected, weights = fit(tmp_path / "whole.npz")
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path / "broken.npz", last=1)
+    losses, resumed = fit(tmp_path / "broken.npz")
+    assert len(losses) == len(expected) == 32
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
+    for ours, theirs in zip(resumed, weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_an_error_while_writing_keeps_the_checkpoint(tmp_path, monkeypatch):
+    path = tmp_path / "kept.npz"
+    fit(path)
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    path.rename(tmp_path / "other.npz")
+    with pytest.raises(OSError, match="No space"):
+        fit(path)
+    assert not path.exists()
+    assert (tmp_path / "other.npz").read_bytes() == before
+
+
+def test_checkpoints_of_other_models_and_damaged_ones_are_refused(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    fit(path)
+    other = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+    other.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="another model") as error:
+        EpochCheckpoint(path, {"losses": []}).restore(other)
+    assert "Received" in str(error.value)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="Remove it to start"):
+        EpochCheckpoint(path, {"losses": []}).restore(model())

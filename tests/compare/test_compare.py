@@ -1,0 +1,237 @@
+"""The command, as its users run it: a process, a folder, a results file."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from keras_synth.compare import __main__ as command
+from keras_synth.compare import grid, launch, tasks
+
+BACKEND = keras.backend.backend()
+SMALL = (
+    "--task reviews --examples 400 --epochs 3 --num-layers 1 --num-heads 2 "
+    "--hidden-dim 16 --sequence-length 48 --lengths 32 --vocabulary-size 300 "
+    "--batch-size 16"
+).split()
+
+
+def start(folder, *arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "keras_synth.compare", *SMALL]
+        + ["--backends", BACKEND, "--output", str(folder), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "COLUMNS": "160"},
+        **options,
+    )
+
+
+def run(folder, *arguments):
+    process = start(folder, *arguments)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def rows(folder):
+    lines = (folder / "results.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder in which R and V have been compared without interruption."""
+    folder = tmp_path_factory.mktemp("whole")
+    status, out, err = run(folder, "--variants", "R", "V")
+    assert status == 0, err
+    return folder, out
+
+
+def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
+    folder, out = whole
+    assert "reviews: test accuracy" in out
+    assert [r["key"]["variant"] for r in rows(folder)] == ["R", "V"]
+    for row in rows(folder):
+        assert len(row["scores"]) == 3
+        assert row["score"] == row["scores"][-1]
+        assert len(row["losses"]) == 3 * (360 // 16)
+        assert np.mean(row["losses"][-20:]) < np.mean(row["losses"][:5])
+        assert row["steps_per_second"] > 0
+        assert 0 <= row["data_share"] < 0.5
+        assert row["parameters"] > 1000
+        assert row["peak_memory_bytes"] > 2**20
+        assert row["versions"]["keras"] == keras.__version__
+        assert BACKEND in row["versions"]
+    with open(folder / "results.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [r["variant"] for r in table] == ["R", "V"]
+    assert (folder / "curves.png").stat().st_size > 10_000
+
+
+def test_a_grid_that_is_there_is_not_run_again(whole):
+    folder, _ = whole
+    before = (folder / "results.jsonl").read_bytes()
+    status, _, err = run(folder, "--variants", "R", "V")
+    assert status == 2
+    assert "--resume" in err
+    status, out, err = run(folder, "--variants", "R", "V", "--resume")
+    assert status == 0
+    assert "2 of 2 are done" in err
+    assert "reviews: test accuracy" in out
+    assert (folder / "results.jsonl").read_bytes() == before
+
+
+def test_a_killed_run_goes_on_from_its_last_complete_epoch(whole, tmp_path):
+    """SIGKILL to the command and its worker, once an epoch is on disk."""
+    folder = tmp_path / "killed"
+    process = start(folder, "--variants", "R", start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not any((folder / "checkpoints").glob("*.npz")):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (folder / "results.jsonl").exists()
+    # The same folder without --resume would lose what is there.
+    assert run(folder, "--variants", "R")[0] == 2
+    status, _, err = run(folder, "--variants", "R", "--resume")
+    assert status == 0, err
+    (resumed,) = rows(folder)
+    expected = rows(whole[0])[0]
+    assert resumed["data"] == expected["data"]
+    assert len(resumed["losses"]) == len(expected["losses"])
+    # Backends may add in another order, and only the first epoch is surely
+    # from before the kill; the curves agree to what five digits show.
+    np.testing.assert_allclose(resumed["losses"], expected["losses"], atol=2e-4)
+    assert not any((folder / "checkpoints").glob("*"))
+
+
+def test_a_missing_backend_is_reported_and_skipped(whole, monkeypatch, capsys):
+    folder, _ = whole
+    monkeypatch.setattr(launch, "missing", lambda names: ["tensorflow"])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["compare", *SMALL, "--output", str(folder), "--resume"]
+        + ["--variants", "R", "--backends", "tensorflow"],
+    )
+    assert command.main() == 0
+    said = capsys.readouterr()
+    assert "Not installed and skipped: tensorflow" in said.err
+
+
+def test_a_run_that_fails_leaves_the_others_alone(
+    whole, tmp_path, monkeypatch, capsys
+):
+    folder, _ = whole
+    original = launch.Launcher.__call__
+
+    def fail(self, run, follow):
+        if run.seed == 7:
+            raise launch.RunFailed(f"{run} failed")
+        return original(self, run, follow)
+
+    monkeypatch.setattr(launch.Launcher, "__call__", fail)
+    before = (folder / "results.jsonl").read_bytes()
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["compare", *SMALL, "--output", str(folder), "--resume"]
+        + ["--variants", "R", "--seeds", "7", "0", "--backends", BACKEND],
+    )
+    assert command.main() == 1
+    assert "seed 7" in capsys.readouterr().err
+    assert (folder / "results.jsonl").read_bytes() == before
+
+
+def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
+    settings = grid.Settings("reviews")
+    launcher = launch.Launcher(settings, "/nowhere.npz", "0", tmp_path)
+    wanted = grid.Run("R", 2, 0, BACKEND)
+    with pytest.raises(launch.RunFailed, match="/nowhere"):
+        launcher(wanted, lambda event: None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--variants", "Q"], "dot_product"),
+        (["--variants", "R+"], "dot_product"),
+        (["--task", "poems"], "invalid choice: 'poems'"),
+        (["--backends", "mxnet"], "invalid choice: 'mxnet'"),
+        (["--task", "imdb"], "--data"),
+        (["--data", "x.csv"], "takes no --data"),
+        (["--task", "imdb", "--data", "/nowhere"], "/nowhere"),
+        (["--num-heads", "3"], "divisible"),
+        (["--lengths", "99"], "--sequence-length"),
+        (["--dropout", "1.5"], "dropout"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    tmp_path, monkeypatch, capsys, arguments, words
+):
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["compare", *SMALL, "--output", str(tmp_path), *arguments],
+    )
+    with pytest.raises(SystemExit) as stop:
+        command.main()
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_given_settings_come_before_the_task_s_own():
+    parse = command.parser().parse_args
+    given = parse("--task imdb --epochs 2 --data x".split())
+    settings = command.settings_of(given)
+    assert (settings.epochs, settings.sequence_length) == (2, 256)
+    assert settings.lengths == (128, 192)
+    given = parse("--task imdb --sequence-length 128 --data x".split())
+    assert command.settings_of(given).lengths == ()
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_each_task_s_defaults_are_settings(name):
+    given = command.parser().parse_args(["--task", name])
+    settings = command.settings_of(given)
+    assert settings.task == name
+    assert set(tasks.TASKS[name].defaults) <= set(vars(settings))
+
+
+def test_a_csv_file_may_have_pairs_and_a_test_file(tmp_path):
+    lines = ["a,b,same"]
+    lines += [f"one {i},one {i},yes\none {i},two {i},no" for i in range(30)]
+    path = tmp_path / "train.csv"
+    path.write_text("\n".join(lines))
+    test = tmp_path / "test.csv"
+    test.write_text("a,b,same\none x,two x,no\n")
+    source = tasks.Source(str(path), str(test), ("a", "b"), "same")
+    train, held_out, names = tasks.load("csv", source, grid.Settings("csv"))
+    assert names == ["no", "yes"]
+    assert len(train[0]) == 2
+    assert train[0][0][:2] == ["one 0", "one 0"]
+    assert held_out[1].tolist() == [0]
+
+
+def test_initial_weights_are_the_same_on_all_backends(tmp_path):
+    """The first run draws them, whichever backend it is on."""
+    settings = grid.Settings("reviews")
+    launcher = launch.Launcher(settings, "data.npz", "0", tmp_path)
+    paths = [
+        launcher.paths(grid.Run("R", 2, seed, backend))["weights"]
+        for seed, backend in [(0, "jax"), (0, "torch"), (1, "jax")]
+    ]
+    assert paths[0] == paths[1] != paths[2]
+    assert not pathlib.Path(paths[0]).exists()
