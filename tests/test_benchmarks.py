@@ -161,3 +161,11 @@ def test_markdown(tmp_path):
     done = small_layers(tmp_path, "--markdown")
     assert "| | plain, T 8, B 2 |" in done.stdout
     assert "| R |" in done.stdout
+
+
+def test_padding():
+    done = script(
+        "padding.py", "R", "--shapes", "2x16", "--width", "16", "--heads", "2"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "padded time / plain time" in done.stdout
