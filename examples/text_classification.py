@@ -173,33 +173,27 @@ def tokenized(texts):
     }
 
 
-def bucketed(features, labels):
-    """Batches of about equally long texts, padded no further than needed.
-
-    There are few lengths and no smaller last batches, since JAX and XLA compile
-    a training step anew for every shape.
-    """
-
-    def trimmed(features, label):
-        length = tf.reduce_sum(tf.cast(features["padding_mask"], "int32"))
-        return {name: x[:length] for name, x in features.items()}, label
-
-    dataset = tf.data.Dataset.from_tensor_slices((features, labels))
-    dataset = dataset.shuffle(len(labels), seed=settings.seed).map(trimmed)
-    lengths = sorted({*settings.buckets, settings.sequence_length})
-    dataset = dataset.bucket_by_sequence_length(
-        lambda features, label: tf.shape(features["token_ids"])[0],
-        [length + 1 for length in lengths],
-        [settings.batch_size] * (len(lengths) + 1),
-        pad_to_bucket_boundary=True,
-        drop_remainder=True,
-    )
-    return dataset.prefetch(tf.data.AUTOTUNE)
-
-
 started = time.perf_counter()
 train_features, test_features = tokenized(train_texts), tokenized(test_texts)
 print(f"All texts tokenized ({time.perf_counter() - started:.1f} s)")
+
+"""
+Batches hold texts of about equal length, padded to one of the `--buckets` or to
+`--sequence-length`. There are few lengths and no smaller last batch, since JAX
+and XLA compile a training step anew for every shape.
+"""
+
+train_batches = datasets.LengthBuckets(
+    train_features,
+    train_labels,
+    settings.batch_size,
+    settings.buckets,
+    drop_remainder=True,
+    seed=settings.seed,
+)
+test_batches = datasets.LengthBuckets(
+    test_features, test_labels, 256, settings.buckets, shuffle=False
+)
 
 """
 ## Model
@@ -277,21 +271,17 @@ class StepLog(keras.callbacks.Callback):
         return 1 / statistics.median(self.seconds[5:] or self.seconds)
 
 
-def seconds_to_deliver(data):
-    dataset = data["x"]
-    if not settings.buckets:
-        dataset = tf.data.Dataset.from_tensor_slices((data["x"], data["y"]))
-        dataset = dataset.batch(settings.batch_size)
+def seconds_to_deliver(batches):
     started = time.perf_counter()
-    for _ in dataset:
-        pass
+    for i in range(len(batches)):
+        batches[i]
     return time.perf_counter() - started
 
 
 def train(name):
     keras.utils.set_random_seed(settings.seed)
     classifier = build_classifier(name)
-    steps = settings.epochs * -(-len(train_texts) // settings.batch_size)
+    steps = settings.epochs * len(train_batches)
     schedule = keras.optimizers.schedules.CosineDecay(
         initial_learning_rate=0.0,
         decay_steps=steps - steps // 10,
@@ -304,24 +294,16 @@ def train(name):
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     classifier.compile(optimizer=optimizer)
     log = StepLog()
+    train_batches.epoch = 0  # the same batches for all
     started = time.perf_counter()
-    data = {
-        "x": train_features,
-        "y": train_labels,
-        "batch_size": settings.batch_size,
-    }
-    if settings.buckets:
-        data = {"x": bucketed(train_features, train_labels)}
     classifier.fit(
-        **data,
+        train_batches,
         epochs=settings.epochs,
         callbacks=[log],
         verbose=2,
     )
     seconds = time.perf_counter() - started
-    _, accuracy = classifier.evaluate(
-        test_features, test_labels, batch_size=256, verbose=0
-    )
+    _, accuracy = classifier.evaluate(test_batches, verbose=0)
     # From here on the classifier takes raw strings.
     classifier.preprocessor = preprocessor
     classifier.save(settings.output / f"{name}.keras")
@@ -332,7 +314,7 @@ def train(name):
         "parameters": classifier.count_params(),
         "steps_per_second": log.steps_per_second,
         "seconds": seconds,
-        "data": seconds_to_deliver(data) * settings.epochs / seconds,
+        "data": seconds_to_deliver(train_batches) * settings.epochs / seconds,
         "losses": log.losses,
     }
 

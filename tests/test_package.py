@@ -89,6 +89,12 @@ def test_models_without_keras_nlp_say_what_to_install():
     assert re.match(r"ImportError: .*keras-synth\[nlp\]", last)
 
 
+def test_comparing_without_its_packages_says_what_to_install():
+    done = run("import keras_synth.compare", {"rich"})
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.match(r"ImportError: .*rich.*keras-synth\[compare\]", last)
+
+
 def test_importing_the_package_imports_little():
     """KerasHub and plotting take seconds: not without being asked for."""
     done = run(

@@ -46,7 +46,8 @@ class Settings:
         batch_size: Examples per training step.
         learning_rate: The highest one, after the warm-up.
         weight_decay: Of AdamW, without biases and normalisations.
-        examples: Number of examples to generate, or to take; 0 for all.
+        examples: Number of examples to train on: to generate, or the first
+            ones of a task's, in a random order; 0 for all.
     """
 
     task: str

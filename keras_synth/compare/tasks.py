@@ -2,9 +2,12 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from keras_synth import datasets
 
-GENERATED = 6_000  # examples, one in ten of them for testing
+GENERATED = 6_000  # examples to train on, where the settings name no number
+GENERATED_TEST = 1_000
 
 
 class Task(NamedTuple):
@@ -26,9 +29,9 @@ class Task(NamedTuple):
 
 def _generated(generator):
     def load(source, settings):
-        x, y = generator(settings.examples or GENERATED, seed=0)
-        names = datasets.CLASS_NAMES[generator.__name__]
-        return *datasets.train_validation_split(x, y), names
+        train = generator(settings.examples or GENERATED, seed=0)
+        test = generator(GENERATED_TEST, seed=1)
+        return train, test, datasets.CLASS_NAMES[generator.__name__]
 
     return load
 
@@ -87,7 +90,13 @@ TASKS = {
     "pairs": Task(
         _generated(datasets.generated_pairs),
         "",
-        {"vocabulary_size": 1_000, "hidden_dim": 64},
+        {
+            "sequence_length": 48,
+            "vocabulary_size": 1_000,
+            "hidden_dim": 64,
+            "dropout": 0.0,
+            "epochs": 20,
+        },
     ),
     "imdb": Task(
         _imdb,
@@ -157,4 +166,21 @@ def load(name, source, settings):
             f"The task {name!r} is generated and takes no --data; 'csv' reads "
             f"files. Received: --data {source.data}"
         )
-    return task.load(source, settings)
+    train, test, names = task.load(source, settings)
+    if task.needs and settings.examples:
+        train = _some(train, settings.examples)
+    return train, test, names
+
+
+def _some(examples, count):
+    """The first `count` examples in a random order, always the same one."""
+    x, y = examples
+    if count > len(y):
+        raise ValueError(
+            f"--examples must be at most {len(y)}, the number of examples to "
+            f"train on. Received: {count}"
+        )
+    rows = np.random.default_rng(0).permutation(len(y))[:count]
+    if isinstance(x, tuple):
+        return tuple([side[i] for i in rows] for side in x), y[rows]
+    return [x[i] for i in rows], y[rows]

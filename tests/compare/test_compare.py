@@ -63,7 +63,7 @@ def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
     for row in rows(folder):
         assert len(row["scores"]) == 3
         assert row["score"] == row["scores"][-1]
-        assert len(row["losses"]) == 3 * (360 // 16)
+        assert len(row["losses"]) == 3 * (400 // 16)
         assert np.mean(row["losses"][-20:]) < np.mean(row["losses"][:5])
         assert row["steps_per_second"] > 0
         assert 0 <= row["data_share"] < 0.5
@@ -90,8 +90,11 @@ def test_a_grid_that_is_there_is_not_run_again(whole):
     assert (folder / "results.jsonl").read_bytes() == before
 
 
-def test_a_killed_run_goes_on_from_its_last_complete_epoch(whole, tmp_path):
-    """SIGKILL to the command and its worker, once an epoch is on disk."""
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_run_goes_on_from_its_last_complete_epoch(
+    whole, tmp_path, how
+):
+    """A signal to the command and its worker, once an epoch is on disk."""
     folder = tmp_path / "killed"
     process = start(folder, "--variants", "R", start_new_session=True)
     deadline = time.monotonic() + 120
@@ -99,8 +102,11 @@ def test_a_killed_run_goes_on_from_its_last_complete_epoch(whole, tmp_path):
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.002)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    os.killpg(process.pid, how)
+    _, err = process.communicate()
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert "--resume goes on" in err
     assert not (folder / "results.jsonl").exists()
     # The same folder without --resume would lose what is there.
     assert run(folder, "--variants", "R")[0] == 2
@@ -223,6 +229,21 @@ def test_a_csv_file_may_have_pairs_and_a_test_file(tmp_path):
     assert len(train[0]) == 2
     assert train[0][0][:2] == ["one 0", "one 0"]
     assert held_out[1].tolist() == [0]
+
+
+def test_a_task_may_be_cut_to_fewer_examples(tmp_path):
+    path = tmp_path / "all.csv"
+    lines = [f"text {i},{'ab'[i % 2]}" for i in range(50)]
+    path.write_text("\n".join(["text,label", *lines]))
+    source = tasks.Source(str(path))
+    some = grid.Settings("csv", examples=20)
+    (texts, labels), test, _ = tasks.load("csv", source, some)
+    assert len(texts) == len(labels) == 20
+    assert [int(t.split()[1]) % 2 for t in texts] == labels.tolist()
+    _, every, _ = tasks.load("csv", source, grid.Settings("csv"))
+    assert test[0] == every[0]
+    with pytest.raises(ValueError, match="at most 45"):
+        tasks.load("csv", source, grid.Settings("csv", examples=46))
 
 
 def test_initial_weights_are_the_same_on_all_backends(tmp_path):
