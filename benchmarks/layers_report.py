@@ -174,6 +174,11 @@ def _save_picture(rows, path):
     partial.replace(path)
 
 
+def _some_ticks(value, position):
+    """Labels 2, 3 and 5 times a power of ten, which do not collide."""
+    return f"{value:g}" if f"{value:e}"[0] in "235" else ""
+
+
 def _draw(axes, panel, rows):
     measure, mode, mask, dtype = panel
     unit = 2**20 if measure == "bytes" else 1
@@ -207,6 +212,8 @@ def _draw(axes, panel, rows):
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(_some_ticks)
     axes.set_xlabel("length T")
     axes.set_ylabel("peak MiB" if measure == "bytes" else "µs per token")
     axes.set_title(f"{mode}, {mask}, {dtype}", fontsize=9)

@@ -170,7 +170,8 @@ def _fused(logits, values, mask):
         padding = padding[:, None, None, :]  # (B, 1, 1, S)
         queries, keys = _with_bias(queries, keys, padding)
         forbidding = mask._replace(keys=None)
-    allowed = forbidding.materialize()
+    by_name = mask.causal and mask.keys is None and bias is None
+    allowed = None if by_name else forbidding.materialize()
     if bias is not None and allowed is not None:
         # The mask joins the bias: PyTorch takes one of the two.
         least = ops.cast(_least_logit(bias.dtype), bias.dtype)
@@ -180,7 +181,13 @@ def _fused(logits, values, mask):
     # leaves its flash path.
     queries, keys, values = _same_width(queries, keys, values)
     context = ops.dot_product_attention(
-        queries, keys, values, bias=bias, mask=allowed, scale=1.0
+        queries,
+        keys,
+        values,
+        bias=bias,
+        mask=allowed,
+        scale=1.0,
+        is_causal=by_name,
     )[..., :width]
     return _visible_rows(context, mask)
 

@@ -18,19 +18,19 @@ class AttentionMask(NamedTuple):
         keys: Boolean tensor `(B, S)` or `None`. Where it is False nobody may
             attend.
         pairs: Boolean tensor `(B or 1, H or 1, T, S)` or `None`.
+        causal: Whether `pairs` are the causal mask of T = S tokens and nothing
+            else. Kernels know that one by name and skip what it forbids.
     """
 
     queries: object = None
     keys: object = None
     pairs: object = None
+    causal: bool = False
 
     @property
     def shared(self):
         """Whether `pairs` are the same for all samples of the batch."""
         return self.pairs is None or self.pairs.shape[0] == 1
-
-    def __and__(self, other):
-        return AttentionMask(*map(both, self, other))
 
     def materialize(self):
         """Returns keys and pairs as one mask that broadcasts to (B, H, T, S).
@@ -44,10 +44,10 @@ class AttentionMask(NamedTuple):
     def visible(self):
         """Which query rows see at least one key: `(B or 1, 1 or H, 1 or T)`.
 
-        `None` when nothing is masked.
+        `None` when all do.
         """
-        if self.keys is None and self.pairs is None:
-            return None
+        if self.keys is None and (self.pairs is None or self.causal):
+            return None  # under a causal mask each token sees itself
         if self.keys is None or not self.shared:
             return ops.any(self.materialize(), axis=-1)
         if self.pairs is None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 from keras_synth.attend import attend, possible_routes
+from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask, causal
 from keras_synth.softmax import masked_softmax
@@ -256,6 +257,25 @@ def test_a_route_that_cannot_serve_is_refused():
         attend(logits, values, route="once", return_weights=True)
 
 
+@pytest.mark.parametrize("name", ["V", "D", "R+V"])
+def test_a_causal_mask_by_name_is_the_causal_mask(name):
+    """Kernels have a way of their own for it; a mask beside it rules it out."""
+    layer = SyntheticAttention(2, 8, synthesizer=name, max_length=12)
+    x = ops.convert_to_tensor(
+        np.random.default_rng(0).normal(size=(3, 9, 16)).astype("float32")
+    )
+    pairs = causal(9, 9)[0]
+    expected = numpy(layer(x, attention_mask=pairs))
+    by_name = numpy(layer(x, use_causal_mask=True))
+    np.testing.assert_allclose(by_name, expected, atol=2e-5)
+    first = ops.convert_to_tensor(np.arange(9) < [[4], [9], [9]])
+    np.testing.assert_allclose(
+        numpy(layer(x, value_mask=first, use_causal_mask=True)),
+        numpy(layer(x, value_mask=first, attention_mask=pairs)),
+        atol=2e-5,
+    )
+
+
 @pytest.mark.skipif(backend != "jax", reason="reads JAX's own trace")
 @pytest.mark.parametrize("name", ["R", "FR", "Fix", "R+FR"])
 @pytest.mark.parametrize("use_causal", [False, True])
@@ -263,8 +283,6 @@ def test_a_route_that_cannot_serve_is_refused():
 def test_no_tensor_per_sample_head_and_pair_exists(name, use_causal, rate):
     """Reads every intermediate of forward and backward from the trace."""
     import jax
-
-    from keras_synth.layers import SyntheticAttention
 
     batch, length, heads = 5, 16, 3
     layer = SyntheticAttention(

@@ -222,6 +222,9 @@ class SyntheticAttention(keras.layers.Layer):
             masks.all_of(query_mask, mask),
             masks.all_of(value_mask, key_mask),
             self._pairs(attention_mask, query, value, use_causal_mask),
+            use_causal_mask
+            and attention_mask is None
+            and query.shape[1] == value.shape[1] is not None,
         )
         query, value, key = self._without_padding(query, value, key, masked)
         logits = self._logits(query, key, attention_bias)
