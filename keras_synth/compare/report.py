@@ -71,11 +71,48 @@ def accuracy(scores):
 
 
 def report(rows, paper, folder):
-    """Prints the table, writes `results.csv` and `curves.png`."""
+    """Prints the table, writes `results.csv`, `.md` and `curves.png`."""
     Console().print(table(rows, paper))
     write_csv(rows, folder / "results.csv")
+    write_markdown(rows, paper, folder / "results.md")
     draw(rows, folder / "curves.png")
-    print(f"results.jsonl, results.csv and curves.png are in {folder}")
+    print(
+        f"results.jsonl, results.csv, results.md and curves.png are in {folder}"
+    )
+
+
+def write_markdown(rows, paper, path):
+    """Writes a table for a document, one line for each group of seeds."""
+    headings = (
+        "| | heads | backend | seeds | test accuracy | each seed, epoch by "
+        "epoch | training, s | steps/s | parameters |"
+    )
+    lines = [headings + (" paper |" if paper else "")]
+    lines.append("|---" * (lines[0].count("|") - 1) + "|")
+    for (variant, heads, backend), some in groups(rows).items():
+        seeds = ", ".join(str(row["key"]["seed"]) for row in some)
+        epochs = "; ".join(
+            " ".join(f"{100 * score:.1f}" for score in row["scores"])
+            for row in some
+        )
+        score = accuracy([row["score"] for row in some])
+        speed = _mean(some, "steps_per_second")
+        cells = [
+            variant,
+            f"{heads}",
+            backend,
+            seeds,
+            score,
+            epochs,
+            f"{_mean(some, 'train_seconds'):.0f}",
+            "" if speed is None else f"{speed:.2f}",
+            f"{some[0]['parameters']:,}",
+        ]
+        cells += [str(paper.get(variant, ""))] if paper else []
+        lines.append(f"| {' | '.join(cells)} |")
+    partial = path.with_suffix(".partial")
+    partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    partial.replace(path)
 
 
 def write_csv(rows, path):

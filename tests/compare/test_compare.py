@@ -74,6 +74,9 @@ def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
     with open(folder / "results.csv", newline="") as file:
         table = list(csv.DictReader(file))
     assert [r["variant"] for r in table] == ["R", "V"]
+    markdown = (folder / "results.md").read_text().splitlines()
+    assert [line.split(" | ")[0] for line in markdown[2:]] == ["| R", "| V"]
+    assert len({line.count("|") for line in markdown}) == 1
     assert (folder / "curves.png").stat().st_size > 10_000
 
 
