@@ -1,6 +1,7 @@
 """`SynthesizerDecoder`: self-attention, cross-attention, feed-forward."""
 
 import keras
+from keras import ops
 
 from keras_synth import masks
 from keras_synth.layers.block import SynthesizerBlock
@@ -10,9 +11,10 @@ from keras_synth.layers.block import SynthesizerBlock
 class SynthesizerDecoder(SynthesizerBlock):
     """A Transformer decoder block around any synthesizer.
 
-    Called like `keras_hub.layers.TransformerDecoder`, without its caches.
-    Called with one sequence it is a decoder-only block; called with two it
-    has cross-attention, which is dot-product: the paper found no replacement.
+    Called like `keras_hub.layers.TransformerDecoder`; its caches have another
+    layout. Called with one sequence it is a decoder-only block; called with
+    two it has cross-attention, which is dot-product: the paper found no
+    replacement.
 
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
@@ -38,11 +40,24 @@ class SynthesizerDecoder(SynthesizerBlock):
         decoder_attention_mask: Boolean `(B, T, T)`, True means "may attend".
         encoder_padding_mask: Boolean `(B, S)`.
         encoder_attention_mask: Boolean `(B, T, S)`.
+        self_attention_cache: Tensor `(B, max, H, cache_dim)` that remembers
+            the tokens decoded so far, `attention.cache_dim` features per head;
+            `make_caches` makes an empty one. With a cache no mask of the
+            decoder's is used but the causal one.
+        self_attention_cache_update_index: Integer or scalar integer tensor,
+            position of the first token of `decoder_sequence`.
+        cross_attention_cache: Tensor `(B, S, H, 2 (d // H))` that remembers
+            the encoder's sequence.
+        cross_attention_cache_update_index: 0 to compute it from
+            `encoder_sequence`, `None` to take it as it is.
         use_causal_mask: Whether no token sees a later one.
         training: Whether to apply dropout.
 
     Returns:
-        Tensor `(B, T, d)`.
+        Tensor `(B, T, d)`; with caches a tuple of it and one or both of them.
+
+    Raises:
+        ValueError: If sequences or caches do not fit the layer.
 
     Example:
 
@@ -86,10 +101,24 @@ class SynthesizerDecoder(SynthesizerBlock):
         decoder_attention_mask=None,
         encoder_padding_mask=None,
         encoder_attention_mask=None,
+        self_attention_cache=None,
+        self_attention_cache_update_index=None,
+        cross_attention_cache=None,
+        cross_attention_cache_update_index=None,
         use_causal_mask=True,
         training=None,
     ):
-        self._check_sequences(encoder_sequence)
+        caches = self_attention_cache, cross_attention_cache
+        self._check_sequences(encoder_sequence, *caches)
+        if self_attention_cache is not None:
+            return self._call_with_caches(
+                decoder_sequence,
+                encoder_sequence,
+                encoder_padding_mask,
+                *caches,
+                self_attention_cache_update_index,
+                cross_attention_cache_update_index,
+            )
         x = decoder_sequence
         if decoder_padding_mask is not None:
             decoder_padding_mask = masks.as_boolean(decoder_padding_mask)
@@ -111,20 +140,75 @@ class SynthesizerDecoder(SynthesizerBlock):
                 training=training,
             )
             x = self.cross_residual.after(x, y, training=training)
+        return self._fed_forward(x, training)
+
+    def _call_with_caches(
+        self, x, encoded, encoder_padding_mask, own, cross, index, cross_index
+    ):
+        y, own = self.attention.call_with_cache(
+            self.attention_residual.before(x), own, index
+        )
+        x = self.attention_residual.after(x, y)
+        if cross is None:
+            return self._fed_forward(x), own
+        if cross_index is not None:
+            cross = ops.cast(
+                self.cross_attention.remember(encoded), cross.dtype
+            )
+        y, cross = self.cross_attention.call_with_cache(
+            self.cross_residual.before(x),
+            cross,
+            value_mask=encoder_padding_mask,
+        )
+        x = self.cross_residual.after(x, y)
+        return self._fed_forward(x), own, cross
+
+    def _fed_forward(self, x, training=None):
         y = self.feed_forward(self.feed_forward_residual.before(x))
         return self.feed_forward_residual.after(x, y, training=training)
+
+    def make_caches(self, batch_size, length, source_length=None):
+        """Returns empty caches for decoding.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode.
+            source_length: Integer, `S`, for a decoder with cross-attention.
+
+        Returns:
+            `(self_attention_cache, cross_attention_cache)`, the latter `None`
+            without cross-attention.
+        """
+        layers = [(self.attention, length)]
+        if self.cross_attention is not None:
+            layers.append((self.cross_attention, source_length))
+        caches = [
+            ops.zeros(
+                (batch_size, size, self.num_heads, layer.cache_dim),
+                dtype=self.compute_dtype,
+            )
+            for layer, size in layers
+        ]
+        return caches[0], caches[1] if len(caches) > 1 else None
 
     def compute_output_shape(
         self, decoder_sequence_shape, encoder_sequence_shape=None
     ):
         return decoder_sequence_shape
 
-    def _check_sequences(self, encoder_sequence):
-        if (encoder_sequence is None) == (self.cross_attention is None):
-            return
-        built = "without" if self.cross_attention is None else "with"
-        raise ValueError(
-            f"This decoder was built {built} cross-attention: call it with "
-            "the same number of sequences each time. Received: "
-            f"encoder_sequence={encoder_sequence}"
-        )
+    def _check_sequences(self, encoder_sequence, own, cross):
+        has_cross = self.cross_attention is not None
+        if (encoder_sequence is not None) != has_cross:
+            built = "with" if has_cross else "without"
+            raise ValueError(
+                f"This decoder was built {built} cross-attention: call it with "
+                "the same number of sequences each time. Received: "
+                f"encoder_sequence={encoder_sequence}"
+            )
+        if (cross is not None) != (own is not None and has_cross):
+            raise ValueError(
+                "A decoder with cross-attention takes both caches or none, one "
+                "without takes self_attention_cache alone; `make_caches` makes "
+                f"what it takes. Received: self_attention_cache={own}, "
+                f"cross_attention_cache={cross}"
+            )

@@ -240,6 +240,65 @@ class SyntheticAttention(keras.layers.Layer):
             return self.attention_output(context), scores
         return self.attention_output(context)
 
+    @property
+    def cache_dim(self):
+        """Features per head that decoding must remember of a source token."""
+        return self.synthesizer.key_dim + self.value_dim
+
+    def remember(self, source):
+        """Returns what decoding must remember of a source.
+
+        Args:
+            source: Tensor `(B, S, d)`.
+
+        Returns:
+            Tensor `(B, S, H, cache_dim)`, keys first, values after; values
+            alone if the synthesizer compares no pairs.
+        """
+        keys, values = self.synthesizer.project_keys(source), self.value(source)
+        return values if keys is None else ops.concatenate([keys, values], -1)
+
+    def call_with_cache(self, query, cache, start=None, value_mask=None):
+        """Attends to what a cache remembers.
+
+        Args:
+            query: Tensor `(B, T, d)`, the tokens at positions `start` to
+                `start + T - 1`.
+            cache: Tensor `(B, S, H, cache_dim)`, as `remember` returns it.
+            start: Integer or scalar integer tensor. What must be remembered of
+                the query goes to these positions of the cache, and no token
+                sees a later one. `None` leaves the cache as it is, and each
+                token sees all of it: cross-attention.
+            value_mask: Boolean `(B, S)`; where it is False nobody attends.
+
+        Returns:
+            `(output, cache)`: the output `(B, T, d)` as of `call`, and the
+            cache with the query in it.
+
+        Raises:
+            ValueError: If the cache has another shape, or the tokens do not
+                fit into it.
+        """
+        self._check_cache(query, cache, start)
+        length, pairs = ops.shape(cache)[1], None
+        if start is not None:
+            fresh = ops.cast(self.remember(query), cache.dtype)
+            cache = ops.slice_update(cache, [0, start, 0, 0], fresh)
+            pairs = masks.causal(ops.shape(query)[1], length, start)
+        keys = cache[..., : self.synthesizer.key_dim]
+        logits = self.synthesizer(
+            query,
+            keys=keys if self.synthesizer.key_dim else None,
+            start=0 if start is None else start,
+            length=length,
+        )
+        context = attend(
+            logits,
+            cache[..., self.synthesizer.key_dim :],
+            AttentionMask(keys=masks.as_boolean(value_mask), pairs=pairs),
+        )
+        return self.attention_output(context), cache
+
     def _without_padding(self, query, value, key, masked):
         """Takes inf and NaN out of padded rows; what is one tensor stays one.
 
@@ -341,6 +400,23 @@ class SyntheticAttention(keras.layers.Layer):
                 f"key.shape={tuple(key_shape)}"
             )
         self.synthesizer.check_lengths(query_shape[1], value_shape[1])
+
+    def _check_cache(self, query, cache, start):
+        features = (self.num_heads, self.cache_dim)
+        if len(cache.shape) != 4 or tuple(cache.shape[2:]) != features:
+            raise ValueError(
+                "The cache must have the shape (batch, length, heads, "
+                f"cache_dim)=(B, S, {self.num_heads}, {self.cache_dim}). "
+                f"Received: cache.shape={tuple(cache.shape)}"
+            )
+        known = (start, query.shape[1], cache.shape[1])
+        if not all(isinstance(number, int) for number in known):
+            return
+        if start + known[1] > known[2]:
+            raise ValueError(
+                f"The cache has room for {known[2]} tokens. Make it longer, or "
+                f"decode fewer. Received: {known[1]} tokens at start={start}"
+            )
 
     def _check_inputs(self, **inputs):
         self._check_shapes(*(x.shape for x in inputs.values()))

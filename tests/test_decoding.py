@@ -1,0 +1,165 @@
+"""Decoding with caches gives what the whole sequence gives at once."""
+
+import keras
+import numpy as np
+import pytest
+from backend import numpy
+from cases import CASES, H, K, N, T, each_case
+from keras import ops
+
+from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
+
+D = H * K  # so that the block's heads have K features
+
+
+def tokens(length=N, batch=3, seed=0):
+    x = np.random.default_rng(seed).normal(size=(batch, length, D))
+    return ops.convert_to_tensor(x.astype("float32"))
+
+
+def drawn(layer):
+    """Gives all weights random values: zero alphas and biases hide mistakes."""
+    rng = np.random.default_rng(1)
+    layer.set_weights(
+        [rng.normal(scale=0.5, size=w.shape) for w in layer.get_weights()]
+    )
+    return layer
+
+
+def attention(case):
+    layer = SyntheticAttention(H, K, synthesizer=CASES[case]())
+    layer(tokens())
+    return drawn(layer)
+
+
+@each_case
+def test_cached_decoding_is_uncached_decoding_step_by_step(case):
+    """Up to the last position that the cache and the tables have."""
+    layer, x = attention(case), tokens()
+    expected = numpy(layer(x, use_causal_mask=True))
+    cache = ops.zeros((3, N, H, layer.cache_dim))
+    # A prompt first, then token by token; positions as integers and tensors.
+    outputs, first = [], 4
+    output, cache = layer.call_with_cache(x[:, :first], cache, 0)
+    outputs.append(numpy(output))
+    for position in range(first, N):
+        start = position
+        if position % 2:
+            start = ops.convert_to_tensor(position, dtype="int32")
+        output, cache = layer.call_with_cache(
+            x[:, position : position + 1], cache, start
+        )
+        outputs.append(numpy(output))
+    np.testing.assert_allclose(
+        np.concatenate(outputs, axis=1), expected, atol=1e-5
+    )
+
+
+@each_case
+def test_what_the_cache_holds_beyond_the_present_has_no_influence(case):
+    layer, x = attention(case), tokens()
+    empty = ops.zeros((3, N, H, layer.cache_dim))
+    full = ops.full((3, N, H, layer.cache_dim), 1e3)
+    for start, length in ((0, 5), (0, 1)):
+        outputs = [
+            numpy(layer.call_with_cache(x[:, :length], cache, start)[0])
+            for cache in (empty, full)
+        ]
+        np.testing.assert_allclose(*outputs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "features"),
+    [
+        ("V", 2 * K),
+        ("D", K),
+        ("FD", K),
+        ("R", K),
+        ("FR", K),
+        ("R+D", K),
+        ("R+V", 2 * K),
+        ("V+D+V", 3 * K),
+    ],
+)
+def test_only_dot_product_parts_remember_keys(name, features):
+    layer = SyntheticAttention(H, K, synthesizer=name, max_length=N)
+    layer.build((None, N, D))
+    remembered = layer.remember(tokens())
+    assert tuple(remembered.shape) == (3, N, H, features)
+    assert layer.cache_dim == features
+    bytes_per_token = H * features * 4
+    assert numpy(remembered).nbytes == 3 * N * bytes_per_token
+
+
+@pytest.mark.parametrize("name", ["V", "R", "D", "FR", "R+V"])
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_a_decoder_block_with_caches_is_the_block_without(
+    name, cross, normalize_first
+):
+    block = SynthesizerDecoder(
+        16,
+        H,
+        synthesizer=name,
+        max_length=N,
+        normalize_first=normalize_first,
+    )
+    x, source = tokens(), tokens(T, seed=2)
+    seen = ops.convert_to_tensor(np.arange(T) < [[3], [T], [5]])
+    encoder = {}
+    if cross:
+        encoder = {"encoder_sequence": source, "encoder_padding_mask": seen}
+    block(x, **encoder)
+    drawn(block)
+    expected = numpy(block(x, **encoder))
+    own, other = block.make_caches(3, N, T)
+    outputs = []
+    for start, end in [(0, 4), *((i, i + 1) for i in range(4, N))]:
+        caches = {
+            "self_attention_cache": own,
+            "self_attention_cache_update_index": start,
+        }
+        if cross:
+            caches["cross_attention_cache"] = other
+            index = 0 if start == 0 else None
+            caches["cross_attention_cache_update_index"] = index
+        output, own, *rest = block(x[:, start:end], **encoder, **caches)
+        other = rest[0] if cross else None
+        outputs.append(numpy(output))
+    np.testing.assert_allclose(
+        np.concatenate(outputs, axis=1), expected, atol=1e-5
+    )
+
+
+def test_caches_that_do_not_fit_are_refused():
+    layer, x = attention("R+V"), tokens()
+    wrong = ops.zeros((3, N, H, layer.cache_dim + 1))
+    with pytest.raises(ValueError, match=r"cache_dim.*Received"):
+        layer.call_with_cache(x[:, :1], wrong, 0)
+    with pytest.raises(ValueError, match="room for 9 tokens"):
+        layer.call_with_cache(
+            x[:, :2], ops.zeros((3, N, H, layer.cache_dim)), N - 1
+        )
+    block = SynthesizerDecoder(16, H, synthesizer="R", max_length=N)
+    block(x, tokens(T))
+    own, cross = block.make_caches(3, N, T)
+    with pytest.raises(ValueError, match="both caches or none"):
+        block(x, tokens(T), self_attention_cache=own)
+    with pytest.raises(ValueError, match="both caches or none"):
+        block(x, tokens(T), cross_attention_cache=cross)
+
+
+def test_half_precision_caches_stay_half():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)
+    x = tokens()
+    expected = numpy(block(x))
+    own, _ = block.make_caches(3, N)
+    assert keras.backend.standardize_dtype(own.dtype) == "bfloat16"
+    output, own = block(
+        x,
+        self_attention_cache=own,
+        self_attention_cache_update_index=0,
+    )
+    assert keras.backend.standardize_dtype(own.dtype) == "bfloat16"
+    np.testing.assert_allclose(numpy(output), expected, atol=0.05)
