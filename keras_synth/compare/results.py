@@ -22,8 +22,8 @@ class Results:
         self.rows = self._read() if self.path.exists() else []
 
     def _read(self):
-        lines = self.path.read_text(encoding="utf-8").splitlines()
-        rows = []
+        text = self.path.read_text(encoding="utf-8")
+        lines, rows = text.splitlines(), []
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line)
@@ -41,6 +41,9 @@ class Results:
                 ) from error
             self._check_format(number, row)
             rows.append(row)
+        else:
+            if text and not text.endswith("\n"):  # cut right at its end
+                self._rewrite(lines)
         return rows
 
     def _check_format(self, number, row):

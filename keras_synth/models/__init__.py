@@ -10,6 +10,10 @@ except ModuleNotFoundError as error:
     ) from None
 
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.causal_lm import SynthesizerCausalLM
+from keras_synth.models.causal_lm_preprocessor import (
+    SynthesizerCausalLMPreprocessor,
+)
 from keras_synth.models.text_classifier import SynthesizerTextClassifier
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
@@ -22,6 +26,8 @@ from keras_synth.models.tokenizer import (
 __all__ = [
     "SynthesizerBackbone",
     "SynthesizerBytePairTokenizer",
+    "SynthesizerCausalLM",
+    "SynthesizerCausalLMPreprocessor",
     "SynthesizerTextClassifier",
     "SynthesizerTextClassifierPreprocessor",
     "SynthesizerTokenizer",

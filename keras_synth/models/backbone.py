@@ -1,17 +1,19 @@
-"""`SynthesizerBackbone`: embeddings and encoder blocks."""
+"""`SynthesizerBackbone`: embeddings and a stack of blocks."""
 
 import keras
 import keras_hub
 
 from keras_synth.checks import check_positive, check_rate
-from keras_synth.layers import SynthesizerEncoder
+from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.models.whole_files import WholeFiles
 from keras_synth.synthesizers import Synthesizer
+
+POSITIONS = ("learned", "sinusoidal")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
-    """A Transformer encoder whose attention is synthesized.
+    """A Transformer encoder, or decoder, whose attention is synthesized.
 
     Token, position and optional segment embeddings, `num_layers` blocks and,
     in pre-norm form, a last normalisation.
@@ -34,6 +36,9 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
         layer_norm_epsilon: Float, epsilon of the layer normalisations.
         normalize_first: Whether the blocks are pre-norm, which trains from
             scratch without a warm-up, or post-norm, as BERT.
+        causal: Whether no token sees a later one, as a language model needs
+            it. The blocks are then `SynthesizerDecoder`s, which have caches.
+        positions: `"learned"` or `"sinusoidal"` position embeddings.
         dtype: Dtype or dtype policy of computations and weights.
         **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
 
@@ -72,6 +77,8 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
         activation="relu",
         layer_norm_epsilon=1e-5,
         normalize_first=True,
+        causal=False,
+        positions="learned",
         dtype=None,
         **kwargs,
     ):
@@ -96,11 +103,8 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
             dtype=dtype,
             name="token_embedding",
         )
-        self.position_embedding = keras_hub.layers.PositionEmbedding(
-            max_sequence_length,
-            initializer="uniform",  # as that of `Embedding`
-            dtype=dtype,
-            name="position_embedding",
+        self.position_embedding = _position_embedding(
+            positions, max_sequence_length, dtype
         )
         self.segment_embedding = None
         if num_segments:
@@ -113,8 +117,11 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
         self.embeddings_dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name="embeddings_dropout"
         )
-        self.encoder_layers = [
-            SynthesizerEncoder(
+        make, name = SynthesizerEncoder, "encoder"
+        if causal:
+            make, name = SynthesizerDecoder, "decoder"
+        self.blocks = [
+            make(
                 intermediate_dim,
                 num_heads,
                 synthesizer=identifier,
@@ -124,7 +131,7 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
                 layer_norm_epsilon=layer_norm_epsilon,
                 normalize_first=normalize_first,
                 dtype=dtype,
-                name=f"encoder_layer_{i}",
+                name=f"{name}_layer_{i}",
             )
             for i, identifier in enumerate(_one_each(synthesizer, num_layers))
         ]
@@ -141,22 +148,20 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
             name: keras.Input((None,), dtype="int32", name=name)
             for name in names
         }
-        tokens = self.token_embedding(inputs["token_ids"])
-        x = tokens + self.position_embedding(tokens)
-        if num_segments:
-            x = x + self.segment_embedding(inputs["segment_ids"])
-        x = x if normalize_first else self.layer_norm(x)
-        x = self.embeddings_dropout(x)
-        for layer in self.encoder_layers:
-            x = layer(x, padding_mask=inputs["padding_mask"])
-        x = self.layer_norm(x) if normalize_first else x
+        self.hidden_dim = hidden_dim
+        self.normalize_first = normalize_first
+        self.positions = positions
+        x = self.embed(inputs["token_ids"], inputs.get("segment_ids"))
+        padding = "decoder_padding_mask" if causal else "padding_mask"
+        for block in self.blocks:
+            x = block(x, **{padding: inputs["padding_mask"]})
+        x = self.normalized(x)
         super().__init__(inputs=inputs, outputs=x, dtype=dtype, **kwargs)
 
         # === Config ===
         self.vocabulary_size = vocabulary_size
         self.num_layers = num_layers
         self.num_heads = num_heads
-        self.hidden_dim = hidden_dim
         self.intermediate_dim = intermediate_dim
         self.synthesizer = _serializable(synthesizer)
         self.dropout = dropout
@@ -164,7 +169,32 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
         self.num_segments = num_segments
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
-        self.normalize_first = normalize_first
+        self.causal = bool(causal)
+
+    def embed(self, token_ids, segment_ids=None, start=0):
+        """Returns what the first block sees.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            segment_ids: Integer tensor `(B, T)`, for a backbone with segments.
+            start: Integer or scalar integer tensor, position of the first
+                token; not 0 when decoding.
+
+        Returns:
+            Tensor `(B, T, hidden_dim)`.
+        """
+        x = self.token_embedding(token_ids)
+        if self.positions == "sinusoidal":
+            x = x * self.hidden_dim**0.5  # as Vaswani et al., 2017, 3.4
+        x = x + self.position_embedding(x, start_index=start)
+        if segment_ids is not None:
+            x = x + self.segment_embedding(segment_ids)
+        x = x if self.normalize_first else self.layer_norm(x)
+        return self.embeddings_dropout(x)
+
+    def normalized(self, x):
+        """Normalises the last block's output, in pre-norm form."""
+        return self.layer_norm(x) if self.normalize_first else x
 
     # Keras hands `training` only to a `call` that names it.
     def call(self, inputs, training=None, mask=None, **kwargs):
@@ -193,7 +223,28 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
             "activation": keras.activations.serialize(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,
+            "causal": self.causal,
+            "positions": self.positions,
         }
+
+
+def _position_embedding(positions, max_length, dtype):
+    """A layer with the call of `keras_hub.layers.PositionEmbedding`."""
+    if positions == "learned":
+        return keras_hub.layers.PositionEmbedding(
+            max_length,
+            initializer="uniform",  # as that of `Embedding`
+            dtype=dtype,
+            name="position_embedding",
+        )
+    if positions == "sinusoidal":
+        return keras_hub.layers.SinePositionEncoding(
+            dtype=dtype, name="position_embedding"
+        )
+    raise ValueError(
+        f"`positions` must be one of {POSITIONS}. "
+        f"Received: positions={positions!r}"
+    )
 
 
 def _one_each(synthesizer, num_layers):

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.batches import TakesBatches
 from keras_synth.models.labels import number_labels
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.text_classifier_preprocessor import (
@@ -15,7 +16,9 @@ from keras_synth.models.whole_files import WholeFiles
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
+class SynthesizerTextClassifier(
+    WholeFiles, TakesBatches, keras_hub.models.TextClassifier
+):
     """Classifies text with a `SynthesizerBackbone`.
 
     With a preprocessor, `fit`, `evaluate` and `predict` take raw strings;
@@ -136,8 +139,7 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
             The `keras.callbacks.History`.
         """
         if self._is_tokenized(x):
-            # In the order of the dataset: it may shuffle itself.
-            return keras.Model.fit(self, x, y, shuffle=False, **kwargs)
+            return super().fit(x, y, **kwargs)
         if y is not None:
             y = number_labels(y, self.num_classes, self.class_names)
             if shuffle:
@@ -148,30 +150,9 @@ class SynthesizerTextClassifier(WholeFiles, keras_hub.models.TextClassifier):
 
     def evaluate(self, x=None, y=None, **kwargs):
         """Scores the model, as `keras.Model.evaluate`; x and y as in `fit`."""
-        if self._is_tokenized(x):
-            return keras.Model.evaluate(self, x, y, **kwargs)
         if y is not None:
             y = number_labels(y, self.num_classes, self.class_names)
         return super().evaluate(x, y, **kwargs)
-
-    def predict(self, x, **kwargs):
-        """Returns outputs, as `keras.Model.predict`; x as in `fit`."""
-        if self._is_tokenized(x):
-            return keras.Model.predict(self, x, **kwargs)
-        return super().predict(x, **kwargs)
-
-    def _is_tokenized(self, x):
-        """Whether x is a `PyDataset`, which KerasHub's pipeline cannot take."""
-        if not isinstance(x, keras.utils.PyDataset):
-            return False
-        if self.preprocessor is not None:
-            raise ValueError(
-                "A PyDataset delivers tokenized batches, but this model has a "
-                "preprocessor, which wants raw strings. Build it with "
-                "preprocessor=None, and set model.preprocessor afterwards, or "
-                f"pass strings. Received: {type(x).__name__}"
-            )
-        return True
 
     def get_config(self):
         return {

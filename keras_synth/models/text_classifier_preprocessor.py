@@ -5,7 +5,7 @@ import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
-from keras_synth.models.tokenizer import SynthesizerTokenizer
+from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
 
 KEEP = ("start", "end")
 
@@ -57,7 +57,7 @@ class SynthesizerTextClassifierPreprocessor(
         with_segments=False,
         **kwargs,
     ):
-        _check_tokenizer(tokenizer)
+        check_tokenizer(tokenizer)
         check_positive("sequence_length", sequence_length)
         super().__init__(tokenizer, sequence_length, truncate, **kwargs)
         if keep not in KEEP:
@@ -112,14 +112,3 @@ def _last(tokens, count):
     if tokens and isinstance(tokens[0], list):
         return [row[-count:] for row in tokens]
     return tokens[-count:]
-
-
-def _check_tokenizer(tokenizer):
-    needs = ("start_token", "end_token", "pad_token")
-    missing = [name for name in needs if not hasattr(tokenizer, name)]
-    if missing and tokenizer is not None:
-        raise ValueError(
-            f"The tokenizer must have the attributes {', '.join(needs)}; "
-            "keras_synth.models.SynthesizerTokenizer(vocabulary) has them. "
-            f"Received: {type(tokenizer).__name__} without {missing}"
-        )

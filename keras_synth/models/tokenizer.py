@@ -68,3 +68,15 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         ):
             self._add_special_token(token, attribute)
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
+
+
+def check_tokenizer(tokenizer):
+    """Raises unless a tokenizer knows the tokens that packing needs."""
+    needs = ("start_token", "end_token", "pad_token")
+    missing = [name for name in needs if not hasattr(tokenizer, name)]
+    if missing and tokenizer is not None:
+        raise ValueError(
+            f"The tokenizer must have the attributes {', '.join(needs)}; "
+            "keras_synth.models.SynthesizerTokenizer(vocabulary) has them. "
+            f"Received: {type(tokenizer).__name__} without {missing}"
+        )

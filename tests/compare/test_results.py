@@ -42,6 +42,15 @@ def test_a_half_written_last_line_is_left_out_with_a_word(
     assert [r["key"]["seed"] for r in Results(path).rows] == [0, 2]
 
 
+def test_a_last_line_without_its_end_is_whole(tmp_path):
+    path = tmp_path / "results.jsonl"
+    Results(path).append(row(0))
+    path.write_bytes(path.read_bytes()[:-1])
+    results = Results(path)
+    results.append(row(1))
+    assert [r["key"]["seed"] for r in Results(path).rows] == [0, 1]
+
+
 def test_the_word_names_the_line(tmp_path, capsys):
     path = tmp_path / "results.jsonl"
     Results(path).append(row(0))

@@ -1,0 +1,181 @@
+"""`SynthesizerCausalLM`: a language model that writes."""
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.batches import TakesBatches
+from keras_synth.models.causal_lm_preprocessor import (
+    SynthesizerCausalLMPreprocessor,
+)
+from keras_synth.models.whole_files import WholeFiles
+from keras_synth.models.writing import after_stop_tokens, check_sampler
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerCausalLM(WholeFiles, TakesBatches, keras_hub.models.CausalLM):
+    """A language model around a causal `SynthesizerBackbone`.
+
+    The token embedding is the output layer too. With a preprocessor, `fit`
+    takes raw strings, and `generate` gives strings for strings. It decodes
+    with caches that remember values alone, and keys where there are
+    dot-product parts.
+
+    Args:
+        backbone: A `SynthesizerBackbone` with `causal=True`.
+        preprocessor: A `SynthesizerCausalLMPreprocessor` or `None`.
+        **kwargs: Keyword arguments of `keras_hub.models.CausalLM`.
+
+    Call arguments:
+        inputs: As for `SynthesizerBackbone`.
+
+    Returns:
+        Tensor `(B, T, vocabulary_size)`, logits of the next token.
+
+    Raises:
+        ValueError: If the backbone is not causal, or the preprocessor does not
+            fit it.
+
+    Example:
+
+    ```python
+    lm = keras_synth.models.SynthesizerCausalLM(backbone, preprocessor)
+    lm.compile(optimizer="adam", sampler="greedy")
+    lm.fit(["to be or not to be"] * 100)
+    lm.generate("to be", max_length=16)
+    ```
+    """
+
+    backbone_cls = SynthesizerBackbone
+    preprocessor_cls = SynthesizerCausalLMPreprocessor
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        _check(backbone, preprocessor)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+
+        # === Functional model ===
+        inputs = backbone.input
+        outputs = backbone.token_embedding(backbone(inputs), reverse=True)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def compile(self, optimizer="auto", **kwargs):
+        """Configures training and writing, as `keras_hub.models.CausalLM`.
+
+        Args:
+            optimizer: By default `AdamW(1e-3)`, which suits training from
+                scratch.
+            **kwargs: `loss`, `weighted_metrics`, `sampler` (a name or a
+                `keras_hub.samplers.Sampler`) and what `keras.Model.compile`
+                takes.
+        """
+        if optimizer == "auto":
+            optimizer = keras.optimizers.AdamW(1e-3)
+        super().compile(optimizer=optimizer, **kwargs)
+        check_sampler(self.sampler)
+
+    def call_with_cache(self, token_ids, caches, start):
+        """Reads tokens, seeing those that the caches remember.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            caches: Tuple of one cache for each block, as `make_caches` makes
+                them.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+
+        Returns:
+            `(logits, hidden_states, caches)`: tensors `(B, T,
+            vocabulary_size)` and `(B, T, d)`, and the caches with the tokens
+            in them.
+        """
+        x = self.backbone.embed(token_ids, start=start)
+        filled = []
+        for block, cache in zip(self.backbone.blocks, caches, strict=True):
+            x, cache = block(
+                x,
+                self_attention_cache=cache,
+                self_attention_cache_update_index=start,
+            )
+            filled.append(cache)
+        x = self.backbone.normalized(x)
+        logits = self.backbone.token_embedding(x, reverse=True)
+        return logits, x, tuple(filled)
+
+    def make_caches(self, batch_size, length):
+        """Returns empty caches for `length` tokens, one for each block."""
+        return tuple(
+            block.make_caches(batch_size, length)[0]
+            for block in self.backbone.blocks
+        )
+
+    def generate_step(self, inputs, stop_token_ids=None):
+        """Writes on from a batch of prompts; `generate` calls it.
+
+        Args:
+            inputs: Dictionary of tensors `(B, length)`: `"token_ids"` and
+                `"padding_mask"`, True where a prompt is.
+            stop_token_ids: Sequence of ids that end a text, or `None` to write
+                up to the full length.
+
+        Returns:
+            Dictionary like `inputs`, the mask being True up to the end of each
+            text.
+        """
+        prompt = inputs["token_ids"]
+        given = ops.cast(inputs["padding_mask"], "bool")
+        batch, length = ops.shape(prompt)[:2]
+        _, hidden, caches = self.call_with_cache(
+            prompt, self.make_caches(batch, length), 0
+        )
+
+        def following(prompt, caches, index):
+            last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
+            logits, hidden, caches = self.call_with_cache(
+                last, caches, index - 1
+            )
+            return logits[:, 0], hidden[:, 0], caches
+
+        written = self.sampler(
+            next=following,
+            prompt=prompt,
+            cache=caches,
+            # The shortest prompt ends here; longer ones keep their tokens.
+            index=ops.min(ops.sum(ops.cast(given, "int32"), axis=-1)),
+            mask=given,
+            stop_token_ids=stop_token_ids,
+            hidden_states=hidden,
+            model=self,
+        )
+        ended = after_stop_tokens(written, stop_token_ids, given)
+        return {
+            "token_ids": written,
+            "padding_mask": ops.logical_not(ended),
+        }
+
+
+def _check(backbone, preprocessor):
+    if not backbone.causal:
+        raise ValueError(
+            "A language model needs a backbone with causal=True. Received: "
+            f"causal={backbone.causal}"
+        )
+    if preprocessor is None:
+        return
+    length, longest = preprocessor.sequence_length, backbone.max_sequence_length
+    if length > longest:
+        raise ValueError(
+            f"The preprocessor makes sequences of {length} tokens, longer than "
+            f"the backbone's max_sequence_length={longest}. Give both the same "
+            f"length. Received: sequence_length={length}"
+        )
+    if getattr(preprocessor.tokenizer, "vocabulary", ()) is None:
+        return  # a model that is being loaded gets it afterwards
+    size = preprocessor.tokenizer.vocabulary_size()
+    if size > backbone.vocabulary_size:
+        raise ValueError(
+            "The tokenizer has more tokens than the backbone's vocabulary. "
+            f"Received: {size} and vocabulary_size={backbone.vocabulary_size}"
+        )

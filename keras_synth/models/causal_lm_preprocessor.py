@@ -1,0 +1,53 @@
+"""From raw strings to the inputs of a language model."""
+
+import keras
+import keras_hub
+
+from keras_synth.checks import check_positive
+from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.models.writing import check_prompts
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
+    """Tokenizes, packs and pads text for `SynthesizerCausalLM`.
+
+    A start token, the text, an end token; the labels are the same, one token
+    on.
+
+    Args:
+        tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
+            the special tokens `start_token`, `end_token` and `pad_token`.
+        sequence_length: Integer, length of the output in tokens.
+        **kwargs: Keyword arguments of
+            `keras_hub.models.CausalLMPreprocessor`, such as
+            `add_start_token`.
+
+    Call arguments:
+        x: A string, a list of strings or a string tensor.
+
+    Returns:
+        `(features, labels, sample_weight)`, features being a dictionary of
+        `(B, T)` tensors, `"token_ids"` and `"padding_mask"`.
+
+    Raises:
+        ValueError: If the tokenizer lacks a special token, or a prompt given
+            to `generate_preprocess` is longer than the sequence.
+    """
+
+    backbone_cls = SynthesizerBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
+    def __init__(self, tokenizer, sequence_length=512, **kwargs):
+        check_tokenizer(tokenizer)
+        check_positive("sequence_length", sequence_length)
+        super().__init__(tokenizer, sequence_length, **kwargs)
+
+    def generate_preprocess(self, x, sequence_length=None):
+        """Returns prompts as token ids and a mask; none is cut."""
+        length = sequence_length or self.sequence_length
+        if isinstance(x, (str, list)):
+            room = length - int(self.add_start_token)
+            check_prompts(self.tokenizer(x), room, "max_length")
+        return super().generate_preprocess(x, sequence_length=length)

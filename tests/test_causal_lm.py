@@ -1,0 +1,168 @@
+"""The language model as a user meets it: strings in, strings out."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from backend import numpy
+from keras import ops
+from test_models import SPECIAL
+
+from keras_synth import models
+
+WORDS = "a quick brown fox jumps over the lazy dog and then it sleeps".split()
+VOCABULARY = [*SPECIAL, *WORDS]
+TEXTS = [" ".join(WORDS[i : i + 5]) for i in range(8)]
+LENGTH = 12
+
+
+def preprocessor(length=LENGTH):
+    return models.SynthesizerCausalLMPreprocessor(
+        models.SynthesizerTokenizer(VOCABULARY), sequence_length=length
+    )
+
+
+def language_model(synthesizer="R+V", preprocess=True, **options):
+    options = {"causal": True, "dropout": 0.0, **options}
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=len(VOCABULARY),
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer=synthesizer,
+        max_sequence_length=LENGTH,
+        **options,
+    )
+    return models.SynthesizerCausalLM(
+        backbone, preprocessor() if preprocess else None
+    )
+
+
+def greedy(model, prompts, length):
+    """Writes on without caches: the whole text again for each token."""
+    features = model.preprocessor.generate_preprocess(prompts, length)
+    ids = np.array(numpy(features["token_ids"]))
+    given = np.array(numpy(features["padding_mask"])).astype(bool)
+    for position in range(given.sum(axis=1).min(), length):
+        mask = np.arange(length)[None] < np.full((len(ids), 1), position)
+        inputs = {
+            name: ops.convert_to_tensor(x.astype("int32"))
+            for name, x in (("token_ids", ids), ("padding_mask", mask))
+        }
+        best = numpy(model(inputs))[:, position - 1].argmax(axis=-1)
+        ids[:, position] = np.where(given[:, position], ids[:, position], best)
+    return ids
+
+
+@pytest.mark.parametrize("synthesizer", ["V", "D", "FR", "R+V"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_generating_with_caches_is_generating_without(synthesizer, positions):
+    """Prompts of unequal lengths, up to the end of the maximum length."""
+    model = language_model(synthesizer, positions=positions)
+    model.compile(sampler="greedy")
+    prompts = ["a quick", "the lazy dog and then", "fox"]
+    features = model.preprocessor.generate_preprocess(prompts, LENGTH)
+    written = model.generate_step(
+        {k: ops.convert_to_tensor(v) for k, v in features.items()}
+    )
+    np.testing.assert_array_equal(
+        numpy(written["token_ids"]), greedy(model, prompts, LENGTH)
+    )
+
+
+def test_strings_go_through_fit_and_generate_gives_strings():
+    model = language_model()
+    model.fit(TEXTS, batch_size=4, verbose=0)
+    text = model.generate("a quick brown", max_length=9)
+    assert isinstance(text, str)
+    assert text.startswith("a quick brown")
+    texts = model.generate(["a quick", "the lazy dog"], max_length=9)
+    assert [t.split()[0] for t in texts] == ["a", "the"]
+    assert model.generate("fox", max_length=2) == "fox"
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "greedy",
+        keras_hub.samplers.TopKSampler(3, seed=1),
+        keras_hub.samplers.TopPSampler(0.5, seed=1),
+        keras_hub.samplers.RandomSampler(seed=1),
+        keras_hub.samplers.BeamSampler(num_beams=3),
+        keras_hub.samplers.ContrastiveSampler(k=2, alpha=0.2),
+    ],
+)
+def test_every_sampler_keeps_the_prompt(sampler):
+    model = language_model("R+V")
+    model.compile(sampler=sampler)
+    texts = model.generate(["a quick", "the lazy dog"], max_length=LENGTH)
+    assert texts[0].startswith("a quick")
+    assert texts[1].startswith("the lazy dog")
+
+
+def test_one_beam_is_greedy():
+    model = language_model("R+V")
+    model.compile(sampler="greedy")
+    prompts = ["a quick", "the lazy dog and"]
+    expected = model.generate(prompts, stop_token_ids=None)
+    model.compile(sampler=keras_hub.samplers.BeamSampler(num_beams=1))
+    assert model.generate(prompts, stop_token_ids=None) == expected
+
+
+@pytest.mark.parametrize("synthesizer", ["R", "R+V"])
+def test_a_model_learns_texts_by_heart(synthesizer):
+    model = language_model(synthesizer)
+    model.compile(keras.optimizers.Adam(0.01), sampler="greedy")
+    batch = model.preprocessor(TEXTS)
+    model.preprocessor, kept = None, model.preprocessor
+    for _ in range(150):
+        model.train_on_batch(*batch)
+    model.preprocessor = kept
+    prompts = [" ".join(text.split()[:2]) for text in TEXTS]
+    assert model.generate(prompts) == TEXTS
+
+
+def test_future_tokens_have_no_influence():
+    model = language_model("D+V", preprocess=False)
+    ids = np.random.default_rng(0).integers(5, 17, (2, LENGTH))
+    other = ids.copy()
+    other[:, 6:] = 5
+    outputs = [
+        numpy(model({"token_ids": x, "padding_mask": np.ones_like(x)}))
+        for x in (ids, other)
+    ]
+    np.testing.assert_allclose(outputs[0][:, :6], outputs[1][:, :6], atol=1e-5)
+
+
+def test_files_and_presets_keep_what_is_written(tmp_path):
+    model = language_model("R+V")
+    model.compile(sampler="greedy")
+    expected = model.generate("a quick")
+    model.save(tmp_path / "model.keras")
+    model.save_to_preset(tmp_path / "preset")
+    for loaded in (
+        keras.saving.load_model(tmp_path / "model.keras"),
+        models.SynthesizerCausalLM.from_preset(tmp_path / "preset"),
+        keras_hub.models.CausalLM.from_preset(str(tmp_path / "preset")),
+    ):
+        loaded.compile(sampler="greedy")
+        assert loaded.generate("a quick") == expected
+
+
+def test_what_does_not_fit_is_refused():
+    model = language_model()
+    with pytest.raises(ValueError, match="room for 5"):
+        model.generate("a quick brown fox jumps over", max_length=6)
+    with pytest.raises(ValueError, match="causal=True"):
+        language_model(causal=False)
+    with pytest.raises(ValueError, match="sequence_length=12"):
+        models.SynthesizerCausalLM(model.backbone, preprocessor(13))
+    tokenizer = models.SynthesizerTokenizer([*VOCABULARY, "more"])
+    other = models.SynthesizerCausalLMPreprocessor(tokenizer, 12)
+    with pytest.raises(ValueError, match="more tokens than"):
+        models.SynthesizerCausalLM(model.backbone, other)
+    with pytest.raises(ValueError, match="positions"):
+        language_model(positions="relative")
+    with pytest.raises(ValueError, match=r"(?i)sampler"):
+        model.compile(sampler="gready")
