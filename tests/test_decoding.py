@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from backend import numpy
-from cases import CASES, H, K, N, T, each_case
+from cases import CASES, H, K, N, T, each_case, each_kind
 from keras import ops
 
 from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
@@ -55,7 +55,7 @@ def test_cached_decoding_is_uncached_decoding_step_by_step(case):
     )
 
 
-@each_case
+@each_kind
 def test_what_the_cache_holds_beyond_the_present_has_no_influence(case):
     layer, x = attention(case), tokens()
     empty = ops.zeros((3, N, H, layer.cache_dim))
@@ -91,9 +91,16 @@ def test_only_dot_product_parts_remember_keys(name, features):
     assert numpy(remembered).nbytes == 3 * N * bytes_per_token
 
 
-@pytest.mark.parametrize("name", ["V", "R", "D", "FR", "R+V"])
-@pytest.mark.parametrize("cross", [False, True])
-@pytest.mark.parametrize("normalize_first", [False, True])
+@pytest.mark.parametrize(
+    ("name", "cross", "normalize_first"),
+    [
+        ("R", False, True),
+        ("R", True, False),
+        ("FR", True, True),
+        ("D+V", False, False),
+        ("R+V", True, True),
+    ],
+)
 def test_a_decoder_block_with_caches_is_the_block_without(
     name, cross, normalize_first
 ):

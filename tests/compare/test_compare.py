@@ -97,7 +97,10 @@ def test_a_grid_that_is_there_is_not_run_again(whole):
     assert (folder / "results.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+)
 def test_a_killed_run_goes_on_from_its_last_complete_epoch(
     whole, tmp_path, how
 ):
@@ -250,7 +253,7 @@ def test_a_task_may_be_cut_to_fewer_examples(tmp_path):
     _, every, _ = tasks.load("csv", source, grid.Settings("csv"))
     assert test[0] == every[0]
     with pytest.raises(ValueError, match="at most 46"):
-        tasks.load("csv", source, grid.Settings("csv", examples=46))
+        tasks.load("csv", source, grid.Settings("csv", examples=47))
 
 
 def test_initial_weights_are_the_same_on_all_backends(tmp_path):
