@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -122,6 +121,6 @@ class Launcher:
                     result = event.get("result", result)
                     follow(event)
             except BaseException:
-                process.send_signal(signal.SIGKILL)
+                process.kill()
                 raise
         return result if process.returncode == 0 else None

@@ -9,6 +9,7 @@ from keras_synth.models.batches import TakesBatches
 from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
+from keras_synth.models.fitting import check_fits
 from keras_synth.models.whole_files import WholeFiles
 from keras_synth.models.writing import after_stop_tokens, check_sampler
 
@@ -162,20 +163,4 @@ def _check(backbone, preprocessor):
             "A language model needs a backbone with causal=True. Received: "
             f"causal={backbone.causal}"
         )
-    if preprocessor is None:
-        return
-    length, longest = preprocessor.sequence_length, backbone.max_sequence_length
-    if length > longest:
-        raise ValueError(
-            f"The preprocessor makes sequences of {length} tokens, longer than "
-            f"the backbone's max_sequence_length={longest}. Give both the same "
-            f"length. Received: sequence_length={length}"
-        )
-    if getattr(preprocessor.tokenizer, "vocabulary", ()) is None:
-        return  # a model that is being loaded gets it afterwards
-    size = preprocessor.tokenizer.vocabulary_size()
-    if size > backbone.vocabulary_size:
-        raise ValueError(
-            "The tokenizer has more tokens than the backbone's vocabulary. "
-            f"Received: {size} and vocabulary_size={backbone.vocabulary_size}"
-        )
+    check_fits(preprocessor, backbone)

@@ -7,6 +7,7 @@ import numpy as np
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.batches import TakesBatches
+from keras_synth.models.fitting import check_fits
 from keras_synth.models.labels import number_labels
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.text_classifier_preprocessor import (
@@ -199,13 +200,7 @@ def _shuffled(examples, count):
 def _check_preprocessor(preprocessor, backbone):
     if not isinstance(preprocessor, SynthesizerTextClassifierPreprocessor):
         return
-    length, longest = preprocessor.sequence_length, backbone.max_sequence_length
-    if length > longest:
-        raise ValueError(
-            f"The preprocessor makes sequences of {length} tokens, longer than "
-            f"the backbone's max_sequence_length={longest}. Give both the same "
-            f"length. Received: sequence_length={length}"
-        )
+    check_fits(preprocessor, backbone)
     if preprocessor.with_segments != bool(backbone.num_segments):
         raise ValueError(
             "A backbone with segments needs a preprocessor with segments, and "
