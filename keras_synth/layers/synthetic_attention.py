@@ -6,6 +6,7 @@ from keras import ops
 from keras_synth import masks, synthesizers
 from keras_synth.attend import attend
 from keras_synth.checks import check_positive, check_rate
+from keras_synth.layers import attention_checks
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
 from keras_synth.projections import Projections, positive_shape
@@ -148,7 +149,9 @@ class SyntheticAttention(keras.layers.Layer):
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
         self.max_length = max_length
-        self._check_synthesizer()
+        attention_checks.check_synthesizer(
+            self.synthesizer, self.num_heads, self.max_length
+        )
         self._output_shape = (
             None if output_shape is None else positive_shape(output_shape)
         )
@@ -167,7 +170,8 @@ class SyntheticAttention(keras.layers.Layer):
     def build(self, query_shape, value_shape=None, key_shape=None):
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
-        self._check_shapes(query_shape, value_shape, key_shape)
+        attention_checks.check_shapes(query_shape, value_shape, key_shape)
+        self.synthesizer.check_lengths(query_shape[1], value_shape[1])
         if not self.synthesizer.built:
             self.synthesizer.build(query_shape, key_shape)
         self.value.build(value_shape)
@@ -209,7 +213,8 @@ class SyntheticAttention(keras.layers.Layer):
     ):
         value = query if value is None else value
         key = value if key is None else key
-        self._check_inputs(query=query, value=value, key=key)
+        attention_checks.check_inputs(query, value, key)
+        self.synthesizer.check_lengths(query.shape[1], value.shape[1])
         padding = {
             "query_mask": (query_mask, query),
             "mask": (mask, query),
@@ -279,7 +284,9 @@ class SyntheticAttention(keras.layers.Layer):
             ValueError: If the cache has another shape, or the tokens do not
                 fit into it.
         """
-        self._check_cache(query, cache, start)
+        attention_checks.check_cache(
+            query, cache, start, self.num_heads, self.cache_dim
+        )
         length, pairs = ops.shape(cache)[1], None
         if start is not None:
             fresh = ops.cast(self.remember(query), cache.dtype)
@@ -367,67 +374,6 @@ class SyntheticAttention(keras.layers.Layer):
             return output
         shape = self._scores_shape(query.shape, value.shape)
         return output, keras.KerasTensor(shape, dtype="float32")
-
-    def _check_synthesizer(self):
-        made, asked = self.synthesizer, self.max_length
-        if made.num_heads != self.num_heads:
-            raise ValueError(
-                "The synthesizer must have as many heads as the layer. "
-                f"Received: num_heads={self.num_heads}, "
-                f"synthesizer.num_heads={made.num_heads}"
-            )
-        if None not in (asked, made.max_length) and asked != made.max_length:
-            raise ValueError(
-                "Leave out `max_length` for a synthesizer that has its own, or "
-                f"pass the same. Received: max_length={asked}, "
-                f"synthesizer.max_length={made.max_length}"
-            )
-
-    def _check_shapes(self, query_shape, value_shape, key_shape):
-        shapes = {"query": query_shape, "value": value_shape, "key": key_shape}
-        for name, shape in shapes.items():
-            if len(shape) != 3:
-                raise ValueError(
-                    f"`{name}` must be a tensor (batch, length, features). "
-                    "Token ids go through an embedding first. "
-                    f"Received: {name}.shape={tuple(shape)}"
-                )
-        lengths = value_shape[1], key_shape[1]
-        if None not in lengths and lengths[0] != lengths[1]:
-            raise ValueError(
-                "`value` and `key` must be equally long. Received: "
-                f"value.shape={tuple(value_shape)}, "
-                f"key.shape={tuple(key_shape)}"
-            )
-        self.synthesizer.check_lengths(query_shape[1], value_shape[1])
-
-    def _check_cache(self, query, cache, start):
-        features = (self.num_heads, self.cache_dim)
-        if len(cache.shape) != 4 or tuple(cache.shape[2:]) != features:
-            raise ValueError(
-                "The cache must have the shape (batch, length, heads, "
-                f"cache_dim)=(B, S, {self.num_heads}, {self.cache_dim}). "
-                f"Received: cache.shape={tuple(cache.shape)}"
-            )
-        known = (start, query.shape[1], cache.shape[1])
-        if not all(isinstance(number, int) for number in known):
-            return
-        if start + known[1] > known[2]:
-            raise ValueError(
-                f"The cache has room for {known[2]} tokens. Make it longer, or "
-                f"decode fewer. Received: {known[1]} tokens at start={start}"
-            )
-
-    def _check_inputs(self, **inputs):
-        self._check_shapes(*(x.shape for x in inputs.values()))
-        for name, x in inputs.items():
-            dtype = keras.backend.standardize_dtype(x.dtype)
-            if not keras.backend.is_float_dtype(dtype):
-                raise ValueError(
-                    f"`{name}` must hold floating-point features; token ids "
-                    "go through an embedding first. Received: "
-                    f"{name}.dtype={dtype}"
-                )
 
     def get_config(self):
         return {
