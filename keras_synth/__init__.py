@@ -3,15 +3,24 @@
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: what makes attention logits.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
-- `keras_synth.datasets`: loaders and a generator of labelled text.
+- `keras_synth.losses`, `keras_synth.schedules`: what training them wants.
+- `keras_synth.datasets`: loaders and generators of text.
 """
 
 import importlib
 
-from keras_synth import layers, synthesizers
+from keras_synth import layers, losses, schedules, synthesizers
 from keras_synth.version import __version__
 
-__all__ = ["__version__", "datasets", "layers", "models", "synthesizers"]
+__all__ = [
+    "__version__",
+    "datasets",
+    "layers",
+    "losses",
+    "models",
+    "schedules",
+    "synthesizers",
+]
 
 # Imported when first asked for: `models` needs KerasHub, which takes seconds.
 _LAZY = ("datasets", "models")

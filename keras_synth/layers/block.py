@@ -27,6 +27,7 @@ class SynthesizerBlock(keras.layers.Layer):
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         normalize_first=False,
+        attention_use_bias=True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -43,6 +44,7 @@ class SynthesizerBlock(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.normalize_first = bool(normalize_first)
+        self.attention_use_bias = bool(attention_use_bias)
         self._make_attention(key_dim=1, synthesizer=synthesizer)  # checks it
 
     def _make_attention(self, key_dim, synthesizer, name=None):
@@ -52,6 +54,7 @@ class SynthesizerBlock(keras.layers.Layer):
             synthesizer=synthesizer,
             max_length=self.max_length,
             dropout=self.dropout,
+            use_bias=self.attention_use_bias,
             kernel_initializer=self.kernel_initializer,
             bias_initializer=self.bias_initializer,
             dtype=self.dtype_policy,
@@ -112,4 +115,5 @@ class SynthesizerBlock(keras.layers.Layer):
                 self.bias_initializer
             ),
             "normalize_first": self.normalize_first,
+            "attention_use_bias": self.attention_use_bias,
         }

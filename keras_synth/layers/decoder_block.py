@@ -31,11 +31,14 @@ class SynthesizerDecoder(SynthesizerBlock):
         bias_initializer: Initializer of all biases.
         normalize_first: Whether sub-layers see normalised input (pre-norm,
             as GPT-2) or their output is normalised (post-norm, as BERT).
+        attention_use_bias: Whether the projections of attention, those of a
+            synthesizer given by name included, have biases.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
         decoder_sequence: Tensor `(B, T, d)`.
-        encoder_sequence: Optional tensor `(B, S, e)`. Give it always or never.
+        encoder_sequence: Optional tensor `(B, S, e)`. Give it always or never;
+            a cross-attention cache that is filled takes its place.
         decoder_padding_mask: Boolean `(B, T)`, True for real tokens.
         decoder_attention_mask: Boolean `(B, T, T)`, True means "may attend".
         encoder_padding_mask: Boolean `(B, S)`.
@@ -109,7 +112,9 @@ class SynthesizerDecoder(SynthesizerBlock):
         training=None,
     ):
         caches = self_attention_cache, cross_attention_cache
-        self._check_sequences(encoder_sequence, *caches)
+        self._check_sequences(
+            encoder_sequence, *caches, cross_attention_cache_update_index
+        )
         if self_attention_cache is not None:
             return self._call_with_caches(
                 decoder_sequence,
@@ -196,9 +201,10 @@ class SynthesizerDecoder(SynthesizerBlock):
     ):
         return decoder_sequence_shape
 
-    def _check_sequences(self, encoder_sequence, own, cross):
+    def _check_sequences(self, encoder_sequence, own, cross, cross_index):
         has_cross = self.cross_attention is not None
-        if (encoder_sequence is not None) != has_cross:
+        remembered = cross is not None and cross_index is None
+        if (encoder_sequence is not None) != has_cross and not remembered:
             built = "with" if has_cross else "without"
             raise ValueError(
                 f"This decoder was built {built} cross-attention: call it with "

@@ -28,6 +28,8 @@ class SynthesizerEncoder(SynthesizerBlock):
         bias_initializer: Initializer of all biases.
         normalize_first: Whether sub-layers see normalised input (pre-norm,
             as GPT-2) or their output is normalised (post-norm, as BERT).
+        attention_use_bias: Whether the projections of attention, those of a
+            synthesizer given by name included, have biases.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:

@@ -14,6 +14,14 @@ from keras_synth.models.causal_lm import SynthesizerCausalLM
 from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
+from keras_synth.models.seq2seq_backbone import (
+    SynthesizerSeq2SeqBackbone,
+    transformer_base,
+)
+from keras_synth.models.seq2seq_lm import SynthesizerSeq2SeqLM
+from keras_synth.models.seq2seq_lm_preprocessor import (
+    SynthesizerSeq2SeqLMPreprocessor,
+)
 from keras_synth.models.text_classifier import SynthesizerTextClassifier
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
@@ -28,7 +36,11 @@ __all__ = [
     "SynthesizerBytePairTokenizer",
     "SynthesizerCausalLM",
     "SynthesizerCausalLMPreprocessor",
+    "SynthesizerSeq2SeqBackbone",
+    "SynthesizerSeq2SeqLM",
+    "SynthesizerSeq2SeqLMPreprocessor",
     "SynthesizerTextClassifier",
     "SynthesizerTextClassifierPreprocessor",
     "SynthesizerTokenizer",
+    "transformer_base",
 ]

@@ -10,12 +10,15 @@ from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
 from keras_synth.models.fitting import check_fits
+from keras_synth.models.stack import check_length
 from keras_synth.models.whole_files import WholeFiles
-from keras_synth.models.writing import after_stop_tokens, check_sampler
+from keras_synth.models.writing import Writes, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerCausalLM(WholeFiles, TakesBatches, keras_hub.models.CausalLM):
+class SynthesizerCausalLM(
+    WholeFiles, TakesBatches, Writes, keras_hub.models.CausalLM
+):
     """A language model around a causal `SynthesizerBackbone`.
 
     The token embedding is the output layer too. With a preprocessor, `fit`
@@ -62,21 +65,6 @@ class SynthesizerCausalLM(WholeFiles, TakesBatches, keras_hub.models.CausalLM):
         outputs = backbone.token_embedding(backbone(inputs), reverse=True)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
-    def compile(self, optimizer="auto", **kwargs):
-        """Configures training and writing, as `keras_hub.models.CausalLM`.
-
-        Args:
-            optimizer: By default `AdamW(1e-3)`, which suits training from
-                scratch.
-            **kwargs: `loss`, `weighted_metrics`, `sampler` (a name or a
-                `keras_hub.samplers.Sampler`) and what `keras.Model.compile`
-                takes.
-        """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
-        super().compile(optimizer=optimizer, **kwargs)
-        check_sampler(self.sampler)
-
     def call_with_cache(self, token_ids, caches, start):
         """Reads tokens, seeing those that the caches remember.
 
@@ -92,25 +80,14 @@ class SynthesizerCausalLM(WholeFiles, TakesBatches, keras_hub.models.CausalLM):
             vocabulary_size)` and `(B, T, d)`, and the caches with the tokens
             in them.
         """
-        x = self.backbone.embed(token_ids, start=start)
-        filled = []
-        for block, cache in zip(self.backbone.blocks, caches, strict=True):
-            x, cache = block(
-                x,
-                self_attention_cache=cache,
-                self_attention_cache_update_index=start,
-            )
-            filled.append(cache)
-        x = self.backbone.normalized(x)
-        logits = self.backbone.token_embedding(x, reverse=True)
-        return logits, x, tuple(filled)
+        x, caches = self.backbone.stack.call_with_caches(
+            token_ids, caches, start
+        )
+        return self.backbone.token_embedding(x, reverse=True), x, caches
 
     def make_caches(self, batch_size, length):
         """Returns empty caches for `length` tokens, one for each block."""
-        return tuple(
-            block.make_caches(batch_size, length)[0]
-            for block in self.backbone.blocks
-        )
+        return self.backbone.stack.make_caches(batch_size, length)
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Writes on from a batch of prompts; `generate` calls it.
@@ -126,35 +103,18 @@ class SynthesizerCausalLM(WholeFiles, TakesBatches, keras_hub.models.CausalLM):
             text.
         """
         prompt = inputs["token_ids"]
-        given = ops.cast(inputs["padding_mask"], "bool")
-        batch, length = ops.shape(prompt)[:2]
-        _, hidden, caches = self.call_with_cache(
-            prompt, self.make_caches(batch, length), 0
+        check_length(
+            prompt, self.backbone.max_sequence_length, "max_sequence_length"
         )
-
-        def following(prompt, caches, index):
-            last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
-            logits, hidden, caches = self.call_with_cache(
-                last, caches, index - 1
-            )
-            return logits[:, 0], hidden[:, 0], caches
-
-        written = self.sampler(
-            next=following,
-            prompt=prompt,
-            cache=caches,
-            # The shortest prompt ends here; longer ones keep their tokens.
-            index=ops.min(ops.sum(ops.cast(given, "int32"), axis=-1)),
-            mask=given,
-            stop_token_ids=stop_token_ids,
-            hidden_states=hidden,
-            model=self,
+        token_ids, padding_mask = write(
+            self,
+            self.call_with_cache,
+            prompt,
+            inputs["padding_mask"],
+            self.make_caches(*ops.shape(prompt)[:2]),
+            stop_token_ids,
         )
-        ended = after_stop_tokens(written, stop_token_ids, given)
-        return {
-            "token_ids": written,
-            "padding_mask": ops.logical_not(ended),
-        }
+        return {"token_ids": token_ids, "padding_mask": padding_mask}
 
 
 def _check(backbone, preprocessor):

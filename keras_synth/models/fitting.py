@@ -9,15 +9,35 @@ def check_fits(preprocessor, backbone):
             tokens, and a tokenizer; or `None`, which fits all.
         backbone: A `SynthesizerBackbone`.
     """
-    if preprocessor is None:
-        return
-    length, longest = preprocessor.sequence_length, backbone.max_sequence_length
+    if preprocessor is not None:
+        _check_length(
+            preprocessor, "sequence_length", backbone, "max_sequence_length"
+        )
+        _check_vocabulary(preprocessor, backbone)
+
+
+def check_fits_both(preprocessor, backbone):
+    """As `check_fits`, for a preprocessor and a backbone of two sequences."""
+    if preprocessor is not None:
+        for made, taken in (
+            ("encoder_sequence_length", "max_sequence_length"),
+            ("decoder_sequence_length", "max_decoder_length"),
+        ):
+            _check_length(preprocessor, made, backbone, taken)
+        _check_vocabulary(preprocessor, backbone)
+
+
+def _check_length(preprocessor, made, backbone, taken):
+    length, longest = getattr(preprocessor, made), getattr(backbone, taken)
     if length > longest:
         raise ValueError(
             f"The preprocessor makes sequences of {length} tokens, longer than "
-            f"the backbone's max_sequence_length={longest}. Give both the same "
-            f"length. Received: sequence_length={length}"
+            f"the backbone's {taken}={longest}. Give both the same length. "
+            f"Received: {made}={length}"
         )
+
+
+def _check_vocabulary(preprocessor, backbone):
     if getattr(preprocessor.tokenizer, "vocabulary", ()) is None:
         return  # a model that is being loaded gets it afterwards
     size = preprocessor.tokenizer.vocabulary_size()

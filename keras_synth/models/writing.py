@@ -1,9 +1,68 @@
 """What models that write have in common."""
 
+import keras
 import keras_hub
 from keras import ops
 
 SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
+
+
+class Writes:
+    """Compiles a KerasHub task that writes; mixed in before its base class."""
+
+    def compile(self, optimizer="auto", **kwargs):
+        """Configures training and writing, as `keras_hub.models.CausalLM`.
+
+        Args:
+            optimizer: By default `AdamW(1e-3)`, which suits training from
+                scratch.
+            **kwargs: `loss`, `weighted_metrics`, `sampler` (a name or a
+                `keras_hub.samplers.Sampler`) and what `keras.Model.compile`
+                takes.
+        """
+        if optimizer == "auto":
+            optimizer = keras.optimizers.AdamW(1e-3)
+        super().compile(optimizer=optimizer, **kwargs)
+        check_sampler(self.sampler)
+
+
+def write(model, read, prompt, given, caches, stop_token_ids):
+    """Writes on from a batch of prompts, of unequal lengths perhaps.
+
+    Args:
+        model: The task, whose sampler chooses the tokens.
+        read: Function of token ids `(B, T)`, caches and the position of the
+            first token, returning logits, hidden states and filled caches.
+        prompt: Integer tensor `(B, length)`.
+        given: Tensor `(B, length)`, not 0 where a prompt is.
+        caches: Nested tuple of tensors with a batch axis first.
+        stop_token_ids: Sequence of ids that end a text, or `None`.
+
+    Returns:
+        `(token_ids, padding_mask)`, both `(B, length)`, the mask being True
+        up to the end of each text.
+    """
+    given = ops.cast(given, "bool")
+    _, hidden, caches = read(prompt, caches, 0)
+
+    def following(prompt, caches, index):
+        last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
+        logits, hidden, caches = read(last, caches, index - 1)
+        return logits[:, 0], hidden[:, 0], caches
+
+    written = model.sampler(
+        next=following,
+        prompt=prompt,
+        cache=caches,
+        # The shortest prompt ends here; longer ones keep their tokens.
+        index=ops.min(ops.sum(ops.cast(given, "int32"), axis=-1)),
+        mask=given,
+        stop_token_ids=stop_token_ids,
+        hidden_states=hidden,
+        model=model,
+    )
+    ended = after_stop_tokens(written, stop_token_ids, given)
+    return written, ops.logical_not(ended)
 
 
 def after_stop_tokens(token_ids, stop_token_ids, given):

@@ -1,0 +1,59 @@
+"""`SparseCategoricalCrossentropy` with label smoothing."""
+
+import keras
+from keras import ops
+
+from keras_synth.checks import check_rate
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SparseCategoricalCrossentropy(keras.losses.Loss):
+    """Cross-entropy of logits with integer labels, smoothed.
+
+    `loss = log sum_j exp(z_j) - (1 - s) z_y - s mean_j z_j`: the cross-entropy
+    with a label that gives y the probability `1 - s + s / V` and each other
+    class `s / V`. `keras.losses.CategoricalCrossentropy` smooths alike, but
+    wants labels of V numbers each.
+
+    Args:
+        label_smoothing: Float in [0, 1), `s`.
+        reduction: As of `keras.losses.Loss`; by default the mean over what
+            has weight.
+        **kwargs: Keyword arguments of `keras.losses.Loss`.
+
+    Call arguments:
+        y_true: Integer tensor `(...)`.
+        y_pred: Tensor `(..., V)`, logits.
+        sample_weight: Optional tensor `(...)`, 0 for padding.
+
+    Returns:
+        Scalar tensor, in nats per token.
+
+    References:
+        - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
+    """
+
+    def __init__(
+        self,
+        label_smoothing=0.0,
+        reduction="mean_with_sample_weight",
+        name="sparse_categorical_crossentropy",
+        **kwargs,
+    ):
+        super().__init__(reduction=reduction, name=name, **kwargs)
+        self.label_smoothing = check_rate("label_smoothing", label_smoothing)
+
+    def call(self, y_true, y_pred):
+        labels = ops.cast(y_true, "int32")[..., None]
+        chosen = ops.take_along_axis(y_pred, labels, axis=-1)[..., 0]
+        loss = ops.logsumexp(y_pred, axis=-1)
+        loss = loss - (1 - self.label_smoothing) * chosen
+        if self.label_smoothing:
+            loss = loss - self.label_smoothing * ops.mean(y_pred, axis=-1)
+        return loss
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "label_smoothing": self.label_smoothing,
+        }

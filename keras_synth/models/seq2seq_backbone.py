@@ -1,0 +1,248 @@
+"""`SynthesizerSeq2SeqBackbone`: an encoder and a decoder."""
+
+import keras
+import keras_hub
+
+from keras_synth.checks import check_positive
+from keras_synth.models.stack import (
+    Stack,
+    check_length,
+    check_width,
+    serializable,
+)
+from keras_synth.models.whole_files import WholeFiles
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
+    """A Transformer whose encoder and decoder attention is synthesized.
+
+    Both sides share one token embedding. Cross-attention is dot-product: the
+    paper found no replacement.
+
+    Args:
+        vocabulary_size: Integer, number of token ids, of source and target.
+        num_layers: Integer, number of encoder blocks, and of decoder blocks.
+        num_heads: Integer, attention heads of each block.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads`.
+        intermediate_dim: Integer, width of the feed-forward networks.
+        synthesizer: Name or config of the synthesizer of the self-attention
+            of every block, such as `"R"` or `"random + dot_product"`; or a
+            list of them, one for each encoder block.
+        decoder_synthesizer: The same for the decoder; by default that of the
+            encoder.
+        num_decoder_layers: Integer, number of decoder blocks where it is not
+            `num_layers`.
+        dropout: Float, share to drop in training of embeddings, attention
+            weights and sub-layer outputs.
+        max_sequence_length: Integer, longest source in tokens.
+        max_decoder_length: Integer, longest target in tokens, where it is not
+            `max_sequence_length`.
+        activation: Activation of the feed-forward networks.
+        layer_norm_epsilon: Float, epsilon of the layer normalisations.
+        normalize_first: Whether the blocks are pre-norm, or post-norm, as
+            those of Vaswani et al.
+        positions: `"learned"` or `"sinusoidal"` position embeddings.
+        attention_use_bias: Whether the projections of attention have biases.
+        dtype: Dtype or dtype policy of computations and weights.
+        **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
+
+    Call arguments:
+        inputs: Dictionary of integer tensors: `"encoder_token_ids"` and
+            `"encoder_padding_mask"`, `(B, S)`, `"decoder_token_ids"` and
+            `"decoder_padding_mask"`, `(B, T)`; masks are 1 for real tokens.
+
+    Returns:
+        Dictionary of tensors: `"encoder_sequence_output"`,
+        `(B, S, hidden_dim)`, and `"decoder_sequence_output"`,
+        `(B, T, hidden_dim)`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    >>> backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
+    ...     vocabulary_size=1000, num_layers=2, num_heads=4, hidden_dim=64,
+    ...     intermediate_dim=128, synthesizer="R+V", max_sequence_length=32)
+    >>> source, target = np.ones((1, 12), "int32"), np.ones((1, 9), "int32")
+    >>> backbone({
+    ...     "encoder_token_ids": source, "encoder_padding_mask": source,
+    ...     "decoder_token_ids": target, "decoder_padding_mask": target,
+    ... })["decoder_sequence_output"].shape
+    (1, 9, 64)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        synthesizer,
+        decoder_synthesizer=None,
+        num_decoder_layers=None,
+        dropout=0.1,
+        max_sequence_length=512,
+        max_decoder_length=None,
+        activation="relu",
+        layer_norm_epsilon=1e-5,
+        normalize_first=True,
+        positions="sinusoidal",
+        attention_use_bias=True,
+        dtype=None,
+        **kwargs,
+    ):
+        decoder_synthesizer = _or(decoder_synthesizer, synthesizer)
+        num_decoder_layers = _or(num_decoder_layers, num_layers)
+        max_decoder_length = _or(max_decoder_length, max_sequence_length)
+        check_positive("vocabulary_size", vocabulary_size)
+        check_positive("max_sequence_length", max_sequence_length)
+        check_positive("max_decoder_length", max_decoder_length)
+        check_width(hidden_dim, num_heads)
+
+        # === Layers ===
+        self.token_embedding = keras.layers.ReversibleEmbedding(
+            vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding"
+        )
+        alike = {
+            "intermediate_dim": intermediate_dim,
+            "num_heads": num_heads,
+            "dropout": dropout,
+            "activation": activation,
+            "layer_norm_epsilon": layer_norm_epsilon,
+            "normalize_first": normalize_first,
+            "positions": positions,
+            "attention_use_bias": attention_use_bias,
+            "dtype": dtype,
+        }
+        self.encoder = Stack(
+            self.token_embedding,
+            synthesizer,
+            num_layers=num_layers,
+            max_length=max_sequence_length,
+            prefix="encoder_",
+            **alike,
+        )
+        self.decoder = Stack(
+            self.token_embedding,
+            decoder_synthesizer,
+            num_layers=num_decoder_layers,
+            max_length=max_decoder_length,
+            prefix="decoder_",
+            decoder=True,
+            **alike,
+        )
+
+        # === Functional model ===
+        inputs = {
+            f"{side}_{name}": keras.Input(
+                (None,), dtype="int32", name=f"{side}_{name}"
+            )
+            for side in ("encoder", "decoder")
+            for name in ("token_ids", "padding_mask")
+        }
+        encoded = self.encoder(
+            inputs["encoder_token_ids"], inputs["encoder_padding_mask"]
+        )
+        decoded = self.decoder(
+            inputs["decoder_token_ids"],
+            inputs["decoder_padding_mask"],
+            encoded=encoded,
+            seen=inputs["encoder_padding_mask"],
+        )
+        outputs = {
+            "encoder_sequence_output": encoded,
+            "decoder_sequence_output": decoded,
+        }
+        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+        # === Config ===
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.synthesizer = serializable(synthesizer)
+        self.decoder_synthesizer = serializable(decoder_synthesizer)
+        self.num_decoder_layers = num_decoder_layers
+        self.dropout = dropout
+        self.max_sequence_length = max_sequence_length
+        self.max_decoder_length = max_decoder_length
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.normalize_first = normalize_first
+        self.positions = positions
+        self.attention_use_bias = attention_use_bias
+
+    # Keras hands `training` only to a `call` that names it.
+    def call(self, inputs, training=None, mask=None, **kwargs):
+        check_length(
+            inputs["encoder_token_ids"],
+            self.max_sequence_length,
+            "max_sequence_length",
+        )
+        check_length(
+            inputs["decoder_token_ids"],
+            self.max_decoder_length,
+            "max_decoder_length",
+        )
+        return super().call(inputs, training=training, mask=mask, **kwargs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "hidden_dim": self.hidden_dim,
+            "intermediate_dim": self.intermediate_dim,
+            "synthesizer": self.synthesizer,
+            "decoder_synthesizer": self.decoder_synthesizer,
+            "num_decoder_layers": self.num_decoder_layers,
+            "dropout": self.dropout,
+            "max_sequence_length": self.max_sequence_length,
+            "max_decoder_length": self.max_decoder_length,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "normalize_first": self.normalize_first,
+            "positions": self.positions,
+            "attention_use_bias": self.attention_use_bias,
+        }
+
+
+def transformer_base(synthesizer, **changes):
+    """The translation model of the paper: Transformer base.
+
+    Vaswani et al.'s base model as in Tensor2Tensor: 6 + 6 blocks, d 512,
+    8 heads of 64, feed-forward networks of 2048, no biases in attention,
+    sinusoidal positions, at most 256 tokens. The vocabulary, which the paper
+    does not tell, has 32,768 word pieces for both languages.
+
+    Args:
+        synthesizer: Of the self-attention of encoder and decoder.
+        **changes: Arguments of `SynthesizerSeq2SeqBackbone` to have otherwise.
+
+    Returns:
+        `SynthesizerSeq2SeqBackbone`.
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Table 2
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), Table 3
+    """
+    options = {
+        "vocabulary_size": 32_768,
+        "num_layers": 6,
+        "num_heads": 8,
+        "hidden_dim": 512,
+        "intermediate_dim": 2048,
+        "max_sequence_length": 256,
+        "attention_use_bias": False,
+        **changes,
+    }
+    return SynthesizerSeq2SeqBackbone(synthesizer=synthesizer, **options)
+
+
+def _or(given, default):
+    return default if given is None else given

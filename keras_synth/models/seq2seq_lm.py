@@ -1,0 +1,148 @@
+"""`SynthesizerSeq2SeqLM`: a model that translates, sums up or answers."""
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth.models.batches import TakesBatches
+from keras_synth.models.fitting import check_fits_both
+from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
+from keras_synth.models.seq2seq_lm_preprocessor import (
+    SynthesizerSeq2SeqLMPreprocessor,
+)
+from keras_synth.models.stack import check_length
+from keras_synth.models.whole_files import WholeFiles
+from keras_synth.models.writing import Writes, write
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerSeq2SeqLM(
+    WholeFiles, TakesBatches, Writes, keras_hub.models.Seq2SeqLM
+):
+    """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
+
+    The token embedding is the output layer too. With a preprocessor, `fit`
+    takes raw strings, and `generate` gives strings for strings. It decodes
+    with caches that remember values alone, and keys where there are
+    dot-product parts.
+
+    Args:
+        backbone: A `SynthesizerSeq2SeqBackbone`.
+        preprocessor: A `SynthesizerSeq2SeqLMPreprocessor` or `None`.
+        **kwargs: Keyword arguments of `keras_hub.models.Seq2SeqLM`.
+
+    Call arguments:
+        inputs: As for `SynthesizerSeq2SeqBackbone`.
+
+    Returns:
+        Tensor `(B, T, vocabulary_size)`, logits of the next target token.
+
+    Raises:
+        ValueError: If the preprocessor does not fit the backbone.
+
+    Example:
+
+    ```python
+    lm = keras_synth.models.SynthesizerSeq2SeqLM(backbone, preprocessor)
+    lm.compile(
+        optimizer="adam",
+        loss=keras_synth.losses.SparseCategoricalCrossentropy(0.1),
+        sampler="beam",
+    )
+    lm.fit({"encoder_text": sources, "decoder_text": targets})
+    lm.generate(["ein Hund rennt", "zwei Katzen"], max_length=32)
+    ```
+    """
+
+    backbone_cls = SynthesizerSeq2SeqBackbone
+    preprocessor_cls = SynthesizerSeq2SeqLMPreprocessor
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        check_fits_both(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+
+        # === Functional model ===
+        inputs = backbone.input
+        hidden = backbone(inputs)["decoder_sequence_output"]
+        outputs = backbone.token_embedding(hidden, reverse=True)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def call_decoder_with_cache(self, token_ids, caches, start, sources, seen):
+        """Reads target tokens, seeing the source and what caches remember.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            caches: Tuple of one cache for each decoder block.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            sources: Tuple of what each block remembers of the source, as
+                `call_encoder` returns it.
+            seen: Integer tensor `(B, S)`, the source's padding mask.
+
+        Returns:
+            `(logits, hidden_states, caches)`: tensors `(B, T,
+            vocabulary_size)` and `(B, T, d)`, and the caches with the tokens
+            in them.
+        """
+        x, caches = self.backbone.decoder.call_with_caches(
+            token_ids, caches, start, sources, seen
+        )
+        return self.backbone.token_embedding(x, reverse=True), x, caches
+
+    def call_encoder(self, token_ids, padding_mask):
+        """Returns what each decoder block remembers of a source.
+
+        Args:
+            token_ids: Integer tensor `(B, S)`.
+            padding_mask: Tensor `(B, S)`, 1 for real tokens.
+
+        Returns:
+            Tuple of tensors `(B, S, H, 2 (d // H))`, keys and values.
+        """
+        encoded = self.backbone.encoder(token_ids, padding_mask)
+        return self.backbone.decoder.remember(encoded)
+
+    def generate_step(self, inputs, stop_token_ids=None):
+        """Writes targets for a batch of sources; `generate` calls it.
+
+        Args:
+            inputs: Dictionary of tensors as for the model;
+                `"decoder_padding_mask"` is True where a prompt is.
+            stop_token_ids: Sequence of ids that end a text, or `None` to write
+                up to the full length.
+
+        Returns:
+            Dictionary of `"decoder_token_ids"` and `"decoder_padding_mask"`,
+            True up to the end of each text.
+        """
+        prompt = inputs["decoder_token_ids"]
+        check_length(
+            prompt, self.backbone.max_decoder_length, "max_decoder_length"
+        )
+        seen = ops.cast(inputs["encoder_padding_mask"], "int32")
+        sources = self.call_encoder(inputs["encoder_token_ids"], seen)
+        batch, length = ops.shape(prompt)[:2]
+
+        # Sources go with the caches: beam search repeats both.
+        def read(token_ids, caches, start):
+            own, sources, seen = caches
+            logits, hidden, own = self.call_decoder_with_cache(
+                token_ids, own, start, sources, seen
+            )
+            return logits, hidden, (own, sources, seen)
+
+        caches = self.backbone.decoder.make_caches(batch, length)
+        token_ids, padding_mask = write(
+            self,
+            read,
+            prompt,
+            inputs["decoder_padding_mask"],
+            (caches, sources, seen),
+            stop_token_ids,
+        )
+        return {
+            "decoder_token_ids": token_ids,
+            "decoder_padding_mask": padding_mask,
+        }

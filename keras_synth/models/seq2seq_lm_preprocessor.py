@@ -1,0 +1,120 @@
+"""From pairs of raw strings to the inputs of a sequence-to-sequence model."""
+
+import keras
+import keras_hub
+
+from keras_synth.checks import check_positive
+from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
+from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.models.writing import check_prompts
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
+    """Tokenizes, packs and pads text pairs for `SynthesizerSeq2SeqLM`.
+
+    A start token, the text, an end token, on both sides; the labels are those
+    of the target, one token on.
+
+    Args:
+        tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
+            the special tokens `start_token`, `end_token` and `pad_token`, for
+            source and target.
+        encoder_sequence_length: Integer, length of sources in tokens. Longer
+            ones are cut.
+        decoder_sequence_length: Integer, length of targets in tokens.
+        **kwargs: Keyword arguments of
+            `keras_hub.models.Seq2SeqLMPreprocessor`.
+
+    Call arguments:
+        x: Dictionary of strings, lists of strings or string tensors:
+            `"encoder_text"`, the sources, and `"decoder_text"`, the targets.
+
+    Returns:
+        `(features, labels, sample_weight)`, features being a dictionary:
+        `"encoder_token_ids"` and `"encoder_padding_mask"`, `(B, S)`,
+        `"decoder_token_ids"` and `"decoder_padding_mask"`, `(B, T)`.
+
+    Raises:
+        ValueError: If the tokenizer lacks a special token, a text is missing,
+            or a decoder prompt given to `generate_preprocess` is longer than
+            the target's length.
+    """
+
+    backbone_cls = SynthesizerSeq2SeqBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
+    def __init__(
+        self,
+        tokenizer,
+        encoder_sequence_length=512,
+        decoder_sequence_length=512,
+        **kwargs,
+    ):
+        check_tokenizer(tokenizer)
+        check_positive("encoder_sequence_length", encoder_sequence_length)
+        check_positive("decoder_sequence_length", decoder_sequence_length)
+        super().__init__(
+            tokenizer,
+            encoder_sequence_length,
+            decoder_sequence_length,
+            **kwargs,
+        )
+
+    def call(self, x, y=None, sample_weight=None, **kwargs):
+        _check_texts(x)
+        return super().call(x, y, sample_weight, **kwargs)
+
+    def generate_preprocess(
+        self,
+        x,
+        *,
+        encoder_sequence_length=None,
+        decoder_sequence_length=None,
+        sequence_length=None,
+    ):
+        """Returns sources and decoder prompts as ids and masks.
+
+        Args:
+            x: String or list of strings, the sources; or a dictionary as in
+                training, `"decoder_text"` being what targets start with.
+            encoder_sequence_length: Integer, length of sources in tokens.
+            decoder_sequence_length: Integer, length of targets in tokens.
+            sequence_length: Another name of the latter.
+
+        Returns:
+            Dictionary of features as in training.
+        """
+        length = (
+            decoder_sequence_length
+            or sequence_length
+            or self.decoder_sequence_length
+        )
+        if isinstance(x, dict):
+            _check_texts(x)
+            prompts = x["decoder_text"]
+            if isinstance(prompts, (str, list)):
+                room = length - 1  # beside the start token
+                check_prompts(self.tokenizer(prompts), room, "max_length")
+        return super().generate_preprocess(
+            x,
+            encoder_sequence_length=encoder_sequence_length,
+            decoder_sequence_length=length,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "encoder_sequence_length": self.encoder_sequence_length,
+            "decoder_sequence_length": self.decoder_sequence_length,
+        }
+
+
+def _check_texts(x):
+    expected = {"encoder_text", "decoder_text"}
+    if not isinstance(x, dict) or set(x) != expected:
+        received = sorted(x) if isinstance(x, dict) else type(x).__name__
+        raise ValueError(
+            'Expected a dictionary {"encoder_text": sources, "decoder_text": '
+            f"targets}}. Received: {received}"
+        )

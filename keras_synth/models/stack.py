@@ -1,0 +1,266 @@
+"""`Stack`: embeddings and blocks, which the backbones are made of."""
+
+import keras
+import keras_hub
+
+from keras_synth.checks import check_positive, check_rate
+from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+from keras_synth.synthesizers import Synthesizer
+
+POSITIONS = ("learned", "sinusoidal")
+
+
+class Stack:
+    """Embeds tokens, sends them through blocks, normalises what comes out.
+
+    Not a layer: its layers are those of the functional model that it is called
+    for.
+
+    Args:
+        token_embedding: `keras.layers.ReversibleEmbedding`, which stacks may
+            share.
+        synthesizer: As for `SynthesizerBackbone`.
+        num_layers: Integer, number of blocks.
+        max_length: Integer, longest sequence in tokens.
+        positions: `"learned"` or `"sinusoidal"`.
+        dropout: Float, share to drop in training.
+        normalize_first: Whether the blocks are pre-norm.
+        num_segments: Integer, number of segment ids; 0 for no segments.
+        decoder: Whether the blocks are `SynthesizerDecoder`s.
+        prefix: String, start of the layers' names; blocks go without it.
+        dtype: Dtype or dtype policy.
+        **options: What the blocks take beyond that.
+
+    Attributes:
+        blocks: List of the blocks.
+    """
+
+    def __init__(
+        self,
+        token_embedding,
+        synthesizer,
+        *,
+        num_layers,
+        max_length,
+        positions,
+        dropout,
+        normalize_first,
+        layer_norm_epsilon,
+        num_segments=0,
+        decoder=False,
+        prefix="",
+        dtype=None,
+        **options,
+    ):
+        check_positive("num_layers", num_layers)
+        check_rate("dropout", dropout)
+        self.token_embedding = token_embedding
+        self.scales = positions == "sinusoidal"
+        self.normalize_first = normalize_first
+        self.decoder = decoder
+        self.position_embedding = _position_embedding(
+            positions, max_length, prefix, dtype
+        )
+        self.segment_embedding = None
+        if num_segments:
+            self.segment_embedding = keras.layers.Embedding(
+                check_positive("num_segments", num_segments),
+                token_embedding.output_dim,
+                dtype=dtype,
+                name=f"{prefix}segment_embedding",
+            )
+        self.dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
+        )
+        make, name = SynthesizerEncoder, "encoder"
+        if decoder:
+            make, name = SynthesizerDecoder, "decoder"
+        self.blocks = [
+            make(
+                synthesizer=identifier,
+                max_length=max_length,
+                dropout=dropout,
+                normalize_first=normalize_first,
+                layer_norm_epsilon=layer_norm_epsilon,
+                dtype=dtype,
+                name=f"{name}_layer_{i}",
+                **options,
+            )
+            for i, identifier in enumerate(_one_each(synthesizer, num_layers))
+        ]
+        # Post-norm blocks want normalised input, pre-norm ones leave theirs
+        # to be normalised.
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=dtype, name=f"{prefix}layer_norm"
+        )
+
+    def __call__(
+        self, token_ids, padding_mask, segment_ids=None, encoded=None, seen=None
+    ):
+        """Reads whole sequences.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            padding_mask: Tensor `(B, T)`, 1 for real tokens.
+            segment_ids: Integer tensor `(B, T)`, where there are segments.
+            encoded: Tensor `(B, S, d)`, what cross-attention attends to.
+            seen: Tensor `(B, S)`, the padding mask of it.
+
+        Returns:
+            Tensor `(B, T, d)`.
+        """
+        masks = {"padding_mask": padding_mask}
+        if self.decoder:
+            masks = {"decoder_padding_mask": padding_mask}
+        if encoded is not None:
+            masks |= {"encoder_sequence": encoded, "encoder_padding_mask": seen}
+        x = self.embed(token_ids, segment_ids)
+        for block in self.blocks:
+            x = block(x, **masks)
+        return self._normalized(x)
+
+    def embed(self, token_ids, segment_ids=None, start=0):
+        """Returns what the first block sees.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            segment_ids: Integer tensor `(B, T)`, where there are segments.
+            start: Integer or scalar integer tensor, position of the first
+                token; not 0 when decoding.
+
+        Returns:
+            Tensor `(B, T, d)`.
+        """
+        x = self.token_embedding(token_ids)
+        if self.scales:  # as Vaswani et al., 2017, 3.4
+            x = x * self.token_embedding.output_dim**0.5
+        x = x + self.position_embedding(x, start_index=start)
+        if segment_ids is not None:
+            x = x + self.segment_embedding(segment_ids)
+        x = x if self.normalize_first else self.layer_norm(x)
+        return self.dropout(x)
+
+    def call_with_caches(self, token_ids, caches, start, sources=(), seen=None):
+        """Reads tokens that see those which the caches remember.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            caches: Sequence of one cache for each block, of `make_caches`.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            sources: Sequence of one cache for each block, of `remember`;
+                empty without cross-attention.
+            seen: Tensor `(B, S)`, the padding mask of the source.
+
+        Returns:
+            `(x, caches)`: tensor `(B, T, d)`, and the caches with the tokens
+            in them.
+        """
+        x = self.embed(token_ids, start=start)
+        filled = []
+        for i, block in enumerate(self.blocks):
+            cross = {}
+            if sources:
+                cross = {
+                    "cross_attention_cache": sources[i],
+                    "encoder_padding_mask": seen,
+                }
+            x, cache, *_ = block(
+                x,
+                self_attention_cache=caches[i],
+                self_attention_cache_update_index=start,
+                **cross,
+            )
+            filled.append(cache)
+        return self._normalized(x), tuple(filled)
+
+    def make_caches(self, batch_size, length):
+        """Returns empty caches for `length` tokens, one for each block."""
+        return tuple(
+            block.make_caches(batch_size, length, 0)[0] for block in self.blocks
+        )
+
+    def remember(self, encoded):
+        """Returns what cross-attention must remember, for each block.
+
+        Args:
+            encoded: Tensor `(B, S, d)`.
+
+        Returns:
+            Tuple of tensors `(B, S, H, 2 (d // H))`.
+        """
+        return tuple(
+            block.cross_attention.remember(encoded) for block in self.blocks
+        )
+
+    def _normalized(self, x):
+        return self.layer_norm(x) if self.normalize_first else x
+
+
+def serializable(synthesizer):
+    """A synthesizer, or a list of them, as names and configs."""
+    if isinstance(synthesizer, (list, tuple)):
+        return [serializable(one) for one in synthesizer]
+    if isinstance(synthesizer, Synthesizer):
+        return keras.saving.serialize_keras_object(synthesizer)
+    return synthesizer
+
+
+def check_width(hidden_dim, num_heads):
+    """Raises unless heads divide the model width evenly."""
+    if check_positive("hidden_dim", hidden_dim) % check_positive(
+        "num_heads", num_heads
+    ):
+        raise ValueError(
+            "`hidden_dim` must be divisible by `num_heads`. Received: "
+            f"hidden_dim={hidden_dim}, num_heads={num_heads}"
+        )
+
+
+def check_length(token_ids, longest, name):
+    """Raises if sequences are longer than a stack reads.
+
+    Args:
+        token_ids: Tensor `(B, T)`.
+        longest: Integer, the most tokens.
+        name: String, the backbone's argument that says so.
+    """
+    length = token_ids.shape[1]
+    if isinstance(length, int) and length > longest:
+        raise ValueError(
+            f"Sequences of {length} tokens are longer than {name}={longest}. "
+            f"Shorten them, or build the backbone with a larger {name}. "
+            f"Received: length={length}"
+        )
+
+
+def _position_embedding(positions, max_length, prefix, dtype):
+    """A layer with the call of `keras_hub.layers.PositionEmbedding`."""
+    name = f"{prefix}position_embedding"
+    if positions == "learned":
+        return keras_hub.layers.PositionEmbedding(
+            max_length,
+            initializer="uniform",  # as that of `Embedding`
+            dtype=dtype,
+            name=name,
+        )
+    if positions == "sinusoidal":
+        return keras_hub.layers.SinePositionEncoding(dtype=dtype, name=name)
+    raise ValueError(
+        f"`positions` must be one of {POSITIONS}. "
+        f"Received: positions={positions!r}"
+    )
+
+
+def _one_each(synthesizer, num_layers):
+    """One identifier for each block; blocks never share a synthesizer."""
+    if isinstance(synthesizer, (list, tuple)):
+        if len(synthesizer) != num_layers:
+            raise ValueError(
+                "A list of synthesizers must name one for each layer. "
+                f"Received: {len(synthesizer)} of them, num_layers={num_layers}"
+            )
+        return list(synthesizer)
+    if isinstance(synthesizer, Synthesizer):
+        synthesizer = serializable(synthesizer)
+    return [synthesizer] * num_layers

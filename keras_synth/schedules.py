@@ -1,0 +1,71 @@
+"""`InverseSquareRootDecay`: the learning rate of the first Transformer."""
+
+import keras
+from keras import ops
+
+from keras_synth.checks import check_positive
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class InverseSquareRootDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Grows linearly, then falls with the square root of the step.
+
+    `rate(n) = peak * min(n / warmup, sqrt(warmup / n))`, n counting steps from
+    1: the schedule that is called after Noam Shazeer.
+
+    Args:
+        peak_learning_rate: Float, the highest rate, at step `warmup_steps`.
+        warmup_steps: Integer, steps until then.
+        name: Optional string.
+
+    Call arguments:
+        step: Integer scalar, the number of steps that were made.
+
+    Returns:
+        Float scalar tensor, the learning rate.
+
+    Example:
+
+    >>> schedule = keras_synth.schedules.InverseSquareRootDecay(1.5e-3, 1000)
+    >>> optimizer = keras.optimizers.Adam(schedule, 0.9, 0.98, 1e-9)
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), 5.3
+    """
+
+    def __init__(self, peak_learning_rate, warmup_steps, name=None):
+        super().__init__()
+        if not peak_learning_rate > 0:
+            raise ValueError(
+                "`peak_learning_rate` must be positive. Received: "
+                f"peak_learning_rate={peak_learning_rate}"
+            )
+        self.peak_learning_rate = peak_learning_rate
+        self.warmup_steps = check_positive("warmup_steps", warmup_steps)
+        self.name = name
+
+    @classmethod
+    def of_width(cls, hidden_dim, warmup_steps=4000, factor=1.0):
+        """The rate as Vaswani et al. state it.
+
+        `factor * d^-0.5 * min(n^-0.5, n * warmup^-1.5)`.
+
+        Args:
+            hidden_dim: Integer, model width `d`.
+            warmup_steps: Integer, steps until the highest rate.
+            factor: Float.
+        """
+        return cls(factor * (hidden_dim * warmup_steps) ** -0.5, warmup_steps)
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32") + 1.0
+        warmup = float(self.warmup_steps)
+        share = ops.minimum(step / warmup, ops.sqrt(warmup / step))
+        return self.peak_learning_rate * share
+
+    def get_config(self):
+        return {
+            "peak_learning_rate": self.peak_learning_rate,
+            "warmup_steps": self.warmup_steps,
+            "name": self.name,
+        }

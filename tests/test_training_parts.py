@@ -1,0 +1,81 @@
+"""The loss and the schedule, against their formulas and Keras' own."""
+
+import keras
+import numpy as np
+import pytest
+from backend import gradients, numpy
+from keras import ops
+
+from keras_synth.losses import SparseCategoricalCrossentropy
+from keras_synth.schedules import InverseSquareRootDecay
+
+
+def examples(seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 7, (3, 5)).astype("int32")
+    return labels, rng.normal(size=(3, 5, 7)).astype("float32") * 3
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_the_smoothed_loss_is_that_of_smoothed_labels(smoothing):
+    labels, logits = examples()
+    weights = np.arange(15).reshape(3, 5) % 3
+    dense = keras.losses.CategoricalCrossentropy(
+        from_logits=True,
+        label_smoothing=smoothing,
+        reduction="mean_with_sample_weight",
+    )
+    loss = SparseCategoricalCrossentropy(smoothing)
+    for given in (None, weights):
+        np.testing.assert_allclose(
+            numpy(loss(labels, logits, given)),
+            numpy(dense(np.eye(7)[labels], logits, given)),
+            rtol=1e-5,
+        )
+
+
+def test_its_gradient_is_that_of_smoothed_labels():
+    labels, logits = examples()
+    loss = SparseCategoricalCrossentropy(0.1)
+    (found,) = gradients(
+        lambda z: loss(ops.convert_to_tensor(labels), z), logits
+    )
+    softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    expected = (softmax - 0.9 * np.eye(7)[labels] - 0.1 / 7) / labels.size
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_rate_grows_linearly_and_falls_with_the_root():
+    schedule = InverseSquareRootDecay(2e-3, 100)
+    rates = [float(schedule(step)) for step in (0, 49, 99, 399)]
+    np.testing.assert_allclose(rates, [2e-5, 1e-3, 2e-3, 1e-3], rtol=1e-5)
+    noam = InverseSquareRootDecay.of_width(512)
+    for step in (1, 3000, 4000, 9000):
+        expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert float(noam(step - 1)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_both_are_saved_with_a_model(tmp_path):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile(
+        keras.optimizers.Adam(InverseSquareRootDecay(1e-2, 10)),
+        SparseCategoricalCrossentropy(0.2),
+    )
+    x, y = np.ones((6, 4), "float32"), np.zeros(6, "int32")
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.loss.label_smoothing == 0.2
+    assert loaded.optimizer._learning_rate.warmup_steps == 10
+    assert loaded.evaluate(x, y, verbose=0) == pytest.approx(
+        model.evaluate(x, y, verbose=0)
+    )
+
+
+def test_what_is_out_of_range_is_refused():
+    with pytest.raises(ValueError, match="label_smoothing"):
+        SparseCategoricalCrossentropy(1.5)
+    with pytest.raises(ValueError, match="peak_learning_rate"):
+        InverseSquareRootDecay(0.0, 10)
+    with pytest.raises(ValueError, match="warmup_steps"):
+        InverseSquareRootDecay(1e-3, 0)
