@@ -18,7 +18,7 @@ measurements behind `choose_route`.
 import keras
 from keras import ops
 
-from keras_synth import once, streamed
+from keras_synth import once, rows, streamed
 from keras_synth.backends import on_cpu
 from keras_synth.logits import Logits, repeat_batch
 from keras_synth.masks import AttentionMask, zero_padding
@@ -120,7 +120,8 @@ def choose_route(possible, logits, values):
     preferred = ["fused", "explicit"]
     if on_cpu(values):
         preferred = ["fused"] if _has_cpu_kernel(logits, values) else []
-        preferred.append("streamed")
+        # One row of weights is not worth cutting into pieces.
+        preferred.append("explicit" if rows.is_one(logits) else "streamed")
     # A batch of one may look as if it were the same for the whole batch.
     if logits.queries is None or values.shape[0] != 1:
         preferred.insert(0, "once")
@@ -135,6 +136,9 @@ def _has_cpu_kernel(logits, values):
     # can be a feature of theirs.
     bias = logits.bias
     no_bias = bias is None or _is_row(bias) or not bias.requires_grad
+    # Nor are constant keys worth repeating for a single query.
+    if logits.keys.shape[0] == 1 and rows.is_one(logits):
+        return False
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width
@@ -146,14 +150,26 @@ def _has_cpu_kernel(logits, values):
 def _explicit(logits, values, mask, dropout):
     if mask.keys is not None and logits.queries is not None:
         logits = _zero_padded_keys(logits, mask)
-    scores = logits.materialize()  # (B or 1, H, T, S)
+    one = rows.is_one(logits) and values.shape[1] is not None
+    scores = _row(logits) if one else logits.materialize()  # (B or 1, H, T, S)
     weights = masked_softmax(scores, mask.materialize())
     weights = ops.broadcast_to(
         weights, (ops.shape(values)[0], *ops.shape(weights)[1:])
     )
     dropped = weights if dropout is None else dropout(weights)
     dropped = ops.cast(dropped, values.dtype)
+    if one:
+        return rows.context(dropped, values), weights
     return ops.einsum("bhts,bshv->bthv", dropped, values), weights
+
+
+def _row(logits):
+    """The logits of one query, `(B or 1, H, 1, S)`."""
+    queries, keys, bias = logits
+    if queries is None or 1 in (queries.shape[0], keys.shape[0]):
+        return logits.materialize()
+    scores = ops.cast(rows.scores(queries, keys), "float32")
+    return scores if bias is None else scores + ops.cast(bias, "float32")
 
 
 # --- fused --------------------------------------------------------------------

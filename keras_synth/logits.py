@@ -42,11 +42,24 @@ class Logits(NamedTuple):
         return Logits(queries, self.keys, bias)
 
     def __add__(self, other):
+        if self._of_one_query and other._of_one_query:
+            # Repeating constant keys for each sample would cost more.
+            self, other = self._without_constants(), other._without_constants()
         return Logits(
             _concatenated(self.queries, other.queries),
             _concatenated(self.keys, other.keys),
             _sum(self.bias, other.bias),
         )
+
+    @property
+    def _of_one_query(self):
+        return self.queries is None or self.queries.shape[1] == 1
+
+    def _without_constants(self):
+        """The same, products with constant keys being a bias."""
+        if self.queries is None or self.keys.shape[0] != 1:
+            return self
+        return Logits(bias=self.materialize())
 
     def materialize(self):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""

@@ -19,7 +19,7 @@ import functools
 import keras
 from keras import ops
 
-from keras_synth import streamed
+from keras_synth import rows, streamed
 from keras_synth.backends import runs_at_once
 from keras_synth.softmax import softmax, through_softmax
 from keras_synth.streamed import Constants, Operands
@@ -38,6 +38,8 @@ def apply(weights, values):
     Returns:
         Tensor `(B, T, H, v)`.
     """
+    if weights.shape[1] == 1 and values.shape[1] is not None:
+        return rows.context(weights[None], values)
     return _unfold(ops.matmul(weights, _fold(values)), values.shape[-1])
 
 
