@@ -1,0 +1,155 @@
+"""Sentences and their translations from a generator, never word by word."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_synth.checks import check_positive
+from keras_synth.datasets.sentences import pick
+from keras_synth.datasets.translation_words import (
+    ADJECTIVES,
+    ADVERBS,
+    COUNTERS,
+    DETERMINERS,
+    ENDINGS,
+    NOT,
+    NOUN_PLURAL,
+    NOUNS,
+    PREPOSITIONS,
+    VERB_PAST,
+    VERB_PRESENT,
+    VERBS,
+)
+
+
+def generated_translations(count, seed=0):
+    """Writes English sentences and translates them to an invented language.
+
+    Each sentence has one right translation. It depends on
+
+    - *words*: 24 nouns, 12 verbs, 10 adjectives and some others,
+    - *order*: the verb is last, the adverb first, an adjective after its noun,
+      and a noun with its preposition, now a postposition, before the noun it
+      is about,
+    - *agreement*: articles, adjectives and verbs end in one of six ways, by
+      gender and number of their noun. Nothing but the noun tells its gender,
+      one of three, and other nouns stand between the subject and its verb.
+
+    ```
+    the big dogs near a cat saw two foxes today
+    hodi nolik pri lai tarimen gronai du zon jurimen miretai
+
+    a fox does not see this tired cat
+    jurim nolik lasmo so ne miru
+    ```
+
+    The target is shorter where "a" or "does" has no translation, and longer
+    where "two" takes a word that counts, "du kap", "du mil" or "du zon".
+
+    Args:
+        count: Integer, number of sentences. A larger one continues a smaller
+            one.
+        seed: Integer, not negative. The same seed gives the same sentences.
+
+    Returns:
+        `(sources, targets)`, two lists of strings: words in lower case,
+        separated by spaces, 5 to 14 in a source. All sources are distinct, so
+        parts of the lists are a training and a test set.
+
+    Raises:
+        ValueError: `count` is no positive integer.
+
+    Example:
+
+    ```python
+    sources, targets = generated_translations(5000)
+    train = sources[:4000], targets[:4000]
+    test = sources[4000:], targets[4000:]
+    ```
+    """
+    check_positive("count", count)
+    rng = np.random.default_rng(seed)
+    translations = {}
+    while len(translations) < count:
+        source, target = _sentence(rng)
+        translations[source] = target
+    return list(translations), list(translations.values())
+
+
+class _Phrase(NamedTuple):
+    english: str
+    translation: str
+    is_plural: bool
+    ending: str  # of all that agrees with the noun
+
+
+def _sentence(rng):
+    """Returns a sentence and its translation."""
+    numbers = rng.choice(len(NOUNS), size=3, replace=False)
+    subject, other, third = (_noun_phrase(rng, NOUNS[i]) for i in numbers)
+    place = rng.integers(3)  # of the third noun: by either one, or nowhere
+    if place == 0:
+        subject = _with_preposition(rng, subject, third)
+    elif place == 1:
+        other = _with_preposition(rng, other, third)
+    verb, translated_verb = _verb(rng, subject)
+    adverb, translated_adverb = _maybe(rng, ADVERBS)
+    return (
+        _spaced(subject.english, verb, other.english, adverb),
+        _spaced(
+            translated_adverb,
+            subject.translation,
+            other.translation,
+            translated_verb,
+        ),
+    )
+
+
+def _noun_phrase(rng, noun):
+    singular, plural, stem, gender = noun
+    is_plural = bool(rng.integers(2))
+    ending = ENDINGS[gender][is_plural]
+    determiner, pattern = pick(rng, DETERMINERS[is_plural])
+    adjective, adjective_stem = _maybe(rng, ADJECTIVES)
+    translation = pattern.format(
+        counter=COUNTERS[gender],
+        ending=ending,
+        noun=NOUN_PLURAL.format(stem=stem) if is_plural else stem,
+        adjective=adjective_stem + ending if adjective else "",
+    )
+    english = _spaced(determiner, adjective, plural if is_plural else singular)
+    return _Phrase(english, _spaced(translation), is_plural, ending)
+
+
+def _with_preposition(rng, phrase, other):
+    """Returns `phrase` with a preposition and `other`; it agrees as before."""
+    preposition, postposition = pick(rng, PREPOSITIONS)
+    return phrase._replace(
+        english=_spaced(phrase.english, preposition, other.english),
+        translation=_spaced(
+            other.translation, postposition, phrase.translation
+        ),
+    )
+
+
+def _verb(rng, subject):
+    """Returns a verb that agrees with the subject, and its translation."""
+    plural, singular, past, stem = pick(rng, VERBS)
+    is_past, is_negated = rng.integers(2, size=2)
+    pattern = VERB_PAST if is_past else VERB_PRESENT
+    translation = pattern.format(stem=stem, ending=subject.ending)
+    if is_negated:
+        present_auxiliary = "do" if subject.is_plural else "does"
+        auxiliary = "did" if is_past else present_auxiliary
+        return _spaced(auxiliary, "not", plural), _spaced(NOT, translation)
+    present = plural if subject.is_plural else singular
+    return past if is_past else present, translation
+
+
+def _maybe(rng, rows):
+    """Returns any of the rows, half of the time two empty strings."""
+    return pick(rng, rows) if rng.integers(2) else ("", "")
+
+
+def _spaced(*parts):
+    return " ".join(" ".join(parts).split())

@@ -1,0 +1,217 @@
+import re
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from keras_synth import datasets
+from keras_synth.datasets import translation_words as words
+
+SOURCES, TARGETS = datasets.generated_translations(5000, seed=7)
+PAIRS = [
+    (source.split(" "), target.split(" "))
+    for source, target in zip(SOURCES, TARGETS, strict=True)
+]
+
+NOUNS = {
+    form: (stem + "en" * is_plural, gender, is_plural)
+    for singular, plural, stem, gender in words.NOUNS
+    for is_plural, form in enumerate((singular, plural))
+}
+VERBS = {
+    form: (stem, form == past)
+    for plural, singular, past, stem in words.VERBS
+    for form in (plural, singular, past)
+}
+ADJECTIVES, PREPOSITIONS, ADVERBS = map(
+    dict, (words.ADJECTIVES, words.PREPOSITIONS, words.ADVERBS)
+)
+DETERMINERS = {"a", "the", "this", "these", "two"}
+
+
+def read_phrase(source):
+    """Takes a noun phrase off the source; returns its translation, ending."""
+    determiner, word = source.pop(0), source.pop(0)
+    adjective = ADJECTIVES.get(word)
+    noun, gender, is_plural = NOUNS[source.pop(0) if adjective else word]
+    ending = "aou"[gender] + "i" * is_plural
+    counted = ["du", ("kap", "mil", "zon")[gender]]
+    return [
+        *{"the": ["l" + ending], "two": counted}.get(determiner, []),
+        noun,
+        *([adjective + ending] if adjective else []),
+        *(["s" + ending] if determiner in ("this", "these") else []),
+    ], ending
+
+
+def read_phrases(source):
+    """The same, with a second phrase after a preposition, if any."""
+    phrase, ending = read_phrase(source)
+    if source and source[0] in PREPOSITIONS:
+        postposition = PREPOSITIONS[source.pop(0)]
+        phrase = [*read_phrase(source)[0], postposition, *phrase]
+    return phrase, ending
+
+
+def translate(source):
+    """Translates by reading the words of the source, and nothing else."""
+    source = list(source)
+    subject, ending = read_phrases(source)
+    is_negated = source[1] == "not"
+    did = is_negated and source[0] == "did"
+    if is_negated:
+        source = source[2:]
+    stem, is_past = VERBS[source.pop(0)]
+    verb = stem + "et" * (is_past or did) + ending
+    other, _ = read_phrases(source)
+    adverb = [ADVERBS[word] for word in source]
+    return [*adverb, *subject, *other, *["ne"] * is_negated, verb]
+
+
+def dictionary():
+    """The best single target word for each source word: highest Dice."""
+    source_counts, target_counts, both = Counter(), Counter(), Counter()
+    for source, target in PAIRS:
+        source_counts.update(set(source))
+        target_counts.update(set(target))
+        both.update((s, t) for s in set(source) for t in set(target))
+    best = {}
+    for (s, t), count in both.items():
+        score = 2 * count / (source_counts[s] + target_counts[t])
+        best[s] = max(best.get(s, (0, "")), (score, t))
+    return {s: t for s, (_, t) in best.items()}
+
+
+def test_the_source_determines_the_target():
+    for source, target in PAIRS:
+        assert translate(source) == target
+    more = zip(*datasets.generated_translations(5000, seed=8), strict=True)
+    known = dict(zip(SOURCES, TARGETS, strict=True))
+    assert all(known.get(source, target) == target for source, target in more)
+
+
+def test_the_examples_of_the_documentation_are_right():
+    text = datasets.generated_translations.__doc__
+    examples = [
+        block.split("\n")
+        for block in text.split("```")[1].replace("    ", "").split("\n\n")
+    ]
+    assert len(examples) == 2
+    for lines in examples:
+        source, target = filter(None, lines)
+        assert " ".join(translate(source.split(" "))) == target
+
+
+@pytest.mark.parametrize("count", [1, 2, 5000])
+def test_sources_are_distinct_and_as_many_as_asked_for(count):
+    received = datasets.generated_translations(count, seed=7)
+    assert received == (SOURCES[:count], TARGETS[:count])
+    assert [type(side) for side in received] == [list, list]
+    assert len(set(received[0])) == len(received[1]) == count
+
+
+def test_generated_translations_depend_on_the_seed_only():
+    again, other = (
+        datasets.generated_translations(500, seed=seed) for seed in (7, 8)
+    )
+    assert again == (SOURCES[:500], TARGETS[:500])
+    assert len(set(other[0]) & set(SOURCES)) < 10
+
+
+def test_a_dictionary_translates_no_sentence_word_by_word():
+    best = dictionary()
+    assert best["dog"] == "tarim"
+    assert best["near"] == "pri"
+    assert not any([best[word] for word in s] == t for s, t in PAIRS)
+
+
+def test_a_dictionary_has_few_sentences_right_even_in_any_order():
+    best = dictionary()
+    right = sum(
+        Counter(best[word] for word in s) == Counter(t) for s, t in PAIRS
+    )
+    assert right < len(PAIRS) / 100
+
+
+def test_the_order_of_the_words_changes():
+    for source, target in PAIRS:
+        verb = target[-1]
+        assert any(verb.startswith(stem) for *_, stem in words.VERBS)
+        assert source[-1] in NOUNS.keys() | ADVERBS
+        assert (source[-1] in ADVERBS) == (target[0] in ADVERBS.values())
+    moved = [source for source, _ in PAIRS if source[-1] in ADVERBS]
+    assert len(PAIRS) / 3 < len(moved) < 2 * len(PAIRS) / 3
+
+
+def test_the_verb_agrees_with_a_subject_far_away():
+    """Neither the verb nor the noun before it tells how the verb ends."""
+    of_verb, of_noun_before = {}, {}
+    for source, target in PAIRS:
+        place = next(i for i, word in enumerate(source) if word in VERBS)
+        if PREPOSITIONS.keys() & source[:place]:
+            before = next(w for w in reversed(source[:place]) if w in NOUNS)
+            ending = re.search("[aou]i?$", target[-1])[0]
+            of_verb.setdefault(VERBS[source[place]][0], set()).add(ending)
+            of_noun_before.setdefault(before, set()).add(ending)
+    assert of_noun_before.keys() == NOUNS.keys()
+    assert {len(found) for found in of_noun_before.values()} == {6}
+    assert {len(found) for found in of_verb.values()} == {6}
+    assert len(of_verb) == len(words.VERBS)
+
+
+def test_genders_are_equally_frequent_and_not_seen_in_a_stem():
+    assert Counter(gender for *_, gender in words.NOUNS) == {0: 8, 1: 8, 2: 8}
+    genders = {}
+    for *_, stem, gender in words.NOUNS:
+        genders.setdefault(stem[-1], Counter())[gender] += 1
+    # Whoever goes by the last letter is wrong about half of them.
+    right = sum(max(found.values()) for found in genders.values())
+    assert right <= 16
+
+
+def test_lengths_are_as_promised_and_differ():
+    lengths = Counter(len(source) for source, _ in PAIRS)
+    assert sorted(lengths) == list(range(5, 15))
+    differences = Counter(len(target) - len(source) for source, target in PAIRS)
+    assert differences[0] < len(PAIRS) / 2
+    assert min(differences) < -1
+    assert max(differences) > 1
+
+
+def test_every_word_has_one_meaning_and_is_used():
+    nouns = [form for row in words.NOUNS for form in row[:2]]
+    verbs = [form for row in words.VERBS for form in row[:3]]
+    english = [
+        *nouns,
+        *verbs,
+        *ADJECTIVES,
+        *PREPOSITIONS,
+        *ADVERBS,
+        *DETERMINERS,
+        *["do", "does", "did", "not"],
+    ]
+    assert len(set(english)) == len(english) == 113
+    assert {word for source, _ in PAIRS for word in source} == set(english)
+    stems = [
+        *(row[2] for row in words.NOUNS),
+        *(row[3] for row in words.VERBS),
+        *ADJECTIVES.values(),
+        *PREPOSITIONS.values(),
+        *ADVERBS.values(),
+        *words.COUNTERS,
+    ]
+    assert len(set(stems)) == len(stems)
+    assert not {word for _, target in PAIRS for word in target} & set(english)
+
+
+def test_no_word_after_a_starts_with_a_vowel():
+    after = {b for s, _ in PAIRS for a, b in pairwise(s) if a == "a"}
+    assert after
+    assert not any(word[0] in "aeiou" for word in after)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.0, True, None])
+def test_a_count_out_of_range_is_refused(count):
+    message = f"`count` must be a positive integer. Received: count={count!r}"
+    with pytest.raises(ValueError, match=message):
+        datasets.generated_translations(count)
