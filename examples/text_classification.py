@@ -44,9 +44,8 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
-import keras_hub
 import numpy as np
-import tensorflow as tf  # only for training the vocabulary
+import tensorflow as tf  # only for making tokens
 from matplotlib import figure
 from rich.console import Console
 from rich.table import Table
@@ -54,7 +53,6 @@ from rich.table import Table
 from keras_synth import datasets, models, synthesizers
 
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
-SPECIAL_TOKENS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
 parser.add_argument("--data", help="IMDB folder or tar.gz, or a CSV/TSV file")
@@ -137,28 +135,26 @@ tokenized once, up front, so that no training step waits for it.
 
 
 def train_vocabulary():
-    vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
-        tf.data.Dataset.from_tensor_slices(train_texts).batch(1024),
-        vocabulary_size=settings.vocabulary_size,
-        lowercase=True,
-        reserved_tokens=SPECIAL_TOKENS,
+    tokenizer = models.SynthesizerTokenizer.from_texts(
+        train_texts, settings.vocabulary_size
     )
     if settings.vocabulary:
+        words = tokenizer.get_vocabulary()
         partial = settings.vocabulary.with_suffix(".partial")
-        partial.write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+        partial.write_text("\n".join(words) + "\n", encoding="utf-8")
         partial.replace(settings.vocabulary)
-    return vocabulary
+    return tokenizer
 
 
 started = time.perf_counter()
 if settings.vocabulary and settings.vocabulary.exists():
-    vocabulary = settings.vocabulary.read_text(encoding="utf-8").splitlines()
+    tokenizer = models.SynthesizerTokenizer(str(settings.vocabulary))
 else:
-    vocabulary = train_vocabulary()
+    tokenizer = train_vocabulary()
 print(
-    f"{len(vocabulary):,} word pieces ({time.perf_counter() - started:.1f} s)"
+    f"{tokenizer.vocabulary_size():,} word pieces "
+    f"({time.perf_counter() - started:.1f} s)"
 )
-tokenizer = models.SynthesizerTokenizer(vocabulary)
 preprocessor = models.SynthesizerTextClassifierPreprocessor(
     tokenizer, sequence_length=settings.sequence_length, keep=settings.keep
 )
@@ -221,7 +217,7 @@ def build_synthesizer(name):
 
 def build_classifier(name):
     backbone = models.SynthesizerBackbone(
-        vocabulary_size=len(vocabulary),
+        vocabulary_size=tokenizer.vocabulary_size(),
         num_layers=settings.num_layers,
         num_heads=settings.num_heads,
         hidden_dim=settings.hidden_dim,

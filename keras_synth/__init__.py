@@ -3,17 +3,18 @@
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: what makes attention logits.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
-- `keras_synth.losses`, `keras_synth.schedules`: what training them wants.
+- `keras_synth.losses`, `schedules`, `callbacks`: what training them wants.
 - `keras_synth.datasets`: loaders and generators of text.
 """
 
 import importlib
 
-from keras_synth import layers, losses, schedules, synthesizers
+from keras_synth import callbacks, layers, losses, schedules, synthesizers
 from keras_synth.version import __version__
 
 __all__ = [
     "__version__",
+    "callbacks",
     "datasets",
     "layers",
     "losses",

@@ -112,3 +112,40 @@ def test_bad_arguments_are_refused(change, words):
     with pytest.raises(ValueError, match=words) as error:
         LengthBuckets(**{**good, **change})
     assert "Received" in str(error.value)
+
+
+def pairs():
+    """Sources of 2 to 9 tokens and targets of 1 to 6, in 20 examples."""
+    rng = np.random.default_rng(0)
+    source, rows = examples(rng.integers(2, 10, 20), 9)
+    target, _ = examples(rng.integers(1, 7, 20), 6)
+    features = {f"encoder_{k}": x for k, x in source.items()}
+    features |= {f"decoder_{k}": x for k, x in target.items()}
+    labels = np.tile(rows[:, None], (1, 6)) + np.arange(6) / 10
+    return features, labels, target["padding_mask"]
+
+
+def test_sources_targets_and_labels_are_cut_alike():
+    features, labels, weight = pairs()
+    batches = LengthBuckets(features, labels, 4, [3, 5], sample_weight=weight)
+    seen = []
+    for i, length in enumerate(batches.batch_lengths(0)):
+        batch, y, w = batches[i]
+        rows = y[:, 0].astype(int)
+        seen += [*rows]
+        for name, x in features.items():
+            width = min(length, x.shape[1])
+            np.testing.assert_array_equal(batch[name], x[rows, :width])
+            assert not x[rows, width:].any()  # nothing real is cut off
+        np.testing.assert_array_equal(y, labels[rows, : y.shape[1]])
+        np.testing.assert_array_equal(w, weight[rows, : y.shape[1]])
+        assert y.shape == w.shape == batch["decoder_token_ids"].shape
+    assert sorted(seen) == list(range(20))
+    assert {*batches.batch_lengths(0)} == {5, 9}
+
+
+def test_weights_need_the_shape_of_what_is_written():
+    features, labels, weight = pairs()
+    for y, w in ((labels[:, 0], weight), (labels, weight[:, :3])):
+        with pytest.raises(ValueError, match=r"\(20, 6\).*Received"):
+            LengthBuckets(features, y, 4, sample_weight=w)

@@ -9,8 +9,6 @@ import numpy as np
 
 from keras_synth.compare import tasks
 
-SPECIAL_TOKENS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
-
 
 class Prepared(NamedTuple):
     """Tokenized examples: `(features, labels)` to train on and to test on."""
@@ -113,22 +111,13 @@ def _stamp(source):
 
 
 def _preprocessor(texts, settings):
-    # Only who tokenizes needs TensorFlow: workers read arrays.
-    import keras_hub
-    import tensorflow as tf
-
+    # Only who tokenizes needs KerasHub and TensorFlow: workers read arrays.
     from keras_synth import models
 
     pairs = isinstance(texts, tuple)
     every = [text for side in texts for text in side] if pairs else texts
-    vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
-        tf.data.Dataset.from_tensor_slices(every).batch(1024),
-        vocabulary_size=settings.vocabulary_size,
-        lowercase=True,
-        reserved_tokens=SPECIAL_TOKENS,
-    )
     return models.SynthesizerTextClassifierPreprocessor(
-        models.SynthesizerTokenizer(vocabulary),
+        models.SynthesizerTokenizer.from_texts(every, settings.vocabulary_size),
         sequence_length=settings.sequence_length,
         keep=settings.keep,
         with_segments=pairs,

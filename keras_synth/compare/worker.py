@@ -16,8 +16,8 @@ import numpy as np
 
 import keras_synth
 from keras_synth import datasets, models
+from keras_synth.callbacks import EpochCheckpoint
 from keras_synth.compare import grid, prepare
-from keras_synth.compare.checkpoint import EpochCheckpoint
 
 EVENT_SECONDS = 0.2  # at most five a second
 TEST_BATCH_SIZE = 256

@@ -28,10 +28,12 @@ from keras_synth.datasets.translations import (
     load_tatoeba,
     load_translations,
 )
+from keras_synth.datasets.windows import TokenWindows
 
 __all__ = [
     "CLASS_NAMES",
     "LengthBuckets",
+    "TokenWindows",
     "download",
     "generated_pairs",
     "generated_reviews",

@@ -5,20 +5,24 @@ import numpy as np
 
 from keras_synth.checks import check_positive
 
+SIDES = ("encoder_", "decoder_")  # what is written comes last
+
 
 class LengthBuckets(keras.utils.PyDataset):
     """Batches of about equally long sequences, for `fit` on any backend.
 
     Each batch is as long as the least of `lengths` that holds all of its
-    sequences. There are few lengths and all batches but one have
-    `batch_size` examples, since JAX and XLA compile anew for every shape.
-    Sequences that do not fill a batch of their length move to the next one.
+    sequences; where an example has two, a source and a target, both are cut
+    to it. There are few lengths and all batches but one have `batch_size`
+    examples, since JAX and XLA compile anew for every shape. Sequences that
+    do not fill a batch of their length move to the next one.
 
     The arrays stay in memory, so a batch costs one copy of its rows.
 
     Args:
         features: Dictionary of arrays `(N, T)`, among them `"padding_mask"`,
-            not 0 for real tokens, which come first.
+            not 0 for real tokens, which come first. Or of arrays `(N, S)` and
+            `(N, T)` whose names start with `"encoder_"` and `"decoder_"`.
         labels: Array `(N, ...)`.
         batch_size: Integer, examples per batch.
         lengths: Integers, the lengths in tokens to cut batches to. `T` is
@@ -33,6 +37,8 @@ class LengthBuckets(keras.utils.PyDataset):
         epoch: Integer, the epoch to start with, an attribute that grows with
             each pass. Keras may make a pass of its own before the first
             epoch: a callback that sets it in `on_epoch_begin` is exact.
+        sample_weight: Optional array `(N, T)`, for models that write: labels
+            are then `(N, T)`, too, and batches hold all three.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -57,15 +63,21 @@ class LengthBuckets(keras.utils.PyDataset):
         drop_remainder=False,
         seed=0,
         epoch=0,
+        sample_weight=None,
     ):
         super().__init__()
         check_positive("batch_size", batch_size)
         self.features = {k: np.asarray(x) for k, x in features.items()}
         self.labels = np.asarray(labels)
-        _check_features(self.features, self.labels)
-        longest = self.features["padding_mask"].shape[1]
+        self.sample_weight = sample_weight
+        self._masks = _masks(self.features)
+        _check_examples(self.features, self._masks, self.labels)
+        if sample_weight is not None:
+            self.sample_weight = np.asarray(sample_weight)
+            _check_tokens(self._masks, self.labels, self.sample_weight)
         for length in lengths:
             check_positive("lengths", length)
+        longest = max(mask.shape[1] for mask in self._masks.values())
         self.lengths = np.array(
             sorted({length for length in lengths if length < longest})
             + [longest]
@@ -75,7 +87,9 @@ class LengthBuckets(keras.utils.PyDataset):
         self.drop_remainder = drop_remainder
         self.seed = seed
         self.epoch = epoch
-        real = (self.features["padding_mask"] != 0).sum(axis=1)
+        real = np.max(
+            [(mask != 0).sum(axis=1) for mask in self._masks.values()], axis=0
+        )
         self._buckets = np.searchsorted(self.lengths, real)
         self._planned = None
 
@@ -92,7 +106,10 @@ class LengthBuckets(keras.utils.PyDataset):
     def __getitem__(self, index):
         length, rows = self._plan(self.epoch)[index]
         features = {k: x[rows, :length] for k, x in self.features.items()}
-        return features, self.labels[rows]
+        if self.sample_weight is None:
+            return features, self.labels[rows]
+        tokens = self.labels, self.sample_weight
+        return features, *(x[rows, :length] for x in tokens)
 
     def on_epoch_end(self):
         """Goes on to the next epoch; Keras calls it."""
@@ -128,21 +145,44 @@ class LengthBuckets(keras.utils.PyDataset):
         return plan
 
 
-def _check_features(features, labels):
-    if "padding_mask" not in features:
+def _masks(features):
+    """The padding masks, by what the names of their features start with."""
+    masks = {
+        side: features[f"{side}padding_mask"]
+        for side in ("", *SIDES)
+        if f"{side}padding_mask" in features
+    }
+    if not masks:
         raise ValueError(
-            'features must hold "padding_mask", which tells the lengths. '
-            f"Received: {sorted(features)}"
+            'features must hold "padding_mask", or "encoder_padding_mask" and '
+            f'"decoder_padding_mask", which tell the lengths. Received: '
+            f"{sorted(features)}"
         )
-    shapes = {name: x.shape for name, x in features.items()}
-    mask = shapes["padding_mask"]
-    if len(mask) != 2 or len({*shapes.values()}) > 1 or not mask[0]:
+    return masks
+
+
+def _check_examples(features, masks, labels):
+    for start, mask in masks.items():
+        shapes = {
+            k: x.shape for k, x in features.items() if k.startswith(start)
+        }
+        if mask.ndim != 2 or len({*shapes.values()}) > 1 or not len(mask):
+            raise ValueError(
+                "All features of a sequence must have one shape (N, T), N at "
+                f"least 1. Received: {shapes}"
+            )
+        if len(labels) != len(mask):
+            raise ValueError(
+                "There must be one label per example. Received: "
+                f"{len(mask)} examples, labels of shape {labels.shape}"
+            )
+
+
+def _check_tokens(masks, labels, sample_weight):
+    expected = [*masks.values()][-1].shape
+    if not labels.shape == sample_weight.shape == expected:
         raise ValueError(
-            "All features must have one shape (N, T), N at least 1. "
-            f"Received: {shapes}"
-        )
-    if len(labels) != mask[0]:
-        raise ValueError(
-            "There must be one label per example. Received: "
-            f"{mask[0]} examples, labels of shape {labels.shape}"
+            f"With sample_weight, labels and it must have the shape {expected} "
+            f"of what is written. Received: {labels.shape} and "
+            f"{sample_weight.shape}"
         )

@@ -1,9 +1,15 @@
-"""Tokenizers that know the special tokens of a classifier."""
+"""Tokenizers that know their special tokens and learn from texts."""
+
+import json
 
 import keras
 import keras_hub
 
+from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
+
+WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
+BYTE_PAIRS = ("<pad>", "<s>", "</s>", "<mask>")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -43,6 +49,33 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
             self._add_special_token(token, attribute)
         super().__init__(vocabulary=vocabulary, lowercase=lowercase, **kwargs)
 
+    @classmethod
+    def from_texts(cls, texts, vocabulary_size, lowercase=True, **kwargs):
+        """Learns word pieces from texts.
+
+        Needs `tensorflow-text`, on every backend.
+
+        Args:
+            texts: List of strings.
+            vocabulary_size: Integer, about how many word pieces to learn, the
+                special tokens included.
+            lowercase: Whether text is lowercased first.
+            **kwargs: Further keyword arguments of the tokenizer.
+
+        Returns:
+            `SynthesizerTokenizer`.
+        """
+        _check_texts(texts, vocabulary_size)
+        import tensorflow as tf  # KerasHub wants its datasets here
+
+        vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
+            tf.data.Dataset.from_tensor_slices(texts).batch(1024),
+            vocabulary_size=vocabulary_size,
+            lowercase=lowercase,
+            reserved_tokens=list(WORD_PIECES),
+        )
+        return cls(vocabulary, lowercase=lowercase, **kwargs)
+
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
@@ -68,6 +101,49 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         ):
             self._add_special_token(token, attribute)
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
+
+    @classmethod
+    def from_texts(cls, texts, vocabulary_size, **kwargs):
+        """Learns byte pairs from texts, with the `tokenizers` of KerasHub.
+
+        Args:
+            texts: List of strings.
+            vocabulary_size: Integer, how many tokens to learn at most, the
+                256 bytes and the special tokens included.
+            **kwargs: Further keyword arguments of the tokenizer.
+
+        Returns:
+            `SynthesizerBytePairTokenizer`.
+        """
+        _check_texts(texts, vocabulary_size)
+        import tokenizers
+        from tokenizers import pre_tokenizers, trainers
+
+        learner = tokenizers.Tokenizer(tokenizers.models.BPE())
+        learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary_size,
+            special_tokens=list(BYTE_PAIRS),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        learner.train_from_iterator(texts, trainer)
+        learned = json.loads(learner.to_str())["model"]
+        # Releases write a rule as a string or as a pair.
+        merges = [
+            rule if isinstance(rule, str) else " ".join(rule)
+            for rule in learned["merges"]
+        ]
+        return cls(learned["vocab"], merges, **kwargs)
+
+
+def _check_texts(texts, vocabulary_size):
+    check_positive("vocabulary_size", vocabulary_size)
+    if isinstance(texts, str) or not len(texts):
+        raise ValueError(
+            "texts must be a list of strings, at least one. Received: "
+            f"{texts!r:.60}"
+        )
 
 
 def check_tokenizer(tokenizer):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_synth.compare.checkpoint import EpochCheckpoint
+from keras_synth.callbacks import EpochCheckpoint
 
 X = np.random.default_rng(0).normal(size=(64, 6)).astype("float32")
 Y = X.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Training that was killed goes on from its last complete epoch."""
+"""`EpochCheckpoint`: training that was killed goes on."""
 
 import json
 import os
@@ -18,6 +18,14 @@ class EpochCheckpoint(keras.callbacks.Callback):
 
     (`keras.callbacks.BackupAndRestore` writes two files in place, without the
     states of the generators that dropout draws from.)
+
+    ```python
+    history = {"loss": []}
+    checkpoint = keras_synth.callbacks.EpochCheckpoint("model.npz", history)
+    model.compile(...)
+    epoch = checkpoint.restore(model)  # 0 if there is no file yet
+    model.fit(..., initial_epoch=epoch, callbacks=[checkpoint])
+    ```
 
     Args:
         path: Path of the file, `.npz`.

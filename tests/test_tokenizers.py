@@ -1,0 +1,41 @@
+"""Tokenizers learn from texts, and give back what they were given."""
+
+import pytest
+
+from keras_synth import models
+from keras_synth.datasets import generated_reviews, generated_translations
+
+
+def test_byte_pairs_give_texts_back_to_the_letter(tmp_path):
+    sources, targets = generated_translations(300)
+    tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
+        sources + targets, 400
+    )
+    assert 300 < tokenizer.vocabulary_size() <= 400
+    texts = [*targets[:5], "Ein T-Shirt, „ja!“  zwei\n", "猫"]
+    assert [tokenizer.detokenize(tokenizer(x)) for x in texts] == texts
+    # Learned: fewer tokens than bytes.
+    assert len(tokenizer(targets[0])) < 0.7 * len(targets[0])
+    preprocessor = models.SynthesizerCausalLMPreprocessor(tokenizer, 16)
+    features, labels, _ = preprocessor(targets[:2])
+    assert features["token_ids"][0][0] == tokenizer.start_token_id
+    assert labels.shape == (2, 16)
+
+
+def test_word_pieces_are_learned_from_texts():
+    texts, _ = generated_reviews(200)
+    tokenizer = models.SynthesizerTokenizer.from_texts(texts, 300)
+    assert 100 < tokenizer.vocabulary_size() < 400
+    assert tokenizer.detokenize(tokenizer("the film")) == "the film"
+    assert tokenizer.pad_token_id == 0
+
+
+@pytest.mark.parametrize(
+    "kind", [models.SynthesizerTokenizer, models.SynthesizerBytePairTokenizer]
+)
+def test_what_is_no_list_of_texts_is_refused(kind):
+    for texts in ([], "a text"):
+        with pytest.raises(ValueError, match="list of strings"):
+            kind.from_texts(texts, 300)
+    with pytest.raises(ValueError, match="vocabulary_size"):
+        kind.from_texts(["a text"], 0)
