@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BACKENDS ?= tensorflow jax torch
+JOBS ?= 2
 READY := $(VENV)/.ready
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -24,7 +25,7 @@ demo: $(READY)
 test: $(READY)
 	@set -e; for backend in $(BACKENDS); do \
 		echo "== tests on $$backend"; \
-		KERAS_BACKEND=$$backend $(BIN)/python -m pytest; \
+		KERAS_BACKEND=$$backend $(BIN)/python -m pytest -n $(JOBS) --dist worksteal; \
 	done
 
 test-slow: $(READY)

@@ -107,6 +107,17 @@ def test_layers_measure_memory(tmp_path):
     assert all(int(row["value"]) > 0 for row in rows)
 
 
+def test_decoding(tmp_path):
+    shape = "--shapes 2x16 --layers 1 --width 8 --heads 2 --steps 3 --rounds 2"
+    path = tmp_path / "table.md"
+    done = script("decoding.py", "R", *shape.split(), "--markdown", path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ") for line in path.read_text().splitlines()[-2:]]
+    assert [row[1] for row in rows] == ["TransformerDecoder", "R"]
+    assert rows[0][3] == "1.00"
+    assert rows[1][-1].startswith("0.50")  # no keys in the cache
+
+
 def test_layers_refuse_an_unknown_contender(tmp_path):
     done = script("layers.py", "--contenders", "Q", "--output", tmp_path)
     assert done.returncode == 2
@@ -120,6 +131,7 @@ def test_layers_refuse_an_unknown_contender(tmp_path):
         (["layers.py", "--compile", "--memory"], "--compile is for the times"),
         (["routes.py", "--synthesizers", "Q"], "unknown contenders: ['Q']"),
         (["step_profile.py", "Q"], "unknown contenders: ['Q']"),
+        (["decoding.py", "Q"], "Q"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, words):

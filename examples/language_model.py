@@ -1,0 +1,373 @@
+"""
+Title: Language models with Synthesizers
+Author: The keras_synth authors
+Date created: 2026/11/21
+Last modified: 2026/11/21
+Description: Train language models with synthesized attention; they write.
+Accelerator: None
+"""
+
+"""
+## Introduction
+
+A language model predicts each token from those before it. The
+[Synthesizer paper](https://arxiv.org/abs/2005.00743) finds that mixtures with
+dot-product attention ("D+V") predict best, and that attention by position
+alone ("R") comes closer than one would think. This example trains such models
+on the words of WikiText-2, on the bytes of Tiny Shakespeare or of any text
+file, or, if no data is given, on sentences that it generates.
+
+```shell
+python examples/language_model.py --synthesizers V R
+python examples/language_model.py --dataset wikitext2 --data wikitext-2
+python examples/language_model.py --dataset tinyshakespeare --data input.txt
+python examples/language_model.py --dataset text --data book.txt
+```
+
+Models of words are scored by their perplexity per word, those of bytes by bits
+per byte. Choose the backend with `KERAS_BACKEND=jax`, `tensorflow` or `torch`.
+
+## Setup
+"""
+
+import argparse
+import collections
+import json
+import math
+import os
+import pathlib
+import time
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import keras_hub
+import numpy as np
+from matplotlib import figure
+from rich.console import Console
+from rich.table import Table
+
+from keras_synth import callbacks, datasets, models
+
+DATASETS = "generated wikitext2 tinyshakespeare text".split()
+UNKNOWN = "<unk>"
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
+add = parser.add_argument
+add("--dataset", choices=DATASETS, default="generated")
+add("--data", help="its file or folder")
+add("--synthesizers", nargs="+", default=["R+V"])
+add("--epochs", type=int, default=3)
+add("--batch-size", type=int, default=32)
+add("--sequence-length", type=int, default=64, help="of windows, in tokens")
+add("--tokens", type=int, default=0, help="to train on; 0 for all")
+add("--num-layers", type=int, default=2)
+add("--num-heads", type=int, default=4)
+add("--hidden-dim", type=int, default=128)
+add("--dropout", type=float, default=0.1)
+add("--learning-rate", type=float, default=1e-3)
+add("--weight-decay", type=float, default=0.004)
+add("--prompt", help="what the samples start with")
+add("--sample-length", type=int, help="in tokens; at most --sequence-length")
+add("--seed", type=int, default=0)
+add("--output", type=pathlib.Path, default=pathlib.Path("language_model"))
+add("--resume", action="store_true", help="go on after the last epoch on disk")
+settings = parser.parse_args()
+sample_length = settings.sample_length or settings.sequence_length
+if sample_length > settings.sequence_length:
+    parser.error(
+        "--sample-length must be at most --sequence-length. Received: "
+        f"{sample_length} and {settings.sequence_length}"
+    )
+
+"""
+## Data
+
+A text to train on, one to validate on and one to test on: lists of words, or
+strings, whose bytes are the tokens.
+"""
+
+
+def load_data():
+    name, path = settings.dataset, settings.data
+    if (name == "generated") != (path is None):
+        parser.error(
+            f"--dataset {name} needs --data, and generated takes none. "
+            f"Received: {path}"
+        )
+    if name == "wikitext2":
+        return datasets.load_wikitext2(path)
+    if name == "tinyshakespeare":
+        return datasets.load_tinyshakespeare(path)
+    if name == "text":
+        text = datasets.load_text(path)
+    else:
+        text = "\n".join(datasets.generated_translations(6000)[0])
+    first, second = len(text) * 90 // 100, len(text) * 95 // 100
+    return text[:first], text[first:second], text[second:]
+
+
+try:
+    texts = load_data()
+except (OSError, ValueError) as error:
+    parser.error(str(error))
+are_words = isinstance(texts[0], list)
+texts = texts[0][: settings.tokens or None], *texts[1:]
+
+"""
+## Tokens
+
+Words are numbered by how often they occur in the training text, and words that
+do not occur there are `<unk>`. Bytes are numbers already.
+"""
+
+if are_words:
+    counts = collections.Counter({UNKNOWN: 0})
+    counts.update(texts[0])
+    words = [word for word, _ in counts.most_common()]
+    numbers = {word: i for i, word in enumerate(words)}
+
+
+def encode(text):
+    if not are_words:
+        return np.frombuffer(text.encode(), "uint8")
+    unknown = numbers[UNKNOWN]
+    return np.array([numbers.get(word, unknown) for word in text], "int32")
+
+
+def decode(tokens):
+    if not are_words:
+        return bytes(tokens.tolist()).decode(errors="replace")
+    text = " ".join(words[i] for i in tokens)
+    return text.replace("<eos>", "\n")
+
+
+streams = [encode(text) for text in texts]
+vocabulary_size = len(words) if are_words else 256
+print(
+    f"{', '.join(f'{len(s):,}' for s in streams)} "
+    f"{'words' if are_words else 'bytes'} to train, validate and test on; "
+    f"{vocabulary_size:,} different ones"
+)
+
+
+def windows(stream, **options):
+    return datasets.TokenWindows(
+        stream, settings.sequence_length, settings.batch_size, **options
+    )
+
+
+try:
+    validation_windows, test_windows = (
+        windows(stream, shuffle=False) for stream in streams[1:]
+    )
+    windows(streams[0])
+except ValueError as error:
+    parser.error(str(error))
+
+"""
+## Model
+
+Windows of `--sequence-length` tokens; no token sees a later one. The embedding
+is the output layer, too.
+"""
+
+
+def build_model(name, steps):
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=vocabulary_size,
+        num_layers=settings.num_layers,
+        num_heads=settings.num_heads,
+        hidden_dim=settings.hidden_dim,
+        intermediate_dim=4 * settings.hidden_dim,
+        synthesizer=name,
+        dropout=settings.dropout,
+        max_sequence_length=settings.sequence_length,
+        causal=True,
+    )
+    model = models.SynthesizerCausalLM(backbone)
+    schedule = keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=0.0,
+        decay_steps=max(1, steps - steps // 10),
+        warmup_target=settings.learning_rate,
+        warmup_steps=max(1, steps // 10),
+    )
+    optimizer = keras.optimizers.AdamW(
+        schedule, weight_decay=settings.weight_decay
+    )
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    model.compile(
+        optimizer=optimizer, sampler=keras_hub.samplers.TopPSampler(0.9, seed=0)
+    )
+    return model
+
+
+"""
+## Training
+
+After each epoch all that training needs to go on is written to a file, so that
+the same command with `--resume` goes on from there, along the same curve.
+"""
+
+
+class History(keras.callbacks.Callback):
+    """Notes the losses of each epoch, and tells windows which one it is."""
+
+    def __init__(self, windows, history):
+        super().__init__()
+        self.windows, self.history = windows, history
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.windows.epoch = epoch
+        self.started = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.history["loss"].append(float(logs["loss"]))
+        self.history["val_loss"].append(float(logs["val_loss"]))
+        self.history["seconds"].append(time.perf_counter() - self.started)
+
+
+def train_model(name):
+    """Returns a trained model and its history."""
+    keras.utils.set_random_seed(settings.seed)
+    train_windows = windows(streams[0], seed=settings.seed)
+    model = build_model(name, settings.epochs * len(train_windows))
+    history = {"loss": [], "val_loss": [], "seconds": []}
+    path = settings.output / f"{name}.npz"
+    if not settings.resume:
+        path.unlink(missing_ok=True)
+    checkpoint = callbacks.EpochCheckpoint(path, history, settings.seed)
+    epoch = checkpoint.restore(model)
+    if epoch:
+        print(f"Going on after epoch {epoch}")
+    model.fit(
+        train_windows,
+        validation_data=validation_windows,
+        initial_epoch=epoch,
+        epochs=max(epoch, settings.epochs),
+        callbacks=[History(train_windows, history), checkpoint],
+        verbose=2,
+    )
+    return model, history
+
+
+def score(loss):
+    """Perplexity per word, or bits per byte, of a loss in nats per token."""
+    return math.exp(loss) if are_words else loss / math.log(2)
+
+
+"""
+## Writing
+
+The model reads a prompt and writes on, sampling from the likeliest tokens that
+have nine tenths of the probability together.
+"""
+
+
+def write(model):
+    """Returns a prompt and what the model made of it."""
+    prompt = settings.prompt
+    if prompt is None:
+        prompt = texts[2][:8]  # words or characters of the text to test on
+    elif are_words:
+        prompt = prompt.split()
+    tokens = encode(prompt)[: sample_length - 1]
+    row = np.zeros((1, sample_length), "int32")
+    row[0, : len(tokens)] = tokens
+    mask = np.arange(sample_length)[None] < len(tokens)
+    written = model.generate(
+        {"token_ids": row, "padding_mask": mask.astype("int32")},
+        stop_token_ids=None,
+    )
+    return decode(np.asarray(written["token_ids"])[0])
+
+
+"""
+## Run
+"""
+
+settings.output.mkdir(parents=True, exist_ok=True)
+score_name = "perplexity" if are_words else "bits/byte"
+results = []
+for name in settings.synthesizers:
+    print(f"\n{name} on {keras.backend.backend()}")
+    model, history = train_model(name)
+    loss = model.evaluate(test_windows, verbose=0, return_dict=True)["loss"]
+    results.append(
+        {
+            "synthesizer": name,
+            "score": score(loss),
+            "validation": score(history["val_loss"][-1]),
+            "parameters": model.count_params(),
+            "history": history,
+            "sample": write(model),
+        }
+    )
+    model.save(settings.output / f"{name}.keras")
+    print(f"{name}: {score_name} {score(loss):.3f}")
+    print(f"\n{results[-1]['sample']}\n")
+
+"""
+## Report
+
+A table of all models, and their learning curves.
+"""
+
+
+def print_table():
+    table = Table(
+        title=f"{settings.dataset}, {keras.backend.backend()} backend, "
+        f"seed {settings.seed}"
+    )
+    for heading in ("synthesizer", score_name, "validation", "training"):
+        table.add_column(heading, justify="right")
+    table.add_column("parameters", justify="right")
+    for run in results:
+        table.add_row(
+            run["synthesizer"],
+            f"{run['score']:.3f}",
+            f"{run['validation']:.3f}",
+            f"{sum(run['history']['seconds']):.0f} s",
+            f"{run['parameters']:,}",
+        )
+    Console().print(table)
+
+
+def save_picture(path):
+    picture = figure.Figure(figsize=(7, 4), layout="constrained")
+    axes = picture.subplots()
+    for i, run in enumerate(results):
+        epochs = np.arange(1, len(run["history"]["loss"]) + 1)
+        validation = [score(loss) for loss in run["history"]["val_loss"]]
+        training = [score(loss) for loss in run["history"]["loss"]]
+        label = f"{run['synthesizer']} (test {run['score']:.2f})"
+        axes.plot(epochs, validation, f"C{i}o-", label=label)
+        axes.plot(epochs, training, f"C{i}:", alpha=0.7)
+    axes.set_xlabel("epochs")
+    axes.set_ylabel(f"{score_name} (line: validation, dots: training)")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    partial = path.with_suffix(".partial.png")
+    picture.savefig(partial, dpi=150)
+    partial.replace(path)
+
+
+print_table()
+save_picture(settings.output / "learning_curves.png")
+results_file = settings.output / "results.json"
+partial = results_file.with_suffix(".partial")
+partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
+partial.replace(results_file)
+print(
+    "Models, checkpoints, results.json and learning_curves.png are in "
+    f"{settings.output}/"
+)
+
+"""
+## What to look for
+
+The generated sentences follow a grammar: which verb form is right depends on a
+noun some words back. Attention that compares tokens finds it wherever it is;
+attention by position must know where to look.
+"""

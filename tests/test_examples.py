@@ -1,0 +1,113 @@
+"""The scripts that write, as their users run them, killed and resumed."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import pytest
+
+FOLDER = pathlib.Path(__file__).parent.parent / "examples"
+SMALL = (
+    "--synthesizers R+V --epochs 3 --num-layers 1 --num-heads 2 "
+    "--hidden-dim 16 --batch-size 16"
+).split()
+TRANSLATION = [
+    "translation.py",
+    *SMALL,
+    *"--examples 900 --vocabulary-size 400 --intermediate-dim 32".split(),
+    *"--test-examples 20 --beams 2 --sequence-length 40".split(),
+]
+LANGUAGE_MODEL = [
+    "language_model.py",
+    *SMALL,
+    *"--tokens 20000 --sequence-length 32".split(),
+]
+
+
+def start(script, *arguments):
+    return subprocess.Popen(
+        [sys.executable, FOLDER / script, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": keras.backend.backend(),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        },
+    )
+
+
+def run(*command):
+    process = start(*command)
+    out, _ = process.communicate()
+    return process.returncode, out
+
+
+def result(folder):
+    (*_, last) = json.loads((folder / "results.json").read_text())
+    return last
+
+
+def killed_after_an_epoch(command, folder):
+    """Starts a script and kills it when its first epoch is on disk."""
+    process = start(*command, "--output", folder)
+    deadline = time.time() + 300
+    while not (folder / "R+V.npz").exists() and time.time() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert (folder / "R+V.npz").exists()
+    assert not (folder / "results.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [TRANSLATION, LANGUAGE_MODEL])
+def test_a_script_that_was_killed_goes_on_along_the_same_curve(
+    command, tmp_path
+):
+    status, out = run(*command, "--output", tmp_path / "whole")
+    assert status == 0, out
+    folder = tmp_path / "killed"
+    killed_after_an_epoch(command, folder)
+    status, out = run(*command, "--output", folder, "--resume")
+    assert status == 0, out
+    assert "Going on after epoch" in out
+    histories = [result(x)["history"] for x in (tmp_path / "whole", folder)]
+    for name in ("loss", "val_loss"):
+        assert histories[0][name] == pytest.approx(histories[1][name])
+    assert (folder / "learning_curves.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["translation.py", "--dataset", "multi30k"], "needs --data"),
+        (["translation.py", "--data", "somewhere"], "generated takes none"),
+        (
+            ["translation.py", "--dataset", "files", "--data", "none.tsv"],
+            "no file or folder none.tsv",
+        ),
+        (["language_model.py", "--dataset", "text"], "needs --data"),
+        (
+            ["language_model.py", "--dataset", "wikitext2", "--data", "none"],
+            "none",
+        ),
+        (["language_model.py", "--sample-length", "65"], "at most"),
+        (
+            ["language_model.py", "--sequence-length", "20000"],
+            "longer text",
+        ),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments, words):
+    status, out = run(*arguments)
+    assert status == 2
+    assert words in out
+    assert "Traceback" not in out
