@@ -112,6 +112,12 @@ def test_one_beam_is_greedy():
     assert model.generate(prompts, stop_token_ids=None) == expected
 
 
+def test_generate_works_without_compile():
+    """With KerasHub's default sampler."""
+    model = language_model()
+    assert model.generate("a quick").startswith("a quick")
+
+
 def test_a_model_learns_texts_by_heart():
     model = language_model("R+V")
     model.compile(keras.optimizers.Adam(0.01), sampler="greedy")
@@ -155,6 +161,10 @@ def test_what_does_not_fit_is_refused():
     model = language_model()
     with pytest.raises(ValueError, match="room for 5"):
         model.generate("a quick brown fox jumps over", max_length=6)
+    with pytest.raises(ValueError, match="max_sequence_length=12"):
+        model.generate("a quick brown", max_length=13)
+    with pytest.raises(ValueError, match="at least one prompt"):
+        model.generate([])
     with pytest.raises(ValueError, match="causal=True"):
         language_model(causal=False)
     with pytest.raises(ValueError, match="sequence_length=12"):

@@ -39,3 +39,10 @@ def test_what_is_no_list_of_texts_is_refused(kind):
             kind.from_texts(texts, 300)
     with pytest.raises(ValueError, match="vocabulary_size"):
         kind.from_texts(["a text"], 0)
+
+
+def test_vocabularies_without_special_tokens_are_refused():
+    with pytest.raises(ValueError, match=r"without \[CLS\], \[SEP\]"):
+        models.SynthesizerTokenizer(["[PAD]", "[UNK]", "[MASK]", "a"])
+    with pytest.raises(ValueError, match=r"without <pad>, <s>, </s>, <mask>"):
+        models.SynthesizerBytePairTokenizer({"a": 0, "b": 1}, ["a b"])

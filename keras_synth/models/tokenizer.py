@@ -47,6 +47,7 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
             ("[SEP]", "end_token"),
         ):
             self._add_special_token(token, attribute)
+        _check_special(vocabulary, WORD_PIECES)
         super().__init__(vocabulary=vocabulary, lowercase=lowercase, **kwargs)
 
     @classmethod
@@ -100,6 +101,7 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
             ("<mask>", "mask_token"),
         ):
             self._add_special_token(token, attribute)
+        _check_special(vocabulary, BYTE_PAIRS)
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
 
     @classmethod
@@ -135,6 +137,20 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
             for rule in learned["merges"]
         ]
         return cls(learned["vocab"], merges, **kwargs)
+
+
+def _check_special(vocabulary, tokens):
+    """Raises if a list or dictionary lacks tokens; KerasHub reads files."""
+    if not isinstance(vocabulary, (dict, list, tuple)):
+        return
+    known = {*vocabulary}
+    missing = [token for token in tokens if token not in known]
+    if missing:
+        raise ValueError(
+            f"The vocabulary must hold the special tokens {', '.join(tokens)}. "
+            f"Add them, or learn one with `from_texts`. Received: "
+            f"{len(known)} tokens without {', '.join(missing)}"
+        )
 
 
 def _check_texts(texts, vocabulary_size):

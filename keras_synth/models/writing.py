@@ -25,6 +25,14 @@ class Writes:
         super().compile(optimizer=optimizer, **kwargs)
         check_sampler(self.sampler)
 
+    def generate(self, inputs, *args, **kwargs):
+        """Writes, as `keras_hub.models.CausalLM.generate` does."""
+        if isinstance(inputs, (list, tuple)) and not len(inputs):
+            raise ValueError(
+                "There must be at least one prompt. Received: an empty list"
+            )
+        return super().generate(inputs, *args, **kwargs)
+
 
 def write(model, read, prompt, given, caches, stop_token_ids):
     """Writes on from a batch of prompts, of unequal lengths perhaps.
