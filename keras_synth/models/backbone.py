@@ -9,6 +9,7 @@ from keras_synth.models.stack import (
     check_length,
     check_width,
     serializable,
+    token_embedding,
 )
 from keras_synth.models.whole_files import WholeFiles
 
@@ -86,13 +87,12 @@ class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
         dtype=None,
         **kwargs,
     ):
-        check_positive("vocabulary_size", vocabulary_size)
         check_positive("max_sequence_length", max_sequence_length)
         check_width(hidden_dim, num_heads)
 
         # === Layers ===
-        self.token_embedding = keras.layers.ReversibleEmbedding(
-            vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding"
+        self.token_embedding = token_embedding(
+            vocabulary_size, hidden_dim, positions, dtype
         )
         self.stack = Stack(
             self.token_embedding,

@@ -9,6 +9,7 @@ from keras_synth.models.stack import (
     check_length,
     check_width,
     serializable,
+    token_embedding,
 )
 from keras_synth.models.whole_files import WholeFiles
 
@@ -97,14 +98,13 @@ class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
         decoder_synthesizer = _or(decoder_synthesizer, synthesizer)
         num_decoder_layers = _or(num_decoder_layers, num_layers)
         max_decoder_length = _or(max_decoder_length, max_sequence_length)
-        check_positive("vocabulary_size", vocabulary_size)
         check_positive("max_sequence_length", max_sequence_length)
         check_positive("max_decoder_length", max_decoder_length)
         check_width(hidden_dim, num_heads)
 
         # === Layers ===
-        self.token_embedding = keras.layers.ReversibleEmbedding(
-            vocabulary_size, hidden_dim, dtype=dtype, name="token_embedding"
+        self.token_embedding = token_embedding(
+            vocabulary_size, hidden_dim, positions, dtype
         )
         alike = {
             "intermediate_dim": intermediate_dim,

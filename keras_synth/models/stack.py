@@ -197,6 +197,24 @@ class Stack:
         return self.layer_norm(x) if self.normalize_first else x
 
 
+def token_embedding(vocabulary_size, hidden_dim, positions, dtype):
+    """The embedding of tokens, which may be the output layer, too.
+
+    Beside learned positions it starts as they do. Beside sinusoids, which have
+    unit scale, so do tokens: `embed` multiplies them by `sqrt(d)`.
+    """
+    initializer = "uniform"
+    if positions == "sinusoidal":
+        initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
+    return keras.layers.ReversibleEmbedding(
+        check_positive("vocabulary_size", vocabulary_size),
+        hidden_dim,
+        embeddings_initializer=initializer,
+        dtype=dtype,
+        name="token_embedding",
+    )
+
+
 def serializable(synthesizer):
     """A synthesizer, or a list of them, as names and configs."""
     if isinstance(synthesizer, (list, tuple)):
