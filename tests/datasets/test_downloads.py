@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import zipfile
 
@@ -40,6 +41,14 @@ def test_the_published_checksum_is_asked_for(asked, name, file, extract):
     assert call["hash_algorithm"] == "sha256"
     assert len(bytes.fromhex(call["file_hash"])) == 32
     assert call["extract"] == extract
+
+
+def test_all_files_of_a_set_come_to_one_folder(asked, data):
+    assert datasets.download("ag_news", "/here") == "."
+    assert [call["fname"] for call in asked] == ["train.csv", "test.csv"]
+    assert {call["cache_subdir"] for call in asked} == {"/here/ag_news"}
+    published = gzip.decompress((data / "ag_news/test.csv.gz").read_bytes())
+    assert asked[1]["file_hash"] == hashlib.sha256(published).hexdigest()
 
 
 def test_an_extracted_task_is_what_load_glue_takes(tmp_path, monkeypatch):
@@ -97,8 +106,10 @@ def test_a_failure_is_one_line_with_the_way_out(monkeypatch, failure, kind):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("AG News", "name must be one of imdb, CoLA, SST-2, RTE. Received"),
-        ("ag_news", "Google Drive.* pass its path to load_ag_news"),
+        (
+            "AGNews2",
+            "name must be one of imdb, CoLA, SST-2, RTE, ag_news. Received",
+        ),
         ("rt-polarity", "without a checksum.* load_rt_polarity"),
         ("mrpc", "several files.* load_glue"),
         (None, "Received: None"),
