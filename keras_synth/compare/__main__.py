@@ -25,6 +25,9 @@ examples:
       --variants V R FR --rank 32 --backends tensorflow --output imdb
   python -m keras_synth.compare --task csv --data train.csv \\
       --test-data test.csv --text body --label topic
+  python -m keras_synth.compare --task translations --variants V R R+V
+  python -m keras_synth.compare --task multi30k --data task1/raw --epochs 15
+  python -m keras_synth.compare --task wikitext2 --data wikitext-2
 """
 
 
@@ -32,15 +35,16 @@ def parser():
     """The command line."""
     made = argparse.ArgumentParser(
         prog="python -m keras_synth.compare",
-        description="Trains variants x heads x seeds x backends on a "
-        "classification task, each run in a process of its own.",
+        description="Trains variants x heads x seeds x backends on a task, "
+        "each run in a process of its own: to classify, to translate, or to "
+        "model language.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
     add("--task", choices=tasks.TASKS, default="reviews")
     add("--data", help="path of the task's files")
-    add("--test-data", help="csv: a file to test on")
+    add("--test-data", help="csv, text_pairs, text: a file to test on")
     add("--text", nargs="+", help="csv: one text column, or two")
     add("--label", help="csv: the label column")
     add("--no-header", action="store_true", help="csv: columns are numbers")
@@ -70,10 +74,12 @@ def parser():
 
 def settings_of(given):
     """The `Settings` of a command line: given, the task's, or general."""
-    values = {"task": given.task, **tasks.TASKS[given.task].defaults}
+    task = tasks.TASKS[given.task]
+    values = {"task": given.task, **task.defaults}
     for field in dataclasses.fields(grid.Settings)[1:]:
         value = getattr(given, field.name)
         if value is not None:
+            _check_used(field.name, value, given.task, task.kind)
             values[field.name] = value
     values["lengths"] = tuple(values.get("lengths", ()))
     if given.sequence_length and given.lengths is None:
@@ -82,6 +88,15 @@ def settings_of(given):
             n for n in values["lengths"] if n < given.sequence_length
         )
     return grid.Settings(**values)
+
+
+def _check_used(name, value, task, kind):
+    if name in kind.unused:
+        option = f"--{name.replace('_', '-')}"
+        raise ValueError(
+            f"{option} means nothing to the task {task!r}, which is scored by "
+            f"{kind.score.name}. Leave it out. Received: {option} {value}"
+        )
 
 
 def source_of(given):
@@ -123,16 +138,29 @@ def main():
         data = prepare.prepare(
             settings, source_of(given), folder / "data", print
         )
+        digest = digest_of(data, settings)
     except (ImportError, OSError, TypeError, ValueError) as error:
         commands.exit(2, f"{commands.prog}: {error}\n")
-    digest = prepare.read(data).digest
     launcher = launch.Launcher(settings, data, digest, folder)
     failed = run_all(wanted, launcher, results)
     keys = [launcher.key(run) for run in wanted]
     rows = [row for row in results.rows if row["key"] in keys]
     if rows:
-        report.report(rows, tasks.TASKS[settings.task].paper, folder)
+        report.report(rows, tasks.TASKS[settings.task], folder)
     return 1 if failed else 0
+
+
+def digest_of(data, settings):
+    """What identifies the arrays in a file, if they are enough to train on."""
+    prepared = prepare.read(data)
+    kind = tasks.TASKS[settings.task].kind
+    batches, _ = kind.batches(settings, 0, prepared)
+    if not len(batches):
+        raise ValueError(
+            "There are too few examples to train on for one batch. Pass a "
+            f"smaller --batch-size. Received: {settings.batch_size}"
+        )
+    return prepared.digest
 
 
 def run_all(wanted, launcher, results):
@@ -149,13 +177,13 @@ def run_all(wanted, launcher, results):
     todo = [run for run in wanted if launcher.key(run) not in results]
     if len(todo) < len(wanted):
         console.print(f"{len(wanted) - len(todo)} of {len(wanted)} are done.")
-    failed = []
+    failed, kind = [], tasks.TASKS[launcher.settings.task].kind
     with progress_on(console) as progress:
         grid_task = progress.add_task("all runs", total=len(todo), note="")
         for run in todo:
             task = progress.add_task(str(run), total=None, note="starting")
             try:
-                result = launcher(run, follower(progress, task))
+                result = launcher(run, follower(progress, task, kind))
             except launch.RunFailed as error:
                 console.print(str(error), markup=False, style="red")
                 failed.append(run)
@@ -163,7 +191,7 @@ def run_all(wanted, launcher, results):
                 results.append(result)
                 launcher.forget(run)
                 console.print(
-                    f"{run}: {100 * result['score']:.2f}% in "
+                    f"{run}: {kind.score.tell(result['score'])} in "
                     f"{result['seconds']:.0f} s",
                     highlight=False,
                 )
@@ -185,8 +213,8 @@ def progress_on(console):
     )
 
 
-def follower(progress, task):
-    """A function that shows a run's events."""
+def follower(progress, task, kind):
+    """A function that shows the events of a run of a `Kind`."""
 
     def follow(event):
         changes = {}
@@ -197,7 +225,9 @@ def follower(progress, task):
         if "loss" in event:
             changes["note"] = f"loss {event['loss']:.3f}"
         if "score" in event:
-            changes["note"] = f"test accuracy {100 * event['score']:.2f}%"
+            changes["note"] = kind.epoch_score.tell(event["score"])
+        if "note" in event:
+            changes["note"] = event["note"]
         progress.update(task, **changes)
 
     return follow

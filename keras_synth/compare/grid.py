@@ -10,6 +10,7 @@ from keras_synth import synthesizers
 from keras_synth.checks import check_positive, check_rate
 
 BACKENDS = ("tensorflow", "jax", "torch")
+LATER = ("intermediate_dim", "label_smoothing", "warmup_steps")
 
 
 class Run(NamedTuple):
@@ -37,17 +38,22 @@ class Settings:
         lengths: Lengths in tokens that shorter batches are padded to.
         keep: `"start"` or `"end"` of texts that are too long.
         vocabulary_size: Number of word pieces to train.
-        num_layers: Number of encoder blocks.
+        num_layers: Number of blocks, of encoder and decoder each.
         hidden_dim: Model width.
+        intermediate_dim: Width of the feed-forward networks; 0 for 4 times
+            the model's.
         rank: Rank of FR.
         dropout: Share to drop.
+        label_smoothing: Share of a label's probability that all tokens get.
         pooling: `"mean"` or `"first"`.
         epochs: Passes over the training examples.
         batch_size: Examples per training step.
         learning_rate: The highest one, after the warm-up.
+        warmup_steps: Steps until then; 0 for a tenth of all.
         weight_decay: Of AdamW, without biases and normalisations.
         examples: Number of examples to train on: to generate, or the first
-            ones of a task's, in a random order; 0 for all.
+            ones of a task's, in a random order; 0 for all. Of a text, the
+            first `examples * sequence_length` tokens.
     """
 
     task: str
@@ -57,12 +63,15 @@ class Settings:
     vocabulary_size: int = 10_000
     num_layers: int = 2
     hidden_dim: int = 128
+    intermediate_dim: int = 0
     rank: int = 8
     dropout: float = 0.1
+    label_smoothing: float = 0.0
     pooling: str = "mean"
     epochs: int = 3
     batch_size: int = 64
     learning_rate: float = 1e-3
+    warmup_steps: int = 0
     weight_decay: float = 0.004
     examples: int = 0
 
@@ -72,7 +81,14 @@ class Settings:
             "epochs batch_size"
         ).split():
             check_positive(name, getattr(self, name))
-        check_rate("dropout", self.dropout)
+        for name in ("dropout", "label_smoothing"):
+            check_rate(name, getattr(self, name))
+        for name in ("intermediate_dim", "warmup_steps", "examples"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} must not be negative. "
+                    f"Received: {getattr(self, name)}"
+                )
         for length in self.lengths:
             if check_positive("lengths", length) > self.sequence_length:
                 raise ValueError(
@@ -82,12 +98,21 @@ class Settings:
 
     @classmethod
     def from_json(cls, values):
-        """The settings that `dataclasses.asdict` made JSON of."""
+        """The settings that `to_json` made."""
         return cls(**{**values, "lengths": tuple(values["lengths"])})
+
+    def to_json(self):
+        """A dictionary, as JSON knows it.
+
+        Settings that came later are left out where they are not used, so that
+        results and checkpoints from before are still found.
+        """
+        values = json.loads(json.dumps(dataclasses.asdict(self)))
+        return {k: x for k, x in values.items() if x or k not in LATER}
 
     def digest(self, *more):
         """A short name of these settings and more, for files."""
-        content = json.dumps([dataclasses.asdict(self), *more])
+        content = json.dumps([self.to_json(), *more])
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

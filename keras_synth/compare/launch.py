@@ -1,7 +1,6 @@
 """Starts a process for each run, and follows what it tells."""
 
 import collections
-import dataclasses
 import importlib.util
 import json
 import os
@@ -25,7 +24,7 @@ def missing(backends):
 def key(settings, run, data):
     """What a result is the result of, as JSON knows it."""
     return {
-        "settings": json.loads(json.dumps(dataclasses.asdict(settings))),
+        "settings": settings.to_json(),
         **run._asdict(),
         "data": data,
     }
@@ -78,7 +77,7 @@ class Launcher:
         for path in (paths["spec"], paths["log"]):
             path.parent.mkdir(parents=True, exist_ok=True)
         spec = {
-            "settings": dataclasses.asdict(self.settings),
+            "settings": self.settings.to_json(),
             "run": run,
             "paths": self.paths(run),
         }

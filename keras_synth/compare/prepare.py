@@ -1,29 +1,23 @@
 """Texts to token ids, once: what all runs of a grid read."""
 
 import hashlib
+import importlib.util
 import json
 import pathlib
-from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from keras_synth.compare import tasks
+from keras_synth.compare.kinds import Prepared
 
-
-class Prepared(NamedTuple):
-    """Tokenized examples: `(features, labels)` to train on and to test on."""
-
-    train: tuple
-    test: tuple
-    class_names: list
-    vocabulary_size: int
-    digest: str  # of the arrays: the same data have the same one
+BATCH_SIZE = 512  # texts to tokenize at a time
 
 
 def prepare(settings, source, folder, say=lambda text: None):
     """Tokenizes a task's texts, or finds that it has been done.
 
-    The vocabulary is trained on the training texts alone.
+    Vocabularies are trained on the training texts alone.
 
     Args:
         settings: `Settings`.
@@ -33,37 +27,25 @@ def prepare(settings, source, folder, say=lambda text: None):
 
     Returns:
         Path of the file with the arrays, for `read`.
+
+    Raises:
+        ImportError: A package is missing.
+        ValueError: The texts cannot be read.
     """
+    kind = tasks.TASKS[settings.task].kind
+    _check_packages(settings.task, kind)
+    wanted = {name: getattr(settings, name) for name in kind.data_settings}
     inputs = _stamp(source), source._replace(data=None, test_data=None)
-    key = json.dumps([settings_of_data(settings), *inputs])
+    key = json.dumps([wanted, *inputs])
     name = hashlib.sha256(key.encode()).hexdigest()[:12]
     path = pathlib.Path(folder) / f"{settings.task}-{name}.npz"
     if path.exists():
         say(f"Tokenized texts are in {path}")
         return path
     say(f"Reading {settings.task}")
-    train, test, class_names = tasks.load(settings.task, source, settings)
-    say(f"Training a vocabulary on {len(train[1]):,} examples")
-    preprocessor = _preprocessor(train[0], settings)
-    say(f"Tokenizing {len(train[1]) + len(test[1]):,} examples")
-    arrays = {
-        "notes": json.dumps(
-            {
-                "class_names": list(class_names),
-                "vocabulary_size": preprocessor.tokenizer.vocabulary_size(),
-            }
-        )
-    }
-    for split, (texts, labels) in {"train": train, "test": test}.items():
-        for feature, values in _tokenized(preprocessor, texts, labels).items():
-            arrays[f"{split}/{feature}"] = values
-        arrays[f"{split}/labels"] = labels
+    examples = tasks.load(settings.task, source, settings)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_vocabulary(path.with_suffix(".txt"), preprocessor.tokenizer)
-    partial = path.with_suffix(".partial")
-    with open(partial, "wb") as file:
-        np.savez(file, **arrays)
-    partial.replace(path)
+    _write(path, kind.prepare(examples, settings, _preprocess, say))
     return path
 
 
@@ -73,28 +55,44 @@ def read(path):
         arrays = {name: file[name] for name in file.files}
     notes = json.loads(str(arrays.pop("notes")))
     digest = hashlib.sha256()
+    splits = {"train": {}, "test": {}}
     for name, values in sorted(arrays.items()):
         digest.update(name.encode() + values.tobytes())
-    splits = []
-    for split in ("train", "test"):
-        features = {
-            name.removeprefix(f"{split}/"): values
-            for name, values in arrays.items()
-            if name.startswith(f"{split}/")
-        }
-        splits.append((features, features.pop("labels")))
-    return Prepared(
-        *splits,
-        notes["class_names"],
-        notes["vocabulary_size"],
-        digest.hexdigest()[:12],
-    )
+        split, _, feature = name.partition("/")
+        splits[split][feature] = values
+    return Prepared(**splits, notes=notes, digest=digest.hexdigest()[:12])
 
 
-def settings_of_data(settings):
-    """The settings that the arrays depend on."""
-    names = "task sequence_length keep vocabulary_size examples".split()
-    return {name: getattr(settings, name) for name in names}
+def _write(path, prepared):
+    arrays = {
+        f"{split}/{name}": values
+        for split in ("train", "test")
+        for name, values in getattr(prepared, split).items()
+    }
+    if "vocabulary" in prepared.notes:
+        _write_vocabulary(
+            path.with_suffix(".txt"), prepared.notes["vocabulary"]
+        )
+    partial = path.with_suffix(".partial")
+    with open(partial, "wb") as file:
+        np.savez(file, notes=json.dumps(prepared.notes), **arrays)
+    partial.replace(path)
+
+
+def _write_vocabulary(path, words):
+    """Writes a token a line, for readers."""
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(f"{x}\n" for x in words), encoding="utf-8")
+    partial.replace(path)
+
+
+def _check_packages(task, kind):
+    missing = [x for x in kind.packages if importlib.util.find_spec(x) is None]
+    if missing:
+        raise ImportError(
+            f"The task {task!r} needs {', '.join(missing)}: "
+            'pip install "keras-synth[compare]"'
+        )
 
 
 def _stamp(source):
@@ -110,34 +108,11 @@ def _stamp(source):
     return found
 
 
-def _preprocessor(texts, settings):
-    # Only who tokenizes needs KerasHub and TensorFlow: workers read arrays.
-    from keras_synth import models
-
-    pairs = isinstance(texts, tuple)
-    every = [text for side in texts for text in side] if pairs else texts
-    return models.SynthesizerTextClassifierPreprocessor(
-        models.SynthesizerTokenizer.from_texts(every, settings.vocabulary_size),
-        sequence_length=settings.sequence_length,
-        keep=settings.keep,
-        with_segments=pairs,
-    )
-
-
-def _tokenized(preprocessor, texts, labels):
+def _preprocess(preprocessor, *inputs):
+    """What a KerasHub preprocessor makes of all examples, as arrays."""
+    # Only who tokenizes needs TensorFlow: workers read arrays.
     import tensorflow as tf
 
-    # With labels, since a pair alone is taken for a text and its label.
-    batches = tf.data.Dataset.from_tensor_slices((texts, labels)).batch(512)
-    batches = [x for x, _ in batches.map(preprocessor).as_numpy_iterator()]
-    return {
-        name: np.concatenate([batch[name] for batch in batches])
-        for name in batches[0]
-    }
-
-
-def _write_vocabulary(path, tokenizer):
-    partial = path.with_suffix(".partial")
-    words = "".join(f"{word}\n" for word in tokenizer.get_vocabulary())
-    partial.write_text(words, encoding="utf-8")
-    partial.replace(path)
+    batches = tf.data.Dataset.from_tensor_slices(inputs).batch(BATCH_SIZE)
+    made = list(batches.map(preprocessor).as_numpy_iterator())
+    return keras.tree.map_structure(lambda *x: np.concatenate(x), *made)

@@ -13,8 +13,9 @@ STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}
 COLUMNS = (
     "task variant num_heads backend seed score steps_per_second "
     "compile_seconds train_seconds seconds data_share parameters "
-    "peak_memory_bytes"
+    "peak_memory_bytes score_name generate_seconds signature"
 ).split()
+OF_WRITING = ("generate_seconds", "signature")  # columns of few tasks
 
 
 def groups(rows):
@@ -27,17 +28,14 @@ def groups(rows):
     return found
 
 
-def table(rows, paper):
+def table(rows, task):
     """The rows as a `rich` table, one line for each group."""
-    first = rows[0]["key"]["settings"]
-    made = Table(title=f"{first['task']}: test accuracy of the last epoch")
-    for heading in (
-        "variant heads backend accuracy seeds steps/s /V compiling data "
-        "parameters memory"
-    ).split():
+    made = Table(title=title(rows, task.kind.score), caption=signature(rows))
+    headings = ["variant", "heads", "backend", task.kind.score.heading]
+    headings += "seeds steps/s /V compiling data parameters memory".split()
+    headings += ["paper"] if task.paper else []
+    for heading in headings:
         made.add_column(heading, justify="right")
-    if paper:
-        made.add_column("paper", justify="right")
     grouped = groups(rows)
     for (variant, heads, backend), some in grouped.items():
         speed = _mean(some, "steps_per_second")
@@ -47,7 +45,7 @@ def table(rows, paper):
             variant,
             str(heads),
             backend,
-            accuracy([row["score"] for row in some]),
+            spread(task.kind.score, some),
             str(len(some)),
             "-" if speed is None else f"{speed:.2f}",
             f"{speed / baseline:.2f}" if speed and baseline else "-",
@@ -56,89 +54,123 @@ def table(rows, paper):
             f"{some[0]['parameters']:,}",
             f"{_mean(some, 'peak_memory_bytes') / 2**20:,.0f} MiB",
         ]
-        if paper:
-            cells.append(str(paper.get(variant, "")))
+        if task.paper:
+            cells.append(str(task.paper.get(variant, "")))
         made.add_row(*cells)
     return made
 
 
-def accuracy(scores):
+def title(rows, score):
+    """What a table of these rows shows."""
+    task = rows[0]["key"]["settings"]["task"]
+    better = "" if score.higher_is_better else ", lower is better"
+    return f"{task}: {score.name} of the last epoch{better}"
+
+
+def signature(rows):
+    """How what was written has been scored, if anything was."""
+    return "; ".join(
+        {row["signature"]: 0 for row in rows if "signature" in row}
+    )
+
+
+def spread(score, rows):
     """The mean of some seeds' scores, and half of their range."""
-    mean = f"{100 * statistics.mean(scores):.2f}"
-    if len(scores) == 1:
+    values = [row["score"] for row in rows]
+    mean = score.show(statistics.mean(values))
+    if len(values) == 1:
         return mean
-    return f"{mean} ±{50 * (max(scores) - min(scores)):.2f}"
+    return f"{mean} ±{score.show((max(values) - min(values)) / 2)}"
 
 
-def report(rows, paper, folder):
-    """Prints the table, writes `results.csv`, `.md` and `curves.png`."""
-    Console().print(table(rows, paper))
-    write_csv(rows, folder / "results.csv")
-    write_markdown(rows, paper, folder / "results.md")
-    draw(rows, folder / "curves.png")
+def report(rows, task, folder):
+    """Prints the table, writes `results.csv`, `.md` and `curves.png`.
+
+    Args:
+        rows: List of results, dictionaries.
+        task: `Task` of all of them.
+        folder: Path.
+    """
+    Console().print(table(rows, task))
+    write_csv(rows, task.kind.score, folder / "results.csv")
+    write_markdown(rows, task, folder / "results.md")
+    draw(rows, task.kind.score, folder / "curves.png")
     print(
         f"results.jsonl, results.csv, results.md and curves.png are in {folder}"
     )
 
 
-def write_markdown(rows, paper, path):
+def write_markdown(rows, task, path):
     """Writes a table for a document, one line for each group of seeds."""
+    score, epochs = task.kind.score, task.kind.epoch_score
+    each = "each seed, epoch by epoch"
+    if epochs.name != score.name:
+        each = f"{epochs.name} of {each}"
     headings = (
-        "| | heads | backend | seeds | test accuracy | each seed, epoch by "
-        "epoch | training, s | steps/s | parameters |"
+        f"| | heads | backend | seeds | {score.name} | {each} | training, s | "
+        "steps/s | parameters |"
     )
-    lines = [headings + (" paper |" if paper else "")]
+    lines = [headings + (" paper |" if task.paper else "")]
     lines.append("|---" * (lines[0].count("|") - 1) + "|")
-    for (variant, heads, backend), some in groups(rows).items():
-        seeds = ", ".join(str(row["key"]["seed"]) for row in some)
-        epochs = "; ".join(
-            " ".join(f"{100 * score:.1f}" for score in row["scores"])
-            for row in some
-        )
-        score = accuracy([row["score"] for row in some])
-        speed = _mean(some, "steps_per_second")
-        cells = [
-            variant,
-            f"{heads}",
-            backend,
-            seeds,
-            score,
-            epochs,
-            f"{_mean(some, 'train_seconds'):.0f}",
-            "" if speed is None else f"{speed:.2f}",
-            f"{some[0]['parameters']:,}",
-        ]
-        cells += [str(paper.get(variant, ""))] if paper else []
-        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        f"| {' | '.join(_cells(group, some, task))} |"
+        for group, some in groups(rows).items()
+    ]
+    lines += ["", f"`{signature(rows)}`"] if signature(rows) else []
     partial = path.with_suffix(".partial")
     partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
     partial.replace(path)
 
 
-def write_csv(rows, path):
-    """Writes one line for each run."""
+def _cells(group, rows, task):
+    """A line of the table for a document."""
+    variant, heads, backend = group
+    speed = _mean(rows, "steps_per_second")
+    cells = [
+        variant,
+        f"{heads}",
+        backend,
+        ", ".join(str(row["key"]["seed"]) for row in rows),
+        spread(task.kind.score, rows),
+        "; ".join(
+            " ".join(task.kind.epoch_score.show(x, 1) for x in row["scores"])
+            for row in rows
+        ),
+        f"{_mean(rows, 'train_seconds'):.0f}",
+        "" if speed is None else f"{speed:.2f}",
+        f"{rows[0]['parameters']:,}",
+    ]
+    return cells + ([str(task.paper.get(variant, ""))] if task.paper else [])
+
+
+def write_csv(rows, score, path):
+    """Writes one line for each run, scores as `results.jsonl` has them."""
     partial = path.with_suffix(".partial")
+    columns = [x for x in COLUMNS if x not in OF_WRITING or x in rows[0]]
     with open(partial, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         for row in rows:
             known = {**row["key"]["settings"], **row["key"], **row}
-            writer.writerow({name: known[name] for name in COLUMNS})
+            known["score_name"] = score.name
+            writer.writerow({name: known[name] for name in columns})
     partial.replace(path)
 
 
-def draw(rows, path):
+def draw(rows, score, path):
     """Loss curves of all runs, colours by variant, lines by backend."""
     picture = figure.Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = picture.subplots()
     labels = {}
+    # All runs of a grid have as many steps; short ones are averaged less.
+    window = min(SMOOTHING, max(1, len(rows[0]["losses"]) // 8))
     for row in rows:
         variant, heads = row["key"]["variant"], row["key"]["num_heads"]
         name = f"{variant}, {heads} heads"
         color = labels.setdefault(name, f"C{len(labels) % 10}")
-        label = f"{name}, {row['key']['backend']}, {100 * row['score']:.1f}%"
+        shown = score.show(row["score"], 1) + score.unit
+        label = f"{name}, {row['key']['backend']}, {shown}"
         losses = row["losses"]
-        window = min(SMOOTHING, len(losses))
         smooth = np.convolve(losses, np.full(window, 1 / window), "valid")
         epochs = row["key"]["settings"]["epochs"] / len(losses)
         axes.plot(
@@ -151,12 +183,18 @@ def draw(rows, path):
             label=label,
         )
     axes.set_xlabel("epochs")
-    axes.set_ylabel(f"training loss, mean of {SMOOTHING} steps")
+    axes.set_ylabel(f"training loss, mean of {window} steps")
     axes.set_title(rows[0]["key"]["settings"]["task"])
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     columns = 1 if len(rows) <= 12 else 2
-    axes.legend(fontsize=7, ncols=columns, loc="lower left")
+    axes.legend(
+        title=score.name,
+        title_fontsize=7,
+        fontsize=7,
+        ncols=columns,
+        loc="lower left",
+    )
     partial = path.with_suffix(".partial.png")
     picture.savefig(partial, dpi=150)
     partial.replace(path)

@@ -15,42 +15,53 @@ import keras
 import numpy as np
 
 import keras_synth
-from keras_synth import datasets, models
 from keras_synth.callbacks import EpochCheckpoint
-from keras_synth.compare import grid, prepare
+from keras_synth.compare import grid, prepare, tasks
 
 EVENT_SECONDS = 0.2  # at most five a second
-TEST_BATCH_SIZE = 256
 
 
-class Batches(datasets.LengthBuckets):
-    """`LengthBuckets` of the epoch they are told, that note their time."""
+class Timed(keras.utils.PyDataset):
+    """Batches of another dataset, whose time is noted.
 
-    seconds = 0.0
+    Args:
+        batches: `PyDataset` with an `epoch`, which `Log` sets.
+    """
 
-    def on_epoch_end(self):
-        """`Log` sets the epoch."""
+    def __init__(self, batches):
+        super().__init__()
+        self.batches, self.seconds = batches, 0.0
+
+    def __len__(self):
+        return len(self.batches)
 
     def __getitem__(self, index):
         started = time.perf_counter()
-        batch = super().__getitem__(index)
+        batch = self.batches[index]
         self.seconds += time.perf_counter() - started
         return batch
 
 
 class Log(keras.callbacks.Callback):
-    """Notes losses, durations and scores, and tells of them."""
+    """Notes losses, durations and scores, and tells of them.
 
-    def __init__(self, history, batches, tell):
+    Args:
+        history: Dictionary of lists, to be filled.
+        timed: `Timed`, what is trained on.
+        scores: Function of Keras' logs, returning score and test loss.
+        tell: Function that takes an event, a dictionary.
+    """
+
+    def __init__(self, history, timed, scores, tell):
         super().__init__()
-        self.history, self.batches = history, batches
+        self.history, self.timed, self.scores = history, timed, scores
         self.tell, self.told = tell, 0.0
 
     def on_epoch_begin(self, epoch, logs=None):
         self.total, self.epoch = 0.0, epoch
-        self.batches.epoch = epoch
-        self.lengths = self.batches.batch_lengths(epoch)
-        self.delivering = self.batches.seconds
+        self.timed.batches.epoch = epoch
+        self.lengths = self.timed.batches.batch_lengths(epoch)
+        self.delivering = self.timed.seconds
 
     def on_train_batch_begin(self, batch, logs=None):
         self.started = time.perf_counter()
@@ -69,60 +80,12 @@ class Log(keras.callbacks.Callback):
             self.tell({"step": step, "loss": loss})
 
     def on_epoch_end(self, epoch, logs=None):
-        self.history["delivering"].append(
-            self.batches.seconds - self.delivering
-        )
-        self.history["scores"].append(float(logs["val_accuracy"]))
-        self.history["test_losses"].append(float(logs["val_loss"]))
-        self.tell(
-            {
-                "step": (epoch + 1) * len(self.lengths),
-                "score": self.history["scores"][-1],
-            }
-        )
-
-
-def build(settings, run, prepared):
-    """Returns the compiled classifier of a run."""
-    keras.utils.set_random_seed(run.seed)
-    features, labels = prepared.train
-    backbone = models.SynthesizerBackbone(
-        vocabulary_size=prepared.vocabulary_size,
-        num_layers=settings.num_layers,
-        num_heads=run.num_heads,
-        hidden_dim=settings.hidden_dim,
-        intermediate_dim=4 * settings.hidden_dim,
-        synthesizer=grid.synthesizer(
-            run.variant,
-            run.num_heads,
-            settings.hidden_dim // run.num_heads,
-            settings.sequence_length,
-            settings.rank,
-        ),
-        dropout=settings.dropout,
-        max_sequence_length=settings.sequence_length,
-        num_segments=2 if "segment_ids" in features else 0,
-    )
-    classifier = models.SynthesizerTextClassifier(
-        backbone,
-        num_classes=len(prepared.class_names),
-        dropout=settings.dropout,
-        pooling=settings.pooling,
-    )
-    steps = settings.epochs * (len(labels) // settings.batch_size)
-    warmup = max(1, steps // 10)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0,
-        decay_steps=max(1, steps - warmup),
-        warmup_target=settings.learning_rate,
-        warmup_steps=warmup,
-    )
-    optimizer = keras.optimizers.AdamW(
-        schedule, weight_decay=settings.weight_decay
-    )
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    classifier.compile(optimizer=optimizer, metrics=["accuracy"])
-    return classifier
+        score, loss = map(float, self.scores(logs))
+        self.history["delivering"].append(self.timed.seconds - self.delivering)
+        self.history["scores"].append(score)
+        self.history["test_losses"].append(loss)
+        step = (epoch + 1) * len(self.lengths)
+        self.tell({"step": step, "score": score})
 
 
 def start_alike(model, path):
@@ -145,47 +108,50 @@ def start_alike(model, path):
 
 def train(settings, run, paths, tell):
     """Trains one model and returns its result."""
+    kind = tasks.TASKS[settings.task].kind
     prepared = prepare.read(paths["data"])
-    classifier = build(settings, run, prepared)
-    start_alike(classifier, paths["weights"])
+    batches, test = kind.batches(settings, run.seed, prepared)
+    steps = settings.epochs * len(batches)
+    tell({"steps": steps})
+    keras.utils.set_random_seed(run.seed)
+    model = kind.build(settings, run, prepared, steps)
+    start_alike(model, paths["weights"])
     names = "losses seconds lengths delivering scores test_losses".split()
     history = {name: [] for name in names}
     checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
-    epoch = checkpoint.restore(classifier)
-    batches = Batches(
-        *prepared.train,
-        settings.batch_size,
-        settings.lengths,
-        drop_remainder=True,
-        seed=run.seed,
-    )
-    test = datasets.LengthBuckets(
-        *prepared.test, TEST_BATCH_SIZE, settings.lengths, shuffle=False
-    )
-    tell({"steps": settings.epochs * len(batches)})
-    if epoch < settings.epochs:
-        classifier.fit(
-            batches,
-            epochs=settings.epochs,
-            initial_epoch=epoch,
-            validation_data=test,
-            # The checkpoint comes last: it holds what the log has noted.
-            callbacks=[Log(history, batches, tell), checkpoint],
-            verbose=0,
-        )
+    log = Log(history, Timed(batches), lambda x: kind.scores(x, test), tell)
+    fit(model, log, checkpoint, test, settings.epochs)
     return {
         "score": history["scores"][-1],
         "scores": history["scores"],
         "test_losses": history["test_losses"],
         "losses": history["losses"],
         **speed(history),
-        "parameters": classifier.count_params(),
+        "parameters": model.count_params(),
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         * 1024,
         "data": prepared.digest,
-        "classes": prepared.class_names,
         "versions": versions(),
+        **kind.finish(model, settings, prepared, tell),
     }
+
+
+def fit(model, log, checkpoint, test, epochs):
+    """Trains a model from its last complete epoch on, if any is left."""
+    epoch = checkpoint.restore(model)
+    if epoch < epochs:
+        model.fit(
+            log.timed,
+            epochs=epochs,
+            initial_epoch=epoch,
+            validation_data=test,
+            # The checkpoint comes last: it holds what the log has noted.
+            callbacks=[log, checkpoint],
+            verbose=0,
+        )
+    else:  # it was stopped after training: its weights are wanted
+        checkpoint.set_model(model)
+        checkpoint.on_train_begin()
 
 
 def speed(history):

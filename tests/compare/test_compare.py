@@ -1,22 +1,19 @@
 """The command, as its users run it: a process, a folder, a results file."""
 
 import csv
-import json
-import os
 import pathlib
 import signal
-import subprocess
 import sys
-import time
 
+import command_line
 import keras
 import numpy as np
 import pytest
+from command_line import BACKEND, rows
 
 from keras_synth.compare import __main__ as command
 from keras_synth.compare import grid, launch, tasks
 
-BACKEND = keras.backend.backend()
 SMALL = (
     "--task reviews --examples 400 --epochs 3 --num-layers 1 --num-heads 2 "
     "--hidden-dim 16 --sequence-length 48 --lengths 32 --vocabulary-size 300 "
@@ -24,31 +21,8 @@ SMALL = (
 ).split()
 
 
-def start(folder, *arguments, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "keras_synth.compare", *SMALL]
-        + ["--backends", BACKEND, "--output", str(folder), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "COLUMNS": "160"},
-        # Whoever runs the tests in the background may ignore it for them.
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        ),
-        **options,
-    )
-
-
 def run(folder, *arguments):
-    process = start(folder, *arguments)
-    out, err = process.communicate()
-    return process.returncode, out, err
-
-
-def rows(folder):
-    lines = (folder / "results.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return command_line.run(folder, *SMALL, *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +80,11 @@ def test_a_killed_run_goes_on_from_its_last_complete_epoch(
 ):
     """A signal to the command and its worker, once an epoch is on disk."""
     folder = tmp_path / "killed"
-    process = start(folder, "--variants", "R", start_new_session=True)
-    deadline = time.monotonic() + 120
-    while not any((folder / "checkpoints").glob("*.npz")):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    os.killpg(process.pid, how)
-    _, err = process.communicate()
+    status, err = command_line.kill_after_an_epoch(
+        folder, *SMALL, "--variants", "R", how=how
+    )
     if how == signal.SIGINT:
-        assert process.returncode == 130
+        assert status == 130
         assert "--resume goes on" in err
     assert not (folder / "results.jsonl").exists()
     # The same folder without --resume would lose what is there.
@@ -130,6 +99,15 @@ def test_a_killed_run_goes_on_from_its_last_complete_epoch(
     # from before the kill; the curves agree to what five digits show.
     np.testing.assert_allclose(resumed["losses"], expected["losses"], atol=2e-4)
     assert not any((folder / "checkpoints").glob("*"))
+
+
+def test_a_batch_larger_than_the_data_is_refused(whole):
+    (data,) = (whole[0] / "data").glob("*.npz")
+    settings = grid.Settings("reviews", lengths=(32,), batch_size=400)
+    assert command.digest_of(data, settings) == rows(whole[0])[0]["data"]
+    more = grid.Settings("reviews", lengths=(32,), batch_size=401)
+    with pytest.raises(ValueError, match="smaller --batch-size"):
+        command.digest_of(data, more)
 
 
 def test_a_missing_backend_is_reported_and_skipped(whole, monkeypatch, capsys):
@@ -191,6 +169,10 @@ def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
         (["--num-heads", "3"], "divisible"),
         (["--lengths", "99"], "--sequence-length"),
         (["--dropout", "1.5"], "dropout"),
+        (["--label-smoothing", "0.1"], "--label-smoothing means nothing"),
+        (["--test-data", "x.csv"], "takes no --test-data"),
+        (["--no-header"], "takes no --no-header"),
+        (["--warmup-steps", "-1"], "--warmup-steps must not be negative"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -206,6 +188,66 @@ def test_wrong_arguments_are_refused(
     assert stop.value.code == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "results.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "option"),
+    [
+        ("translations", "--keep end"),
+        ("multi30k", "--pooling first"),
+        ("tatoeba", "--weight-decay 0.1"),
+        ("wikitext2", "--lengths 8 16"),
+        ("text", "--vocabulary-size 500"),
+        ("tinyshakespeare", "--label-smoothing 0.1"),
+        ("personachat", "--text body"),
+        ("text_pairs", "--label topic"),
+        ("multi30k", "--test-data x"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    tmp_path, monkeypatch, capsys, task, option
+):
+    arguments = ["--task", task, "--output", str(tmp_path), *option.split()]
+    if task != "translations":
+        arguments += ["--data", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["compare", *arguments])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert option.split()[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("task", "content", "words"),
+    [
+        ("text_pairs", "one\tuno\ntwo\n", "line 2: expected a sentence, a tab"),
+        ("text_pairs", "one\tuno\n", "more distinct sources"),
+        ("text", "too short for a batch", "longer text"),
+        ("text", " ", "white space"),
+    ],
+)
+def test_files_that_do_not_do_are_refused(
+    tmp_path, monkeypatch, capsys, task, content, words
+):
+    path = tmp_path / "data.tsv"
+    path.write_text(content)
+    arguments = ["--task", task, "--data", str(path)]
+    arguments += ["--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["compare", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        command.main()
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_settings_that_came_later_leave_old_results_valid():
+    """What they do by default is what was always done."""
+    settings = grid.Settings("reviews")
+    values = settings.to_json()
+    assert not {*grid.LATER} & {*values}
+    assert grid.Settings.from_json(values) == settings
+    other = grid.Settings("reviews", intermediate_dim=64, warmup_steps=5)
+    assert grid.Settings.from_json(other.to_json()) == other
+    assert other.digest() != settings.digest()
 
 
 def test_given_settings_come_before_the_task_s_own():
@@ -224,6 +266,7 @@ def test_each_task_s_defaults_are_settings(name):
     settings = command.settings_of(given)
     assert settings.task == name
     assert set(tasks.TASKS[name].defaults) <= set(vars(settings))
+    assert not {*tasks.TASKS[name].defaults} & {*tasks.TASKS[name].kind.unused}
 
 
 def test_a_csv_file_may_have_pairs_and_a_test_file(tmp_path):

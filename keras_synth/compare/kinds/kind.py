@@ -1,0 +1,119 @@
+"""What a kind of tasks must say of itself, and in which words."""
+
+from typing import NamedTuple
+
+
+class Score(NamedTuple):
+    """A figure that tells how good a model is.
+
+    Attributes:
+        name: What it is called.
+        heading: What a narrow column calls it.
+        scale: What it is shown times.
+        digits: How many are shown after the point.
+        unit: What is shown after them.
+        higher_is_better: Whether it is.
+    """
+
+    name: str
+    heading: str
+    scale: float = 1.0
+    digits: int = 2
+    unit: str = ""
+    higher_is_better: bool = True
+
+    def show(self, value, fewer=0):
+        """The figure alone, with `fewer` digits than usual."""
+        return f"{self.scale * value:.{self.digits - fewer}f}"
+
+    def tell(self, value):
+        """The figure with its name and unit."""
+        return f"{self.name} {self.show(value)}{self.unit}"
+
+
+class Prepared(NamedTuple):
+    """A task's examples as arrays, in memory or in a file.
+
+    Attributes:
+        train: Dictionary of arrays to train on.
+        test: Dictionary of arrays to test on.
+        notes: Dictionary, what else a model needs, as JSON knows it:
+            `"vocabulary_size"` and, where tokens are texts, `"vocabulary"`.
+        digest: String. The same arrays have the same one.
+    """
+
+    train: dict
+    test: dict
+    notes: dict
+    digest: str = ""
+
+
+class Kind:
+    """What a kind of tasks has of its own.
+
+    Attributes:
+        score: `Score` of a result.
+        epoch_score: `Score` of each epoch.
+        data_settings: Names of the settings that the arrays depend on.
+        unused: Names of the settings that mean nothing here.
+        packages: Names of packages that are needed beyond the usual ones.
+    """
+
+    score: Score
+    epoch_score: Score
+    data_settings = ()
+    unused = ()
+    packages = ()
+
+    def some(self, train, settings):
+        """Returns the first `settings.examples` of what is trained on."""
+        raise NotImplementedError
+
+    def prepare(self, examples, settings, preprocess, say):
+        """Makes arrays of what a task's loader returned.
+
+        Args:
+            examples: `(train, test)`, and what else the loader returns.
+            settings: `Settings`.
+            preprocess: Function of a KerasHub preprocessor and its inputs, for
+                all examples. Returns its outputs as arrays.
+            say: Function that is told what is going on.
+
+        Returns:
+            `Prepared`.
+        """
+        raise NotImplementedError
+
+    def batches(self, settings, seed, prepared):
+        """Returns batches to train on and to test on, two datasets.
+
+        Both have a length, the former an `epoch` and `batch_lengths`, too.
+        """
+        raise NotImplementedError
+
+    def build(self, settings, run, prepared, steps):
+        """Returns the compiled model of a run of so many training steps."""
+        raise NotImplementedError
+
+    def scores(self, logs, test):
+        """Returns score and test loss of an epoch.
+
+        Args:
+            logs: Dictionary, what Keras says after it.
+            test: Dataset, what was tested on.
+        """
+        raise NotImplementedError
+
+    def finish(self, model, settings, prepared, tell):
+        """Returns what a result holds beyond the scores of epochs.
+
+        Args:
+            model: The trained model.
+            settings: `Settings`.
+            prepared: `Prepared`.
+            tell: Function that takes an event, a dictionary.
+
+        Returns:
+            Dictionary. A `"score"` in it takes the place of the last epoch's.
+        """
+        raise NotImplementedError

@@ -1,0 +1,123 @@
+"""Language models: perplexity per word, bits per byte."""
+
+import keras
+import numpy as np
+import pytest
+from command_line import BACKEND, kill_after_an_epoch, rows, run
+
+from keras_synth import datasets
+from keras_synth.compare import grid, prepare, tasks
+from keras_synth.compare.kinds import WORDS, LanguageModel, Prepared
+
+SMALL = (
+    "--task text --epochs 2 --num-layers 1 --num-heads 2 --hidden-dim 32 "
+    "--sequence-length 24 --batch-size 16 --learning-rate 3e-3 --variants R+V"
+).split()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder, what was said, and the arguments that say what to do."""
+    folder = tmp_path_factory.mktemp("text")
+    texts, _ = datasets.generated_reviews(120)
+    (folder / "text.txt").write_text("\n".join(texts))
+    arguments = [*SMALL, "--data", str(folder / "text.txt")]
+    status, out, err = run(folder, *arguments)
+    assert status == 0, err
+    return folder, out, arguments
+
+
+def test_bits_per_byte_fall(whole):
+    folder, out, _ = whole
+    assert "text: bits per byte of the last epoch, lower is better" in out
+    (row,) = rows(folder)
+    assert len(row["scores"]) == 2
+    assert 0.5 < row["scores"][-1] < row["scores"][0] < 8
+    assert row["score"] == row["scores"][-1]
+    assert row["score"] == pytest.approx(row["test_losses"][-1] / np.log(2))
+    assert "| bits per byte |" in (folder / "results.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on(whole, tmp_path):
+    folder = tmp_path / "killed"
+    kill_after_an_epoch(folder, *whole[2])
+    status, _, err = run(folder, *whole[2], "--resume")
+    assert status == 0, err
+    (resumed,), (expected,) = rows(folder), rows(whole[0])
+    for name in ("losses", "scores"):
+        np.testing.assert_allclose(resumed[name], expected[name], atol=5e-4)
+
+
+def words(tmp_path, text="a b a c b a d . "):
+    """A folder like that of WikiText-2."""
+    for split, times in (("train", 40), ("valid", 1), ("test", 3)):
+        more = "" if split == "train" else "unseen"
+        path = tmp_path / f"wiki.{split}.tokens"
+        path.write_text(" " + text * times + more + "\n")
+    return tasks.Source(str(tmp_path))
+
+
+def test_words_are_numbered_by_frequency(tmp_path):
+    settings = grid.Settings("wikitext2", sequence_length=8)
+    path = prepare.prepare(settings, words(tmp_path), tmp_path / "data")
+    found = prepare.read(path)
+    assert found.notes["vocabulary"] == "a b . c d <eos> <unk>".split()
+    assert found.notes["vocabulary_size"] == 7
+    assert found.train["tokens"][:5].tolist() == [0, 1, 0, 3, 1]
+    assert found.test["tokens"][-2:].tolist() == [6, 5]
+    # Fewer are the first ones: `examples` windows.
+    some = grid.Settings("wikitext2", sequence_length=8, examples=5)
+    train, test = tasks.load("wikitext2", words(tmp_path), some)
+    assert len(train) == 40
+    assert len(test) == 26
+    many = grid.Settings("wikitext2", sequence_length=8, examples=99)
+    with pytest.raises(ValueError, match="at most 40"):
+        tasks.load("wikitext2", words(tmp_path), many)
+
+
+def test_perplexity_counts_every_word_once():
+    """The last windows are short, the last batch is not full."""
+    kind = LanguageModel(WORDS)
+    ids = np.random.default_rng(0).integers(11, size=(2, 400)).astype("int32")
+    prepared = Prepared(
+        {"tokens": ids[0]}, {"tokens": ids[1, :300]}, {"vocabulary_size": 11}
+    )
+    settings = grid.Settings(
+        "wikitext2",
+        sequence_length=8,
+        num_layers=1,
+        hidden_dim=16,
+        batch_size=16,
+    )
+    wanted = grid.Run("R", 2, 0, BACKEND)
+    model = kind.build(settings, wanted, prepared, 10)
+    rng = np.random.default_rng(1)
+    model.set_weights(
+        [w + rng.normal(scale=0.3, size=w.shape) for w in model.get_weights()]
+    )
+    _, test = kind.batches(settings, 0, prepared)
+    loss = model.evaluate(test, verbose=0)
+    found, _ = kind.scores({"val_loss": loss}, test)
+
+    total = 0.0
+    for features, labels, weight in (test[i] for i in range(len(test))):
+        logits = keras.ops.convert_to_numpy(
+            model.predict_on_batch(features)
+        ).astype("float64")
+        logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        chosen = np.take_along_axis(logits, labels[..., None], -1)[..., 0]
+        total -= (chosen * weight).sum()
+    assert found == pytest.approx(np.exp(total / 299), rel=1e-4)
+
+
+def test_any_text_gives_its_last_tenth_to_test_on(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("é" * 90 + "ü" * 10)
+    source = tasks.Source(str(path))
+    train, test = tasks.load("text", source, grid.Settings("text"))
+    assert train == "é".encode() * 90
+    assert test == "ü".encode() * 10
+    both = tasks.Source(str(path), str(path))
+    train, test = tasks.load("text", both, grid.Settings("text"))
+    assert train == test == path.read_bytes()
