@@ -345,6 +345,7 @@ def save_picture(path):
         axes.plot(epochs, validation, f"C{i}o-", label=label)
         axes.plot(epochs, training, f"C{i}:", alpha=0.7)
     axes.set_xlabel("epochs")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(f"{score_name} (line: validation, dots: training)")
     axes.grid(alpha=0.3)
     axes.legend()

@@ -432,6 +432,7 @@ def save_picture(path):
         axes.plot(epochs, run["history"]["val_loss"], f"C{i}-", label=label)
         axes.plot(epochs, run["history"]["loss"], f"C{i}:", alpha=0.7)
     axes.set_xlabel("epochs")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("loss (line: validation, dots: training)")
     axes.grid(alpha=0.3)
     axes.legend()
@@ -454,9 +455,9 @@ print(
 """
 ## What to look for
 
-On the generated language R has no way to see which noun a verb agrees with, and
-D only as far as one token tells; the mixture has. On short captions such as
-those of Multi30K the paper's finding is that all but fixed random attention
-come close to the Transformer: cross-attention, which compares tokens, does much
-of the work.
+What the decoder reads of the source goes through cross-attention, which
+compares tokens whatever the synthesizer. It does much of the work: even R
+learns the generated language, though it takes more epochs than V at first. The
+paper finds the same on its data: all but fixed random attention come within a
+point or so of the Transformer, and R+V is above it.
 """
