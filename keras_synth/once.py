@@ -90,12 +90,15 @@ def _product(choose):
             lambda: _fast(kept, columns, scale, values.shape[-1]),
             lambda: _exact(table, values, keys, visible, keep),
         )  # (B, T, H, v)
+        # Not the output itself: on PyTorch it leads back to this function,
+        # and nobody would ever free the two.
+        found = ops.stop_gradient(context)
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
             of_table, of_values = choose(
                 lambda: _fast_gradient(
-                    (upstream, context),
+                    (upstream, found),
                     weights,
                     keep,
                     kept,
@@ -104,7 +107,7 @@ def _product(choose):
                     scale,
                 ),
                 lambda: _exact_gradient(
-                    (upstream, context), table, values, keys, visible, keep
+                    (upstream, found), table, values, keys, visible, keep
                 ),
             )
             constants = (keys, visible, weights, scale)

@@ -70,10 +70,13 @@ def attend(operands, constants):
     def streamed(*tensors):
         given = operands._replace(**dict(zip(present, tensors, strict=True)))
         output = context(given, constants)
+        # Not the output itself: on PyTorch it leads back to this function,
+        # and nobody would ever free the two.
+        found = ops.stop_gradient(output)
 
         def backward(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            gradients = gradient(upstream, output, given, constants)
+            gradients = gradient(upstream, found, given, constants)
             return tuple(getattr(gradients, name) for name in present)
 
         return output, backward

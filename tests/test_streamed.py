@@ -1,5 +1,8 @@
 """The streamed route: the explicit one, piece by piece."""
 
+import os
+
+import keras
 import numpy as np
 import pytest
 from backend import compiled_gradients, gradients
@@ -7,6 +10,7 @@ from keras import ops
 
 from keras_synth import streamed
 from keras_synth.attend import attend
+from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask, causal
 
@@ -122,3 +126,24 @@ def test_half_precision_is_kept(dtype):
         ops.convert_to_numpy(expected),
         atol=4e-2,
     )
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch"
+    or not os.path.exists("/proc/self/statm"),
+    reason="only PyTorch counts references; only Linux says what is resident",
+)
+@pytest.mark.parametrize("name", ["R", "R+V"])
+def test_nothing_is_kept_after_a_step(name):
+    """A gradient that holds its own output would never be freed."""
+    batch, length, width = 64, 64, 256  # 4 MiB of context in each step
+    layer = SyntheticAttention(2, 128, synthesizer=name, max_length=length)
+    x = keras.random.normal((batch, length, width)).requires_grad_()
+    mask = ops.broadcast_to(ops.arange(length) < 50, (batch, length))
+    resident = []
+    for _ in range(40):
+        layer(x, value_mask=mask).sum().backward()
+        x.grad = None
+        with open("/proc/self/statm") as file:
+            resident.append(int(file.read().split()[1]) * 4096)
+    assert resident[-1] - resident[9] < 60 * 2**20  # kept, it were 120 MiB
