@@ -48,7 +48,7 @@ from matplotlib import figure
 from rich.console import Console
 from rich.table import Table
 
-from keras_synth import callbacks, datasets, models
+from keras_synth import callbacks, datasets, models, synthesizers
 
 DATASETS = "generated wikitext2 tinyshakespeare text".split()
 UNKNOWN = "<unk>"
@@ -80,6 +80,34 @@ if sample_length > settings.sequence_length:
         "--sample-length must be at most --sequence-length. Received: "
         f"{sample_length} and {settings.sequence_length}"
     )
+
+
+def check_settings():
+    """Ends with one line if a model cannot be built or trained."""
+    for name in ("epochs", "batch_size", "num_layers", "num_heads"):
+        if getattr(settings, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1")
+    if settings.hidden_dim % settings.num_heads:
+        parser.error(
+            "--hidden-dim must be divisible by --num-heads. Received: "
+            f"{settings.hidden_dim} and {settings.num_heads}"
+        )
+    for name in settings.synthesizers:
+        try:
+            synthesizers.get(name, settings.num_heads, 1, 1)
+        except ValueError as error:
+            parser.error(str(error))
+    if any(path.exists() for path in checkpoints) and not settings.resume:
+        parser.error(
+            f"a run in {settings.output} has not ended. Pass --resume to go "
+            "on with it, or another --output"
+        )
+
+
+checkpoints = [
+    settings.output / f"{name}.npz" for name in settings.synthesizers
+]
+check_settings()
 
 """
 ## Data
@@ -234,10 +262,9 @@ def train_model(name):
     train_windows = windows(streams[0], seed=settings.seed)
     model = build_model(name, settings.epochs * len(train_windows))
     history = {"loss": [], "val_loss": [], "seconds": []}
-    path = settings.output / f"{name}.npz"
-    if not settings.resume:
-        path.unlink(missing_ok=True)
-    checkpoint = callbacks.EpochCheckpoint(path, history, settings.seed)
+    checkpoint = callbacks.EpochCheckpoint(
+        settings.output / f"{name}.npz", history, settings.seed
+    )
     epoch = checkpoint.restore(model)
     if epoch:
         print(f"Going on after epoch {epoch}")
@@ -360,10 +387,9 @@ results_file = settings.output / "results.json"
 partial = results_file.with_suffix(".partial")
 partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
 partial.replace(results_file)
-print(
-    "Models, checkpoints, results.json and learning_curves.png are in "
-    f"{settings.output}/"
-)
+for path in checkpoints:  # what they hold is safe
+    path.unlink(missing_ok=True)
+print(f"Models, results.json and learning_curves.png are in {settings.output}/")
 
 """
 ## What to look for

@@ -55,7 +55,14 @@ from rich.progress import track
 from rich.table import Table
 from rouge_score import rouge_scorer
 
-from keras_synth import callbacks, datasets, losses, models, schedules
+from keras_synth import (
+    callbacks,
+    datasets,
+    losses,
+    models,
+    schedules,
+    synthesizers,
+)
 
 DATASETS = "generated multi30k tatoeba dialogsum personachat files".split()
 SAMPLES = 4
@@ -64,7 +71,7 @@ parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
 add = parser.add_argument
 add("--dataset", choices=DATASETS, default="generated")
 add("--data", nargs="+", help="its file or folder; for files, one or two")
-add("--languages", nargs=2, default=["en", "de"], help="of Multi30K: from, to")
+add("--languages", nargs=2, help="of Multi30K, from and to; default: en de")
 add("--synthesizers", nargs="+", default=["R+V"])
 add("--examples", type=int, default=0, help="to train on; 0 for all")
 add("--test-examples", type=int, default=0, help="to write; 0 for all")
@@ -83,12 +90,40 @@ add("--dropout", type=float, default=0.2)
 add("--label-smoothing", type=float, default=0.1)
 add("--learning-rate", type=float, default=1.5e-3, help="the highest one")
 add("--warmup-steps", type=int, default=1000)
-add("--beams", type=int, default=4)
+add("--beams", type=int, default=4, help="1 for greedy decoding alone")
 add("--seed", type=int, default=0)
 add("--output", type=pathlib.Path, default=pathlib.Path("translation"))
 add("--resume", action="store_true", help="go on after the last epoch on disk")
 settings = parser.parse_args()
 target_length = settings.target_length or settings.sequence_length
+
+
+def check_settings():
+    """Ends with one line if a model cannot be built or trained."""
+    for name in ("epochs", "batch_size", "num_layers", "num_heads"):
+        if getattr(settings, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1")
+    if settings.hidden_dim % settings.num_heads:
+        parser.error(
+            "--hidden-dim must be divisible by --num-heads. Received: "
+            f"{settings.hidden_dim} and {settings.num_heads}"
+        )
+    for name in settings.synthesizers:
+        try:
+            synthesizers.get(name, settings.num_heads, 1, 1)
+        except ValueError as error:
+            parser.error(str(error))
+    if any(path.exists() for path in checkpoints) and not settings.resume:
+        parser.error(
+            f"a run in {settings.output} has not ended. Pass --resume to go "
+            "on with it, or another --output"
+        )
+
+
+checkpoints = [
+    settings.output / f"{name}.npz" for name in settings.synthesizers
+]
+check_settings()
 
 """
 ## Data
@@ -106,11 +141,15 @@ def load_data():
             f"--dataset {name} needs --data: a path, for files perhaps two; "
             f"generated takes none. Received: {paths}"
         )
+    if settings.languages and name != "multi30k":
+        parser.error(f"--dataset {name} takes no --languages")
     if name == "generated":
         count = (settings.examples or 6000) + 1000
         return split(datasets.generated_translations(count), 500)
     if name == "multi30k":
-        return datasets.load_multi30k(*paths, *settings.languages)
+        return datasets.load_multi30k(
+            *paths, *(settings.languages or ("en", "de"))
+        )
     if name == "tatoeba":
         return datasets.load_tatoeba(*paths)
     if name == "dialogsum":
@@ -282,10 +321,9 @@ def train_model(name):
         seed=settings.seed,
     )
     history = {"loss": [], "val_loss": [], "val_accuracy": [], "seconds": []}
-    path = settings.output / f"{name}.npz"
-    if not settings.resume:
-        path.unlink(missing_ok=True)
-    checkpoint = callbacks.EpochCheckpoint(path, history, settings.seed)
+    checkpoint = callbacks.EpochCheckpoint(
+        settings.output / f"{name}.npz", history, settings.seed
+    )
     epoch = checkpoint.restore(model)
     if epoch:
         print(f"Going on after epoch {epoch}")
@@ -447,10 +485,9 @@ results_file = settings.output / "results.json"
 partial = results_file.with_suffix(".partial")
 partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
 partial.replace(results_file)
-print(
-    "Models, checkpoints, results.json and learning_curves.png are in "
-    f"{settings.output}/"
-)
+for path in checkpoints:  # what they hold is safe
+    path.unlink(missing_ok=True)
+print(f"Models, results.json and learning_curves.png are in {settings.output}/")
 
 """
 ## What to look for

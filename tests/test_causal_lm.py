@@ -15,6 +15,18 @@ VOCABULARY = [*SPECIAL, *WORDS]
 TEXTS = [" ".join(WORDS[i : i + 5]) for i in range(8)]
 LENGTH = 12
 
+each_sampler = pytest.mark.parametrize(
+    "sampler",
+    [
+        "greedy",
+        keras_hub.samplers.TopKSampler(3, seed=1),
+        keras_hub.samplers.TopPSampler(0.5, seed=1),
+        keras_hub.samplers.RandomSampler(seed=1),
+        keras_hub.samplers.BeamSampler(num_beams=3),
+        keras_hub.samplers.ContrastiveSampler(k=2, alpha=0.2),
+    ],
+)
+
 
 def preprocessor(length=LENGTH):
     return models.SynthesizerCausalLMPreprocessor(
@@ -88,17 +100,7 @@ def test_strings_go_through_fit_and_generate_gives_strings():
     assert model.generate("fox", max_length=2) == "fox"
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [
-        "greedy",
-        keras_hub.samplers.TopKSampler(3, seed=1),
-        keras_hub.samplers.TopPSampler(0.5, seed=1),
-        keras_hub.samplers.RandomSampler(seed=1),
-        keras_hub.samplers.BeamSampler(num_beams=3),
-        keras_hub.samplers.ContrastiveSampler(k=2, alpha=0.2),
-    ],
-)
+@each_sampler
 def test_every_sampler_keeps_the_prompt(sampler):
     model = language_model("R+V")
     model.compile(sampler=sampler)

@@ -75,6 +75,9 @@ def test_a_script_that_was_killed_goes_on_along_the_same_curve(
     assert status == 0, out
     folder = tmp_path / "killed"
     killed_after_an_epoch(command, folder)
+    status, out = run(*command, "--output", folder)
+    assert status == 2
+    assert "Pass --resume" in out
     status, out = run(*command, "--output", folder, "--resume")
     assert status == 0, out
     assert "Going on after epoch" in out
@@ -94,6 +97,10 @@ def test_a_script_that_was_killed_goes_on_along_the_same_curve(
             ["translation.py", "--dataset", "files", "--data", "none.tsv"],
             "no file or folder none.tsv",
         ),
+        (["translation.py", "--synthesizers", "Q"], "'Q'"),
+        (["translation.py", "--languages", "en", "fr"], "no --languages"),
+        (["language_model.py", "--epochs", "0"], "--epochs must be"),
+        (["language_model.py", "--num-heads", "3"], "divisible"),
         (["language_model.py", "--dataset", "text"], "needs --data"),
         (
             ["language_model.py", "--dataset", "wikitext2", "--data", "none"],

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from backend import numpy
 from keras import ops
-from test_models import SPECIAL
+from test_causal_lm import VOCABULARY, WORDS, each_sampler
 
 from keras_synth import models
 from keras_synth.losses import SparseCategoricalCrossentropy
 
-WORDS = "a quick brown fox jumps over the lazy dog and then it sleeps".split()
-VOCABULARY = [*SPECIAL, *WORDS]
 SOURCES = [" ".join(WORDS[i : i + 3 + i % 4]) for i in range(8)]
 TARGETS = [" ".join(reversed(text.split()[:4])) for text in SOURCES]
 TEXTS = {"encoder_text": SOURCES, "decoder_text": TARGETS}
@@ -109,17 +107,7 @@ def test_writing_with_caches_is_writing_without(options, prompts):
     )
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [
-        "greedy",
-        keras_hub.samplers.TopKSampler(3, seed=1),
-        keras_hub.samplers.TopPSampler(0.5, seed=1),
-        keras_hub.samplers.RandomSampler(seed=1),
-        keras_hub.samplers.BeamSampler(num_beams=3),
-        keras_hub.samplers.ContrastiveSampler(k=2, alpha=0.2),
-    ],
-)
+@each_sampler
 def test_every_sampler_writes_for_every_source(sampler):
     model = seq2seq("R+V")
     model.compile(sampler=sampler)
