@@ -70,6 +70,7 @@ add("--learning-rate", type=float, default=1e-3)
 add("--weight-decay", type=float, default=0.004)
 add("--prompt", help="what the samples start with")
 add("--sample-length", type=int, help="in tokens; at most --sequence-length")
+add("--dtype-policy", choices=["float32", "mixed_bfloat16"], default="float32")
 add("--seed", type=int, default=0)
 add("--output", type=pathlib.Path, default=pathlib.Path("language_model"))
 add("--resume", action="store_true", help="go on after the last epoch on disk")
@@ -259,6 +260,7 @@ class History(keras.callbacks.Callback):
 def train_model(name):
     """Returns a trained model and its history."""
     keras.utils.set_random_seed(settings.seed)
+    keras.config.set_dtype_policy(settings.dtype_policy)
     train_windows = windows(streams[0], seed=settings.seed)
     model = build_model(name, settings.epochs * len(train_windows))
     history = {"loss": [], "val_loss": [], "seconds": []}

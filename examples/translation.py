@@ -91,6 +91,7 @@ add("--label-smoothing", type=float, default=0.1)
 add("--learning-rate", type=float, default=1.5e-3, help="the highest one")
 add("--warmup-steps", type=int, default=1000)
 add("--beams", type=int, default=4, help="1 for greedy decoding alone")
+add("--dtype-policy", choices=["float32", "mixed_bfloat16"], default="float32")
 add("--seed", type=int, default=0)
 add("--output", type=pathlib.Path, default=pathlib.Path("translation"))
 add("--resume", action="store_true", help="go on after the last epoch on disk")
@@ -312,6 +313,7 @@ class History(keras.callbacks.Callback):
 def train_model(name):
     """Returns a trained model and its history."""
     keras.utils.set_random_seed(settings.seed)
+    keras.config.set_dtype_policy(settings.dtype_policy)
     model = build_model(name)
     batches = batches_of(
         train_features,

@@ -132,6 +132,7 @@ def test_layers_refuse_an_unknown_contender(tmp_path):
         (["routes.py", "--synthesizers", "Q"], "unknown contenders: ['Q']"),
         (["step_profile.py", "Q"], "unknown contenders: ['Q']"),
         (["decoding.py", "Q"], "Q"),
+        (["precision.py", "Q"], "Unknown synthesizer 'Q'"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, words):
@@ -181,3 +182,14 @@ def test_padding():
     )
     assert done.returncode == 0, done.stderr
     assert "padded time / plain time" in done.stdout
+
+
+def test_precision():
+    done = script(
+        "precision.py",
+        *"R --lengths 4 --batch 2 --vocabulary 20 --layers 1 --width 8".split(),
+        *"--heads 2 --rounds 1".split(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("keeps memory") == 2
+    assert done.stdout.count("mixed_bfloat16") == 2

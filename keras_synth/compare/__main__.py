@@ -18,6 +18,11 @@ from rich.progress import (
 from keras_synth.compare import grid, launch, prepare, report, tasks
 from keras_synth.compare.results import Results
 
+CHOICES = {
+    "keep": ("start", "end"),
+    "pooling": ("mean", "first"),
+    "dtype_policy": grid.DTYPE_POLICIES,
+}
 EXAMPLES = """
 examples:
   python -m keras_synth.compare --task pairs --variants V R D R+V
@@ -64,9 +69,8 @@ def parser():
         options = {"type": type(value)}
         if field.name == "lengths":
             options = {"type": int, "nargs": "*"}
-        elif field.name in ("keep", "pooling"):
-            choices = {"keep": ("start", "end"), "pooling": ("mean", "first")}
-            options = {"choices": choices[field.name]}
+        elif field.name in CHOICES:
+            options = {"choices": CHOICES[field.name]}
         name = "--" + field.name.replace("_", "-")
         add(name, help=f"default: {value}, or the task's", **options)
     return made

@@ -10,7 +10,8 @@ from keras_synth import synthesizers
 from keras_synth.checks import check_positive, check_rate
 
 BACKENDS = ("tensorflow", "jax", "torch")
-LATER = ("intermediate_dim", "label_smoothing", "warmup_steps")
+DTYPE_POLICIES = ("float32", "mixed_bfloat16")
+LATER = ("intermediate_dim", "label_smoothing", "warmup_steps", "dtype_policy")
 
 
 class Run(NamedTuple):
@@ -54,6 +55,8 @@ class Settings:
         examples: Number of examples to train on: to generate, or the first
             ones of a task's, in a random order; 0 for all. Of a text, the
             first `examples * sequence_length` tokens.
+        dtype_policy: Keras' name for what is computed with which precision;
+            weights are float32.
     """
 
     task: str
@@ -74,6 +77,7 @@ class Settings:
     warmup_steps: int = 0
     weight_decay: float = 0.004
     examples: int = 0
+    dtype_policy: str = "float32"
 
     def __post_init__(self):
         for name in (
@@ -108,7 +112,14 @@ class Settings:
         results and checkpoints from before are still found.
         """
         values = json.loads(json.dumps(dataclasses.asdict(self)))
-        return {k: x for k, x in values.items() if x or k not in LATER}
+        usual = {
+            field.name: field.default for field in dataclasses.fields(self)
+        }
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in LATER or value != usual[name]
+        }
 
     def digest(self, *more):
         """A short name of these settings and more, for files."""

@@ -114,6 +114,7 @@ def train(settings, run, paths, tell):
     steps = settings.epochs * len(batches)
     tell({"steps": steps})
     keras.utils.set_random_seed(run.seed)
+    keras.config.set_dtype_policy(settings.dtype_policy)
     model = kind.build(settings, run, prepared, steps)
     start_alike(model, paths["weights"])
     names = "losses seconds lengths delivering scores test_losses".split()

@@ -172,6 +172,7 @@ def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
         (["--label-smoothing", "0.1"], "--label-smoothing means nothing"),
         (["--test-data", "x.csv"], "takes no --test-data"),
         (["--no-header"], "takes no --no-header"),
+        (["--dtype-policy", "int4"], "invalid choice: 'int4'"),
         (["--warmup-steps", "-1"], "--warmup-steps must not be negative"),
     ],
 )

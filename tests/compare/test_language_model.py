@@ -6,7 +6,7 @@ import pytest
 from command_line import BACKEND, kill_after_an_epoch, rows, run
 
 from keras_synth import datasets
-from keras_synth.compare import grid, prepare, tasks
+from keras_synth.compare import grid, launch, prepare, tasks, worker
 from keras_synth.compare.kinds import WORDS, LanguageModel, Prepared
 
 SMALL = (
@@ -109,6 +109,39 @@ def test_perplexity_counts_every_word_once():
         chosen = np.take_along_axis(logits, labels[..., None], -1)[..., 0]
         total -= (chosen * weight).sum()
     assert found == pytest.approx(np.exp(total / 299), rel=1e-4)
+
+
+def test_half_precision_is_computed_with_and_weights_stay_whole(
+    tmp_path, monkeypatch
+):
+    settings = grid.Settings(
+        "wikitext2",
+        sequence_length=8,
+        num_layers=1,
+        hidden_dim=16,
+        batch_size=16,
+        epochs=1,
+        dtype_policy="mixed_bfloat16",
+    )
+    made, fit = [], worker.fit
+
+    def fit_and_keep(model, *arguments):
+        made.append(model)
+        fit(model, *arguments)
+
+    monkeypatch.setattr(worker, "fit", fit_and_keep)
+    data = prepare.prepare(settings, words(tmp_path), tmp_path / "data")
+    launcher = launch.Launcher(settings, data, "0", tmp_path)
+    wanted = grid.Run("R+V", 2, 0, BACKEND)
+    result = worker.train(
+        settings, wanted, launcher.paths(wanted), lambda event: None
+    )
+    (model,) = made
+    layers = [x for x in model.backbone.layers if x.variables]
+    assert {x.dtype_policy.name for x in layers} == {"mixed_bfloat16"}
+    assert {w.dtype for w in model.trainable_variables} == {"float32"}
+    assert 1 < result["score"] < 10
+    assert settings.digest() != grid.Settings("wikitext2").digest()
 
 
 def test_any_text_gives_its_last_tenth_to_test_on(tmp_path):
