@@ -89,7 +89,7 @@ add("--positions", choices=["sinusoidal", "learned"], default="sinusoidal")
 add("--dropout", type=float, default=0.2)
 add("--label-smoothing", type=float, default=0.1)
 add("--learning-rate", type=float, default=1.5e-3, help="the highest one")
-add("--warmup-steps", type=int, default=1000)
+add("--warmup-steps", type=int, default=1000, help="at most half of all")
 add("--beams", type=int, default=4, help="1 for greedy decoding alone")
 add("--dtype-policy", choices=["float32", "mixed_bfloat16"], default="float32")
 add("--seed", type=int, default=0)
@@ -256,7 +256,7 @@ goes through dot-product attention, for which the paper found no replacement.
 """
 
 
-def build_model(name):
+def build_model(name, steps):
     backbone = models.SynthesizerSeq2SeqBackbone(
         vocabulary_size=tokenizer.vocabulary_size(),
         num_layers=settings.num_layers,
@@ -273,7 +273,8 @@ def build_model(name):
     model.compile(
         optimizer=keras.optimizers.Adam(
             schedules.InverseSquareRootDecay(
-                settings.learning_rate, settings.warmup_steps
+                settings.learning_rate,
+                max(1, min(settings.warmup_steps, steps // 2)),
             ),
             beta_2=0.98,
             epsilon=1e-9,
@@ -314,7 +315,6 @@ def train_model(name):
     """Returns a trained model and its history."""
     keras.utils.set_random_seed(settings.seed)
     keras.config.set_dtype_policy(settings.dtype_policy)
-    model = build_model(name)
     batches = batches_of(
         train_features,
         train_labels,
@@ -322,6 +322,7 @@ def train_model(name):
         drop_remainder=True,
         seed=settings.seed,
     )
+    model = build_model(name, settings.epochs * len(batches))
     history = {"loss": [], "val_loss": [], "val_accuracy": [], "seconds": []}
     checkpoint = callbacks.EpochCheckpoint(
         settings.output / f"{name}.npz", history, settings.seed

@@ -50,7 +50,7 @@ class Settings:
         epochs: Passes over the training examples.
         batch_size: Examples per training step.
         learning_rate: The highest one, after the warm-up.
-        warmup_steps: Steps until then; 0 for a tenth of all.
+        warmup_steps: Steps until then, at most half of all; 0 for a tenth.
         weight_decay: Of AdamW, without biases and normalisations.
         examples: Number of examples to train on: to generate, or the first
             ones of a task's, in a random order; 0 for all. Of a text, the

@@ -11,7 +11,7 @@ from command_line import BACKEND, kill_after_an_epoch, rows, run
 
 from keras_synth import datasets
 from keras_synth.compare import grid, launch, prepare, tasks, worker
-from keras_synth.compare.kinds import BLEU, ROUGE_L, Translation
+from keras_synth.compare.kinds import BLEU, ROUGE_L, Translation, recipes
 
 SMALL = (
     "--task text_pairs --epochs 3 --num-layers 1 --num-heads 2 "
@@ -42,6 +42,16 @@ def whole(tmp_path_factory):
     status, out, err = run(folder, *arguments)
     assert status == 0, err
     return folder, out, arguments
+
+
+@pytest.mark.parametrize(
+    ("wanted", "steps", "found"),
+    [(0, 100, 10), (30, 100, 30), (80, 100, 50), (0, 1, 1)],
+)
+def test_rates_reach_their_peak_in_time(wanted, steps, found):
+    settings = grid.Settings("multi30k", warmup_steps=wanted)
+    schedule = recipes.adam(settings, steps)._learning_rate
+    assert schedule.warmup_steps == found
 
 
 def test_translations_are_written_and_scored(whole):

@@ -52,4 +52,6 @@ def adam(settings, steps):
 
 
 def _warmup(settings, steps):
-    return settings.warmup_steps or max(1, steps // 10)
+    """Steps of rising rates: as set, but never more than half of all."""
+    wanted = settings.warmup_steps or steps // 10
+    return max(1, min(wanted, steps // 2))
