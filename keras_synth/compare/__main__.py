@@ -21,6 +21,7 @@ from keras_synth.compare.results import Results
 CHOICES = {
     "keep": ("start", "end"),
     "pooling": ("mean", "first"),
+    "schedule": grid.SCHEDULES,
     "dtype_policy": grid.DTYPE_POLICIES,
 }
 EXAMPLES = """

@@ -11,7 +11,10 @@ from keras_synth.checks import check_positive, check_rate
 
 BACKENDS = ("tensorflow", "jax", "torch")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16")
-LATER = ("intermediate_dim", "label_smoothing", "warmup_steps", "dtype_policy")
+SCHEDULES = ("cosine", "inverse_sqrt")
+LATER = (
+    "intermediate_dim label_smoothing warmup_steps schedule dtype_policy"
+).split()
 
 
 class Run(NamedTuple):
@@ -51,6 +54,9 @@ class Settings:
         batch_size: Examples per training step.
         learning_rate: The highest one, after the warm-up.
         warmup_steps: Steps until then, at most half of all; 0 for a tenth.
+        schedule: How the rate falls after that: along a cosine to 0 at the
+            last step, or as the inverse square root of the steps (Vaswani et
+            al., 2017, 5.3).
         weight_decay: Of AdamW, without biases and normalisations.
         examples: Number of examples to train on: to generate, or the first
             ones of a task's, in a random order; 0 for all. Of a text, the
@@ -75,6 +81,7 @@ class Settings:
     batch_size: int = 64
     learning_rate: float = 1e-3
     warmup_steps: int = 0
+    schedule: str = "cosine"
     weight_decay: float = 0.004
     examples: int = 0
     dtype_policy: str = "float32"

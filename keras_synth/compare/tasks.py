@@ -120,7 +120,6 @@ SENTENCES = {
     "batch_size": 128,
     "epochs": 10,
     "learning_rate": 1.5e-3,
-    "warmup_steps": 1_000,
 }
 SMALL = {"num_layers": 2, "hidden_dim": 128, "intermediate_dim": 256}
 
@@ -137,7 +136,6 @@ TRANSLATION = {
             "vocabulary_size": 1_000,
             "dropout": 0.1,
             "batch_size": 64,
-            "warmup_steps": 0,
         },
     ),
     "multi30k": Task(
@@ -176,7 +174,6 @@ TRANSLATION = {
             "vocabulary_size": 4_000,
             "batch_size": 16,
             "learning_rate": 1e-3,
-            "warmup_steps": 0,
         },
     ),
     "personachat": Task(
@@ -191,14 +188,13 @@ TRANSLATION = {
             "vocabulary_size": 4_000,
             "batch_size": 64,
             "epochs": 5,
-            "warmup_steps": 0,
         },
     ),
     "text_pairs": Task(
         kinds.Translation(),
         loaders.text_pairs,
         "a file with a text, a tab and what to write for it on each line",
-        {**SENTENCES, "warmup_steps": 0},
+        SENTENCES,
         options=("--test-data",),
     ),
 }

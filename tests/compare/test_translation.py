@@ -49,9 +49,28 @@ def whole(tmp_path_factory):
     [(0, 100, 10), (30, 100, 30), (80, 100, 50), (0, 1, 1)],
 )
 def test_rates_reach_their_peak_in_time(wanted, steps, found):
-    settings = grid.Settings("multi30k", warmup_steps=wanted)
-    schedule = recipes.adam(settings, steps)._learning_rate
-    assert schedule.warmup_steps == found
+    for kind in grid.SCHEDULES:
+        settings = grid.Settings(
+            "multi30k", warmup_steps=wanted, schedule=kind, learning_rate=2.0
+        )
+        schedule = recipes.schedule(settings, steps)
+        rates = [float(schedule(step)) for step in range(steps)]
+        assert abs(np.argmax(rates) + 1 - found) <= 1  # counted from 0 or 1
+        assert max(rates) <= 2.0
+
+
+def test_schedules_end_as_their_names_say():
+    ends = {
+        kind: float(
+            recipes.schedule(
+                grid.Settings("x", schedule=kind, learning_rate=1.0), 1000
+            )(1000)
+        )
+        for kind in grid.SCHEDULES
+    }
+    assert ends["cosine"] == pytest.approx(0, abs=1e-6)
+    # Peaked after 100 steps; InverseSquareRootDecay counts from one.
+    assert ends["inverse_sqrt"] == pytest.approx(0.1**0.5, rel=1e-3)
 
 
 def test_translations_are_written_and_scored(whole):

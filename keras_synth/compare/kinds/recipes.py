@@ -28,30 +28,30 @@ def backbone_options(settings, run, prepared):
 
 
 def adamw(settings, steps):
-    """AdamW, whose rate falls to 0 along a cosine in so many steps."""
-    warmup = _warmup(settings, steps)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0,
-        decay_steps=max(1, steps - warmup),
-        warmup_target=settings.learning_rate,
-        warmup_steps=warmup,
-    )
+    """AdamW, whose weight decay spares biases and normalisations."""
     optimizer = keras.optimizers.AdamW(
-        schedule, weight_decay=settings.weight_decay
+        schedule(settings, steps), weight_decay=settings.weight_decay
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer
 
 
 def adam(settings, steps):
-    """Adam as Vaswani et al., 2017, 5.3, with a peak that can be chosen."""
-    schedule = InverseSquareRootDecay(
-        settings.learning_rate, _warmup(settings, steps)
+    """Adam with the decay rates of Vaswani et al., 2017, 5.3."""
+    return keras.optimizers.Adam(
+        schedule(settings, steps), beta_2=0.98, epsilon=1e-9
     )
-    return keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9)
 
 
-def _warmup(settings, steps):
-    """Steps of rising rates: as set, but never more than half of all."""
+def schedule(settings, steps):
+    """Learning rates of so many steps: up to the highest, and down again."""
     wanted = settings.warmup_steps or steps // 10
-    return max(1, min(wanted, steps // 2))
+    warmup = max(1, min(wanted, steps // 2))
+    if settings.schedule == "inverse_sqrt":
+        return InverseSquareRootDecay(settings.learning_rate, warmup)
+    return keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=0.0,
+        decay_steps=max(1, steps - warmup),
+        warmup_target=settings.learning_rate,
+        warmup_steps=warmup,
+    )
