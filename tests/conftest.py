@@ -1,6 +1,9 @@
 import os
 import pathlib
 
+# Tests compile many small programs and run each of them once or twice.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import keras
 import pytest
 

@@ -1,10 +1,14 @@
 """The benchmarks run, go on where they stopped, and skip what cannot run."""
 
+import contextlib
 import csv
+import io
 import itertools
 import pathlib
-import subprocess
+import runpy
 import sys
+from typing import NamedTuple
+from unittest import mock
 
 import pytest
 
@@ -17,12 +21,25 @@ from records import Records  # noqa: E402
 FIELDS = ["name", "value", "note"]
 
 
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 def script(name, *arguments):
-    return subprocess.run(
-        [sys.executable, FOLDER / name, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
+    """Runs a script here: a process of its own imports for seconds first."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.object(sys, "argv", [name, *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            runpy.run_path(str(FOLDER / name), run_name="__main__")
+        except SystemExit as stop:
+            status = stop.code or 0
+    return Done(status, out.getvalue(), err.getvalue())
 
 
 def small_layers(output, *arguments):
@@ -97,6 +114,7 @@ def test_layers_go_on(tmp_path):
     assert rows_of(tmp_path, "*.csv") == before
 
 
+@pytest.mark.slow
 def test_layers_measure_memory(tmp_path):
     done = small_layers(
         tmp_path, "--masks", "plain", "--modes", "training", "--memory"
@@ -184,6 +202,7 @@ def test_padding():
     assert "padded time / plain time" in done.stdout
 
 
+@pytest.mark.slow
 def test_precision():
     done = script(
         "precision.py",

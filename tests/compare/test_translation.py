@@ -109,6 +109,7 @@ def test_the_report_calls_the_score_by_its_name(whole):
     assert (folder / "curves.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_whether_killed_in_training_or_in_writing(
     whole, tmp_path
 ):
