@@ -55,7 +55,7 @@ from rich.progress import track
 from rich.table import Table
 from rouge_score import rouge_scorer
 
-from keras_synth import callbacks, datasets, losses, models, synthesizers
+from keras_synth import callbacks, datasets, losses, models
 
 DATASETS = "generated multi30k tatoeba dialogsum personachat files".split()
 SAMPLES = 4
@@ -92,20 +92,26 @@ target_length = settings.target_length or settings.sequence_length
 
 
 def check_settings():
-    """Ends with one line if a model cannot be built or trained."""
-    for name in ("epochs", "batch_size", "num_layers", "num_heads"):
-        if getattr(settings, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1")
-    if settings.hidden_dim % settings.num_heads:
-        parser.error(
-            "--hidden-dim must be divisible by --num-heads. Received: "
-            f"{settings.hidden_dim} and {settings.num_heads}"
-        )
-    for name in settings.synthesizers:
-        try:
-            synthesizers.get(name, settings.num_heads, 1, 1)
-        except ValueError as error:
-            parser.error(str(error))
+    """Ends with one line if a model cannot be built, or is half trained."""
+    for name in ("epochs", "batch_size"):
+        value = getattr(settings, name)
+        if value < 1:
+            option = "--" + name.replace("_", "-")
+            parser.error(f"{option} must be at least 1. Received: {value}")
+    try:
+        for name in settings.synthesizers:
+            models.SynthesizerSeq2SeqBackbone(
+                vocabulary_size=1,
+                num_layers=settings.num_layers,
+                num_heads=settings.num_heads,
+                hidden_dim=settings.hidden_dim,
+                intermediate_dim=1,
+                synthesizer=name,
+                dropout=settings.dropout,
+                max_sequence_length=1,
+            )
+    except ValueError as error:
+        parser.error(str(error))
     if any(path.exists() for path in checkpoints) and not settings.resume:
         parser.error(
             f"a run in {settings.output} has not ended. Pass --resume to go "

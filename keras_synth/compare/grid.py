@@ -12,9 +12,6 @@ from keras_synth.checks import check_positive, check_rate
 BACKENDS = ("tensorflow", "jax", "torch")
 DTYPE_POLICIES = ("float32", "mixed_bfloat16")
 SCHEDULES = ("cosine", "inverse_sqrt")
-LATER = (
-    "intermediate_dim label_smoothing warmup_steps schedule dtype_policy"
-).split()
 
 
 class Run(NamedTuple):
@@ -113,20 +110,8 @@ class Settings:
         return cls(**{**values, "lengths": tuple(values["lengths"])})
 
     def to_json(self):
-        """A dictionary, as JSON knows it.
-
-        Settings that came later are left out where they are not used, so that
-        results and checkpoints from before are still found.
-        """
-        values = json.loads(json.dumps(dataclasses.asdict(self)))
-        usual = {
-            field.name: field.default for field in dataclasses.fields(self)
-        }
-        return {
-            name: value
-            for name, value in values.items()
-            if name not in LATER or value != usual[name]
-        }
+        """A dictionary, as JSON knows it."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))
 
     def digest(self, *more):
         """A short name of these settings and more, for files."""

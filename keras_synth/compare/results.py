@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 
-FORMAT = 1
+FORMAT = 2  # grows when settings get another meaning, or new ones come
 
 
 class Results:

@@ -1,5 +1,7 @@
 """Language models: perplexity per word, bits per byte."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ SMALL = (
     "--task text --epochs 2 --num-layers 1 --num-heads 2 --hidden-dim 32 "
     "--sequence-length 24 --batch-size 16 --learning-rate 3e-3 --variants R+V"
 ).split()
+TINY = grid.Settings(
+    "wikitext2", sequence_length=8, num_layers=1, hidden_dim=16, batch_size=16
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,20 +88,13 @@ def test_perplexity_counts_every_word_once():
     prepared = Prepared(
         {"tokens": ids[0]}, {"tokens": ids[1, :300]}, {"vocabulary_size": 11}
     )
-    settings = grid.Settings(
-        "wikitext2",
-        sequence_length=8,
-        num_layers=1,
-        hidden_dim=16,
-        batch_size=16,
-    )
     wanted = grid.Run("R", 2, 0, BACKEND)
-    model = kind.build(settings, wanted, prepared, 10)
+    model = kind.build(TINY, wanted, prepared, 10)
     rng = np.random.default_rng(1)
     model.set_weights(
         [w + rng.normal(scale=0.3, size=w.shape) for w in model.get_weights()]
     )
-    _, test = kind.batches(settings, 0, prepared)
+    _, test = kind.batches(TINY, 0, prepared)
     loss = model.evaluate(test, verbose=0)
     found, _ = kind.scores({"val_loss": loss}, test)
 
@@ -114,14 +112,8 @@ def test_perplexity_counts_every_word_once():
 def test_half_precision_is_computed_with_and_weights_stay_whole(
     tmp_path, monkeypatch
 ):
-    settings = grid.Settings(
-        "wikitext2",
-        sequence_length=8,
-        num_layers=1,
-        hidden_dim=16,
-        batch_size=16,
-        epochs=1,
-        dtype_policy="mixed_bfloat16",
+    settings = dataclasses.replace(
+        TINY, epochs=1, dtype_policy="mixed_bfloat16"
     )
     made, fit = [], worker.fit
 
@@ -141,7 +133,7 @@ def test_half_precision_is_computed_with_and_weights_stay_whole(
     assert {x.dtype_policy.name for x in layers} == {"mixed_bfloat16"}
     assert {w.dtype for w in model.trainable_variables} == {"float32"}
     assert 1 < result["score"] < 10
-    assert settings.digest() != grid.Settings("wikitext2").digest()
+    assert settings.digest() != dataclasses.replace(TINY, epochs=1).digest()
 
 
 def test_any_text_gives_its_last_tenth_to_test_on(tmp_path):
