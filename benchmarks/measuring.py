@@ -35,8 +35,10 @@ def interleaved(steps, rounds, progress=lambda: None):
         seconds = _seconds(step)
         repeats[name] = max(1, round(SLICE_SECONDS / seconds))
     slices = {name: [] for name in steps}
+    # What exists is left alone by the garbage collector. It has to run: on
+    # PyTorch the caches of a decoding step are garbage that waits for it.
     gc.collect()
-    gc.disable()
+    gc.freeze()
     try:
         for i in range(rounds):
             # Each round starts elsewhere: nobody always follows the same one.
@@ -47,7 +49,7 @@ def interleaved(steps, rounds, progress=lambda: None):
                 slices[name].append(seconds / repeats[name])
             progress()
     finally:
-        gc.enable()
+        gc.unfreeze()
     return {
         name: Timing(statistics.median(s), _spread(s), first[name])
         for name, s in slices.items()

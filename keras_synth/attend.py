@@ -132,13 +132,14 @@ def _has_cpu_kernel(logits, values):
     """Whether the backend has a kernel for CPUs that likes these logits."""
     if keras.backend.backend() != "torch" or logits.queries is None:
         return False
+    bias = logits.bias
+    if rows.is_one(logits) and (bias is not None or logits.keys.shape[0] == 1):
+        # A single query is not worth a copy of all keys, be it to repeat
+        # constant ones or to make the bias a feature of theirs.
+        return False
     # It leaves its fast path for a bias that is trained. One of the keys alone
     # can be a feature of theirs.
-    bias = logits.bias
     no_bias = bias is None or _is_row(bias) or not bias.requires_grad
-    # Nor are constant keys worth repeating for a single query.
-    if logits.keys.shape[0] == 1 and rows.is_one(logits):
-        return False
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width

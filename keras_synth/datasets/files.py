@@ -16,7 +16,7 @@ def naming_damage(path, kind):
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"There is no file or folder {path}. Check the path; a relative "
-            f"one starts at the current folder. Received: {path!r}"
+            f"one starts at the current folder. Received: {str(path)!r}"
         ) from error
     except (EOFError, gzip.BadGzipFile, tarfile.TarError, zlib.error) as error:
         raise ValueError(
