@@ -7,7 +7,7 @@ from backend import numpy
 from cases import CASES, H, K, N, T, each_case, each_kind
 from keras import ops
 
-from keras_synth import rows
+from keras_synth import rows, synthesizers
 from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
 
 D = H * K  # so that the block's heads have K features
@@ -95,11 +95,11 @@ def test_only_dot_product_parts_remember_keys(name, features):
 @pytest.mark.parametrize(
     ("name", "cross", "normalize_first"),
     [
-        ("R", False, True),
-        ("R", True, False),
-        ("FR", True, True),
-        ("D+V", False, False),
-        ("R+V", True, True),
+        ("R", None, True),
+        ("R", "V", False),
+        ("FR", "R", True),
+        ("D+V", None, False),
+        ("R+V", "D+FR", True),
     ],
 )
 def test_a_decoder_block_with_caches_is_the_block_without(
@@ -110,6 +110,7 @@ def test_a_decoder_block_with_caches_is_the_block_without(
         H,
         synthesizer=name,
         max_length=N,
+        cross_synthesizer=cross or "V",
         normalize_first=normalize_first,
     )
     x, source = tokens(), tokens(T, seed=2)
@@ -137,6 +138,38 @@ def test_a_decoder_block_with_caches_is_the_block_without(
     np.testing.assert_allclose(
         np.concatenate(outputs, axis=1), expected, atol=1e-5
     )
+
+
+def test_cross_attention_takes_any_synthesizer():
+    """Of sources that are longer than what the decoder reads, too."""
+    block = SynthesizerDecoder(
+        16,
+        H,
+        synthesizer="V",
+        max_length=3,
+        cross_synthesizer="R",
+        max_source_length=N,
+    )
+    block(tokens(3), tokens(N))
+    assert block.cross_attention.synthesizer.max_length == N
+    assert block.cross_attention.cache_dim == K  # values alone
+    again = SynthesizerDecoder.from_config(block.get_config())
+    again(tokens(3), tokens(N))
+    again.set_weights(block.get_weights())
+    np.testing.assert_allclose(
+        numpy(again(tokens(3), tokens(N))), numpy(block(tokens(3), tokens(N)))
+    )
+    with pytest.raises(ValueError, match="9"):
+        block(tokens(3), tokens(N + 1))
+    made = synthesizers.get("D+V", H, K, N)  # an object knows its own length
+    block = SynthesizerDecoder(
+        16, H, synthesizer="R", max_length=3, cross_synthesizer=made
+    )
+    assert block(tokens(3), tokens(N)).shape == (3, 3, D)
+    with pytest.raises(ValueError, match=r"max_source_length.*Received"):
+        SynthesizerDecoder(16, H, synthesizer="V", max_source_length=0)
+    with pytest.raises(ValueError, match="Unknown synthesizer 'Q'"):
+        SynthesizerDecoder(16, H, synthesizer="V", cross_synthesizer="Q")
 
 
 def test_caches_that_do_not_fit_are_refused():

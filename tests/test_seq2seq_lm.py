@@ -90,6 +90,10 @@ def greedy(model, features):
             {"synthesizer": ["R+V", "V"], "normalize_first": False},
             ["", "a", ""],
         ),
+        (
+            {"synthesizer": "V", "cross_synthesizer": ["R", "D+V"]},
+            ["fox", "", "the lazy"],
+        ),
     ],
 )
 def test_writing_with_caches_is_writing_without(options, prompts):
@@ -206,7 +210,9 @@ def test_padding_of_the_source_has_no_influence():
 
 
 def test_files_and_presets_keep_what_is_written(tmp_path):
-    model = seq2seq("R+V", decoder_synthesizer=["FR", "D"])
+    model = seq2seq(
+        "R+V", decoder_synthesizer=["FR", "D"], cross_synthesizer="R+V"
+    )
     model.compile(sampler="greedy")
     expected = model.generate(SOURCES[:2])
     model.save(tmp_path / "model.keras")

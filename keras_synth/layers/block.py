@@ -45,14 +45,19 @@ class SynthesizerBlock(keras.layers.Layer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.normalize_first = bool(normalize_first)
         self.attention_use_bias = bool(attention_use_bias)
-        self._make_attention(key_dim=1, synthesizer=synthesizer)  # checks it
+        self._make_self_attention(key_dim=1)  # checks it
 
-    def _make_attention(self, key_dim, synthesizer, name=None):
+    def _make_self_attention(self, key_dim, name="self_attention"):
+        return self._make_attention(
+            key_dim, self.synthesizer, self.max_length, name
+        )
+
+    def _make_attention(self, key_dim, synthesizer, max_length=None, name=None):
         return SyntheticAttention(
             self.num_heads,
             key_dim,
             synthesizer=synthesizer,
-            max_length=self.max_length,
+            max_length=max_length,
             dropout=self.dropout,
             use_bias=self.attention_use_bias,
             kernel_initializer=self.kernel_initializer,
@@ -61,16 +66,14 @@ class SynthesizerBlock(keras.layers.Layer):
             name=name,
         )
 
-    def _attention(self, hidden_dim, synthesizer, name):
-        """An attention layer with heads of `hidden_dim // num_heads`."""
+    def _key_dim(self, hidden_dim):
+        """Features per head."""
         if hidden_dim < self.num_heads:
             raise ValueError(
                 "The input must have at least one feature per head. Received: "
                 f"features={hidden_dim}, num_heads={self.num_heads}"
             )
-        return self._make_attention(
-            hidden_dim // self.num_heads, synthesizer, name
-        )
+        return hidden_dim // self.num_heads
 
     def _residual(self, shape, name):
         residual = Residual(
@@ -96,14 +99,11 @@ class SynthesizerBlock(keras.layers.Layer):
         return feed_forward
 
     def get_config(self):
-        synthesizer = self.synthesizer
-        if not isinstance(synthesizer, (str, dict)):
-            synthesizer = keras.saving.serialize_keras_object(synthesizer)
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,
             "num_heads": self.num_heads,
-            "synthesizer": synthesizer,
+            "synthesizer": config_of(self.synthesizer),
             "max_length": self.max_length,
             "dropout": self.dropout,
             "activation": keras.activations.serialize(self.activation),
@@ -117,3 +117,10 @@ class SynthesizerBlock(keras.layers.Layer):
             "normalize_first": self.normalize_first,
             "attention_use_bias": self.attention_use_bias,
         }
+
+
+def config_of(synthesizer):
+    """What stands for a synthesizer in a config: a name or its own config."""
+    if isinstance(synthesizer, (str, dict)):
+        return synthesizer
+    return keras.saving.serialize_keras_object(synthesizer)

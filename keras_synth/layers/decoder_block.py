@@ -4,7 +4,8 @@ import keras
 from keras import ops
 
 from keras_synth import masks
-from keras_synth.layers.block import SynthesizerBlock
+from keras_synth.checks import check_positive
+from keras_synth.layers.block import SynthesizerBlock, config_of
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -13,8 +14,7 @@ class SynthesizerDecoder(SynthesizerBlock):
 
     Called like `keras_hub.layers.TransformerDecoder`; its caches have another
     layout. Called with one sequence it is a decoder-only block; called with
-    two it has cross-attention, which is dot-product: the paper found no
-    replacement.
+    two it has cross-attention.
 
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
@@ -23,6 +23,11 @@ class SynthesizerDecoder(SynthesizerBlock):
             `"random + dot_product"`, a `Synthesizer`, or a config of one.
         max_length: Integer, longest decoder sequence in tokens; names of
             length-bound synthesizers need it.
+        cross_synthesizer: Of the cross-attention. The paper found no
+            replacement of the dot product there.
+        max_source_length: Integer, longest encoder sequence in tokens, where
+            it is longer than `max_length` and `cross_synthesizer` is
+            length-bound.
         dropout: Float, share of attention weights and of sub-layer outputs to
             drop in training.
         activation: Activation of the feed-forward network.
@@ -49,8 +54,9 @@ class SynthesizerDecoder(SynthesizerBlock):
             decoder's is used but the causal one.
         self_attention_cache_update_index: Integer or scalar integer tensor,
             position of the first token of `decoder_sequence`.
-        cross_attention_cache: Tensor `(B, S, H, 2 (d // H))` that remembers
-            the encoder's sequence.
+        cross_attention_cache: Tensor `(B, S, H, cache_dim)` that remembers
+            the encoder's sequence, `cross_attention.cache_dim` features per
+            head.
         cross_attention_cache_update_index: 0 to compute it from
             `encoder_sequence`, `None` to take it as it is.
         use_causal_mask: Whether no token sees a later one.
@@ -72,20 +78,41 @@ class SynthesizerDecoder(SynthesizerBlock):
     (2, 90, 64)
     """
 
+    def __init__(
+        self,
+        intermediate_dim,
+        num_heads,
+        *,
+        cross_synthesizer="dot_product",
+        max_source_length=None,
+        **kwargs,
+    ):
+        super().__init__(intermediate_dim, num_heads, **kwargs)
+        self.cross_synthesizer = cross_synthesizer
+        if max_source_length is not None:
+            check_positive("max_source_length", max_source_length)
+        self.max_source_length = max_source_length
+        self._make_cross_attention(key_dim=1)  # checks it
+
+    def _make_cross_attention(self, key_dim, name="cross_attention"):
+        length = None
+        if isinstance(self.cross_synthesizer, str):  # others know theirs
+            length = max(self.max_length or 0, self.max_source_length or 0)
+        return self._make_attention(
+            key_dim, self.cross_synthesizer, length or None, name
+        )
+
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
         shape = decoder_sequence_shape
-        self.attention = self._attention(
-            shape[-1], self.synthesizer, "self_attention"
-        )
+        key_dim = self._key_dim(shape[-1])
+        self.attention = self._make_self_attention(key_dim)
         self.attention.build(shape)
         self.attention_residual = self._residual(
             shape, "self_attention_residual"
         )
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = self._attention(
-                shape[-1], "dot_product", "cross_attention"
-            )
+            self.cross_attention = self._make_cross_attention(key_dim)
             self.cross_attention.build(shape, encoder_sequence_shape)
             self.cross_residual = self._residual(
                 shape, "cross_attention_residual"
@@ -164,6 +191,7 @@ class SynthesizerDecoder(SynthesizerBlock):
             self.cross_residual.before(x),
             cross,
             value_mask=encoder_padding_mask,
+            position=index,
         )
         x = self.cross_residual.after(x, y)
         return self._fed_forward(x), own, cross
@@ -200,6 +228,13 @@ class SynthesizerDecoder(SynthesizerBlock):
         self, decoder_sequence_shape, encoder_sequence_shape=None
     ):
         return decoder_sequence_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "cross_synthesizer": config_of(self.cross_synthesizer),
+            "max_source_length": self.max_source_length,
+        }
 
     def _check_sequences(self, encoder_sequence, own, cross, cross_index):
         has_cross = self.cross_attention is not None

@@ -53,8 +53,8 @@ class SynthesizerEncoder(SynthesizerBlock):
     """
 
     def build(self, inputs_shape):
-        self.attention = self._attention(
-            inputs_shape[-1], self.synthesizer, "self_attention"
+        self.attention = self._make_self_attention(
+            self._key_dim(inputs_shape[-1])
         )
         self.attention.build(inputs_shape)
         self.attention_residual = self._residual(

@@ -263,7 +263,9 @@ class SyntheticAttention(keras.layers.Layer):
         keys, values = self.synthesizer.project_keys(source), self.value(source)
         return values if keys is None else ops.concatenate([keys, values], -1)
 
-    def call_with_cache(self, query, cache, start=None, value_mask=None):
+    def call_with_cache(
+        self, query, cache, start=None, value_mask=None, position=0
+    ):
         """Attends to what a cache remembers.
 
         Args:
@@ -275,6 +277,8 @@ class SyntheticAttention(keras.layers.Layer):
                 sees a later one. `None` leaves the cache as it is, and each
                 token sees all of it: cross-attention.
             value_mask: Boolean `(B, S)`; where it is False nobody attends.
+            position: Integer or scalar integer tensor, position of the first
+                token where `start` is `None`.
 
         Returns:
             `(output, cache)`: the output `(B, T, d)` as of `call`, and the
@@ -296,7 +300,7 @@ class SyntheticAttention(keras.layers.Layer):
         logits = self.synthesizer(
             query,
             keys=keys if self.synthesizer.key_dim else None,
-            start=0 if start is None else start,
+            start=position if start is None else start,
             length=length,
         )
         context = attend(

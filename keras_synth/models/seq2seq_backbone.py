@@ -18,8 +18,7 @@ from keras_synth.models.whole_files import WholeFiles
 class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
     """A Transformer whose encoder and decoder attention is synthesized.
 
-    Both sides share one token embedding. Cross-attention is dot-product: the
-    paper found no replacement.
+    Both sides share one token embedding.
 
     Args:
         vocabulary_size: Integer, number of token ids, of source and target.
@@ -32,6 +31,8 @@ class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
             list of them, one for each encoder block.
         decoder_synthesizer: The same for the decoder; by default that of the
             encoder.
+        cross_synthesizer: The same for the decoder's cross-attention. The
+            paper found no replacement of the dot product there.
         num_decoder_layers: Integer, number of decoder blocks where it is not
             `num_layers`.
         dropout: Float, share to drop in training of embeddings, attention
@@ -83,6 +84,7 @@ class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
         intermediate_dim,
         synthesizer,
         decoder_synthesizer=None,
+        cross_synthesizer="dot_product",
         num_decoder_layers=None,
         dropout=0.1,
         max_sequence_length=512,
@@ -132,6 +134,8 @@ class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
             max_length=max_decoder_length,
             prefix="decoder_",
             decoder=True,
+            cross_synthesizer=cross_synthesizer,
+            max_source_length=max_sequence_length,
             **alike,
         )
 
@@ -166,6 +170,7 @@ class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
         self.intermediate_dim = intermediate_dim
         self.synthesizer = serializable(synthesizer)
         self.decoder_synthesizer = serializable(decoder_synthesizer)
+        self.cross_synthesizer = serializable(cross_synthesizer)
         self.num_decoder_layers = num_decoder_layers
         self.dropout = dropout
         self.max_sequence_length = max_sequence_length
@@ -200,6 +205,7 @@ class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
             "intermediate_dim": self.intermediate_dim,
             "synthesizer": self.synthesizer,
             "decoder_synthesizer": self.decoder_synthesizer,
+            "cross_synthesizer": self.cross_synthesizer,
             "num_decoder_layers": self.num_decoder_layers,
             "dropout": self.dropout,
             "max_sequence_length": self.max_sequence_length,

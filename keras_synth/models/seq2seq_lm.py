@@ -99,7 +99,8 @@ class SynthesizerSeq2SeqLM(
             padding_mask: Tensor `(B, S)`, 1 for real tokens.
 
         Returns:
-            Tuple of tensors `(B, S, H, 2 (d // H))`, keys and values.
+            Tuple of tensors `(B, S, H, cache_dim)`: values, and keys where
+            cross-attention compares pairs.
         """
         encoded = self.backbone.encoder(token_ids, padding_mask)
         return self.backbone.decoder.remember(encoded)

@@ -27,6 +27,7 @@ class Stack:
         normalize_first: Whether the blocks are pre-norm.
         num_segments: Integer, number of segment ids; 0 for no segments.
         decoder: Whether the blocks are `SynthesizerDecoder`s.
+        cross_synthesizer: Of their cross-attention, or a list of one each.
         prefix: String, start of the layers' names; blocks go without it.
         dtype: Dtype or dtype policy.
         **options: What the blocks take beyond that.
@@ -48,6 +49,7 @@ class Stack:
         layer_norm_epsilon,
         num_segments=0,
         decoder=False,
+        cross_synthesizer="dot_product",
         prefix="",
         dtype=None,
         **options,
@@ -72,21 +74,27 @@ class Stack:
         self.dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
         )
+        own = [
+            {"synthesizer": one} for one in _one_each(synthesizer, num_layers)
+        ]
         make, name = SynthesizerEncoder, "encoder"
         if decoder:
             make, name = SynthesizerDecoder, "decoder"
+            crossing = _one_each(cross_synthesizer, num_layers)
+            for block, one in zip(own, crossing, strict=True):
+                block["cross_synthesizer"] = one
         self.blocks = [
             make(
-                synthesizer=identifier,
                 max_length=max_length,
                 dropout=dropout,
                 normalize_first=normalize_first,
                 layer_norm_epsilon=layer_norm_epsilon,
                 dtype=dtype,
                 name=f"{name}_layer_{i}",
+                **one,
                 **options,
             )
-            for i, identifier in enumerate(_one_each(synthesizer, num_layers))
+            for i, one in enumerate(own)
         ]
         # Post-norm blocks want normalised input, pre-norm ones leave theirs
         # to be normalised.
@@ -187,7 +195,7 @@ class Stack:
             encoded: Tensor `(B, S, d)`.
 
         Returns:
-            Tuple of tensors `(B, S, H, 2 (d // H))`.
+            Tuple of tensors `(B, S, H, cache_dim)`.
         """
         return tuple(
             block.cross_attention.remember(encoded) for block in self.blocks
