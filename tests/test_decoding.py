@@ -1,5 +1,7 @@
 """Decoding with caches gives what the whole sequence gives at once."""
 
+import random
+
 import keras
 import numpy as np
 import pytest
@@ -8,7 +10,11 @@ from cases import CASES, H, K, N, T, each_case, each_kind
 from keras import ops
 
 from keras_synth import rows, synthesizers
-from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
+from keras_synth.layers import (
+    SynthesizerDecoder,
+    SynthesizerEncoder,
+    SyntheticAttention,
+)
 
 D = H * K  # so that the block's heads have K features
 
@@ -170,6 +176,19 @@ def test_cross_attention_takes_any_synthesizer():
         SynthesizerDecoder(16, H, synthesizer="V", max_source_length=0)
     with pytest.raises(ValueError, match="Unknown synthesizer 'Q'"):
         SynthesizerDecoder(16, H, synthesizer="V", cross_synthesizer="Q")
+
+
+def test_cross_attention_that_is_not_asked_for_takes_no_seeds():
+    """Models start from the same weights as ever."""
+    keras.utils.set_random_seed(0)
+    made = SynthesizerDecoder(16, H, synthesizer="V")
+    SyntheticAttention(H, K, synthesizer="V")
+    after = random.random()
+    keras.utils.set_random_seed(0)
+    SynthesizerEncoder(16, H, synthesizer="V")
+    SyntheticAttention(H, K, synthesizer="V")
+    assert made.get_config()["cross_synthesizer"] == "dot_product"
+    assert random.random() == after
 
 
 def test_caches_that_do_not_fit_are_refused():

@@ -23,11 +23,11 @@ class SynthesizerDecoder(SynthesizerBlock):
             `"random + dot_product"`, a `Synthesizer`, or a config of one.
         max_length: Integer, longest decoder sequence in tokens; names of
             length-bound synthesizers need it.
-        cross_synthesizer: Of the cross-attention. The paper found no
-            replacement of the dot product there.
+        cross_synthesizer: Of the cross-attention, given like `synthesizer`.
+            The paper found no replacement of the dot product there.
         max_source_length: Integer, longest encoder sequence in tokens, where
-            it is longer than `max_length` and `cross_synthesizer` is
-            length-bound.
+            it is longer than `max_length`; names of length-bound
+            cross-synthesizers need it, objects and configs know their own.
         dropout: Float, share of attention weights and of sub-layer outputs to
             drop in training.
         activation: Activation of the feed-forward network.
@@ -92,7 +92,10 @@ class SynthesizerDecoder(SynthesizerBlock):
         if max_source_length is not None:
             check_positive("max_source_length", max_source_length)
         self.max_source_length = max_source_length
-        self._make_cross_attention(key_dim=1)  # checks it
+        if cross_synthesizer != "dot_product":
+            # Checks it. The usual one needs no check, and a layer that is not
+            # used would take random seeds from those that are.
+            self._make_cross_attention(key_dim=1)
 
     def _make_cross_attention(self, key_dim, name="cross_attention"):
         length = None

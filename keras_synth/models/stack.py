@@ -5,6 +5,7 @@ import keras_hub
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+from keras_synth.layers.block import config_of
 from keras_synth.synthesizers import Synthesizer
 
 POSITIONS = ("learned", "sinusoidal")
@@ -227,9 +228,7 @@ def serializable(synthesizer):
     """A synthesizer, or a list of them, as names and configs."""
     if isinstance(synthesizer, (list, tuple)):
         return [serializable(one) for one in synthesizer]
-    if isinstance(synthesizer, Synthesizer):
-        return keras.saving.serialize_keras_object(synthesizer)
-    return synthesizer
+    return config_of(synthesizer)
 
 
 def check_width(hidden_dim, num_heads):
