@@ -35,6 +35,7 @@ def attend(
     dropout=None,
     return_weights=False,
     route=None,
+    flash_attention=None,
 ):
     """Returns `softmax(logits, masked) values`, the softmax in float32.
 
@@ -52,6 +53,8 @@ def attend(
         return_weights: Whether to return the weights too, before dropout.
         route: One of `ROUTES`, for tests and benchmarks; by default
             `choose_route` decides.
+        flash_attention: `True` demands the backend's flash kernel, `False`
+            forbids it.
 
     Returns:
         Tensor `(B, T, H, v)` in the dtype of `values`; with `return_weights`
@@ -63,6 +66,14 @@ def attend(
     """
     mask = AttentionMask() if mask is None else mask
     possible = possible_routes(logits, mask, dropout, return_weights)
+    if flash_attention and "fused" not in possible:
+        raise ValueError(
+            "flash_attention=True needs logits that compare queries with keys "
+            '(dot-product, Dense, or mixtures with them). Leave it out for "R" '
+            f"and the like. Received: {_described(logits)}"
+        )
+    if flash_attention:
+        route = "fused"
     if route is None:
         route = choose_route(possible, logits, values)
     if route not in possible:
@@ -75,7 +86,7 @@ def attend(
     if route == "once":
         context = _once(logits, values, mask, dropout)
     elif route == "fused":
-        context = _fused(logits, values, mask)
+        context = _fused(logits, values, mask, flash_attention)
     elif route == "streamed":
         context = _streamed(logits, values, mask)
     else:
@@ -86,6 +97,12 @@ def attend(
             rows = mask.queries[:, None, :, None]
             weights = ops.where(rows, weights, 0.0)
     return (context, weights) if return_weights else context
+
+
+def _described(logits):
+    """Which parts logits have."""
+    parts = logits._asdict().items()
+    return "logits of " + ", ".join(k for k, x in parts if x is not None)
 
 
 def possible_routes(logits, mask, dropout=None, return_weights=False):
@@ -176,7 +193,7 @@ def _row(logits):
 # --- fused --------------------------------------------------------------------
 
 
-def _fused(logits, values, mask):
+def _fused(logits, values, mask, flash_attention=None):
     queries, keys, bias = _for_kernel(logits, values, mask)
     forbidding = mask
     if bias is not None and bias.shape[0] == 1 and mask.keys is not None:
@@ -205,6 +222,7 @@ def _fused(logits, values, mask):
         mask=allowed,
         scale=1.0,
         is_causal=by_name,
+        flash_attention=flash_attention,
     )[..., :width]
     return _visible_rows(context, mask)
 

@@ -24,6 +24,15 @@ def runs_at_once(x):
         return False
 
 
+def is_placeholder(x):
+    """Whether `x` has a shape and no values.
+
+    PyTorch's symbolic calls (`keras.Input`) send such tensors through layers,
+    with made-up numbers in place of unknown lengths.
+    """
+    return keras.backend.backend() == "torch" and x.device.type == "meta"
+
+
 def on_cpu(x):
     """Whether operations on `x` run on a CPU."""
     if keras.backend.backend() == "torch":

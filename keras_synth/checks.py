@@ -8,7 +8,8 @@ def check_positive(name, value):
     integral = isinstance(value, numbers.Integral) and value is not True
     if not integral or value < 1:
         raise ValueError(
-            f"`{name}` must be a positive integer. Received: {name}={value!r}"
+            f"The argument `{name}` must be a positive integer. "
+            f"Received: {name}={value!r}"
         )
     return int(value)
 
@@ -21,3 +22,11 @@ def check_rate(name, value):
             f"Received: {name}={value!r}"
         )
     return float(value)
+
+
+def may_be_equal(shape, other):
+    """Whether static shapes, `None` where unknown, may be the same."""
+    return len(shape) == len(other) and all(
+        None in pair or pair[0] == pair[1]
+        for pair in zip(shape, other, strict=True)
+    )

@@ -91,6 +91,20 @@ def causal(target_length, source_length, start=0):
     return (rows[:, None] >= columns[None, :])[None, None]
 
 
+def sliding_window(target_length, source_length, window, start=0):
+    """No token sees one that is `window` or more away: `(1, 1, T, S)`.
+
+    Args:
+        target_length: Integer or scalar tensor, `T`, in tokens.
+        source_length: Integer or scalar tensor, `S`, in tokens.
+        window: Integer, in tokens; 1 leaves each token itself.
+        start: Integer or scalar tensor, as of `causal`.
+    """
+    rows = ops.arange(target_length) + start
+    columns = ops.arange(source_length)
+    return (ops.abs(rows[:, None] - columns[None, :]) < window)[None, None]
+
+
 def zero_padding(x, mask):
     """Zeros `x` `(B, S, ...)` where `mask` `(B, S)` is False.
 
@@ -114,51 +128,6 @@ def finite_padding(x, mask):
     # The sum of a row tells, and is much smaller than `isfinite(x)`.
     total = ops.sum(ops.cast(ops.stop_gradient(x), "float32"), axis=-1)
     return zero_padding(x, ops.logical_or(mask, ops.isfinite(total)))
-
-
-def check_padding(name, mask, x):
-    """Raises unless a padding mask has the shape `(B, T)` of its tensor."""
-    if mask is None:
-        return
-    fits = len(mask.shape) == 2 and all(
-        None in pair or pair[0] == pair[1]
-        for pair in zip(mask.shape, x.shape[:2], strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"`{name}` must have the shape (batch, length) of its tensor, "
-            f"{tuple(x.shape[:2])}. Received: {name}.shape={tuple(mask.shape)}"
-        )
-
-
-def with_heads(name, x, shape, ranks):
-    """Gives a mask or bias four axes that broadcast to `(B, H, T, S)`.
-
-    Args:
-        name: String, the argument's name for the error.
-        x: Tensor or `None`, which stays `None`.
-        shape: Tuple `(B, H, T, S)`, `None` where unknown.
-        ranks: Container of the ranks that are accepted.
-    """
-    if x is None:
-        return None
-    x = ops.convert_to_tensor(x)
-    rank = len(x.shape)
-    if rank == 3:
-        x = x[:, None]
-    elif rank < 4:
-        x = x[(None,) * (4 - rank)]
-    fits = rank in ranks and all(
-        None in pair or pair[0] in (1, pair[1])
-        for pair in zip(x.shape, shape, strict=True)
-    )
-    if not fits:
-        raise ValueError(
-            f"`{name}` must broadcast to (batch, heads, query length, source "
-            f"length)={tuple(shape)}; one of rank 3 has no heads axis. "
-            f"Received: {name}.shape={tuple(x.shape)}"
-        )
-    return x
 
 
 def _zero(x):

@@ -57,12 +57,13 @@ class Projections:
         }
         return {"use_bias": self.use_bias, **config}
 
-    def split_heads(self, num_heads, width, name, dtype):
+    def split_heads(self, num_heads, width, name, dtype, activation=None):
         """A dense layer `(B, T, d) -> (B, T, H, width)`.
 
         Its kernel is `(d, H, width)`, its bias `(H, width)`.
         """
-        return self._dense("btd,dhk->bthk", (num_heads, width), name, dtype)
+        shape = (num_heads, width)
+        return self._dense("btd,dhk->bthk", shape, name, dtype, activation)
 
     def merge_heads(self, output_shape, name, dtype):
         """A dense layer `(B, T, H, v) -> (B, T, *output_shape)`.
@@ -73,10 +74,11 @@ class Projections:
         equation = f"bthk,hk{axes}->bt{axes}"
         return self._dense(equation, output_shape, name, dtype)
 
-    def _dense(self, equation, output_shape, name, dtype):
+    def _dense(self, equation, output_shape, name, dtype, activation=None):
         return keras.layers.EinsumDense(
             equation,
             output_shape=(None, *output_shape),
+            activation=activation,
             bias_axes=equation.split("->bt")[1] if self.use_bias else None,
             name=name,
             dtype=dtype,
@@ -88,13 +90,12 @@ def positive_shape(output_shape):
     """Returns an int or a sequence of ints as a tuple of positive ints."""
     if isinstance(output_shape, int):
         output_shape = (output_shape,)
-    try:
-        output_shape = tuple(output_shape)
-    except TypeError:
-        output_shape = (output_shape,)
-    for size in output_shape:
-        check_positive("output_shape", size)
-    return output_shape
+    if not isinstance(output_shape, (list, tuple)):
+        raise ValueError(
+            f"Invalid `output_shape`: {output_shape!r}. It must be a tuple, a "
+            f"list or an int. Received: output_shape={output_shape!r}"
+        )
+    return tuple(check_positive("output_shape", x) for x in output_shape)
 
 
 def _kind(name):

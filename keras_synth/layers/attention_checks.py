@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_synth.checks import may_be_equal
+
 
 def check_synthesizer(synthesizer, num_heads, max_length):
     """Raises unless a synthesizer agrees with its layer's arguments."""
@@ -20,28 +22,81 @@ def check_synthesizer(synthesizer, num_heads, max_length):
         )
 
 
+def check_axes(attention_axes):
+    """Returns `attention_axes` as a tuple, `None` as it is, or raises."""
+    if attention_axes is None:
+        return None
+    axes = attention_axes
+    if isinstance(axes, int) and not isinstance(axes, bool):
+        axes = (axes,)
+    integers = isinstance(axes, (list, tuple)) and all(
+        isinstance(axis, int) and not isinstance(axis, bool) for axis in axes
+    )
+    if not integers or not axes:
+        raise ValueError(
+            "`attention_axes` must be an int, list, or tuple of axes. "
+            f"Received: attention_axes={attention_axes!r}"
+        )
+    return tuple(axes)
+
+
 def check_shapes(query_shape, value_shape, key_shape):
-    """Raises unless the shapes are `(B, T, d)`, `(B, S, d)`, `(B, S, d)`."""
+    """Raises unless the shapes are `(B, ..., d)`, all of one rank."""
+    if not may_be_equal(value_shape[1:-1], key_shape[1:-1]):
+        raise ValueError(
+            "All dimensions of `value` and `key`, except the last one, must "
+            f"be equal. Received: value.shape={tuple(value_shape)} and "
+            f"key.shape={tuple(key_shape)}"
+        )
     shapes = {"query": query_shape, "value": value_shape, "key": key_shape}
     for name, shape in shapes.items():
-        if len(shape) != 3:
+        if len(shape) < 3:
             raise ValueError(
-                f"`{name}` must be a tensor (batch, length, features). "
-                "Token ids go through an embedding first. "
-                f"Received: {name}.shape={tuple(shape)}"
+                f"`{name}` must be a tensor (batch, length, features), or "
+                "have more axes than that. Token ids go through an embedding "
+                f"first. Received: {name}.shape={tuple(shape)}"
             )
-    lengths = value_shape[1], key_shape[1]
-    if None not in lengths and lengths[0] != lengths[1]:
+    if len({*map(len, shapes.values())}) > 1:
         raise ValueError(
-            "`value` and `key` must be equally long. Received: "
-            f"value.shape={tuple(value_shape)}, "
-            f"key.shape={tuple(key_shape)}"
+            "`query`, `value` and `key` must have the same number of axes. "
+            f"Received: query.shape={tuple(query_shape)}, "
+            f"value.shape={tuple(value_shape)}, key.shape={tuple(key_shape)}"
         )
 
 
-def check_inputs(query, value, key):
-    """Raises unless the tensors have such shapes and hold floats."""
-    check_shapes(query.shape, value.shape, key.shape)
+def check_rank(rank, built):
+    """Raises if a layer was built for tensors of another rank."""
+    if built not in (None, rank):
+        raise ValueError(
+            f"This layer was built for tensors of {built} axes. Their shape "
+            "must have as many at each call; make another layer for others. "
+            f"Received: {rank} axes"
+        )
+
+
+def check_other_axes(axes, query_shape, value_shape):
+    """Raises unless the axes along which nobody attends are equal.
+
+    Args:
+        axes: `AttentionAxes`.
+        query_shape: Static shape `(B, ..., d)`.
+        value_shape: Static shape `(B, ..., d)`.
+    """
+    shapes = [
+        [shape[a] for a in (0, *axes.others)]
+        for shape in (query_shape, value_shape)
+    ]
+    if not may_be_equal(*shapes):
+        raise ValueError(
+            "All axes of `query` and `value` but the features and "
+            f"attention_axes={axes.attended} must be equal. Received: "
+            f"query.shape={tuple(query_shape)}, "
+            f"value.shape={tuple(value_shape)}"
+        )
+
+
+def check_dtypes(query, value, key):
+    """Raises unless the tensors hold floats."""
     for name, x in (("query", query), ("value", value), ("key", key)):
         dtype = keras.backend.standardize_dtype(x.dtype)
         if not keras.backend.is_float_dtype(dtype):
@@ -50,6 +105,27 @@ def check_inputs(query, value, key):
                 "go through an embedding first. Received: "
                 f"{name}.dtype={dtype}"
             )
+
+
+def check_flash_attention(flash_attention, dropout=0, scores=False):
+    """Raises if a fused kernel is demanded that cannot do what is wanted."""
+    if flash_attention not in (None, True, False):
+        raise ValueError(
+            "`flash_attention` must be True, False, or None to let the layer "
+            f"choose. Received: flash_attention={flash_attention!r}"
+        )
+    if flash_attention and dropout:
+        raise ValueError(
+            "Dropout is not supported when flash attention is enabled. "
+            "Please set dropout to 0.0 to use flash attention. "
+            f"Received: dropout={dropout}"
+        )
+    if flash_attention and scores:
+        raise ValueError(
+            "Returning attention scores is not supported when flash "
+            "attention is enabled. Please disable flash attention to access "
+            "attention scores. Received: return_attention_scores=True"
+        )
 
 
 def check_cache(query, cache, start, num_heads, cache_dim):

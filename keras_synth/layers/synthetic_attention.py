@@ -5,6 +5,8 @@ from keras import ops
 
 from keras_synth import masks, synthesizers
 from keras_synth.attend import attend
+from keras_synth.axes import AttentionAxes
+from keras_synth.backends import is_placeholder
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import attention_checks
 from keras_synth.logits import Logits
@@ -21,20 +23,14 @@ class SyntheticAttention(keras.layers.Layer):
     `keras.layers.MultiHeadAttention`; with any other, tokens need not be
     compared in pairs.
 
-    It is called as MultiHeadAttention is and gives equal outputs on every row
-    that sees at least one key. A row that sees none has the output
-    projection's bias as its output. It does not offer `attention_axes`,
-    `sliding_window`, `flash_attention` and `use_gate`.
+    It takes the arguments of MultiHeadAttention, is called as that is and gives
+    equal outputs on every row that sees at least one key. A row that sees none
+    has the output projection's bias as its output.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries, keys and hidden
             layers, `k`.
-        synthesizer: What makes the logits: a name or a sum of names such as
-            `"R"` or `"random + dot_product"`, a `Synthesizer`, or a config of
-            one; see `keras_synth.synthesizers.get`.
-        max_length: Integer, longest sequence in tokens; names of length-bound
-            synthesizers need it.
         value_dim: Integer, value features per head, `v`; `key_dim` by
             default.
         dropout: Float, share of the attention weights to drop in training.
@@ -45,6 +41,14 @@ class SyntheticAttention(keras.layers.Layer):
             given by name included.
         output_shape: Integer or sequence of integers, shape of an output
             token; the query's width by default.
+        attention_axes: Integer or sequence of integers, the axes along which
+            tokens attend to each other, in this order; by default all but
+            batch and features. Synthesizers, causal masks and windows see them
+            as one axis, flattened.
+        sliding_window: Optional integer `w`, in tokens: position i sees j
+            where `|i - j| < w`.
+        flash_attention: `True` demands the backend's flash kernel, `False`
+            forbids it; by default the fastest way that can serve is taken.
         kernel_initializer: Initializer of the projections' kernels.
         bias_initializer: Initializer of the projections' biases.
         kernel_regularizer: Optional regularizer of the projections' kernels.
@@ -54,18 +58,29 @@ class SyntheticAttention(keras.layers.Layer):
         activity_regularizer: Optional regularizer of the projections' outputs.
         kernel_constraint: Optional constraint on the projections' kernels.
         bias_constraint: Optional constraint on the projections' biases.
+        use_gate: Whether the context is multiplied by `sigmoid(x Wg + bg)`, x
+            the query, before heads are merged.
         seed: Optional integer, seed of the dropout.
+        synthesizer: What makes the logits: a name or a sum of names such as
+            `"R"` or `"random + dot_product"`, a `Synthesizer`, or a config of
+            one; see `keras_synth.synthesizers.get`.
+        max_length: Integer, longest sequence in tokens, or product of the
+            attended axes; names of length-bound synthesizers need it.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
-        query: Tensor `(B, T, d)`.
+        query: Tensor `(B, T, d)`. It may have more axes, as may value and
+            key: `(B, ..., d)`. Masks then have more, too, and scores are
+            `(B, *others, H, *T, *S)`, others being the axes that are not
+            attended.
         value: Tensor `(B, S, d)`; the query by default.
         key: Tensor `(B, S, d)`; the value by default.
         query_mask: Boolean `(B, T)`; where it is False the context is zero.
         value_mask: Boolean `(B, S)`; where it is False nobody attends.
         key_mask: Boolean `(B, S)`, likewise.
-        attention_mask: Boolean `(B, T, S)` or `(B, 1 or H, T, S)`; True means
-            "may attend". A batch axis of 1 is cheaper than one of B.
+        attention_mask: Boolean `(T, S)`, `(B, T, S)` or `(B, 1 or H, T, S)`;
+            True means "may attend". A batch axis of 1 is cheaper than one of
+            B.
         attention_bias: Float tensor that broadcasts to `(B, H, T, S)`, added
             to the logits.
         mask: Boolean `(B, T)`, a short way to mask query and value alike when
@@ -103,13 +118,13 @@ class SyntheticAttention(keras.layers.Layer):
         self,
         num_heads,
         key_dim,
-        *,
-        synthesizer,
-        max_length=None,
         value_dim=None,
         dropout=0.0,
         use_bias=True,
         output_shape=None,
+        attention_axes=None,
+        sliding_window=None,
+        flash_attention=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         kernel_regularizer=None,
@@ -117,7 +132,11 @@ class SyntheticAttention(keras.layers.Layer):
         activity_regularizer=None,
         kernel_constraint=None,
         bias_constraint=None,
+        use_gate=False,
         seed=None,
+        *,
+        synthesizer,
+        max_length=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -137,6 +156,22 @@ class SyntheticAttention(keras.layers.Layer):
         self.value_dim = check_positive(
             "value_dim", key_dim if value_dim is None else value_dim
         )
+        self.dropout = check_rate("dropout", dropout)
+        self.use_bias = use_bias
+        self.use_gate = bool(use_gate)
+        self.attention_axes = attention_checks.check_axes(attention_axes)
+        if sliding_window is not None:
+            check_positive("sliding_window", sliding_window)
+        self.sliding_window = sliding_window
+        attention_checks.check_flash_attention(flash_attention, dropout)
+        self.flash_attention = flash_attention
+        self._output_shape = (
+            None if output_shape is None else positive_shape(output_shape)
+        )
+        if max_length is not None:
+            max_length = check_positive("max_length", max_length)
+        self.max_length = max_length
+        # In the order of MultiHeadAttention's weights.
         self.synthesizer = synthesizers.get(
             synthesizer,
             num_heads=self.num_heads,
@@ -146,34 +181,44 @@ class SyntheticAttention(keras.layers.Layer):
             use_bias=use_bias,
             **self._projections.options,
         )
-        if max_length is not None:
-            max_length = check_positive("max_length", max_length)
-        self.max_length = max_length
         attention_checks.check_synthesizer(
             self.synthesizer, self.num_heads, self.max_length
         )
-        self._output_shape = (
-            None if output_shape is None else positive_shape(output_shape)
-        )
-        self.value = self._projections.split_heads(
-            self.num_heads, self.value_dim, "value", self.dtype_policy
-        )
+        self.gate = self._split_heads("gate", "sigmoid") if use_gate else None
+        self.value = self._split_heads("value")
         self.attention_output = None
-        self.dropout = check_rate("dropout", dropout)
+        self._rank = None  # of the tensors it is built for
         self.seed = seed
         self._dropout = None
         if self.dropout:
             self._dropout = keras.layers.Dropout(
-                self.dropout, seed=seed, dtype="float32", name="dropout"
+                self.dropout,
+                seed=seed,
+                dtype=self.dtype_policy,
+                name="dropout",
             )
+
+    def _split_heads(self, name, activation=None):
+        return self._projections.split_heads(
+            self.num_heads,
+            self.value_dim,
+            name,
+            self.dtype_policy,
+            activation,
+        )
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
-        attention_checks.check_shapes(query_shape, value_shape, key_shape)
-        self.synthesizer.check_lengths(query_shape[1], value_shape[1])
+        axes = self._axes(query_shape, value_shape, key_shape)
+        self._rank = axes.rank
+        query_shape, value_shape, key_shape = map(
+            axes.flatten_shape, (query_shape, value_shape, key_shape)
+        )
         if not self.synthesizer.built:
             self.synthesizer.build(query_shape, key_shape)
+        if self.gate is not None:
+            self.gate.build(query_shape)
         self.value.build(value_shape)
         self.attention_output = self._projections.merge_heads(
             self._output_shape or (query_shape[-1],),
@@ -184,6 +229,14 @@ class SyntheticAttention(keras.layers.Layer):
             (*query_shape[:-1], self.num_heads, self.value_dim)
         )
         self.built = True
+
+    def _axes(self, query_shape, value_shape, key_shape):
+        """The checked `AttentionAxes` of tensors of these shapes."""
+        attention_checks.check_shapes(query_shape, value_shape, key_shape)
+        axes = AttentionAxes(self.attention_axes, len(query_shape))
+        attention_checks.check_rank(len(query_shape), self._rank)
+        attention_checks.check_other_axes(axes, query_shape, value_shape)
+        return axes
 
     def __call__(self, query, value=None, *args, mask=None, **kwargs):
         # Here and not in `call`, so that Keras hands over the masks of both
@@ -213,37 +266,76 @@ class SyntheticAttention(keras.layers.Layer):
     ):
         value = query if value is None else value
         key = value if key is None else key
-        attention_checks.check_inputs(query, value, key)
-        self.synthesizer.check_lengths(query.shape[1], value.shape[1])
-        padding = {
-            "query_mask": (query_mask, query),
-            "mask": (mask, query),
-            "value_mask": (value_mask, value),
-            "key_mask": (key_mask, key),
-        }
-        for name, (given, x) in padding.items():
-            masks.check_padding(name, given, x)
+        attention_checks.check_flash_attention(
+            self.flash_attention, scores=return_attention_scores
+        )
+        attention_checks.check_dtypes(query, value, key)
+        axes = self._axes(query.shape, value.shape, key.shape)
+        if is_placeholder(query):
+            spec = self._spec(axes, query, value, return_attention_scores)
+            return keras.tree.map_structure(
+                lambda x: ops.zeros(x.shape, x.dtype), spec
+            )
+        padding = axes.flatten_padding
+        sizes = query, value, self.num_heads
+        given = axes.flatten_pairs("attention_mask", attention_mask, *sizes)
+        bias = axes.flatten_pairs("attention_bias", attention_bias, *sizes)
+        lengths = [axes.length(ops.shape(x)) for x in (query, value)]
+        self.synthesizer.check_lengths(*lengths)
         masked = AttentionMask(
-            masks.all_of(query_mask, mask),
-            masks.all_of(value_mask, key_mask),
-            self._pairs(attention_mask, query, value, use_causal_mask),
+            masks.all_of(
+                padding("query_mask", query_mask, query),
+                padding("mask", mask, query),
+            ),
+            masks.all_of(
+                padding("value_mask", value_mask, value),
+                padding("key_mask", key_mask, key),
+            ),
+            masks.all_of(given, self._positions(*lengths, use_causal_mask)),
             use_causal_mask
             and attention_mask is None
-            and query.shape[1] == value.shape[1] is not None,
+            and self.sliding_window is None
+            and isinstance(lengths[0], int)
+            and lengths[0] == lengths[1],
         )
+        context = self._attend(
+            *axes.flatten_all(query, value, key),
+            masked,
+            bias,
+            return_attention_scores,
+            training,
+        )
+        if return_attention_scores:
+            context, scores = context
+            scores = axes.unflatten_scores(scores, query, value)
+        output = axes.unflatten(self.attention_output(context), query)
+        return (output, scores) if return_attention_scores else output
+
+    def _attend(self, query, value, key, masked, bias, scores, training):
+        """Returns the context `(B, T, H, v)`, with the scores if wanted."""
         query, value, key = self._without_padding(query, value, key, masked)
-        logits = self._logits(query, key, attention_bias)
+        logits = self.synthesizer(
+            query,
+            keys=self.synthesizer.project_keys(key),
+            length=ops.shape(key)[1],
+        )
+        if bias is not None:
+            logits = logits + Logits(bias=ops.cast(bias, "float32"))
         context = attend(
             logits,
             self.value(value),
             masked,
             dropout=self._active_dropout(training),
-            return_weights=return_attention_scores,
+            return_weights=scores,
+            flash_attention=self.flash_attention,
         )
-        if return_attention_scores:
-            context, scores = context
-            return self.attention_output(context), scores
-        return self.attention_output(context)
+        if scores:
+            context, weights = context
+            return self._gated(context, query), weights
+        return self._gated(context, query)
+
+    def _gated(self, context, query):
+        return context if self.gate is None else context * self.gate(query)
 
     @property
     def cache_dim(self):
@@ -291,31 +383,33 @@ class SyntheticAttention(keras.layers.Layer):
         attention_checks.check_cache(
             query, cache, start, self.num_heads, self.cache_dim
         )
-        length, pairs = ops.shape(cache)[1], None
-        if start is not None:
+        length, causal = ops.shape(cache)[1], start is not None
+        if causal:
             fresh = ops.cast(self.remember(query), cache.dtype)
             cache = ops.slice_update(cache, [0, start, 0, 0], fresh)
-            pairs = masks.causal(ops.shape(query)[1], length, start)
+            position = start
         keys = cache[..., : self.synthesizer.key_dim]
         logits = self.synthesizer(
             query,
             keys=keys if self.synthesizer.key_dim else None,
-            start=position if start is None else start,
+            start=position,
             length=length,
         )
+        pairs = self._positions(ops.shape(query)[1], length, causal, position)
         context = attend(
             logits,
             cache[..., self.synthesizer.key_dim :],
             AttentionMask(keys=masks.as_boolean(value_mask), pairs=pairs),
+            flash_attention=self.flash_attention,
         )
-        return self.attention_output(context), cache
+        return self.attention_output(self._gated(context, query)), cache
 
     def _without_padding(self, query, value, key, masked):
         """Takes inf and NaN out of padded rows; what is one tensor stays one.
 
         Otherwise they would reach the gradients of the projections.
         """
-        if not self.synthesizer.reads_tokens:
+        if not self.synthesizer.reads_tokens and self.gate is None:
             return query, masks.zero_padding(value, masked.keys), key
         same_value, same_key = value is query, key is value
         value = masks.finite_padding(value, masked.keys)
@@ -324,43 +418,29 @@ class SyntheticAttention(keras.layers.Layer):
             return value, value, key
         return masks.finite_padding(query, masked.queries), value, key
 
-    def _pairs(self, attention_mask, query, value, use_causal_mask):
-        """Attention and causal mask as one, `(B or 1, H or 1, T, S)`."""
-        shape = self._scores_shape(query.shape, value.shape)
-        pairs = masks.with_heads(
-            "attention_mask", attention_mask, shape, (3, 4)
-        )
-        if not use_causal_mask:
-            return masks.as_boolean(pairs)
-        lengths = ops.shape(query)[1], ops.shape(value)[1]
-        return masks.all_of(pairs, masks.causal(*lengths))
-
-    def _logits(self, query, key, attention_bias):
-        logits = self.synthesizer(
-            query,
-            keys=self.synthesizer.project_keys(key),
-            length=ops.shape(key)[1],
-        )
-        if attention_bias is None:
-            return logits
-        shape = self._scores_shape(query.shape, key.shape)
-        bias = masks.with_heads(
-            "attention_bias", attention_bias, shape, range(5)
-        )
-        return logits + Logits(bias=ops.cast(bias, "float32"))
+    def _positions(self, target_length, source_length, causal, start=0):
+        """Which positions see which, `(1, 1, T, S)`; `None` for all."""
+        lengths = target_length, source_length
+        mask = masks.causal(*lengths, start) if causal else None
+        if self.sliding_window is None:
+            return mask
+        window = masks.sliding_window(*lengths, self.sliding_window, start)
+        return masks.both(mask, window)
 
     def _active_dropout(self, training):
         if self._dropout is None or not training:
             return None
-        return lambda weights: self._dropout(weights, training=True)
-
-    def _scores_shape(self, query_shape, value_shape):
-        return (query_shape[0], self.num_heads, query_shape[1], value_shape[1])
+        # Not the layer itself, which would cast float32 weights.
+        return lambda weights: self._dropout.call(weights, training=True)
 
     def compute_output_shape(
         self, query_shape, value_shape=None, key_shape=None
     ):
-        return (*query_shape[:2], *(self._output_shape or query_shape[2:]))
+        value_shape = query_shape if value_shape is None else value_shape
+        key_shape = value_shape if key_shape is None else key_shape
+        self._axes(query_shape, value_shape, key_shape)
+        features = self._output_shape or (query_shape[-1],)
+        return (*query_shape[:-1], *features)
 
     def compute_output_spec(
         self,
@@ -372,12 +452,42 @@ class SyntheticAttention(keras.layers.Layer):
         **kwargs,
     ):
         value = query if value is None else value
+        key = value if key is None else key
+        axes = self._axes(query.shape, value.shape, key.shape)
+        self.synthesizer.check_lengths(
+            axes.length(query.shape), axes.length(value.shape)
+        )
+        return self._spec(axes, query, value, return_attention_scores)
+
+    def _spec(self, axes, query, value, scores):
         shape = self.compute_output_shape(query.shape)
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
+        if not scores:
             return output
-        shape = self._scores_shape(query.shape, value.shape)
+        shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
         return output, keras.KerasTensor(shape, dtype="float32")
+
+    # MultiHeadAttention's names of its projections.
+
+    @property
+    def query_dense(self):
+        """The projection of queries, where the synthesizer has one."""
+        return self.synthesizer.query
+
+    @property
+    def key_dense(self):
+        """The projection of keys, where the synthesizer has one."""
+        return self.synthesizer.key
+
+    @property
+    def value_dense(self):
+        """The projection of values."""
+        return self.value
+
+    @property
+    def output_dense(self):
+        """The projection of the merged heads."""
+        return self.attention_output
 
     def get_config(self):
         return {
@@ -391,6 +501,10 @@ class SyntheticAttention(keras.layers.Layer):
             "value_dim": self.value_dim,
             "dropout": self.dropout,
             "output_shape": self._output_shape,
+            "attention_axes": self.attention_axes,
+            "sliding_window": self.sliding_window,
+            "flash_attention": self.flash_attention,
+            "use_gate": self.use_gate,
             "seed": self.seed,
             **self._projections.get_config(),
         }
