@@ -313,6 +313,8 @@ class SyntheticAttention(keras.layers.Layer):
 
     def _attend(self, query, value, key, masked, bias, scores, training):
         """Returns the context `(B, T, H, v)`, with the scores if wanted."""
+        if 0 in (*query.shape[:2], value.shape[1]):
+            return self._nothing(query, value, scores)
         query, value, key = self._without_padding(query, value, key, masked)
         logits = self.synthesizer(
             query,
@@ -333,6 +335,17 @@ class SyntheticAttention(keras.layers.Layer):
             context, weights = context
             return self._gated(context, query), weights
         return self._gated(context, query)
+
+    def _nothing(self, query, value, scores):
+        """What `_attend` returns where there are no queries or no source."""
+        batch, length = ops.shape(query)[:2]
+        context = ops.zeros(
+            (batch, length, self.num_heads, self.value_dim), self.compute_dtype
+        )
+        if not scores:
+            return context
+        shape = (batch, self.num_heads, length, ops.shape(value)[1])
+        return context, ops.zeros(shape, "float32")
 
     def _gated(self, context, query):
         return context if self.gate is None else context * self.gate(query)
