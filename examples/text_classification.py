@@ -37,6 +37,7 @@ every backend.
 import argparse
 import os
 import pathlib
+import re
 import statistics
 import time
 
@@ -196,23 +197,20 @@ test_batches = datasets.LengthBuckets(
 
 The backbone is an ordinary pre-norm Transformer encoder; only its attention
 differs. A name such as `"R+V"` is all it takes. Where a part has options of
-its own, as the rank of FR, synthesizer objects do the same.
+its own, they stand in brackets: `"FR(rank=32) + V"`. `--rank` is that of the
+parts that do not say theirs.
 """
 
 
 def build_synthesizer(name):
     heads, length = settings.num_heads, settings.sequence_length
-    parts = [
-        synthesizers.FactorizedRandomSynthesizer(
-            heads, length, rank=settings.rank
-        )
-        if part.strip().upper() == "FR"
-        else synthesizers.get(part, heads, settings.hidden_dim // heads, length)
-        for part in name.split("+")
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    return synthesizers.MixtureSynthesizer(parts)
+    return synthesizers.get(
+        name,
+        heads,
+        settings.hidden_dim // heads,
+        length,
+        defaults={"rank": settings.rank},
+    )
 
 
 def build_classifier(name):
@@ -302,8 +300,9 @@ def train(name):
     _, accuracy = classifier.evaluate(test_batches, verbose=0)
     # From here on the classifier takes raw strings.
     classifier.preprocessor = preprocessor
-    classifier.save(settings.output / f"{name}.keras")
-    print(f"{name}: test accuracy {accuracy:.4f}, saved as {name}.keras")
+    file = re.sub(r"[^\w+.-]+", "_", name).strip("_") + ".keras"
+    classifier.save(settings.output / file)
+    print(f"{name}: test accuracy {accuracy:.4f}, saved as {file}")
     return {
         "synthesizer": name,
         "accuracy": accuracy,

@@ -21,3 +21,14 @@ def check_rate(name, value):
             f"Received: {name}={value!r}"
         )
     return float(value)
+
+
+def check_seed(name, value):
+    """Returns `value` as an int or `None`, or raises if it is neither."""
+    if value is None:
+        return None
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise ValueError(
+            f"`{name}` must be an integer or None. Received: {name}={value!r}"
+        )
+    return int(value)

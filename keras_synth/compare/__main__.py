@@ -131,7 +131,7 @@ def main():
             given.num_heads,
             given.seeds,
             given.backends,
-            settings.hidden_dim,
+            settings,
         )
         results = Results(folder / "results.jsonl")
         left_over = any((folder / "checkpoints").glob("*.npz"))

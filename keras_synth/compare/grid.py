@@ -43,7 +43,7 @@ class Settings:
         hidden_dim: Model width.
         intermediate_dim: Width of the feed-forward networks; 0 for 4 times
             the model's.
-        rank: Rank of FR.
+        rank: Rank of FR where its brackets do not say otherwise.
         dropout: Share to drop.
         label_smoothing: Share of a label's probability that all tokens get.
         pooling: `"mean"` or `"first"`.
@@ -119,20 +119,27 @@ class Settings:
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
-def runs(variants, num_heads, seeds, backends, hidden_dim):
+def runs(variants, num_heads, seeds, backends, settings):
     """All runs of a grid, the backends of a model one after the other.
 
     Raises:
-        ValueError: A variant is unknown, or heads do not divide the width.
+        ValueError: A variant cannot be made, or heads do not divide the width.
     """
-    for variant in variants:
-        synthesizer(variant, 1, 8, 8, 8)
+    hidden_dim = settings.hidden_dim
     for count in num_heads:
         if hidden_dim % check_positive("num_heads", count):
             raise ValueError(
                 "--hidden-dim must be divisible by each of --num-heads. "
                 f"Received: {hidden_dim} and {count}"
             )
+    for variant, count in itertools.product(variants, num_heads):
+        synthesizer(
+            variant,
+            count,
+            hidden_dim // count,
+            settings.sequence_length,
+            settings.rank,
+        )
     grid = itertools.product(seeds, variants, num_heads, backends)
     return [
         Run(variant, count, seed, backend)
@@ -142,14 +149,6 @@ def runs(variants, num_heads, seeds, backends, hidden_dim):
 
 def synthesizer(variant, num_heads, key_dim, max_length, rank):
     """The synthesizer that a variant's letters or names stand for."""
-    parts = [
-        synthesizers.FactorizedRandomSynthesizer(
-            num_heads, max_length, rank=rank
-        )
-        if part.strip().lower() in ("fr", "factorized_random")
-        else synthesizers.get(part, num_heads, key_dim, max_length)
-        for part in variant.split("+")
-    ]
-    return (
-        parts[0] if len(parts) == 1 else synthesizers.MixtureSynthesizer(parts)
+    return synthesizers.get(
+        variant, num_heads, key_dim, max_length, defaults={"rank": rank}
     )

@@ -3,23 +3,6 @@
 import keras
 
 
-def check_synthesizer(synthesizer, num_heads, max_length):
-    """Raises unless a synthesizer agrees with its layer's arguments."""
-    if synthesizer.num_heads != num_heads:
-        raise ValueError(
-            "The synthesizer must have as many heads as the layer. "
-            f"Received: num_heads={num_heads}, "
-            f"synthesizer.num_heads={synthesizer.num_heads}"
-        )
-    own = synthesizer.max_length
-    if None not in (max_length, own) and max_length != own:
-        raise ValueError(
-            "Leave out `max_length` for a synthesizer that has its own, or "
-            f"pass the same. Received: max_length={max_length}, "
-            f"synthesizer.max_length={own}"
-        )
-
-
 def check_shapes(query_shape, value_shape, key_shape):
     """Raises unless the shapes are `(B, T, d)`, `(B, S, d)`, `(B, S, d)`."""
     shapes = {"query": query_shape, "value": value_shape, "key": key_shape}

@@ -142,16 +142,15 @@ class SyntheticAttention(keras.layers.Layer):
             num_heads=self.num_heads,
             key_dim=self.key_dim,
             max_length=max_length,
-            dtype=self.dtype_policy,
-            use_bias=use_bias,
-            **self._projections.options,
+            defaults={
+                "dtype": self.dtype_policy,
+                "use_bias": use_bias,
+                **self._projections.options,
+            },
         )
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
         self.max_length = max_length
-        attention_checks.check_synthesizer(
-            self.synthesizer, self.num_heads, self.max_length
-        )
         self._output_shape = (
             None if output_shape is None else positive_shape(output_shape)
         )

@@ -114,8 +114,8 @@ class DenseSynthesizer(_TokenSynthesizer):
             scheme for a `k x N` (`d x N`) matrix.
         **kwargs: Options of the hidden layer as in
             `keras.layers.MultiHeadAttention` (`kernel_initializer`, ...; its
-            `bias_initializer` serves b2 too) and keyword arguments of
-            `keras.layers.Layer`.
+            `bias_initializer` serves b2 too), `seed`, for reproducible initial
+            values, and keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`.
@@ -254,8 +254,9 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
             for `k x a` and `k x b` matrices.
         **kwargs: Options of the hidden layer as in
             `keras.layers.MultiHeadAttention` (`kernel_initializer`, ...; its
-            `bias_initializer` serves b_A and b_B too) and keyword arguments
-            of `keras.layers.Layer`.
+            `bias_initializer` serves b_A and b_B too), `seed`, for
+            reproducible initial values, and keyword arguments of
+            `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`.

@@ -48,6 +48,12 @@ class MixtureSynthesizer(Synthesizer):
         self, synthesizers, per_head=True, share_queries=False, **kwargs
     ):
         parts = _checked_parts(synthesizers)
+        if "seed" in kwargs:
+            raise ValueError(
+                "A mixture draws no initial values. Pass a `seed` to each of "
+                'its parts, or make it by `keras_synth.synthesizers.get("R+V", '
+                f"..., seed=1)`. Received: seed={kwargs['seed']!r}"
+            )
         super().__init__(parts[0].num_heads, **kwargs)
         self.synthesizers = parts
         self.per_head = bool(per_head)

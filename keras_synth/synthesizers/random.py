@@ -33,7 +33,8 @@ class RandomSynthesizer(Synthesizer):
         initializer: Initializer of the table, a normal distribution with
             standard deviation 0.1 by default.
         regularizer: Optional regularizer of the table.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: `seed`, for reproducible initial values, and keyword
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`; only its length matters.
@@ -118,7 +119,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
         initializer: Initializer of R1 and R2, by default as said above.
         regularizer: Optional regularizer of R1 and R2.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: `seed`, for reproducible initial values, and keyword
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`; only its length matters.

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_synth.checks import check_positive
+from keras_synth.checks import check_positive, check_seed
+from keras_synth.seeds import seeded
 from keras_synth.tables import check_length, window
 
 LONG_INPUTS = ("error", "tile")
@@ -22,6 +23,9 @@ class Synthesizer(keras.layers.Layer):
             hold. `None` if there is no such bound.
         long_inputs: `"error"`, or `"tile"` to repeat the learned positions
             beyond `max_length`.
+        seed: Optional integer that makes the initial values reproducible.
+            Each weight draws from a seed of its own; an initializer that has a
+            seed keeps it.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Attributes:
@@ -36,9 +40,15 @@ class Synthesizer(keras.layers.Layer):
     reads_tokens = True
 
     def __init__(
-        self, num_heads, max_length=None, long_inputs="error", **kwargs
+        self,
+        num_heads,
+        max_length=None,
+        long_inputs="error",
+        seed=None,
+        **kwargs,
     ):
         super().__init__(**kwargs)
+        self.seed = check_seed("seed", seed)
         self.num_heads = check_positive("num_heads", num_heads)
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
@@ -123,10 +133,11 @@ class Synthesizer(keras.layers.Layer):
 
     def add_table(self, name, shape, initializer, **kwargs):
         """Adds a learned table. It stays float32: so does the softmax."""
+        initializer = keras.initializers.get(initializer)
         return self.add_weight(
             name=name,
             shape=shape,
-            initializer=initializer,
+            initializer=seeded(initializer, self.seed, name),
             autocast=False,
             **kwargs,
         )
@@ -137,4 +148,6 @@ class Synthesizer(keras.layers.Layer):
         if self.max_length is not None:
             config["max_length"] = self.max_length
             config["long_inputs"] = self.long_inputs
+        if self.seed is not None:
+            config["seed"] = self.seed
         return config
