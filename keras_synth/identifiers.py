@@ -1,7 +1,8 @@
 """Reads strings that name parts of a model: `"FR(rank=32) + V"`.
 
-    sum  := term ("+" term)*
-    term := name ["(" [sum] ["," option "=" literal]* ")"]
+    sum := term ("+" term)*
+    term := name ["(" (sum | option) ("," option)* ")"]
+    option := word "=" literal
 
 It knows the grammar and no name: whoever has a table of names makes objects of
 what it returns.
