@@ -110,7 +110,7 @@ def answer(settings):
     )
     model.compile(
         optimizer=keras.optimizers.Adam(1e-4),
-        loss=losses.SparseCategoricalCrossentropy(label_smoothing=0.1),
+        loss=losses.LabelSmoothedCrossentropy(label_smoothing=0.1),
         weighted_metrics=[],
     )
     rng = np.random.default_rng(0)

@@ -279,7 +279,7 @@ def build_model(name, steps):
     )
     model.compile(
         optimizer=keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9),
-        loss=losses.SparseCategoricalCrossentropy(settings.label_smoothing),
+        loss=losses.LabelSmoothedCrossentropy(settings.label_smoothing),
         weighted_metrics=["accuracy"],
     )
     return model

@@ -11,7 +11,7 @@ from keras_synth import datasets
 from keras_synth.compare.kinds.kind import Kind, Prepared, Score
 from keras_synth.compare.kinds.recipes import adamw, backbone_options
 from keras_synth.compare.kinds.some import check_count
-from keras_synth.losses import SparseCategoricalCrossentropy
+from keras_synth.losses import LabelSmoothedCrossentropy
 
 UNKNOWN = "<unk>"  # a word that is not among those of the training text
 
@@ -65,7 +65,7 @@ class LanguageModel(Kind):
         model.compile(
             optimizer=adamw(settings, steps),
             # A mean over all places, so that batches count alike: `scores`.
-            loss=SparseCategoricalCrossentropy(reduction="mean"),
+            loss=LabelSmoothedCrossentropy(reduction="mean"),
             weighted_metrics=[],
         )
         return model

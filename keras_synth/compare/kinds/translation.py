@@ -13,7 +13,7 @@ from keras_synth.compare.kinds.metrics import BLEU
 from keras_synth.compare.kinds.recipes import adam, backbone_options
 from keras_synth.compare.kinds.some import some
 from keras_synth.compare.kinds.writing import write
-from keras_synth.losses import SparseCategoricalCrossentropy
+from keras_synth.losses import LabelSmoothedCrossentropy
 
 SAMPLES = 10
 
@@ -74,7 +74,7 @@ class Translation(Kind):
         model = keras_synth.models.SynthesizerSeq2SeqLM(backbone)
         model.compile(
             optimizer=adam(settings, steps),
-            loss=SparseCategoricalCrossentropy(settings.label_smoothing),
+            loss=LabelSmoothedCrossentropy(settings.label_smoothing),
             weighted_metrics=[
                 keras.metrics.SparseCategoricalAccuracy(name="accuracy")
             ],
