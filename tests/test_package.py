@@ -19,14 +19,14 @@ sys.modules.update(dict.fromkeys({blocked!r}))
 """
 
 
-def run(code, blocked=()):
+def run(code, blocked=(), log_level="3"):
     """Runs Python code in a process of its own, with modules blocked."""
     code = BLOCK.format(blocked=sorted(blocked)) + code
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
         check=False,
     )
 
@@ -75,11 +75,46 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
         "    print(error)\n",
         # KerasHub imports rouge_score where it is, and that SciPy, which asks
         # even a blocked PyTorch for its tensors.
-        {*OTHERS, "tensorflow_text", "rouge_score"},
+        {*OTHERS, "tensorflow_text", "rouge_score", "grain"},
     )
     assert done.returncode == 0, done.stderr
     # Raw strings need a data loader: KerasHub names one.
     assert "pip install grain" in done.stdout
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="Keras imports it itself"
+)
+def test_importing_the_models_prints_nothing():
+    """KerasHub imports TensorFlow, which has much to say."""
+    done = run("import keras_synth.models", log_level="1")
+    assert done.returncode == 0
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_only_what_tensorflow_says_at_its_start_is_kept_back(
+    capfd, monkeypatch
+):
+    pytest.importorskip("keras_hub")
+    from keras_synth.models.startup import without_startup_lines
+
+    noise = b"I0000 00:00:1.2  3 port.cc:1] oneDNN\nW0000 00:00:1.2 x\n"
+    told = b"E0000 00:00:1.2 no memory\nsome warning\n"
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+
+    def write():
+        with without_startup_lines():
+            os.write(2, noise + told)
+            raise ImportError("broken")
+
+    with pytest.raises(ImportError, match="broken"):
+        write()
+    assert capfd.readouterr().err.encode() == told
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    with pytest.raises(ImportError, match="broken"):
+        write()
+    assert capfd.readouterr().err.encode() == noise + told
 
 
 def test_models_without_keras_nlp_say_what_to_install():
