@@ -76,31 +76,6 @@ def test_a_tf_dataset_of_strings_can_be_fitted():
     assert len(history.history["loss"]) == 2
 
 
-def test_fit_mixes_examples_that_are_sorted_by_class():
-    seen = []
-    model = classifier(preprocess=False)
-    original = keras_hub.models.TextClassifier.fit
-
-    def spy(self, x, y, **kwargs):
-        seen.append((x, y))
-        return original(self, x, y, **kwargs)
-
-    features = {
-        name: np.array(ids) for name, ids in preprocessor()(TEXTS).items()
-    }
-    labels = np.array([0] * 4 + [1] * 4)
-    features["token_ids"][:, -1] = labels  # a trace of the label
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keras_hub.models.TextClassifier, "fit", spy)
-        model.fit(features, labels, verbose=0)
-        model.fit(features, labels, shuffle=False, verbose=0)
-    (mixed, mixed_labels), (kept, kept_labels) = seen
-    assert list(mixed_labels) != sorted(mixed_labels)
-    np.testing.assert_array_equal(mixed["token_ids"][:, -1], mixed_labels)
-    np.testing.assert_array_equal(kept["token_ids"][:, -1], kept_labels)
-    np.testing.assert_array_equal(kept_labels, labels)
-
-
 def test_every_dropout_drops_in_training_and_only_then():
     model = classifier("R+V", preprocess=False)
     features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
