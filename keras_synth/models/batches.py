@@ -10,6 +10,10 @@ from keras_synth.models.examples import (
     map_parts,
     split_off,
 )
+from keras_synth.models.tf_data import (
+    is_tensorflow_dataset,
+    tensorflow_batches,
+)
 
 try:
     import grain
@@ -193,15 +197,6 @@ def is_dataset(x):
     return is_tensorflow_dataset(x) or is_grain_dataset(x)
 
 
-def is_tensorflow_dataset(x):
-    """Whether x is a `tf.data.Dataset`, without importing TensorFlow."""
-    return any(
-        kind.__module__.startswith("tensorflow.")
-        and kind.__name__ == "DatasetV2"
-        for kind in type(x).__mro__
-    )
-
-
 def is_grain_dataset(x):
     """Whether x is a dataset of Grain."""
     return grain is not None and isinstance(
@@ -230,21 +225,4 @@ def batches(data, batch_size=None, seed=None):
             places = places.shuffle(seed=seed)
         places = places.batch(batch_size or 32)
         return places.map(lambda at: map_parts(lambda part: part[at], data))
-    try:
-        import tensorflow as tf
-    except ImportError:
-        raise ImportError(
-            "Raw data in memory needs a data loader: pip install grain, or "
-            "tensorflow"
-        ) from None
-
-    with tf.device("cpu"):
-        data = map_parts(tf.convert_to_tensor, data)
-    places = tf.data.Dataset.range(count)
-    if seed is not None:
-        places = places.shuffle(count, seed, reshuffle_each_iteration=True)
-    places = places.batch(batch_size or 32)
-    return places.map(
-        lambda at: map_parts(lambda part: tf.gather(part, at), data),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
+    return tensorflow_batches(data, count, batch_size or 32, seed)

@@ -3,8 +3,12 @@
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-from keras_synth.models.batches import is_tensorflow_dataset
 from keras_synth.models.texts import plain_texts
+from keras_synth.models.tf_data import (
+    is_tensorflow_dataset,
+    label_type,
+    map_labels,
+)
 
 
 def number_labels(labels, count, class_names=None, name="y"):
@@ -41,7 +45,12 @@ def number_dataset_labels(dataset, count, class_names=None):
             from Grain's, and from TensorFlow's `InvalidArgumentError`.
     """
     if is_tensorflow_dataset(dataset):
-        return _number_tensorflow_labels(dataset, count, class_names)
+        kind = label_type(dataset)
+        if kind == "string":
+            _check_names_known(class_names, "strings")
+        if kind == "string" or (kind == "integer" and count is not None):
+            return map_labels(dataset, count, class_names)
+        return dataset
 
     def number(batch):
         x, y, sample_weight = unpack_x_y_sample_weight(batch)
@@ -50,38 +59,6 @@ def number_dataset_labels(dataset, count, class_names=None):
         return pack_x_y_sample_weight(x, y, sample_weight)
 
     return dataset.map(number)
-
-
-def _number_tensorflow_labels(dataset, count, class_names):
-    import tensorflow as tf
-
-    _, labels, _ = unpack_x_y_sample_weight(dataset.element_spec)
-    if not isinstance(labels, tf.TensorSpec):
-        return dataset
-    if labels.dtype == tf.string:
-        _check_names_known(class_names, "strings")
-    elif count is None or not labels.dtype.is_integer:
-        return dataset
-
-    def number(*batch):
-        x, y, sample_weight = unpack_x_y_sample_weight(batch)
-        if y.dtype == tf.string:
-            same = tf.equal(y[..., None], tf.constant(class_names))
-            known = tf.reduce_any(same, -1)
-            wanted = f"Labels must be among class_names={class_names}."
-            numbers = tf.argmax(tf.cast(same, tf.int32), -1, tf.int32)
-        else:
-            known = tf.logical_and(y >= 0, y < tf.cast(count, y.dtype))
-            wanted = f"Labels must lie from 0 to {count - 1}."
-            numbers = y
-        wrong = tf.boolean_mask(y, tf.logical_not(known))
-        with tf.control_dependencies(
-            [tf.debugging.Assert(tf.reduce_all(known), [wanted, wrong])]
-        ):
-            numbers = tf.identity(numbers)
-        return pack_x_y_sample_weight(x, numbers, sample_weight)
-
-    return dataset.map(number, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def is_binary(loss):
