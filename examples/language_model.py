@@ -254,9 +254,7 @@ def build_model(name, steps):
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(
         optimizer=optimizer,
-        # The loss is a mean over all places, padded ones, too. This is one
-        # over the tokens.
-        weighted_metrics=[metrics.TokenCrossentropy(name="nats")],
+        weighted_metrics=[],
         sampler=keras_hub.samplers.TopPSampler(0.9, seed=0),
     )
     return model
@@ -270,25 +268,43 @@ the same command with `--resume` goes on from there, along the same curve.
 """
 
 
-class History(keras.callbacks.Callback):
-    """Notes the nats per token of each epoch, and tells windows its number."""
+def scorer_of(model):
+    """The same layers, compiled to be scored: in nats per token.
 
-    def __init__(self, windows, history):
+    Keras' loss is a mean over all places, padded ones, too, and in training a
+    metric would cost another softmax.
+    """
+    scorer = keras.Model(model.input, model.output)
+    scorer.compile(
+        loss=model.loss,
+        weighted_metrics=[metrics.TokenCrossentropy(name="nats")],
+    )
+    return lambda windows: scorer.evaluate(
+        windows, verbose=0, return_dict=True
+    )["nats"]
+
+
+class History(keras.callbacks.Callback):
+    """Notes the losses of each epoch, and tells windows which one it is."""
+
+    def __init__(self, windows, history, nats):
         super().__init__()
-        self.windows, self.history = windows, history
+        self.windows, self.history, self.nats = windows, history, nats
 
     def on_epoch_begin(self, epoch, logs=None):
         self.windows.epoch = epoch
         self.started = time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        self.history["loss"].append(float(logs["nats"]))
-        self.history["val_loss"].append(float(logs["val_nats"]))
         self.history["seconds"].append(time.perf_counter() - self.started)
+        self.history["loss"].append(float(logs["loss"]))
+        loss = float(self.nats(validation_windows))
+        self.history["val_loss"].append(loss)
+        print(f"validation: {score_name} {score(loss):.3f}")
 
 
 def train_model(name):
-    """Returns a trained model and its history."""
+    """Returns a trained model, its history, and what scores it."""
     keras.utils.set_random_seed(settings.seed)
     keras.config.set_dtype_policy(settings.dtype_policy)
     train_windows = windows(streams[0], seed=settings.seed)
@@ -300,15 +316,18 @@ def train_model(name):
     epoch = checkpoint.restore(model)
     if epoch:
         print(f"Going on after epoch {epoch}")
+    nats = scorer_of(model)
     model.fit(
         train_windows,
-        validation_data=validation_windows,
         initial_epoch=epoch,
         epochs=max(epoch, settings.epochs),
-        callbacks=[History(train_windows, history), checkpoint],
+        callbacks=[History(train_windows, history, nats), checkpoint],
         verbose=2,
     )
-    return model, history
+    return model, history, nats
+
+
+score_name = "perplexity" if are_words else "bits/byte"
 
 
 def score(loss):
@@ -347,12 +366,11 @@ def write(model):
 """
 
 settings.output.mkdir(parents=True, exist_ok=True)
-score_name = "perplexity" if are_words else "bits/byte"
 results = []
 for name in settings.variants:
     print(f"\n{name} on {keras.backend.backend()}")
-    model, history = train_model(name)
-    loss = model.evaluate(test_windows, verbose=0, return_dict=True)["nats"]
+    model, history, nats = train_model(name)
+    loss = float(nats(test_windows))
     results.append(
         {
             "variant": name,

@@ -28,6 +28,7 @@ class _Finder:
     """Finds TensorFlow, once, as it is found without."""
 
     def __init__(self, level):
+        self.searching = False
         hidden = LEVELS[:level]
         self.greeting = re.compile(
             rb"WARNING: All log messages before absl::InitializeLog.*|"
@@ -35,14 +36,16 @@ class _Finder:
         )
 
     def find_spec(self, name, path=None, target=None):
-        if name != "tensorflow":
+        if name != "tensorflow" or self.searching:
             return None
-        sys.meta_path.remove(self)
+        self.searching = True  # so that the others find it
         spec = importlib.util.find_spec(name)
+        self.searching = False
         if spec is not None:
             load = spec.loader.exec_module
 
             def load_quietly(module):
+                sys.meta_path.remove(self)
                 with _without_lines(self.greeting):
                     load(module)
 

@@ -131,6 +131,8 @@ def test_tensorflow_starts_as_quietly_as_asked_for(
     (tmp_path / "tensorflow.py").write_text(FAKE)
     code = (
         f"import runpy; runpy.run_path({quiet.__file__!r})['hide_greeting']()\n"
+        "import importlib.util\n"  # as Keras looks whether it is there
+        "assert importlib.util.find_spec('tensorflow')\n"
         "import tensorflow\n"
         "import sys; print('later', file=sys.stderr)"
     )

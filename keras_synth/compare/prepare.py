@@ -45,10 +45,10 @@ def prepare(settings, source, folder, say=lambda text: None):
         say(f"Tokenized texts are in {path}")
         return path
     say(f"Reading {settings.task}")
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings():  # of rows that were left out
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_: say(str(message))
         examples = tasks.load(settings.task, source, settings)
-    for warning in caught:  # of rows that were left out
-        say(str(warning.message))
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, kind.prepare(examples, settings, _preprocess, say))
     return path

@@ -48,7 +48,7 @@ class Log(keras.callbacks.Callback):
     Args:
         history: Dictionary of lists, to be filled.
         timed: `Timed`, what is trained on.
-        scores: Function of what `evaluate` returns, returning score and loss.
+        scores: Function that returns the score and loss of an epoch.
         tell: Function that takes an event, a dictionary.
     """
 
@@ -80,12 +80,7 @@ class Log(keras.callbacks.Callback):
             self.tell({"step": step, "loss": loss})
 
     def on_epoch_end(self, epoch, logs=None):
-        validation = {
-            name.removeprefix("val_"): value
-            for name, value in logs.items()
-            if name.startswith("val_")
-        }
-        score, loss = map(float, self.scores(validation))
+        score, loss = self.scores()
         self.history["delivering"].append(self.timed.seconds - self.delivering)
         self.history["validation_scores"].append(score)
         self.history["validation_losses"].append(loss)
@@ -126,10 +121,15 @@ def train(settings, run, paths, tell):
     names = ("losses", "seconds", "lengths", "delivering", *validated)
     history = {name: [] for name in names}
     checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
-    log = Log(history, Timed(batches), kind.scores, tell)
-    fit(model, log, checkpoint, validation, settings.epochs)
-    logs = model.evaluate(test, verbose=0, return_dict=True)
-    score, loss = map(float, kind.scores(logs))
+    scorer = kind.scorer(model)
+
+    def scores(batches):
+        logs = scorer.evaluate(batches, verbose=0, return_dict=True)
+        return map(float, kind.scores(logs))
+
+    log = Log(history, Timed(batches), lambda: scores(validation), tell)
+    fit(model, log, checkpoint, settings.epochs)
+    score, loss = scores(test)
     return {
         "score": score,
         "test_loss": loss,
@@ -143,7 +143,7 @@ def train(settings, run, paths, tell):
     }
 
 
-def fit(model, log, checkpoint, validation, epochs):
+def fit(model, log, checkpoint, epochs):
     """Trains a model from its last complete epoch on, if any is left."""
     epoch = checkpoint.restore(model)
     if epoch < epochs:
@@ -151,7 +151,6 @@ def fit(model, log, checkpoint, validation, epochs):
             log.timed,
             epochs=epochs,
             initial_epoch=epoch,
-            validation_data=validation,
             # The checkpoint comes last: it holds what the log has noted.
             callbacks=[log, checkpoint],
             verbose=0,

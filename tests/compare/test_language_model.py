@@ -98,7 +98,8 @@ def test_perplexity_counts_every_word_once():
         [w + rng.normal(scale=0.3, size=w.shape) for w in model.get_weights()]
     )
     *_, test = kind.batches(TINY, 0, prepared)
-    found, _ = kind.scores(model.evaluate(test, verbose=0, return_dict=True))
+    scorer = kind.scorer(model)
+    found, _ = kind.scores(scorer.evaluate(test, verbose=0, return_dict=True))
 
     total = 0.0
     for features, labels, weight in (test[i] for i in range(len(test))):

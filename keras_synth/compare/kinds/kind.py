@@ -97,6 +97,10 @@ class Kind:
         """Returns the compiled model of a run of so many training steps."""
         raise NotImplementedError
 
+    def scorer(self, model):
+        """Returns a compiled model of the same layers, to evaluate with."""
+        return model
+
     def scores(self, logs):
         """Returns score and loss from what `evaluate` returned."""
         raise NotImplementedError
