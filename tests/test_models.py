@@ -284,7 +284,7 @@ def test_int8_quantization_and_lora_work_on_a_model():
     features = preprocessor()(TEXTS)
     model.backbone.enable_lora(2)
     lora = [w for w in model.backbone.trainable_weights if "lora" in w.path]
-    assert len(lora) == 2 * 2 * 2  # blocks x (query, value) x factors
+    assert len(lora) == 2 * 3 * 2  # blocks x (query, value, R) x factors
     model.compile()
     model.fit(features, np.array(LABELS), verbose=0)
 

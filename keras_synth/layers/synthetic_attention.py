@@ -9,6 +9,7 @@ from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import attention_checks
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
+from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, positive_shape
 
 
@@ -31,8 +32,9 @@ class SyntheticAttention(keras.layers.Layer):
         key_dim: Integer, features per head of queries, keys and hidden
             layers, `k`.
         synthesizer: What makes the logits: a name or a sum of names such as
-            `"R"` or `"random + dot_product"`, a `Synthesizer`, or a config of
-            one; see `keras_synth.synthesizers.get`.
+            `"R"` or `"random + dot_product"`, a `Synthesizer` that belongs to
+            no other layer, or a config of one; see
+            `keras_synth.synthesizers.get`.
         max_length: Integer, longest sequence in tokens; names of length-bound
             synthesizers need it.
         value_dim: Integer, value features per head, `v`; `key_dim` by
@@ -164,8 +166,9 @@ class SyntheticAttention(keras.layers.Layer):
         self._dropout = None
         if self.dropout:
             self._dropout = keras.layers.Dropout(
-                self.dropout, seed=seed, dtype="float32", name="dropout"
+                self.dropout, seed=seed, dtype=self.dtype_policy, name="dropout"
             )
+        self.synthesizer.attach_to(self)
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         value_shape = query_shape if value_shape is None else value_shape
@@ -183,6 +186,7 @@ class SyntheticAttention(keras.layers.Layer):
         self.attention_output.build(
             (*query_shape[:-1], self.num_heads, self.value_dim)
         )
+        settle(self)
         self.built = True
 
     def __call__(self, query, value=None, *args, mask=None, **kwargs):
@@ -264,7 +268,14 @@ class SyntheticAttention(keras.layers.Layer):
         return values if keys is None else ops.concatenate([keys, values], -1)
 
     def call_with_cache(
-        self, query, cache, start=None, value_mask=None, position=0
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
     ):
         """Attends to what a cache remembers.
 
@@ -279,6 +290,9 @@ class SyntheticAttention(keras.layers.Layer):
             value_mask: Boolean `(B, S)`; where it is False nobody attends.
             position: Integer or scalar integer tensor, position of the first
                 token where `start` is `None`.
+            attention_mask: Boolean `(B, T, S)` or `(B, 1 or H, T, S)`.
+            use_causal_mask: Whether no token sees a later one where `start` is
+                given; otherwise each sees all that the cache holds by then.
 
         Returns:
             `(output, cache)`: the output `(B, T, d)` as of `call`, and the
@@ -291,11 +305,20 @@ class SyntheticAttention(keras.layers.Layer):
         attention_checks.check_cache(
             query, cache, start, self.num_heads, self.cache_dim
         )
-        length, pairs = ops.shape(cache)[1], None
+        length = ops.shape(cache)[1]
+        pairs = masks.with_heads(
+            "attention_mask",
+            attention_mask,
+            self._scores_shape(query.shape, cache.shape),
+            (3, 4),
+        )
         if start is not None:
             fresh = ops.cast(self.remember(query), cache.dtype)
             cache = ops.slice_update(cache, [0, start, 0, 0], fresh)
-            pairs = masks.causal(ops.shape(query)[1], length, start)
+            filled = masks.cached(
+                ops.shape(query)[1], length, start, use_causal_mask
+            )
+            pairs = masks.all_of(pairs, filled)
         keys = cache[..., : self.synthesizer.key_dim]
         logits = self.synthesizer(
             query,
@@ -306,7 +329,10 @@ class SyntheticAttention(keras.layers.Layer):
         context = attend(
             logits,
             cache[..., self.synthesizer.key_dim :],
-            AttentionMask(keys=masks.as_boolean(value_mask), pairs=pairs),
+            AttentionMask(
+                keys=masks.as_boolean(value_mask),
+                pairs=masks.as_boolean(pairs),
+            ),
         )
         return self.attention_output(context), cache
 
@@ -380,7 +406,7 @@ class SyntheticAttention(keras.layers.Layer):
         return output, keras.KerasTensor(shape, dtype="float32")
 
     def get_config(self):
-        return {
+        config = {
             **super().get_config(),
             "num_heads": self.num_heads,
             "key_dim": self.key_dim,
@@ -394,3 +420,4 @@ class SyntheticAttention(keras.layers.Layer):
             "seed": self.seed,
             **self._projections.get_config(),
         }
+        return with_policies(self, config)

@@ -14,6 +14,7 @@ from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
 from keras_synth.models.whole_files import WholeFiles
+from keras_synth.policies import settle, with_policies
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -97,6 +98,7 @@ class SynthesizerTextClassifier(
         x = self.pooler(backbone(inputs), inputs["padding_mask"])
         outputs = self.output_dense(self.output_dropout(x))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        settle(self)
 
         # === Config ===
         self.num_classes = num_classes
@@ -156,8 +158,12 @@ class SynthesizerTextClassifier(
         return super().evaluate(x, y, **kwargs)
 
     def get_config(self):
+        config = super().get_config()
+        # The output layer looks up its policy where the backbone's layers do.
+        backbone = config["backbone"]["config"]
+        config["backbone"]["config"] = with_policies(self, backbone)
         return {
-            **super().get_config(),
+            **config,
             "num_classes": self.num_classes,
             "activation": keras.activations.serialize(self.activation),
             "dropout": self.dropout,

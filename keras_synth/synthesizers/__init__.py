@@ -2,8 +2,6 @@
 
 import difflib
 
-import keras
-
 from keras_synth.synthesizers.dense import (
     DenseSynthesizer,
     FactorizedDenseSynthesizer,
@@ -14,7 +12,7 @@ from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
     RandomSynthesizer,
 )
-from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.synthesizers.synthesizer import Synthesizer, revived
 
 __all__ = [
     "DenseSynthesizer",
@@ -91,12 +89,12 @@ def get(
 
     >>> keras_synth.synthesizers.get("R+V", num_heads=8, key_dim=64,
     ...                              max_length=512)
-    <MixtureSynthesizer name=mixture_synthesizer, built=False>
+    <MixtureSynthesizer name=synthesizer, built=False>
     """
     if isinstance(identifier, Synthesizer):
         return identifier
     if isinstance(identifier, dict):
-        made = keras.saving.deserialize_keras_object(identifier)
+        made = revived(identifier)
         if isinstance(made, Synthesizer):
             return made
     if not isinstance(identifier, str):

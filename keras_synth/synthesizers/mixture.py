@@ -5,7 +5,11 @@ from keras import ops
 
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.synthesizers.synthesizer import (
+    DEFAULT_NAME,
+    Synthesizer,
+    revived,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -18,7 +22,8 @@ class MixtureSynthesizer(Synthesizer):
 
     Args:
         synthesizers: Sequence of synthesizers with equal `num_heads`;
-            mixtures too.
+            mixtures too. Those without a name of their own are called
+            `"part_0"`, `"part_1"`, ... by their places.
         per_head: Whether each head has its own alphas, a weight `(parts, H)`;
             otherwise the layer has one set, `(parts,)`.
         share_queries: Whether Dense parts use the query projection of the
@@ -57,6 +62,8 @@ class MixtureSynthesizer(Synthesizer):
         self.alphas = None
         if self.share_queries:
             _share_queries(parts)
+        for part in parts:
+            part.attach_to(self)
 
     def build(self, query_shape, source_shape=None):
         for part in self.synthesizers:
@@ -123,17 +130,11 @@ class MixtureSynthesizer(Synthesizer):
 
     @classmethod
     def from_config(cls, config):
-        parts = [_deserialized(part) for part in config["synthesizers"]]
+        parts = [
+            revived(part) if isinstance(part, dict) else part
+            for part in config["synthesizers"]
+        ]
         return cls(**{**config, "synthesizers": parts})
-
-
-def _deserialized(part):
-    if not isinstance(part, dict):
-        return part
-    # The mixture builds its parts: one that shares queries must not have
-    # built a hidden layer before it is told so.
-    part = {k: v for k, v in part.items() if k != "build_config"}
-    return keras.saving.deserialize_keras_object(part)
 
 
 def _checked_parts(synthesizers):
@@ -152,6 +153,22 @@ def _checked_parts(synthesizers):
             "All parts of a mixture must have the same `num_heads`. "
             f"Received: num_heads={heads}"
         )
+    if len({id(part) for part in parts}) < len(parts):
+        raise ValueError(
+            "Each part of a mixture must be an object of its own. "
+            f"Received: synthesizers={synthesizers!r}"
+        )
+    names = [
+        f"part_{i}" if part.name == DEFAULT_NAME else part.name
+        for i, part in enumerate(parts)
+    ]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            "The parts of a mixture must have different names; those made "
+            f"without a name are called by their places. Received: {names}"
+        )
+    for part, name in zip(parts, names, strict=True):
+        part.name = name
     return parts
 
 
