@@ -13,8 +13,8 @@ class MixtureSynthesizer(Synthesizer):
     """Mixes the logits of any number of synthesizers ("R+V", "D+V", ...).
 
     `S = sum_i alpha_i S_i` with `alpha = softmax(alphas)` over the parts: the
-    weights are positive, sum to 1 and start equal. The logits are mixed, not
-    the attention weights, so there is one softmax over the source.
+    weights are positive, sum to 1 and, by default, start equal. The logits are
+    mixed, not the attention weights, so there is one softmax over the source.
 
     Args:
         synthesizers: Sequence of synthesizers with equal `num_heads`;
@@ -26,6 +26,11 @@ class MixtureSynthesizer(Synthesizer):
             authors' code does for D+V. It saves a projection. The mixture
             must then hold a dot-product part and a Dense one whose
             `hidden_dim` equals its `key_dim`.
+        alphas_initializer: Initializer of the weight `alphas`, by default
+            zeros, so that all parts weigh the same. Of two parts,
+            `keras.initializers.Constant([[0.0], [2.0]])` gives the second
+            0.88 of the weight in all heads; with `per_head=False` it would be
+            `Constant([0.0, 2.0])`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -45,13 +50,19 @@ class MixtureSynthesizer(Synthesizer):
     """
 
     def __init__(
-        self, synthesizers, per_head=True, share_queries=False, **kwargs
+        self,
+        synthesizers,
+        per_head=True,
+        share_queries=False,
+        alphas_initializer="zeros",
+        **kwargs,
     ):
         parts = _checked_parts(synthesizers)
         super().__init__(parts[0].num_heads, **kwargs)
         self.synthesizers = parts
         self.per_head = bool(per_head)
         self.share_queries = bool(share_queries)
+        self.alphas_initializer = keras.initializers.get(alphas_initializer)
         self.key_dim = sum(part.key_dim for part in parts)
         self.reads_tokens = any(part.reads_tokens for part in parts)
         self.alphas = None
@@ -66,7 +77,7 @@ class MixtureSynthesizer(Synthesizer):
         self.alphas = self.add_table(
             "alphas",
             (parts, self.num_heads) if self.per_head else (parts,),
-            "zeros",
+            self.alphas_initializer,
         )
         self.built = True
 
@@ -119,6 +130,9 @@ class MixtureSynthesizer(Synthesizer):
             ],
             "per_head": self.per_head,
             "share_queries": self.share_queries,
+            "alphas_initializer": keras.initializers.serialize(
+                self.alphas_initializer
+            ),
         }
 
     @classmethod
