@@ -18,9 +18,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 demo: $(READY)
-	$(BIN)/python examples/text_classification.py \
-		--synthesizers V R R+V --examples 6000 --epochs 5 --num-layers 1 \
-		--dropout 0 --learning-rate 3e-3 --batch-size 32 --output demo
+	$(BIN)/python examples/demo.py --output demo
 
 test: $(READY)
 	@set -e; for backend in $(BACKENDS); do \

@@ -380,6 +380,8 @@ print(f"Models and learning_curves.png are in {settings.output}/")
 On the generated reviews half of the texts come in pairs with the same words
 and opposite labels: a bag of words cannot tell them apart and stays at 75%.
 Dot-product attention, alone or in a mixture, soon finds out which word "not"
-denies. R attends by position, whatever the words: it must learn about each
-position by itself, and on texts whose phrases move about it needs more of them.
+denies; a mixture a little later, since equal alphas halve its logits at the
+start, so give it epochs enough. R attends by position, whatever the words: it
+must learn about each position by itself, and on texts whose phrases move about
+it needs more of them.
 """
