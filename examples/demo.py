@@ -269,6 +269,7 @@ learn about each place by itself. V compares words, whatever their places, and
 soon finds out which adjective "not" denies; D, whose words choose where to look
 without knowing what is there, gets less far, and later.
 
-The mixture R+V holds V, so it learns what V learns. It is slower at first:
-shares that start equal halve the logits of V, and what it compares shows less.
+The mixture R+V holds V, so it learns what V learns, though its shares start
+equal, which halves the logits of V at first. With other seeds it ends a little
+above V or a little below.
 """

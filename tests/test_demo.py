@@ -8,6 +8,8 @@ import sys
 import keras
 import pytest
 
+import keras_synth.models  # noqa: F401, the classes in the files
+
 SCRIPT = pathlib.Path(__file__).parent.parent / "examples" / "demo.py"
 
 
@@ -47,8 +49,6 @@ def test_the_demo_ends_in_a_table_a_picture_and_models_for_strings(tmp_path):
     ("arguments", "words"),
     [
         (["--epochs", "0"], "--epochs must be at least 1. Received: 0"),
-        (["--examples", "31"], "--examples must be at least 32"),
-        (["--seed", "-1"], "--seed must be at least 0"),
         (["--variants", "Q"], "'Q'"),
     ],
 )
