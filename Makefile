@@ -8,6 +8,9 @@ JOBS ?= 2
 READY := $(VENV)/.ready
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+# Two processes test at a time: on a thread each they do not wait for each other.
+test test-slow: export OMP_NUM_THREADS ?= 1
+test test-slow: export TF_NUM_INTRAOP_THREADS ?= 1
 
 .PHONY: demo test test-slow lint clean
 
@@ -18,21 +21,23 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 demo: $(READY)
-	$(BIN)/python examples/text_classification.py \
-		--synthesizers V R R+V --examples 6000 --epochs 5 --num-layers 1 \
-		--dropout 0 --learning-rate 3e-3 --batch-size 32 --output demo
+	$(BIN)/python examples/demo.py --output demo
+
+# All backends run, whichever fails; then it says which did.
+define on_each_backend
+@failed=; for backend in $(BACKENDS); do \
+	echo "== $@ on $$backend"; \
+	KERAS_BACKEND=$$backend $(BIN)/python -m pytest $(1) \
+		|| failed="$$failed $$backend"; \
+done; \
+if [ -n "$$failed" ]; then echo "$@ failed on:$$failed"; exit 1; fi
+endef
 
 test: $(READY)
-	@set -e; for backend in $(BACKENDS); do \
-		echo "== tests on $$backend"; \
-		KERAS_BACKEND=$$backend $(BIN)/python -m pytest -n $(JOBS) --dist worksteal; \
-	done
+	$(call on_each_backend,-n $(JOBS) --dist worksteal)
 
 test-slow: $(READY)
-	@set -e; for backend in $(BACKENDS); do \
-		echo "== slow tests on $$backend"; \
-		KERAS_BACKEND=$$backend $(BIN)/python -m pytest -m slow; \
-	done
+	$(call on_each_backend,-m slow)
 
 lint: $(READY)
 	$(BIN)/ruff check .

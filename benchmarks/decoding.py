@@ -15,8 +15,8 @@ import os
 import pathlib
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import command
 import keras
 import keras_hub
 import steps
@@ -102,22 +102,22 @@ def parse():
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
-    add("synthesizers", nargs="*", default=VARIANTS)
+    add = command.adder(parser)
+    add("synthesizers", "names of variants", nargs="*", default=VARIANTS)
     add(
         "--shapes",
         nargs="+",
         default=["1x128", "32x128", "1x512", "32x512"],
         help="B x tokens in the caches",
     )
-    add("--layers", type=int, default=2)
-    add("--width", type=int, default=512)
-    add("--heads", type=int, default=8)
+    add("--num-layers", dest="layers", type=int, default=2)
+    add("--hidden-dim", dest="width", type=int, default=512)
+    add("--num-heads", dest="heads", type=int, default=8)
     add("--steps", type=int, default=32, help="tokens to write")
     add("--dtype", default="float32")
     add("--rounds", type=int, default=5)
     add("--markdown", type=pathlib.Path, help="a file for the table")
-    settings = parser.parse_args()
+    settings = command.parse(parser)
     for name in settings.synthesizers:
         try:
             synthesizers.get(name, settings.heads, 8, 8)

@@ -6,7 +6,7 @@ that was stopped, or that had used up its `--minutes`, goes on where it was.
 
     KERAS_BACKEND=jax python benchmarks/layers.py
     KERAS_BACKEND=torch python benchmarks/layers.py --lengths 256 1024 \\
-        --masks padded --modes training --contenders MultiHeadAttention R D
+        --masks padded --modes training --variants MultiHeadAttention R D
     KERAS_BACKEND=jax python benchmarks/layers.py --memory --lengths 2048
     python benchmarks/layers.py --report
 """
@@ -20,8 +20,8 @@ import sys
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import command
 import contenders
 import layers_report
 import steps
@@ -37,18 +37,40 @@ FIELDS = [*KEY, "value", "spread", "first_call", "note"]
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = parser.add_argument
-    add("--lengths", type=int, nargs="+", default=[64, 256, 1024, 4096])
-    add("--tokens", type=int, default=4096, help="B x T, if no --batch")
-    add("--batch", type=int, help="B, for all lengths")
-    add("--width", type=int, default=512, help="d")
-    add("--heads", type=int, default=8, help="H")
-    add("--dtypes", nargs="+", default=["float32"])
+    add = command.adder(parser)
     add(
-        "--masks", nargs="+", default=contenders.MASKS, choices=contenders.MASKS
+        "--lengths",
+        "in tokens, T",
+        type=int,
+        nargs="+",
+        default=[64, 256, 1024, 4096],
     )
-    add("--modes", nargs="+", default=list(steps.MODES), choices=steps.MODES)
-    add("--contenders", nargs="+", default=contenders.names())
+    add("--tokens", "B x T, if no --batch-size", type=int, default=4096)
+    add("--batch-size", "B, for all lengths", dest="batch", type=int)
+    add("--hidden-dim", dest="width", type=int, default=512)
+    add("--num-heads", dest="heads", type=int, default=8)
+    add("--dtypes", command.HELP["--dtype"], nargs="+", default=["float32"])
+    add(
+        "--masks",
+        "which keys count",
+        nargs="+",
+        default=contenders.MASKS,
+        choices=contenders.MASKS,
+    )
+    add(
+        "--modes",
+        "what a step does",
+        nargs="+",
+        default=list(steps.MODES),
+        choices=steps.MODES,
+    )
+    add(
+        "--variants",
+        "synthesizers and other layers",
+        dest="contenders",
+        nargs="+",
+        default=contenders.names(),
+    )
     add("--rounds", type=int, default=11)
     add("--minutes", type=float, default=9.5, help="stop after that long")
     add("--memory", action="store_true", help="peak memory instead of time")
@@ -56,8 +78,10 @@ def parse():
     add("--report", action="store_true", help="only print what there is")
     add("--markdown", action="store_true", help="the same, as Markdown")
     add("--output", type=pathlib.Path, default=pathlib.Path("benchmarks/out"))
-    add("--one", help=argparse.SUPPRESS)  # a process of its own, for memory
-    settings = parser.parse_args()
+    parser.add_argument(
+        "--one", help=argparse.SUPPRESS
+    )  # a process of its own, for memory
+    settings = command.parse(parser)
     if settings.compile and (steps.BACKEND != "torch" or settings.memory):
         parser.error(
             "--compile is for the times of PyTorch; the other backends always "

@@ -1,10 +1,11 @@
 """Interleaved timings, and the memory that one step takes."""
 
 import gc
-import resource
 import statistics
 import time
 from typing import NamedTuple
+
+from keras_synth.compare.memory import peak_memory, status
 
 SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
 
@@ -81,7 +82,7 @@ class PeakMemory:
     def __init__(self, backend, gpu):
         self.backend, self.gpu = backend, gpu
         gc.collect()
-        self.before = 0 if gpu else _status("VmRSS")
+        self.before = 0 if gpu else status("VmRSS") or peak_memory()
 
     def of(self, step):
         """Runs a step that has run before and returns the peak."""
@@ -94,7 +95,7 @@ class PeakMemory:
             pass
         for _ in range(3):
             step()
-        return _status("VmHWM") - self.before
+        return peak_memory() - self.before
 
     def _gpu(self, step):
         if self.backend == "torch":
@@ -111,15 +112,3 @@ class PeakMemory:
         import tensorflow as tf
 
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-
-
-def _status(field):
-    """A field of /proc/self/status in bytes, or the peak where it is not."""
-    try:
-        with open("/proc/self/status") as status:
-            for line in status:
-                if line.startswith(field):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

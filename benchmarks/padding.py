@@ -10,8 +10,8 @@ import argparse
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import command
 import contenders
 import steps
 from measuring import interleaved
@@ -23,14 +23,14 @@ VARIANTS = "MultiHeadAttention V R FR D R+V D+V".split()
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = parser.add_argument
-    add("contenders", nargs="*", default=VARIANTS)
+    add = command.adder(parser)
+    add("contenders", "names of layers", nargs="*", default=VARIANTS)
     add("--shapes", nargs="+", default=["16x256", "4x1024"], help="B x T")
-    add("--width", type=int, default=512)
-    add("--heads", type=int, default=8)
+    add("--hidden-dim", dest="width", type=int, default=512)
+    add("--num-heads", dest="heads", type=int, default=8)
     add("--dtype", default="float32")
     add("--rounds", type=int, default=9)
-    settings = parser.parse_args()
+    settings = command.parse(parser)
     contenders.check(parser, settings.contenders)
     return settings
 

@@ -18,8 +18,8 @@ import subprocess
 import sys
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import command
 import keras
 import numpy as np
 from measuring import interleaved
@@ -45,17 +45,29 @@ def parse():
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
-    add("synthesizer", nargs="?", default="V")
+    add = command.adder(parser)
+    add("synthesizer", "name of a variant", nargs="?", default="V")
     add("--lengths", type=int, nargs="+", default=[16, 24], help="in tokens")
-    add("--batch", type=int, default=128)
-    add("--vocabulary", type=int, default=8000)
-    add("--layers", type=int, default=3, help="of encoder and decoder each")
-    add("--width", type=int, default=256)
-    add("--heads", type=int, default=4)
+    add("--batch-size", dest="batch", type=int, default=128)
+    add(
+        "--vocabulary-size",
+        "tokens",
+        dest="vocabulary",
+        type=int,
+        default=8000,
+    )
+    add(
+        "--num-layers",
+        "of encoder and decoder each",
+        dest="layers",
+        type=int,
+        default=3,
+    )
+    add("--hidden-dim", dest="width", type=int, default=256)
+    add("--num-heads", dest="heads", type=int, default=4)
     add("--rounds", type=int, default=5)
-    add("--child", help=argparse.SUPPRESS)
-    settings = parser.parse_args()
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    settings = command.parse(parser)
     try:
         synthesizers.get(settings.synthesizer, settings.heads, 8, 8)
     except ValueError as error:
@@ -110,7 +122,7 @@ def answer(settings):
     )
     model.compile(
         optimizer=keras.optimizers.Adam(1e-4),
-        loss=losses.SparseCategoricalCrossentropy(label_smoothing=0.1),
+        loss=losses.LabelSmoothedCrossentropy(label_smoothing=0.1),
         weighted_metrics=[],
     )
     rng = np.random.default_rng(0)

@@ -11,8 +11,8 @@ import functools
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import command
 import contenders
 import steps
 from measuring import interleaved
@@ -26,15 +26,20 @@ from keras_synth.layers import synthetic_attention
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = parser.add_argument
-    add("--synthesizers", nargs="+", default="V D FD R R+V FR+V D+V".split())
+    add = command.adder(parser)
+    add(
+        "--variants",
+        dest="synthesizers",
+        nargs="+",
+        default="V D FD R R+V FR+V D+V".split(),
+    )
     add("--shapes", nargs="+", default=["16x256", "4x1024"], help="B x T")
-    add("--width", type=int, default=512)
-    add("--heads", type=int, default=8)
+    add("--hidden-dim", dest="width", type=int, default=512)
+    add("--num-heads", dest="heads", type=int, default=8)
     add("--dtype", default="float32")
     add("--mask", choices=contenders.MASKS, default="plain")
     add("--rounds", type=int, default=5)
-    settings = parser.parse_args()
+    settings = command.parse(parser)
     contenders.check(parser, settings.synthesizers)
     return settings
 

@@ -17,8 +17,8 @@ import pathlib
 import tempfile
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import command
 import contenders
 import steps
 from measuring import interleaved
@@ -28,18 +28,23 @@ from rich.table import Table
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = parser.add_argument
-    add("contenders", nargs="+", help=f"of {contenders.names()}")
-    add("--batch", type=int, default=16)
-    add("--length", type=int, default=256)
-    add("--width", type=int, default=512)
-    add("--heads", type=int, default=8)
+    add = command.adder(parser)
+    add("contenders", f"of {contenders.names()}", nargs="+")
+    add("--batch-size", dest="batch", type=int, default=16)
+    add("--sequence-length", dest="length", type=int, default=256)
+    add("--hidden-dim", dest="width", type=int, default=512)
+    add("--num-heads", dest="heads", type=int, default=8)
     add("--dtype", default="float32")
     add("--mask", choices=contenders.MASKS, default="plain")
-    add("--mode", choices=steps.MODES, default="inference")
-    add("--steps", type=int, default=10)
-    add("--rows", type=int, default=15)
-    settings = parser.parse_args()
+    add(
+        "--mode",
+        "what a step does",
+        choices=steps.MODES,
+        default="inference",
+    )
+    add("--steps", "to profile", type=int, default=10)
+    add("--rows", "of the table", type=int, default=15)
+    settings = command.parse(parser)
     contenders.check(parser, settings.contenders)
     return settings
 

@@ -15,8 +15,8 @@ import os
 import pathlib
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import command
 import keras
 import numpy as np
 import steps
@@ -39,18 +39,35 @@ FIELDS = [*KEY, "seconds", "spread", "first_call", "parameters"]
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = parser.add_argument
-    add("--model", choices=["classifier", "blocks", "both"], default="both")
+    add = command.adder(parser)
+    add(
+        "--model",
+        "what to train",
+        choices=["classifier", "blocks", "both"],
+        default="both",
+    )
     add("--variants", nargs="+", default=VARIANTS)
-    add("--batch", type=int, default=64, help="of the classifier")
-    add("--length", type=int, default=256, help="of the classifier")
-    add("--block-batch", type=int, default=4)
-    add("--block-length", type=int, default=512)
+    add(
+        "--batch-size",
+        "of the classifier",
+        dest="batch",
+        type=int,
+        default=64,
+    )
+    add(
+        "--sequence-length",
+        "of the classifier, in tokens",
+        dest="length",
+        type=int,
+        default=256,
+    )
+    add("--block-batch", "batch size of the blocks", type=int, default=4)
+    add("--block-length", "of the blocks, in tokens", type=int, default=512)
     add("--num-layers", type=int, default=2, help="of both")
     add("--steps", type=int, default=5, help="of one call of fit")
     add("--rounds", type=int, default=7)
     add("--output", type=pathlib.Path, default=pathlib.Path("benchmarks/out"))
-    return parser.parse_args()
+    return command.parse(parser)
 
 
 def classifier(variant, settings):

@@ -18,10 +18,10 @@ on the words of WikiText-2, on the bytes of Tiny Shakespeare or of any text
 file, or, if no data is given, on sentences that it generates.
 
 ```shell
-python examples/language_model.py --synthesizers V R
-python examples/language_model.py --dataset wikitext2 --data wikitext-2
-python examples/language_model.py --dataset tinyshakespeare --data input.txt
-python examples/language_model.py --dataset text --data book.txt
+python examples/language_model.py --variants V R
+python examples/language_model.py --task wikitext2 --data wikitext-2
+python examples/language_model.py --task tinyshakespeare --data input.txt
+python examples/language_model.py --task text --data book.txt
 ```
 
 Models of words are scored by their perplexity per word, those of bytes by bits
@@ -41,6 +41,10 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# Before Keras, so that TensorFlow starts in silence.
+from keras_synth import callbacks, command_line, datasets, metrics, models
+
+# isort: split
 import keras
 import keras_hub
 import numpy as np
@@ -48,33 +52,51 @@ from matplotlib import figure
 from rich.console import Console
 from rich.table import Table
 
-from keras_synth import callbacks, datasets, models
-
-DATASETS = "generated wikitext2 tinyshakespeare text".split()
+TASKS = "generated wikitext2 tinyshakespeare text".split()
 UNKNOWN = "<unk>"
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
-add = parser.add_argument
-add("--dataset", choices=DATASETS, default="generated")
-add("--data", help="its file or folder")
-add("--synthesizers", nargs="+", default=["R+V"])
-add("--epochs", type=int, default=3)
-add("--batch-size", type=int, default=32)
+add = command_line.adder(parser)
+add("--task", choices=TASKS, default="generated", help="what to learn")
+add("--data", metavar="PATH", help="the task's file or folder")
+add(
+    "--variants",
+    nargs="+",
+    default=["R+V"],
+    metavar="NAME",
+    help="synthesizers",
+)
+add("--epochs", type=int, default=3, help="passes over the text")
+add("--batch-size", type=int, default=32, help="windows per training step")
 add("--sequence-length", type=int, default=64, help="of windows, in tokens")
 add("--tokens", type=int, default=0, help="to train on; 0 for all")
-add("--num-layers", type=int, default=2)
-add("--num-heads", type=int, default=4)
-add("--hidden-dim", type=int, default=128)
-add("--dropout", type=float, default=0.1)
-add("--learning-rate", type=float, default=1e-3)
-add("--weight-decay", type=float, default=0.004)
-add("--prompt", help="what the samples start with")
+add("--num-layers", type=int, default=2, help="blocks of the decoder")
+add("--num-heads", type=int, default=4, help="of each block")
+add("--hidden-dim", type=int, default=128, help="model width")
+add("--dropout", type=float, default=0.1, help="share to drop in training")
+add("--learning-rate", type=float, default=1e-3, help="the highest one")
+add("--weight-decay", type=float, default=0.004, help="of AdamW")
+add("--prompt", metavar="TEXT", help="what the samples start with")
 add("--sample-length", type=int, help="in tokens; at most --sequence-length")
-add("--dtype-policy", choices=["float32", "mixed_bfloat16"], default="float32")
-add("--seed", type=int, default=0)
-add("--output", type=pathlib.Path, default=pathlib.Path("language_model"))
+add(
+    "--dtype-policy",
+    choices=["float32", "mixed_bfloat16"],
+    default="float32",
+    help="precision of computing; weights are float32",
+)
+add("--seed", type=int, default=0, help="of weights, batches and dropout")
+add(
+    "--output",
+    type=pathlib.Path,
+    default=pathlib.Path("language_model"),
+    help="folder for models, results and the picture",
+)
 add("--resume", action="store_true", help="go on after the last epoch on disk")
-settings = parser.parse_args()
+settings = parser.parse_args(
+    command_line.arguments(
+        {"--synthesizers": "--variants", "--dataset": "--task"}
+    )
+)
 sample_length = settings.sample_length or settings.sequence_length
 if sample_length > settings.sequence_length:
     parser.error(
@@ -91,7 +113,7 @@ def check_settings():
             option = "--" + name.replace("_", "-")
             parser.error(f"{option} must be at least 1. Received: {value}")
     try:
-        for name in settings.synthesizers:
+        for name in settings.variants:
             models.SynthesizerBackbone(
                 vocabulary_size=1,
                 num_layers=settings.num_layers,
@@ -103,7 +125,7 @@ def check_settings():
                 max_sequence_length=1,
             )
     except ValueError as error:
-        parser.error(str(error))
+        parser.error(command_line.as_options(error, vars(settings)))
     if any(path.exists() for path in checkpoints) and not settings.resume:
         parser.error(
             f"a run in {settings.output} has not ended. Pass --resume to go "
@@ -111,9 +133,7 @@ def check_settings():
         )
 
 
-checkpoints = [
-    settings.output / f"{name}.npz" for name in settings.synthesizers
-]
+checkpoints = [settings.output / f"{name}.npz" for name in settings.variants]
 check_settings()
 
 """
@@ -125,10 +145,10 @@ strings, whose bytes are the tokens.
 
 
 def load_data():
-    name, path = settings.dataset, settings.data
+    name, path = settings.task, settings.data
     if (name == "generated") != (path is None):
         parser.error(
-            f"--dataset {name} needs --data, and generated takes none. "
+            f"--task {name} needs --data, and generated takes none. "
             f"Received: {path}"
         )
     if name == "wikitext2":
@@ -146,7 +166,7 @@ def load_data():
 try:
     texts = load_data()
 except (OSError, ValueError) as error:
-    parser.error(str(error))
+    parser.error(command_line.as_options(error, vars(settings)))
 are_words = isinstance(texts[0], list)
 texts = texts[0][: settings.tokens or None], *texts[1:]
 
@@ -199,7 +219,7 @@ try:
     )
     windows(streams[0])
 except ValueError as error:
-    parser.error(str(error))
+    parser.error(command_line.as_options(error, vars(settings)))
 
 """
 ## Model
@@ -233,7 +253,9 @@ def build_model(name, steps):
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(
-        optimizer=optimizer, sampler=keras_hub.samplers.TopPSampler(0.9, seed=0)
+        optimizer=optimizer,
+        weighted_metrics=[],
+        sampler=keras_hub.samplers.TopPSampler(0.9, seed=0),
     )
     return model
 
@@ -246,25 +268,43 @@ the same command with `--resume` goes on from there, along the same curve.
 """
 
 
+def scorer_of(model):
+    """The same layers, compiled to be scored: in nats per token.
+
+    Keras' loss is a mean over all places, padded ones, too, and in training a
+    metric would cost another softmax.
+    """
+    scorer = keras.Model(model.input, model.output)
+    scorer.compile(
+        loss=model.loss,
+        weighted_metrics=[metrics.TokenCrossentropy(name="nats")],
+    )
+    return lambda windows: scorer.evaluate(
+        windows, verbose=0, return_dict=True
+    )["nats"]
+
+
 class History(keras.callbacks.Callback):
     """Notes the losses of each epoch, and tells windows which one it is."""
 
-    def __init__(self, windows, history):
+    def __init__(self, windows, history, nats):
         super().__init__()
-        self.windows, self.history = windows, history
+        self.windows, self.history, self.nats = windows, history, nats
 
     def on_epoch_begin(self, epoch, logs=None):
         self.windows.epoch = epoch
         self.started = time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        self.history["loss"].append(float(logs["loss"]))
-        self.history["val_loss"].append(float(logs["val_loss"]))
         self.history["seconds"].append(time.perf_counter() - self.started)
+        self.history["loss"].append(float(logs["loss"]))
+        loss = float(self.nats(validation_windows))
+        self.history["val_loss"].append(loss)
+        print(f"validation: {score_name} {score(loss):.3f}")
 
 
 def train_model(name):
-    """Returns a trained model and its history."""
+    """Returns a trained model, its history, and what scores it."""
     keras.utils.set_random_seed(settings.seed)
     keras.config.set_dtype_policy(settings.dtype_policy)
     train_windows = windows(streams[0], seed=settings.seed)
@@ -276,15 +316,18 @@ def train_model(name):
     epoch = checkpoint.restore(model)
     if epoch:
         print(f"Going on after epoch {epoch}")
+    nats = scorer_of(model)
     model.fit(
         train_windows,
-        validation_data=validation_windows,
         initial_epoch=epoch,
         epochs=max(epoch, settings.epochs),
-        callbacks=[History(train_windows, history), checkpoint],
+        callbacks=[History(train_windows, history, nats), checkpoint],
         verbose=2,
     )
-    return model, history
+    return model, history, nats
+
+
+score_name = "perplexity" if are_words else "bits/byte"
 
 
 def score(loss):
@@ -323,15 +366,14 @@ def write(model):
 """
 
 settings.output.mkdir(parents=True, exist_ok=True)
-score_name = "perplexity" if are_words else "bits/byte"
 results = []
-for name in settings.synthesizers:
+for name in settings.variants:
     print(f"\n{name} on {keras.backend.backend()}")
-    model, history = train_model(name)
-    loss = model.evaluate(test_windows, verbose=0, return_dict=True)["loss"]
+    model, history, nats = train_model(name)
+    loss = float(nats(test_windows))
     results.append(
         {
-            "synthesizer": name,
+            "variant": name,
             "score": score(loss),
             "validation": score(history["val_loss"][-1]),
             "parameters": model.count_params(),
@@ -352,18 +394,23 @@ A table of all models, and their learning curves.
 
 def print_table():
     table = Table(
-        title=f"{settings.dataset}, {keras.backend.backend()} backend, "
+        title=f"{settings.task}, {keras.backend.backend()} backend, "
         f"seed {settings.seed}"
     )
-    for heading in ("synthesizer", score_name, "validation", "training"):
+    for heading in (
+        "variant",
+        score_name,
+        "validation",
+        "training, s",
+        "parameters",
+    ):
         table.add_column(heading, justify="right")
-    table.add_column("parameters", justify="right")
     for run in results:
         table.add_row(
-            run["synthesizer"],
+            run["variant"],
             f"{run['score']:.3f}",
             f"{run['validation']:.3f}",
-            f"{sum(run['history']['seconds']):.0f} s",
+            f"{sum(run['history']['seconds']):.0f}",
             f"{run['parameters']:,}",
         )
     Console().print(table)
@@ -376,7 +423,7 @@ def save_picture(path):
         epochs = np.arange(1, len(run["history"]["loss"]) + 1)
         validation = [score(loss) for loss in run["history"]["val_loss"]]
         training = [score(loss) for loss in run["history"]["loss"]]
-        label = f"{run['synthesizer']} (test {run['score']:.2f})"
+        label = f"{run['variant']} (test {run['score']:.2f})"
         axes.plot(epochs, validation, f"C{i}o-", label=label)
         axes.plot(epochs, training, f"C{i}:", alpha=0.7)
     axes.set_xlabel("epochs")

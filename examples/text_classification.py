@@ -22,7 +22,7 @@ with a column of texts and one of labels, or, if no data is given, reviews that
 it generates itself. Run it as
 
 ```shell
-python examples/text_classification.py --synthesizers V R R+V
+python examples/text_classification.py --variants V R R+V
 python examples/text_classification.py --data aclImdb_v1.tar.gz
 python examples/text_classification.py --data mine.csv --label topic
 ```
@@ -37,12 +37,17 @@ every backend.
 import argparse
 import os
 import pathlib
+import re
 import statistics
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# Before Keras, so that TensorFlow starts in silence.
+from keras_synth import command_line, datasets, models, synthesizers
+
+# isort: split
 import keras
 import numpy as np
 import tensorflow as tf  # only for making tokens
@@ -50,47 +55,69 @@ from matplotlib import figure
 from rich.console import Console
 from rich.table import Table
 
-from keras_synth import datasets, models, synthesizers
-
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
-parser.add_argument("--data", help="IMDB folder or tar.gz, or a CSV/TSV file")
-parser.add_argument("--text", help="name of the CSV's text column")
-parser.add_argument("--label", help="name of the CSV's label column")
-parser.add_argument("--synthesizers", nargs="+", default=["R"])
-parser.add_argument("--rank", type=int, default=8, help="of FR")
-parser.add_argument("--epochs", type=int, default=3)
-parser.add_argument("--batch-size", type=int, default=64)
-parser.add_argument("--sequence-length", type=int, default=64)
-parser.add_argument(
+add = command_line.adder(parser)
+add("--data", metavar="PATH", help="IMDB folder or tar.gz, or a CSV/TSV file")
+add("--text", metavar="COLUMN", help="the CSV's column of texts, if not 'text'")
+add("--label", metavar="COLUMN", help="that of classes, if not 'label'")
+add(
+    "--delimiter",
+    type=command_line.character,
+    metavar="X",
+    help="between the fields of a CSV, \\t for a tab, if not a comma",
+)
+add(
+    "--skip-empty",
+    action="store_true",
+    help="leave out rows of a CSV with an empty field, and say how many",
+)
+add("--variants", nargs="+", default=["R"], metavar="X", help="synthesizers")
+add("--rank", type=int, default=8, help="of FR")
+add("--epochs", type=int, default=3, help="passes over the texts")
+add("--batch-size", type=int, default=64, help="texts per training step")
+add("--sequence-length", type=int, default=64, help="longest text, in tokens")
+add(
     "--keep",
     choices=["start", "end"],
     default="end",
     help="which part of a long text; reviews conclude at their end",
 )
-parser.add_argument(
-    "--buckets",
+add(
+    "--lengths",
     type=int,
     nargs="+",
     default=[],
-    help="lengths to pad shorter texts to, beside --sequence-length",
+    help="in tokens, to pad shorter texts to, beside --sequence-length",
 )
-parser.add_argument("--vocabulary-size", type=int, default=20_000)
-parser.add_argument(
-    "--vocabulary", type=pathlib.Path, help="file to keep the word pieces in"
+add("--vocabulary-size", type=int, default=20_000, help="word pieces, at most")
+add("--vocabulary", type=pathlib.Path, help="file to keep the word pieces in")
+add("--num-layers", type=int, default=2, help="blocks of the encoder")
+add("--num-heads", type=int, default=4, help="of each block")
+add("--hidden-dim", type=int, default=64, help="model width")
+add("--dropout", type=float, default=0.1, help="share to drop in training")
+add("--learning-rate", type=float, default=1e-3, help="the highest one")
+add("--weight-decay", type=float, default=0.004, help="of AdamW")
+add(
+    "--pooling",
+    choices=["mean", "first"],
+    default="mean",
+    help="how tokens become one vector",
 )
-parser.add_argument("--num-layers", type=int, default=2)
-parser.add_argument("--num-heads", type=int, default=4)
-parser.add_argument("--hidden-dim", type=int, default=64)
-parser.add_argument("--dropout", type=float, default=0.1)
-parser.add_argument("--learning-rate", type=float, default=1e-3)
-parser.add_argument("--weight-decay", type=float, default=0.004)
-parser.add_argument("--pooling", choices=["mean", "first"], default="mean")
-parser.add_argument("--examples", type=int, default=6_000, help="to generate")
-parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--output", type=pathlib.Path, default="demo")
-settings = parser.parse_args()
+add("--examples", type=int, default=6_000, help="reviews to generate")
+add("--seed", type=int, default=0, help="of weights, batches and dropout")
+add(
+    "--output",
+    type=pathlib.Path,
+    default=pathlib.Path("demo"),
+    help="folder for the models and the picture",
+)
+settings = parser.parse_args(
+    command_line.arguments(
+        {"--synthesizers": "--variants", "--buckets": "--lengths"}
+    )
+)
 
 """
 ## Data
@@ -106,9 +133,15 @@ def load_data():
             settings.examples, seed=settings.seed
         )
         names = ["negative", "positive"]
-    elif settings.data.removesuffix(".gz").endswith((".csv", ".tsv")):
+    elif settings.delimiter or settings.data.removesuffix(".gz").endswith(
+        (".csv", ".tsv")
+    ):
         texts, labels, names = datasets.load_csv(
-            settings.data, text=settings.text, label=settings.label
+            settings.data,
+            text=settings.text,
+            label=settings.label,
+            delimiter=settings.delimiter,
+            skip_empty=settings.skip_empty,
         )
     else:
         return *datasets.load_imdb(settings.data), ["negative", "positive"]
@@ -118,9 +151,12 @@ def load_data():
     return train, test, names
 
 
-(train_texts, train_labels), (test_texts, test_labels), class_names = (
-    load_data()
-)
+try:
+    (train_texts, train_labels), (test_texts, test_labels), class_names = (
+        load_data()
+    )
+except (OSError, ValueError) as error:
+    parser.error(command_line.as_options(error, vars(settings)))
 print(
     f"{len(train_texts):,} texts to train on, {len(test_texts):,} to test on, "
     f"classes: {', '.join(class_names)}"
@@ -174,7 +210,7 @@ train_features, test_features = tokenized(train_texts), tokenized(test_texts)
 print(f"All texts tokenized ({time.perf_counter() - started:.1f} s)")
 
 """
-Batches hold texts of about equal length, padded to one of the `--buckets` or to
+Batches hold texts of about equal length, padded to one of the `--lengths` or to
 `--sequence-length`. There are few lengths and no smaller last batch, since JAX
 and XLA compile a training step anew for every shape.
 """
@@ -183,12 +219,12 @@ train_batches = datasets.LengthBuckets(
     train_features,
     train_labels,
     settings.batch_size,
-    settings.buckets,
+    settings.lengths,
     drop_remainder=True,
     seed=settings.seed,
 )
 test_batches = datasets.LengthBuckets(
-    test_features, test_labels, 256, settings.buckets, shuffle=False
+    test_features, test_labels, 256, settings.lengths, shuffle=False
 )
 
 """
@@ -196,23 +232,20 @@ test_batches = datasets.LengthBuckets(
 
 The backbone is an ordinary pre-norm Transformer encoder; only its attention
 differs. A name such as `"R+V"` is all it takes. Where a part has options of
-its own, as the rank of FR, synthesizer objects do the same.
+its own, they stand in brackets: `"FR(rank=32) + V"`. `--rank` is that of the
+parts that do not say theirs.
 """
 
 
 def build_synthesizer(name):
     heads, length = settings.num_heads, settings.sequence_length
-    parts = [
-        synthesizers.FactorizedRandomSynthesizer(
-            heads, length, rank=settings.rank
-        )
-        if part.strip().upper() == "FR"
-        else synthesizers.get(part, heads, settings.hidden_dim // heads, length)
-        for part in name.split("+")
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    return synthesizers.MixtureSynthesizer(parts)
+    return synthesizers.get(
+        name,
+        heads,
+        settings.hidden_dim // heads,
+        length,
+        defaults={"rank": settings.rank},
+    )
 
 
 def build_classifier(name):
@@ -302,10 +335,11 @@ def train(name):
     _, accuracy = classifier.evaluate(test_batches, verbose=0)
     # From here on the classifier takes raw strings.
     classifier.preprocessor = preprocessor
-    classifier.save(settings.output / f"{name}.keras")
-    print(f"{name}: test accuracy {accuracy:.4f}, saved as {name}.keras")
+    file = re.sub(r"[^\w+.-]+", "_", name).strip("_") + ".keras"
+    classifier.save(settings.output / file)
+    print(f"{name}: test accuracy {accuracy:.4f}, saved as {file}")
     return {
-        "synthesizer": name,
+        "variant": name,
         "accuracy": accuracy,
         "parameters": classifier.count_params(),
         "steps_per_second": log.steps_per_second,
@@ -317,7 +351,7 @@ def train(name):
 
 settings.output.mkdir(parents=True, exist_ok=True)
 results = []
-for name in settings.synthesizers:
+for name in settings.variants:
     print(f"\n{name} on {keras.backend.backend()}")
     results.append(train(name))
 
@@ -333,12 +367,12 @@ def print_table():
         title=f"Test accuracy, {keras.backend.backend()} backend, "
         f"seed {settings.seed}"
     )
-    headings = "synthesizer accuracy parameters steps/s data s"
+    headings = "variant accuracy parameters steps/s data s"
     for heading in headings.split():
         table.add_column(heading, justify="right")
     for run in results:
         table.add_row(
-            run["synthesizer"],
+            run["variant"],
             f"{run['accuracy']:.4f}",
             f"{run['parameters']:,}",
             f"{run['steps_per_second']:.2f}",
@@ -358,7 +392,7 @@ def save_picture(path):
         )
         steps = np.arange(len(losses)) + window
         epochs = steps * settings.epochs / len(run["losses"])
-        label = f"{run['synthesizer']} (test accuracy {run['accuracy']:.3f})"
+        label = f"{run['variant']} (test accuracy {run['accuracy']:.3f})"
         axes.plot(epochs, losses, label=label)
     axes.set_xlabel("epochs")
     axes.set_ylabel(f"training loss, mean of {SMOOTHING} steps")
@@ -380,6 +414,8 @@ print(f"Models and learning_curves.png are in {settings.output}/")
 On the generated reviews half of the texts come in pairs with the same words
 and opposite labels: a bag of words cannot tell them apart and stays at 75%.
 Dot-product attention, alone or in a mixture, soon finds out which word "not"
-denies. R attends by position, whatever the words: it must learn about each
-position by itself, and on texts whose phrases move about it needs more of them.
+denies; a mixture a little later, since equal alphas halve its logits at the
+start, so give it epochs enough. R attends by position, whatever the words: it
+must learn about each position by itself, and on texts whose phrases move about
+it needs more of them.
 """

@@ -23,11 +23,11 @@ Persona-Chat, or as any two files whose lines belong together, or one file with
 tabs.
 
 ```shell
-python examples/translation.py --synthesizers V R R+V
-python examples/translation.py --dataset multi30k --data task1/raw
-python examples/translation.py --dataset tatoeba --data deu.txt
-python examples/translation.py --dataset files --data train.en train.fr
-python examples/translation.py --dataset dialogsum --data DialogSum_Data
+python examples/translation.py --variants V R R+V
+python examples/translation.py --task multi30k --data task1/raw
+python examples/translation.py --task tatoeba --data deu.txt
+python examples/translation.py --task files --data train.en train.fr
+python examples/translation.py --task dialogsum --data DialogSum_Data
 ```
 
 Choose the backend with `KERAS_BACKEND=jax`, `tensorflow` or `torch`. On CPUs
@@ -45,49 +45,102 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "torch")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# Before Keras, so that TensorFlow starts in silence.
+from keras_synth import (
+    callbacks,
+    command_line,
+    datasets,
+    losses,
+    metrics,
+    models,
+)
+
+# isort: split
 import keras
 import keras_hub
 import numpy as np
 import sacrebleu
 from matplotlib import figure
+from rich import box
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from rouge_score import rouge_scorer
 
-from keras_synth import callbacks, datasets, losses, models
-
-DATASETS = "generated multi30k tatoeba dialogsum personachat files".split()
+TASKS = "generated multi30k tatoeba dialogsum personachat files".split()
 SAMPLES = 4
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
-add = parser.add_argument
-add("--dataset", choices=DATASETS, default="generated")
-add("--data", nargs="+", help="its file or folder; for files, one or two")
-add("--languages", nargs=2, help="of Multi30K, from and to; default: en de")
-add("--synthesizers", nargs="+", default=["R+V"])
+add = command_line.adder(parser)
+add("--task", choices=TASKS, default="generated", help="what to learn")
+add("--data", nargs="+", metavar="PATH", help="for files, one or two")
+add(
+    "--languages",
+    nargs=2,
+    metavar=("FROM", "TO"),
+    help="of Multi30K, if not en de",
+)
+add(
+    "--skip-empty", action="store_true", help="leave out pairs with empty lines"
+)
+add(
+    "--variants",
+    nargs="+",
+    default=["R+V"],
+    metavar="NAME",
+    help="synthesizers",
+)
 add("--examples", type=int, default=0, help="to train on; 0 for all")
 add("--test-examples", type=int, default=0, help="to write; 0 for all")
-add("--epochs", type=int, default=10)
-add("--batch-size", type=int, default=128)
+add("--epochs", type=int, default=10, help="passes over the pairs")
+add("--batch-size", type=int, default=128, help="pairs per training step")
 add("--sequence-length", type=int, default=64, help="of sources, in tokens")
-add("--target-length", type=int, help="in tokens; as sources by default")
-add("--buckets", type=int, nargs="*", default=[16, 24, 32])
-add("--vocabulary-size", type=int, default=8000)
+add("--target-length", type=int, help="in tokens; as sources if not given")
+add(
+    "--lengths",
+    type=int,
+    nargs="*",
+    default=[16, 24, 32],
+    help="in tokens, to pad shorter pairs to",
+)
+add("--vocabulary-size", type=int, default=8000, help="byte pairs")
 add("--num-layers", type=int, default=3, help="of encoder and decoder each")
-add("--num-heads", type=int, default=4)
-add("--hidden-dim", type=int, default=256)
-add("--intermediate-dim", type=int, default=512)
-add("--positions", choices=["sinusoidal", "learned"], default="sinusoidal")
-add("--dropout", type=float, default=0.2)
-add("--label-smoothing", type=float, default=0.1)
+add("--num-heads", type=int, default=4, help="of each attention layer")
+add("--hidden-dim", type=int, default=256, help="model width")
+add("--intermediate-dim", type=int, default=512, help="feed-forward width")
+add(
+    "--positions",
+    choices=["sinusoidal", "learned"],
+    default="sinusoidal",
+    help="kind of position embeddings",
+)
+add("--dropout", type=float, default=0.2, help="share to drop in training")
+add("--label-smoothing", type=float, default=0.1, help="share of all tokens")
 add("--learning-rate", type=float, default=1.5e-3, help="the highest one")
 add("--beams", type=int, default=4, help="1 for greedy decoding alone")
-add("--dtype-policy", choices=["float32", "mixed_bfloat16"], default="float32")
-add("--seed", type=int, default=0)
-add("--output", type=pathlib.Path, default=pathlib.Path("translation"))
+add(
+    "--dtype-policy",
+    choices=["float32", "mixed_bfloat16"],
+    default="float32",
+    help="precision of computing; weights are float32",
+)
+add("--seed", type=int, default=0, help="of weights, batches and dropout")
+add(
+    "--output",
+    type=pathlib.Path,
+    default=pathlib.Path("translation"),
+    help="folder for models, results and the picture",
+)
 add("--resume", action="store_true", help="go on after the last epoch on disk")
-settings = parser.parse_args()
+settings = parser.parse_args(
+    command_line.arguments(
+        {
+            "--synthesizers": "--variants",
+            "--dataset": "--task",
+            "--buckets": "--lengths",
+        }
+    )
+)
 target_length = settings.target_length or settings.sequence_length
 
 
@@ -99,7 +152,7 @@ def check_settings():
             option = "--" + name.replace("_", "-")
             parser.error(f"{option} must be at least 1. Received: {value}")
     try:
-        for name in settings.synthesizers:
+        for name in settings.variants:
             models.SynthesizerSeq2SeqBackbone(
                 vocabulary_size=1,
                 num_layers=settings.num_layers,
@@ -111,7 +164,7 @@ def check_settings():
                 max_sequence_length=1,
             )
     except ValueError as error:
-        parser.error(str(error))
+        parser.error(command_line.as_options(error, vars(settings)))
     if any(path.exists() for path in checkpoints) and not settings.resume:
         parser.error(
             f"a run in {settings.output} has not ended. Pass --resume to go "
@@ -119,9 +172,7 @@ def check_settings():
         )
 
 
-checkpoints = [
-    settings.output / f"{name}.npz" for name in settings.synthesizers
-]
+checkpoints = [settings.output / f"{name}.npz" for name in settings.variants]
 check_settings()
 
 """
@@ -134,14 +185,14 @@ one reference translation, or several.
 
 def load_data():
     """Returns training, validation and test pairs."""
-    name, paths = settings.dataset, settings.data or []
+    name, paths = settings.task, settings.data or []
     if (name == "generated") != (not paths) or len(paths) > 2:
         parser.error(
-            f"--dataset {name} needs --data: a path, for files perhaps two; "
+            f"--task {name} needs --data: a path, for files perhaps two; "
             f"generated takes none. Received: {paths}"
         )
     if settings.languages and name != "multi30k":
-        parser.error(f"--dataset {name} takes no --languages")
+        parser.error(f"--task {name} takes no --languages")
     if name == "generated":
         count = (settings.examples or 6000) + 1000
         return split(datasets.generated_translations(count), 500)
@@ -152,12 +203,10 @@ def load_data():
     if name == "tatoeba":
         return datasets.load_tatoeba(*paths)
     if name == "dialogsum":
-        train, test = datasets.load_dialogsum(*paths)
-        return *split(train, len(train[0]) // 10)[:2], test
+        return datasets.load_dialogsum(*paths, validation_fraction=0.1)
     if name == "personachat":
-        train, test = datasets.load_personachat(*paths)
-        return *split(train, len(train[0]) // 10)[:2], test
-    pairs = datasets.load_translations(*paths)
+        return datasets.load_personachat(*paths, validation_fraction=0.1)
+    pairs = datasets.load_translations(*paths, skip_empty=settings.skip_empty)
     return split(pairs, max(1, len(pairs[0]) // 20))
 
 
@@ -175,7 +224,7 @@ def first(pairs, count):
 try:
     train, validation, test = load_data()
 except (OSError, TypeError, ValueError) as error:
-    parser.error(str(error))
+    parser.error(command_line.as_options(error, vars(settings)))
 train = first(train, settings.examples)
 test_sources, references = first(test, settings.test_examples)
 if isinstance(references[0], str):
@@ -226,7 +275,7 @@ print(
 
 """
 Batches hold pairs of about equal length, source and target padded to one of
-the `--buckets`: few shapes, which JAX and XLA compile a step for each, and
+the `--lengths`: few shapes, which JAX and XLA compile a step for each, and
 little padding.
 """
 
@@ -236,7 +285,7 @@ def batches_of(features, labels, weight, **options):
         features,
         labels,
         settings.batch_size,
-        settings.buckets,
+        settings.lengths,
         sample_weight=weight,
         **options,
     )
@@ -279,8 +328,8 @@ def build_model(name, steps):
     )
     model.compile(
         optimizer=keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9),
-        loss=losses.SparseCategoricalCrossentropy(settings.label_smoothing),
-        weighted_metrics=["accuracy"],
+        loss=losses.LabelSmoothedCrossentropy(settings.label_smoothing),
+        weighted_metrics=[metrics.TokenAccuracy()],
     )
     return model
 
@@ -407,7 +456,7 @@ if settings.beams > 1:
         num_beams=settings.beams
     )
 results = []
-for name in settings.synthesizers:
+for name in settings.variants:
     print(f"\n{name} on {keras.backend.backend()}")
     model, history = train_model(name)
     for sampler_name, sampler in samplers.items():
@@ -417,7 +466,7 @@ for name in settings.synthesizers:
         score, signature = bleu(written)
         results.append(
             {
-                "synthesizer": name,
+                "variant": name,
                 "sampler": sampler_name,
                 "bleu": score,
                 "signature": signature,
@@ -442,22 +491,23 @@ Scores of all models with the signature of sacrebleu, and the learning curves.
 
 def print_table():
     table = Table(
-        title=f"{settings.dataset}, {keras.backend.backend()} backend, "
-        f"seed {settings.seed}"
+        title=f"{settings.task}, {keras.backend.backend()} backend, "
+        f"seed {settings.seed}",
+        box=box.SIMPLE,
     )
     for heading in (
-        "synthesizer sampler BLEU ROUGE-L exact writing training parameters"
-    ).split():
-        table.add_column(heading, justify="right")
+        "variant/sampler/BLEU/ROUGE-L/exact\n%/writing\ns/training\ns/parameters"
+    ).split("/"):
+        table.add_column(heading, justify="right", no_wrap=heading != "variant")
     for run in results:
         table.add_row(
-            run["synthesizer"],
+            run["variant"],
             run["sampler"],
             f"{run['bleu']:.2f}",
             f"{run['rouge_l']:.2f}",
-            f"{run['exact']:.1f}%",
-            f"{run['seconds']:.0f} s",
-            f"{sum(run['history']['seconds']):.0f} s",
+            f"{run['exact']:.1f}",
+            f"{run['seconds']:.0f}",
+            f"{sum(run['history']['seconds']):.0f}",
             f"{run['parameters']:,}",
         )
     Console().print(table)
@@ -469,7 +519,7 @@ def save_picture(path):
     axes = picture.subplots()
     for i, run in enumerate(results[:: len(samplers)]):
         epochs = np.arange(1, len(run["history"]["loss"]) + 1)
-        label = f"{run['synthesizer']} (BLEU {run['bleu']:.1f})"
+        label = f"{run['variant']} (BLEU {run['bleu']:.1f})"
         axes.plot(epochs, run["history"]["val_loss"], f"C{i}-", label=label)
         axes.plot(epochs, run["history"]["loss"], f"C{i}:", alpha=0.7)
     axes.set_xlabel("epochs")

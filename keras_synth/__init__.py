@@ -3,13 +3,15 @@
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: what makes attention logits.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
-- `keras_synth.losses`, `schedules`, `callbacks`: what training them wants.
+- `keras_synth.losses`, `metrics`, `schedules`, `callbacks`: what training them
+  wants.
 - `keras_synth.datasets`: loaders and generators of text.
 """
 
 import importlib
+import sys
 
-from keras_synth import callbacks, layers, losses, schedules, synthesizers
+from keras_synth.quiet import without_startup_lines
 from keras_synth.version import __version__
 
 __all__ = [
@@ -18,18 +20,31 @@ __all__ = [
     "datasets",
     "layers",
     "losses",
+    "metrics",
     "models",
     "schedules",
     "synthesizers",
 ]
 
-# Imported when first asked for: `models` needs KerasHub, which takes seconds.
-_LAZY = ("datasets", "models")
+# Keras loads files of classes that have been imported. A command asks for what
+# it needs: `python -m keras_synth.compare --help` does not wait for Keras.
+if sys.argv[:1] != ["-m"] or "keras_synth.compare" not in sys.orig_argv:
+    with without_startup_lines():
+        from keras_synth import (
+            callbacks,
+            layers,
+            losses,
+            metrics,
+            schedules,
+            synthesizers,
+        )
 
 
 def __getattr__(name):
-    if name in _LAZY:
-        return importlib.import_module(f"{__name__}.{name}")
+    # `models` needs KerasHub, which takes seconds.
+    if name in __all__:
+        with without_startup_lines():
+            return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -32,6 +32,7 @@ def attend(
     values,
     mask=None,
     *,
+    target_length=None,
     dropout=None,
     return_weights=False,
     route=None,
@@ -46,6 +47,8 @@ def attend(
         logits: `Logits`.
         values: Tensor `(B, S, H, v)`.
         mask: Optional `AttentionMask`.
+        target_length: Integer or scalar tensor, `T`. Logits without queries
+            whose bias is one row for all of them do not tell it.
         dropout: Optional function that drops and rescales attention weights,
             applied after normalisation: to `(B, H, T, S)` weights on the
             explicit route, to one `(H, T, S)` table for the whole batch on the
@@ -65,6 +68,8 @@ def attend(
         ValueError: If `route` is unknown or cannot serve these arguments.
     """
     mask = AttentionMask() if mask is None else mask
+    if target_length is not None:
+        logits = logits.with_rows(target_length)
     possible = possible_routes(logits, mask, dropout, return_weights)
     if flash_attention and "fused" not in possible:
         raise ValueError(

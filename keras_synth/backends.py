@@ -1,6 +1,7 @@
 """What must be asked of the backend itself. No other module does."""
 
 import functools
+import sys
 
 import keras
 from keras import ops
@@ -31,6 +32,17 @@ def is_placeholder(x):
     with made-up numbers in place of unknown lengths.
     """
     return keras.backend.backend() == "torch" and x.device.type == "meta"
+
+
+def is_traced():
+    """Whether PyTorch records operations, to export them to ONNX.
+
+    What it records holds for the sizes that it sees; Keras has it see 1 in
+    place of unknown ones.
+    """
+    if keras.backend.backend() != "torch":
+        return False
+    return sys.modules["torch"].jit.is_tracing()
 
 
 def on_cpu(x):

@@ -94,10 +94,7 @@ class EpochCheckpoint(keras.callbacks.Callback):
             "count": len(variables),
             "history": self.history,
         }
-        arrays = {
-            str(i): keras.ops.convert_to_numpy(v)
-            for i, v in enumerate(variables)
-        }
+        arrays = {str(i): _array(v) for i, v in enumerate(variables)}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_suffix(".partial")
         with open(partial, "wb") as file:
@@ -112,3 +109,12 @@ def _state(model):
     metrics = {id(v) for v in model.metrics_variables}
     own = [v for v in model.variables if id(v) not in metrics]
     return own + model.optimizer.variables
+
+
+def _array(variable):
+    """A variable's value as NumPy can save it, exactly.
+
+    Files of NumPy know no bfloat16, every value of which is one of float32.
+    """
+    array = keras.ops.convert_to_numpy(variable)
+    return array.astype("float32") if array.dtype.kind == "V" else array

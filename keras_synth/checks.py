@@ -30,3 +30,14 @@ def may_be_equal(shape, other):
         None in pair or pair[0] == pair[1]
         for pair in zip(shape, other, strict=True)
     )
+
+
+def check_seed(name, value):
+    """Returns `value` as an int or `None`, or raises if it is neither."""
+    if value is None:
+        return None
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise ValueError(
+            f"`{name}` must be an integer or None. Received: {name}={value!r}"
+        )
+    return int(value)

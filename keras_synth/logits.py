@@ -61,6 +61,23 @@ class Logits(NamedTuple):
             return self
         return Logits(bias=self.materialize())
 
+    def with_rows(self, target_length):
+        """The same, a row for each query.
+
+        Queries tell how many there are. A bias of one row for all of them,
+        `(., H, 1, S)`, does not.
+
+        Args:
+            target_length: Integer or scalar tensor, `T`.
+        """
+        if self.queries is not None or self.bias.shape[2] != 1:
+            return self
+        if isinstance(target_length, int) and target_length == 1:
+            return self
+        batch, heads, _, length = ops.shape(self.bias)
+        shape = (batch, heads, target_length, length)
+        return Logits(bias=ops.broadcast_to(self.bias, shape))
+
     def materialize(self):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""
         if self.queries is None:

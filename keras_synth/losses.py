@@ -1,4 +1,6 @@
-"""`SparseCategoricalCrossentropy` with label smoothing."""
+"""`LabelSmoothedCrossentropy`: cross-entropy with smoothed labels."""
+
+import warnings
 
 import keras
 from keras import ops
@@ -7,7 +9,7 @@ from keras_synth.checks import check_rate
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SparseCategoricalCrossentropy(keras.losses.Loss):
+class LabelSmoothedCrossentropy(keras.losses.Loss):
     """Cross-entropy of logits with integer labels, smoothed.
 
     `loss = log sum_j exp(z_j) - (1 - s) z_y - s mean_j z_j`: the cross-entropy
@@ -37,7 +39,7 @@ class SparseCategoricalCrossentropy(keras.losses.Loss):
         self,
         label_smoothing=0.0,
         reduction="mean_with_sample_weight",
-        name="sparse_categorical_crossentropy",
+        name="label_smoothed_crossentropy",
         **kwargs,
     ):
         super().__init__(reduction=reduction, name=name, **kwargs)
@@ -62,3 +64,23 @@ class SparseCategoricalCrossentropy(keras.losses.Loss):
             **super().get_config(),
             "label_smoothing": self.label_smoothing,
         }
+
+
+def __getattr__(name):
+    if name != "SparseCategoricalCrossentropy":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        "keras_synth.losses.SparseCategoricalCrossentropy is called "
+        "LabelSmoothedCrossentropy now, as it is not Keras' loss of that "
+        "name: it takes logits and averages by weight. The old name stays for "
+        "one release.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return LabelSmoothedCrossentropy
+
+
+# Models saved by release 0.1 name the loss so.
+keras.saving.get_custom_objects()[
+    "keras_synth>SparseCategoricalCrossentropy"
+] = LabelSmoothedCrossentropy

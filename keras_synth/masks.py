@@ -91,6 +91,22 @@ def causal(target_length, source_length, start=0):
     return (rows[:, None] >= columns[None, :])[None, None]
 
 
+def cached(target_length, source_length, start, use_causal_mask=True):
+    """What of a decoding cache each token sees: boolean `(1, 1, T, S)`.
+
+    Args:
+        target_length: Integer or scalar tensor, `T`, in tokens.
+        source_length: Integer or scalar tensor, `S`, in tokens.
+        start: Integer or scalar tensor, position of the first query token.
+        use_causal_mask: Whether no token sees a later one; otherwise each sees
+            all up to the last of the query.
+    """
+    if use_causal_mask:
+        return causal(target_length, source_length, start)
+    row = causal(1, source_length, start + target_length - 1)
+    return ops.broadcast_to(row, (1, 1, target_length, source_length))
+
+
 def sliding_window(target_length, source_length, window, start=0):
     """No token sees one that is `window` or more away: `(1, 1, T, S)`.
 

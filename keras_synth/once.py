@@ -21,6 +21,8 @@ from keras import ops
 
 from keras_synth import rows, streamed
 from keras_synth.backends import runs_at_once
+from keras_synth.gradients import with_gradient
+from keras_synth.loops import branch
 from keras_synth.softmax import softmax, through_softmax
 from keras_synth.streamed import Constants, Operands
 
@@ -64,59 +66,45 @@ def apply_padded(table, values, keys, visible, keep=None):
         values = ops.cast(values, "float32")
     keys = ops.cast(keys, "float32")
     visible = ops.cast(ops.transpose(visible, (1, 2, 0)), "float32")
-    # Constants here: the gradient by the table is `_product`'s own.
-    weights = softmax(ops.stop_gradient(table))  # (H, T, S)
+    weights = softmax(table)  # (H, T, S)
     share = ops.matmul(weights, ops.transpose(keys))  # (H, T, B)
-    enough = ops.all(ops.logical_or(share > LEAST_SHARE, visible < 0.5))
+    enough = ops.stop_gradient(share) > LEAST_SHARE
+    enough = ops.all(ops.logical_or(enough, visible < 0.5))
     scale = visible / ops.maximum(share, LEAST_SHARE)
-    operands = (table, values, keys, visible, weights, scale)
-    operands += () if keep is None else (keep,)
-    return ops.cast(_product(_chooser(enough))(*operands), dtype)
+    kept = ops.cast(weights if keep is None else weights * keep, values.dtype)
+    operands = (table, values, weights, kept, _fold(values), scale)
+    product = _product(_chooser(enough), keys, visible, keep)
+    return ops.cast(product(*operands), dtype)
 
 
-def _product(choose):
+def _product(choose, keys, visible, keep):
     """Returns `apply_padded` proper, as a function with its own gradient.
 
     `choose` calls the first of two functions if all rows have enough weight
     left, else the second.
     """
 
-    @ops.custom_gradient
-    def product(table, values, keys, visible, weights, scale, keep=None):
-        kept = weights if keep is None else weights * keep
-        kept = ops.cast(kept, values.dtype)
-        columns = _fold(values)  # (H, S, B * v)
-        context = choose(
-            lambda: _fast(kept, columns, scale, values.shape[-1]),
-            lambda: _exact(table, values, keys, visible, keep),
-        )  # (B, T, H, v)
-        # Not the output itself: on PyTorch it leads back to this function,
-        # and nobody would ever free the two.
-        found = ops.stop_gradient(context)
+    def context(table, values, weights, kept, columns, scale):
+        (found,) = choose(
+            lambda: (_fast(kept, columns, scale, values.shape[-1]),),
+            lambda: (_exact(table, values, keys, visible, keep),),
+        )
+        return found  # (B, T, H, v)
 
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
-            of_table, of_values = choose(
-                lambda: _fast_gradient(
-                    (upstream, found),
-                    weights,
-                    keep,
-                    kept,
-                    columns,
-                    keys,
-                    scale,
-                ),
-                lambda: _exact_gradient(
-                    (upstream, found), table, values, keys, visible, keep
-                ),
-            )
-            constants = (keys, visible, weights, scale)
-            constants += () if keep is None else (keep,)
-            return (of_table, of_values, *map(ops.zeros_like, constants))
+    def gradient(upstream, context, table, values, *derived):
+        weights, kept, columns, scale = derived
+        outer = upstream, context
+        of_table, of_values = choose(
+            lambda: _fast_gradient(
+                outer, weights, keep, kept, columns, keys, scale
+            ),
+            lambda: _exact_gradient(outer, table, values, keys, visible, keep),
+        )
+        # Complete: nothing is left for what derives from table and values.
+        # Second derivatives find their way through it.
+        return of_table, of_values, *(None for _ in derived)
 
-        return context, gradient
-
-    return product
+    return with_gradient(context, gradient)
 
 
 def _chooser(predicate):
@@ -124,7 +112,7 @@ def _chooser(predicate):
     if runs_at_once(predicate[None]):
         known = bool(predicate)
         return lambda if_true, if_false: (if_true if known else if_false)()
-    return functools.partial(ops.cond, predicate)
+    return functools.partial(branch, predicate)
 
 
 # --- all samples at once ------------------------------------------------------

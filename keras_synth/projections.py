@@ -3,6 +3,7 @@
 import keras
 
 from keras_synth.checks import check_positive
+from keras_synth.seeds import seeded
 
 
 class Projections:
@@ -19,6 +20,7 @@ class Projections:
         activity_regularizer: Optional regularizer of the projections' outputs.
         kernel_constraint: Optional constraint on the kernels.
         bias_constraint: Optional constraint on the biases.
+        seed: Optional integer, seed of the initial values.
     """
 
     defaults = {
@@ -31,8 +33,9 @@ class Projections:
         "bias_constraint": None,
     }
 
-    def __init__(self, use_bias=True, **options):
+    def __init__(self, use_bias=True, seed=None, **options):
         self.use_bias = use_bias
+        self.seed = seed
         self.options = {
             name: _kind(name).get(options.pop(name, default))
             for name, default in self.defaults.items()
@@ -45,9 +48,13 @@ class Projections:
 
     @classmethod
     def taken_from(cls, kwargs, use_bias):
-        """Makes it from the options among `kwargs`, which it removes there."""
+        """Makes it from the options among `kwargs`, which it removes there.
+
+        A `seed` stays: the layer has use for it, too.
+        """
         names = [name for name in cls.defaults if name in kwargs]
-        return cls(use_bias, **{name: kwargs.pop(name) for name in names})
+        options = {name: kwargs.pop(name) for name in names}
+        return cls(use_bias, kwargs.get("seed"), **options)
 
     def get_config(self):
         """Returns the options in serializable form, `use_bias` included."""
@@ -82,7 +89,10 @@ class Projections:
             bias_axes=equation.split("->bt")[1] if self.use_bias else None,
             name=name,
             dtype=dtype,
-            **{n: _clone(value) for n, value in self.options.items()},
+            **{
+                n: _clone(seeded(value, self.seed, f"{name}/{n}"))
+                for n, value in self.options.items()
+            },
         )
 
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_synth.backends import runs_at_once
+from keras_synth.gradients import with_gradient
+from keras_synth.loops import cut, put, repeat
 from keras_synth.masks import both
 from keras_synth.softmax import FORBIDDEN, softmax
 
@@ -66,21 +68,16 @@ def attend(operands, constants):
     """
     present = [name for name, x in operands._asdict().items() if x is not None]
 
-    @ops.custom_gradient
-    def streamed(*tensors):
-        given = operands._replace(**dict(zip(present, tensors, strict=True)))
-        output = context(given, constants)
-        # Not the output itself: on PyTorch it leads back to this function,
-        # and nobody would ever free the two.
-        found = ops.stop_gradient(output)
+    def given(tensors):
+        return operands._replace(**dict(zip(present, tensors, strict=True)))
 
-        def backward(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
-            gradients = gradient(upstream, found, given, constants)
-            return tuple(getattr(gradients, name) for name in present)
+    def backward(upstream, output, *tensors):
+        gradients = gradient(upstream, output, given(tensors), constants)
+        return tuple(getattr(gradients, name) for name in present)
 
-        return output, backward
-
+    streamed = with_gradient(
+        lambda *tensors: context(given(tensors), constants), backward
+    )
     return streamed(*(getattr(operands, name) for name in present))
 
 
@@ -265,7 +262,7 @@ def _part(x, grid, at):
             slice(starts[axis], starts[axis] + sizes[axis]) for axis in (0, 1)
         )
         return x[i, j]
-    return ops.slice(x, starts, sizes)
+    return cut(x, starts, sizes)
 
 
 def _place(x, grid, at):
@@ -310,27 +307,21 @@ def _assembled(piece, grid, buffers, example):
             ops.zeros_like(_part(x, grid, (0, j))) if sums else x
             for x, sums in zip(totals, apart, strict=True)
         )
-        ended = _loop(grid.number[0], samples, begun)
+        ended = repeat(grid.number[0], samples, begun)
         return tuple(
             _written(total, x, grid, (0, j)) if sums else x
             for total, x, sums in zip(totals, ended, apart, strict=True)
         )
 
-    return _loop(grid.number[1], heads, zeros)
-
-
-def _loop(number, step, state):
-    if isinstance(number, int) and number == 1:
-        return step(0, state)
-    return ops.fori_loop(0, number, step, state)
+    return repeat(grid.number[1], heads, zeros)
 
 
 def _written(buffer, part, grid, at):
     """`buffer` with a piece in its place, added if heads share the place."""
     starts, sizes = _place(buffer, grid, at)
     if buffer.shape[1] == 1 and grid.number[1] != 1:
-        part = part + ops.slice(buffer, starts, sizes)
-    return ops.slice_update(buffer, starts, part)
+        part = part + cut(buffer, starts, sizes)
+    return put(buffer, starts, part)
 
 
 def _joined(piece, grid, buffers):

@@ -55,8 +55,10 @@ def check_length(name, length, max_length, start=0):
         raise ValueError(
             f"{name} of {end} tokens is longer than max_length={max_length}. "
             "Build the synthesizer with a larger max_length, shorten the "
-            'input, or pass long_inputs="tile" to repeat the learned '
-            f"positions. Received: length={end}, max_length={max_length}"
+            "input, or let the synthesizer repeat its learned positions with "
+            'long_inputs="tile"; of a name in brackets, as in '
+            """synthesizer="R(long_inputs='tile')". """
+            f"Received: length={end}, max_length={max_length}"
         )
 
 

@@ -56,20 +56,76 @@ def compiled_gradients(function, *arrays):
     elif backend == "tensorflow":
         import tensorflow as tf
 
-        def signature(x):
-            batch = None if x.shape[0] > 1 else 1
-            return tf.TensorSpec((batch, *x.shape[1:]), x.dtype)
-
-        @tf.function(
-            jit_compile=True, input_signature=[signature(x) for x in arrays]
-        )
-        def compiled(*tensors):
+        def slopes(*tensors):
             with tf.GradientTape() as tape:
                 tape.watch(tensors)
                 value = function(*tensors)
             return tape.gradient(value, tensors)
 
-        found = compiled(*arrays)
+        found = _compiled(slopes, arrays)(*arrays)
     else:
         return gradients(function, *arrays)
+    return [numpy(x) for x in found]
+
+
+def _product(tensors, arrays):
+    return sum(
+        ops.sum(x * ops.convert_to_tensor(y))
+        for x, y in zip(tensors, arrays, strict=True)
+    )
+
+
+def _compiled(function, arrays):
+    """Compiled by TensorFlow and XLA, for a batch size yet unknown."""
+    import tensorflow as tf
+
+    signature = [
+        tf.TensorSpec((None if len(x) > 1 else 1, *x.shape[1:]), x.dtype)
+        for x in arrays
+    ]
+    return tf.function(function, jit_compile=True, input_signature=signature)
+
+
+def second_derivatives(function, arrays, directions, compiled=False):
+    """Second derivatives of a scalar function along directions.
+
+    The gradients, by each array, of the sum over all arrays of the function's
+    gradient times a direction; `compiled` as in `compiled_gradients`.
+    """
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        every = tuple(range(len(arrays)))
+
+        def along(*tensors):
+            slopes = jax.grad(function, every)(*tensors)
+            return _product(slopes, directions)
+
+        second = jax.grad(along, every)
+        found = (jax.jit(second) if compiled else second)(*arrays)
+    elif backend == "torch":
+        import torch
+
+        tensors = [torch.tensor(x, requires_grad=True) for x in arrays]
+        slopes = torch.autograd.grad(
+            function(*tensors), tensors, create_graph=True
+        )
+        found = torch.autograd.grad(_product(slopes, directions), tensors)
+    else:
+        import tensorflow as tf
+
+        def second(*tensors):
+            with tf.GradientTape() as outer:
+                outer.watch(tensors)
+                with tf.GradientTape() as inner:
+                    inner.watch(tensors)
+                    value = function(*tensors)
+                slopes = inner.gradient(value, tensors)
+                along = _product(slopes, directions)
+            return outer.gradient(along, tensors)
+
+        if compiled:
+            second = _compiled(second, arrays)
+        found = second(*map(tf.convert_to_tensor, arrays))
     return [numpy(x) for x in found]

@@ -1,8 +1,11 @@
 import os
 import pathlib
 
-# Tests compile many small programs and run each of them once or twice.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Tests compile many small programs and run each of them once or twice. Flags
+# that are given, such as --xla_cpu_max_isa=AVX2, count as well.
+os.environ["XLA_FLAGS"] = " ".join(
+    ["--xla_backend_optimization_level=0", os.environ.get("XLA_FLAGS", "")]
+)
 
 import keras
 import pytest

@@ -43,11 +43,12 @@ def script(name, *arguments):
 
 
 def small_layers(output, *arguments):
-    shape = "--lengths 8 --tokens 16 --width 8 --heads 2 --rounds 2".split()
+    shape = "--lengths 8 --tokens 16 --hidden-dim 8 --num-heads 2".split()
+    shape += ["--rounds", "2"]
     wanted = ["MultiHeadAttention", "R", "D+V", "floor of R"]
     return script(
         "layers.py",
-        *[*shape, "--contenders", *wanted, "--output", output, *arguments],
+        *[*shape, "--variants", *wanted, "--output", output, *arguments],
     )
 
 
@@ -126,7 +127,8 @@ def test_layers_measure_memory(tmp_path):
 
 
 def test_decoding(tmp_path):
-    shape = "--shapes 2x16 --layers 1 --width 8 --heads 2 --steps 3 --rounds 2"
+    shape = "--shapes 2x16 --num-layers 1 --hidden-dim 8 --num-heads 2 "
+    shape += "--steps 3 --rounds 2"
     path = tmp_path / "table.md"
     done = script("decoding.py", "R", *shape.split(), "--markdown", path)
     assert done.returncode == 0, done.stderr
@@ -137,7 +139,7 @@ def test_decoding(tmp_path):
 
 
 def test_layers_refuse_an_unknown_contender(tmp_path):
-    done = script("layers.py", "--contenders", "Q", "--output", tmp_path)
+    done = script("layers.py", "--variants", "Q", "--output", tmp_path)
     assert done.returncode == 2
     assert "unknown contenders: ['Q']" in done.stderr
 
@@ -147,7 +149,7 @@ def test_layers_refuse_an_unknown_contender(tmp_path):
     [
         (["layers.py", "--masks", "paded"], "invalid choice: 'paded'"),
         (["layers.py", "--compile", "--memory"], "--compile is for the times"),
-        (["routes.py", "--synthesizers", "Q"], "unknown contenders: ['Q']"),
+        (["routes.py", "--variants", "Q"], "unknown contenders: ['Q']"),
         (["step_profile.py", "Q"], "unknown contenders: ['Q']"),
         (["decoding.py", "Q"], "Q"),
         (["precision.py", "Q"], "Unknown synthesizer 'Q'"),
@@ -162,7 +164,8 @@ def test_wrong_arguments_are_refused(arguments, words):
 def test_training(tmp_path):
     done = script(
         "training.py",
-        *"--variants V R --rounds 2 --steps 1 --batch 2 --length 8".split(),
+        *"--variants V R --rounds 2 --steps 1 --batch-size 2".split(),
+        *"--sequence-length 8".split(),
         *"--block-batch 1 --block-length 8".split(),
         *["--output", tmp_path],
     )
@@ -176,12 +179,13 @@ def test_step_profile():
         "step_profile.py", *"R --batch 2 --length 8 --width 8 --heads 2".split()
     )
     assert done.returncode == 0, done.stderr
+    assert "--heads is now called --num-heads" in done.stderr
     assert "ms a step" in done.stdout
 
 
 def test_routes():
-    shape = "--shapes 2x8 --width 8 --heads 2 --rounds 2".split()
-    done = script("routes.py", *shape, "--synthesizers", "R", "D+V")
+    shape = "--shapes 2x8 --hidden-dim 8 --num-heads 2 --rounds 2".split()
+    done = script("routes.py", *shape, "--variants", "R", "D+V")
     assert done.returncode == 0, done.stderr
     assert "once" in done.stdout
     assert "streamed" in done.stdout
@@ -196,7 +200,8 @@ def test_markdown(tmp_path):
 
 def test_padding():
     done = script(
-        "padding.py", "R", "--shapes", "2x16", "--width", "16", "--heads", "2"
+        "padding.py",
+        *"R --shapes 2x16 --hidden-dim 16 --num-heads 2".split(),
     )
     assert done.returncode == 0, done.stderr
     assert "padded time / plain time" in done.stdout
@@ -206,8 +211,8 @@ def test_padding():
 def test_precision():
     done = script(
         "precision.py",
-        *"R --lengths 4 --batch 2 --vocabulary 20 --layers 1 --width 8".split(),
-        *"--heads 2 --rounds 1".split(),
+        *"R --lengths 4 --batch-size 2 --vocabulary-size 20".split(),
+        *"--num-layers 1 --hidden-dim 8 --num-heads 2 --rounds 1".split(),
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("keeps memory") == 2

@@ -71,6 +71,23 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     assert [[*batches[i][1]] for i in range(5)] == order(seed=1, epoch=3)
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_each_example_is_as_often_left_out_whatever_its_length(shuffle):
+    features, labels = examples([3] * 128 + [12] * 2, 12)
+    batches = LengthBuckets(
+        features, labels, 64, [4], shuffle, drop_remainder=True, seed=1
+    )
+    seen = np.zeros(130, int)
+    for batches.epoch in range(800):
+        for i in range(2):
+            seen[batches[i][1]] += 1
+    # 1600 times anyone is left out: 12.3 times each, give or take 3.5.
+    left_out = 800 - seen
+    assert left_out.sum() == 1600
+    assert 0 < left_out.min() <= left_out.max() < 12.3 + 5 * 3.5
+    assert all(1 < count < 30 for count in left_out[128:])
+
+
 def test_fit_takes_batches_of_several_lengths_and_goes_on_with_epochs():
     features, labels = examples([3, 9, 10, 2] * 8, 12)
     inputs = {k: keras.Input((None,), dtype="int32", name=k) for k in features}

@@ -55,7 +55,9 @@ def fit(path, last=None):
     return history["losses"], made.get_weights()
 
 
-def test_training_goes_on_as_if_it_had_never_stopped(tmp_path):
+@pytest.mark.parametrize("policy", ["float32", "bfloat16", "float16"])
+def test_training_goes_on_as_if_it_had_never_stopped(tmp_path, policy):
+    keras.config.set_dtype_policy(policy)
     expected, weights = fit(tmp_path / "whole.npz")
     with pytest.raises(KeyboardInterrupt):
         fit(tmp_path / "broken.npz", last=1)
@@ -63,6 +65,7 @@ def test_training_goes_on_as_if_it_had_never_stopped(tmp_path):
     assert len(losses) == len(expected) == 32
     np.testing.assert_allclose(losses, expected, rtol=1e-6)
     for ours, theirs in zip(resumed, weights, strict=True):
+        ours, theirs = ours.astype("float32"), theirs.astype("float32")
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 

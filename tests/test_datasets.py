@@ -232,7 +232,11 @@ def test_any_text_survives_a_csv_writer(tmp_path_factory, texts, suffix):
     ("content", "columns", "message"),
     [
         ("review,label", {}, "no column 'text'. Pass text="),
-        ("review,label", {}, "commas in all others: ['review', 'label']"),
+        (
+            "review,label",
+            {},
+            "pass delimiter= with it. Columns: ['review', 'label']",
+        ),
         ("review,label", {"text": "reviews"}, "no column 'reviews'"),
         ("review,label", {"text": 2}, "no column 2"),
         ("review,label", {"text": -1}, "no column -1"),
@@ -287,6 +291,23 @@ def test_a_gzip_file_cut_short_is_refused(tmp_path, size):
     path.write_bytes(gzip.compress(b"text,label\na,0\nb,1\n" * 50)[:size])
     with pytest.raises(ValueError, match="cannot be read as a gzip file"):
         datasets.load_csv(path)
+
+
+@pytest.mark.parametrize("empty", ["", " ", '"\t"'])
+def test_rows_with_an_empty_field_are_left_out_on_demand_and_counted(
+    write, empty
+):
+    path = write(f"a,b,c\nx,{empty},0\ny,,1\n{empty},,0\nz,,{empty}\nw,,0\n")
+    with pytest.raises(ValueError, match=r"line 4: .*'a' is empty.*") as error:
+        datasets.load_csv(path, "a", "c")
+    assert "pass skip_empty=True" in str(error.value)
+    assert str(error.value).endswith("Received: 2 such rows of 5")
+    with pytest.warns(UserWarning, match="left out 2 of 5 rows") as warned:
+        received = datasets.load_csv(path, "a", "c", skip_empty=True)
+    assert_table(received, ["x", "y", "w"], [0, 1, 0], ["0", "1"])
+    assert warned[0].filename == __file__
+    with pytest.raises(ValueError, match="at least one row with a text and"):
+        datasets.load_csv(path, "b", "c", skip_empty=True)
 
 
 @needs_data

@@ -248,3 +248,137 @@ def test_products_of_one_row_are_products(batch, shared):
         np.einsum("bthk,bshk->bhts", queries, keys),
         atol=1e-5,
     )
+
+
+def block_calls(cross):
+    """A decoder block, and the tensors and masks of its encoder's side."""
+    block = SynthesizerDecoder(
+        16, H, synthesizer="D+V", max_length=N, cross_synthesizer="R"
+    )
+    encoder = {"encoder_sequence": tokens(T, seed=2)} if cross else {}
+    block(tokens(), **encoder)
+    return drawn(block), encoder
+
+
+@pytest.mark.parametrize("cross", [False, True])
+def test_masks_count_with_a_cache_as_without(cross):
+    """Left padding: the first step masks the present tokens, later ones all."""
+    block, encoder = block_calls(cross)
+    x = numpy(tokens())
+    real = np.arange(N) >= [[0], [2], [3]]
+    x[~real] = np.nan
+    pairs = np.random.default_rng(3).random((3, N, N)) < 0.8
+    pairs |= np.eye(N, dtype=bool)
+    if cross:
+        encoder["encoder_attention_mask"] = (
+            np.random.default_rng(4).random((3, N, T)) < 0.7
+        )
+    expected = numpy(
+        block(
+            x,
+            decoder_padding_mask=real,
+            decoder_attention_mask=pairs,
+            **encoder,
+        )
+    )
+    own, other = block.make_caches(3, N, T)
+    outputs = []
+    for start, end in [(0, 4), *((i, i + 1) for i in range(4, N))]:
+        caches = {
+            "self_attention_cache": own,
+            "self_attention_cache_update_index": start,
+            "cross_attention_cache": other,
+        }
+        side = dict(encoder)
+        if cross:
+            caches["cross_attention_cache_update_index"] = 0
+            side["encoder_attention_mask"] = encoder["encoder_attention_mask"][
+                :, start:end
+            ]
+        output, own, *rest = block(
+            x[:, start:end],
+            decoder_padding_mask=real[:, :4] if start == 0 else real,
+            decoder_attention_mask=pairs[:, start:end],
+            **side,
+            **caches,
+        )
+        other = rest[0] if cross else None
+        outputs.append(numpy(output))
+    found = np.concatenate(outputs, axis=1)
+    np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
+
+
+def test_a_cache_can_be_read_without_a_causal_mask():
+    block, _ = block_calls(cross=False)
+    expected = numpy(block(tokens(5), use_causal_mask=False))
+    own, _ = block.make_caches(3, N)
+    output, _ = block(
+        tokens(5),
+        self_attention_cache=own,
+        self_attention_cache_update_index=0,
+        use_causal_mask=False,
+    )
+    np.testing.assert_allclose(numpy(output), expected, atol=1e-5)
+
+
+def test_a_padding_mask_of_another_length_is_refused():
+    block, _ = block_calls(cross=False)
+    own, _ = block.make_caches(3, N)
+    with pytest.raises(ValueError, match=r"or of the cache.*Received"):
+        block(
+            tokens(2),
+            decoder_padding_mask=np.ones((3, 5), bool),
+            self_attention_cache=own,
+            self_attention_cache_update_index=0,
+        )
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("scores", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_symbolic_calls_return_what_eager_ones_do(cross, scores, cached):
+    block, encoder = block_calls(cross)
+    own, other = block.make_caches(3, N, 2)
+    options = {"return_attention_scores": scores}
+    inputs = {"decoder_sequence": tokens(5), **encoder}
+    if cached:
+        inputs["self_attention_cache"] = own
+        options["self_attention_cache_update_index"] = 0
+        if cross:
+            inputs["cross_attention_cache"] = other
+            options["cross_attention_cache_update_index"] = 0
+    if cached and scores:
+        with pytest.raises(ValueError, match="not returned with caches"):
+            block(**inputs, **options)
+        return
+    symbols = {
+        name: keras.Input(batch_shape=tuple(x.shape), name=name)
+        for name, x in inputs.items()
+    }
+    eager = block(**inputs, **options)
+    symbolic = block(**symbols, **options)
+    assert isinstance(eager, tuple) == isinstance(symbolic, tuple)
+    if not isinstance(eager, tuple):
+        eager, symbolic = [eager], [symbolic]
+    assert len(eager) == len(symbolic) == 1 + (scores or cached) * (1 + cross)
+    for one, other in zip(eager, symbolic, strict=True):
+        assert tuple(one.shape) == tuple(other.shape)
+        assert keras.backend.standardize_dtype(one.dtype) == other.dtype
+    if cached:
+        model = keras.Model(symbols, symbolic)
+        for one, other in zip(eager, model(inputs), strict=True):
+            np.testing.assert_allclose(numpy(one), numpy(other), atol=1e-5)
+
+
+def test_attention_scores_are_those_of_both_attentions():
+    block, encoder = block_calls(cross=True)
+    x = tokens(5)
+    output, own, other = block(x, **encoder, return_attention_scores=True)
+    np.testing.assert_allclose(
+        numpy(output), numpy(block(x, **encoder)), atol=1e-5
+    )
+    assert own.shape == (3, H, 5, 5)
+    assert other.shape == (3, H, 5, T)
+    for scores in (own, other):
+        np.testing.assert_allclose(numpy(scores).sum(-1), 1, atol=1e-5)
+    assert not np.triu(numpy(own)[0, 0], 1).any()

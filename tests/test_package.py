@@ -19,14 +19,14 @@ sys.modules.update(dict.fromkeys({blocked!r}))
 """
 
 
-def run(code, blocked=()):
+def run(code, blocked=(), log_level="3"):
     """Runs Python code in a process of its own, with modules blocked."""
     code = BLOCK.format(blocked=sorted(blocked)) + code
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
         check=False,
     )
 
@@ -82,6 +82,41 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
     assert "pip install grain" in done.stdout
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="Keras imports it itself"
+)
+def test_importing_the_models_prints_nothing():
+    """KerasHub imports TensorFlow, which has much to say."""
+    done = run("import keras_synth.models", log_level="1")
+    assert done.returncode == 0
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_only_what_tensorflow_says_at_its_start_is_kept_back(
+    capfd, monkeypatch
+):
+    pytest.importorskip("keras_hub")
+    from keras_synth.quiet import without_startup_lines
+
+    noise = b"I0000 00:00:1.2  3 port.cc:1] oneDNN\nW0000 00:00:1.2 x\n"
+    told = b"E0000 00:00:1.2 no memory\nsome warning\n"
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+
+    def write():
+        with without_startup_lines():
+            os.write(2, noise + told)
+            raise ImportError("broken")
+
+    with pytest.raises(ImportError, match="broken"):
+        write()
+    assert capfd.readouterr().err.encode() == told
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    with pytest.raises(ImportError, match="broken"):
+        write()
+    assert capfd.readouterr().err.encode() == noise + told
+
+
 def test_models_without_keras_nlp_say_what_to_install():
     done = run(
         "import keras_synth\nkeras_synth.models",
@@ -112,8 +147,10 @@ def test_importing_the_package_imports_little():
 def test_no_backend_is_imported_anywhere_in_the_package():
     sources = {*(ROOT / "keras_synth").rglob("*.py")}
     # Word pieces are learned with tensorflow-text, whatever the backend, and
-    # KerasHub tokenizes many texts fastest in a dataset of TensorFlow's.
+    # KerasHub tokenizes many texts fastest in a dataset of TensorFlow's, which
+    # models take on all backends.
     sources -= {
+        ROOT / "keras_synth" / "models" / "tf_data.py",
         ROOT / "keras_synth" / "models" / "tokenizer.py",
         ROOT / "keras_synth" / "compare" / "prepare.py",
     }

@@ -9,7 +9,7 @@ from keras import ops
 from test_causal_lm import VOCABULARY, WORDS, each_sampler
 
 from keras_synth import models
-from keras_synth.losses import SparseCategoricalCrossentropy
+from keras_synth.losses import LabelSmoothedCrossentropy
 
 SOURCES = [" ".join(WORDS[i : i + 3 + i % 4]) for i in range(8)]
 TARGETS = [" ".join(reversed(text.split()[:4])) for text in SOURCES]
@@ -171,7 +171,7 @@ def test_a_model_learns_pairs_by_heart():
     model = seq2seq("R+V", hidden_dim=32, intermediate_dim=64)
     model.compile(
         keras.optimizers.Adam(0.005),
-        loss=SparseCategoricalCrossentropy(0.1),
+        loss=LabelSmoothedCrossentropy(0.1),
         sampler="greedy",
     )
     batch = model.preprocessor(

@@ -1,5 +1,6 @@
 """Tokenizers learn from texts, and give back what they were given."""
 
+import numpy as np
 import pytest
 
 from keras_synth import models
@@ -46,3 +47,41 @@ def test_vocabularies_without_special_tokens_are_refused():
         models.SynthesizerTokenizer(["[PAD]", "[UNK]", "[MASK]", "a"])
     with pytest.raises(ValueError, match=r"without <pad>, <s>, </s>, <mask>"):
         models.SynthesizerBytePairTokenizer({"a": 0, "b": 1}, ["a b"])
+
+
+@pytest.mark.parametrize(
+    "kind", [models.SynthesizerTokenizer, models.SynthesizerBytePairTokenizer]
+)
+def test_texts_without_a_word_are_refused(kind):
+    for texts in (["", ""], [" ", "\n"], [1, 2]):
+        with pytest.raises(ValueError, match="one of them with a word"):
+            kind.from_texts(texts, 300)
+    with pytest.raises(ValueError, match=r"texts\[1\] .*lone surrogate"):
+        kind.from_texts(["a text", "\ud800"], 300)
+
+
+def test_a_byte_pair_vocabulary_holds_all_bytes(capfd):
+    learn = models.SynthesizerBytePairTokenizer.from_texts
+    for size in (1, 260):
+        with pytest.raises(ValueError, match=f"at least 261.*={size}$"):
+            learn(["a text"], size)
+    with pytest.raises(ValueError, match="at least one merge rule"):
+        learn(["a"], 300)
+    assert capfd.readouterr() == ("", "")
+    assert learn(["a text"], 261).vocabulary_size() == 261
+
+
+def test_arrays_and_columns_of_texts_are_tokenized():
+    pandas = pytest.importorskip("pandas")
+    texts = ["the film", "a film"]
+    for kind in (
+        models.SynthesizerTokenizer,
+        models.SynthesizerBytePairTokenizer,
+    ):
+        tokenizer = kind.from_texts(pandas.Series(texts), 300)
+        expected = tokenizer(texts)
+        for held in (np.array(texts), pandas.Series(texts)):
+            assert tokenizer(held) == expected
+        assert tokenizer(["", ""]) == [[], []]
+        with pytest.raises(ValueError, match=r"inputs\[1\] .*lone surrogate"):
+            tokenizer(["the", "\ud800"])

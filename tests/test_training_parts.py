@@ -6,7 +6,8 @@ import pytest
 from backend import gradients, numpy
 from keras import ops
 
-from keras_synth.losses import SparseCategoricalCrossentropy
+from keras_synth import losses
+from keras_synth.losses import LabelSmoothedCrossentropy
 from keras_synth.schedules import InverseSquareRootDecay
 
 
@@ -25,7 +26,7 @@ def test_the_smoothed_loss_is_that_of_smoothed_labels(smoothing):
         label_smoothing=smoothing,
         reduction="mean_with_sample_weight",
     )
-    loss = SparseCategoricalCrossentropy(smoothing)
+    loss = LabelSmoothedCrossentropy(smoothing)
     for given in (None, weights):
         np.testing.assert_allclose(
             numpy(loss(labels, logits, given)),
@@ -36,7 +37,7 @@ def test_the_smoothed_loss_is_that_of_smoothed_labels(smoothing):
 
 def test_its_gradient_is_that_of_smoothed_labels():
     labels, logits = examples()
-    loss = SparseCategoricalCrossentropy(0.1)
+    loss = LabelSmoothedCrossentropy(0.1)
     (found,) = gradients(
         lambda z: loss(ops.convert_to_tensor(labels), z), logits
     )
@@ -59,7 +60,7 @@ def test_both_are_saved_with_a_model(tmp_path):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile(
         keras.optimizers.Adam(InverseSquareRootDecay(1e-2, 10)),
-        SparseCategoricalCrossentropy(0.2),
+        LabelSmoothedCrossentropy(0.2),
     )
     x, y = np.ones((6, 4), "float32"), np.zeros(6, "int32")
     model.fit(x, y, verbose=0)
@@ -74,8 +75,32 @@ def test_both_are_saved_with_a_model(tmp_path):
 
 def test_what_is_out_of_range_is_refused():
     with pytest.raises(ValueError, match="label_smoothing"):
-        SparseCategoricalCrossentropy(1.5)
+        LabelSmoothedCrossentropy(1.5)
     with pytest.raises(ValueError, match="peak_learning_rate"):
         InverseSquareRootDecay(0.0, 10)
     with pytest.raises(ValueError, match="warmup_steps"):
         InverseSquareRootDecay(1e-3, 0)
+
+
+def test_the_former_name_of_the_loss_still_loads():
+    with pytest.warns(DeprecationWarning, match="LabelSmoothedCrossentropy"):
+        former = losses.SparseCategoricalCrossentropy
+    assert former is LabelSmoothedCrossentropy
+    loss = keras.saving.deserialize_keras_object(
+        {
+            "module": "keras_synth.losses",
+            "class_name": "SparseCategoricalCrossentropy",
+            "config": {
+                "name": "sparse_categorical_crossentropy",
+                "reduction": "mean_with_sample_weight",
+                "label_smoothing": 0.1,
+            },
+            "registered_name": "keras_synth>SparseCategoricalCrossentropy",
+        }
+    )
+    assert isinstance(loss, LabelSmoothedCrossentropy)
+    assert loss.label_smoothing == 0.1
+    saved = keras.saving.serialize_keras_object(loss)
+    assert saved["registered_name"] == "keras_synth>LabelSmoothedCrossentropy"
+    with pytest.raises(AttributeError, match="no attribute 'Other'"):
+        losses.Other  # noqa: B018

@@ -58,6 +58,23 @@ def test_epochs_and_seeds_differ_and_repeat():
     assert [*windows[0][1].ravel()] == first(seed=1, epoch=1)
 
 
+def test_an_epoch_is_permuted_once(monkeypatch):
+    windows = TokenWindows(np.arange(999), 5, 4)
+    drawn = []
+    original = np.random.default_rng
+
+    def counted(seed):
+        drawn.append(seed)
+        return original(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", counted)
+    for epoch in (0, 1, 0):
+        windows.epoch = epoch
+        for i in range(len(windows)):
+            windows[i]
+    assert drawn == [(0, 0), (0, 1), (0, 0)]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

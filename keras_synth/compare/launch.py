@@ -104,11 +104,8 @@ class Launcher:
 
     def _follow(self, run, spec, log, follow):
         """Returns the result that a run's process tells, or `None`."""
-        environment = {
-            **os.environ,
-            "KERAS_BACKEND": run.backend,
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        }
+        environment = {**os.environ, "KERAS_BACKEND": run.backend}
+        environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         command = [sys.executable, "-m", "keras_synth.compare.worker", spec]
         result = None
         with subprocess.Popen(

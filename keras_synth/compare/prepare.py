@@ -4,13 +4,15 @@ import hashlib
 import importlib.util
 import json
 import pathlib
+import warnings
 
-import keras
 import numpy as np
 
 from keras_synth.compare import tasks
 from keras_synth.compare.kinds import Prepared
+from keras_synth.compare.results import FORMAT
 
+SPLITS = ("train", "validation", "test")
 BATCH_SIZE = 512  # texts to tokenize at a time
 
 
@@ -36,14 +38,17 @@ def prepare(settings, source, folder, say=lambda text: None):
     _check_packages(settings.task, kind)
     wanted = {name: getattr(settings, name) for name in kind.data_settings}
     inputs = _stamp(source), source._replace(data=None, test_data=None)
-    key = json.dumps([wanted, *inputs])
+    key = json.dumps([FORMAT, wanted, *inputs])
     name = hashlib.sha256(key.encode()).hexdigest()[:12]
     path = pathlib.Path(folder) / f"{settings.task}-{name}.npz"
     if path.exists():
         say(f"Tokenized texts are in {path}")
         return path
     say(f"Reading {settings.task}")
-    examples = tasks.load(settings.task, source, settings)
+    with warnings.catch_warnings():  # of rows that were left out
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_: say(str(message))
+        examples = tasks.load(settings.task, source, settings)
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, kind.prepare(examples, settings, _preprocess, say))
     return path
@@ -55,7 +60,7 @@ def read(path):
         arrays = {name: file[name] for name in file.files}
     notes = json.loads(str(arrays.pop("notes")))
     digest = hashlib.sha256()
-    splits = {"train": {}, "test": {}}
+    splits = {name: {} for name in SPLITS}
     for name, values in sorted(arrays.items()):
         digest.update(name.encode() + values.tobytes())
         split, _, feature = name.partition("/")
@@ -66,7 +71,7 @@ def read(path):
 def _write(path, prepared):
     arrays = {
         f"{split}/{name}": values
-        for split in ("train", "test")
+        for split in SPLITS
         for name, values in getattr(prepared, split).items()
     }
     if "vocabulary" in prepared.notes:
@@ -110,8 +115,8 @@ def _stamp(source):
 
 def _preprocess(preprocessor, *inputs):
     """What a KerasHub preprocessor makes of all examples, as arrays."""
-    # Only who tokenizes needs TensorFlow: workers read arrays.
-    import tensorflow as tf
+    import keras
+    import tensorflow as tf  # workers read arrays and do without
 
     batches = tf.data.Dataset.from_tensor_slices(inputs).batch(BATCH_SIZE)
     made = list(batches.map(preprocessor).as_numpy_iterator())

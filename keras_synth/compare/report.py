@@ -4,16 +4,15 @@ import csv
 import statistics
 
 import numpy as np
-from matplotlib import figure
 from rich.console import Console
 from rich.table import Table
 
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
 STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}
 COLUMNS = (
-    "task variant num_heads backend seed score steps_per_second "
-    "compile_seconds train_seconds seconds data_share parameters "
-    "peak_memory_bytes score_name generate_seconds signature"
+    "task variant num_heads backend seed score validation_score test_loss "
+    "steps_per_second compile_seconds train_seconds seconds data_share "
+    "parameters peak_memory_bytes score_name generate_seconds signature"
 ).split()
 OF_WRITING = ("generate_seconds", "signature")  # columns of few tasks
 
@@ -29,42 +28,77 @@ def groups(rows):
 
 
 def table(rows, task):
-    """The rows as a `rich` table, one line for each group."""
-    made = Table(title=title(rows, task.kind.score), caption=signature(rows))
-    headings = ["variant", "heads", "backend", task.kind.score.heading]
-    headings += "seeds steps/s /V compiling data parameters memory".split()
-    headings += ["paper"] if task.paper else []
-    for heading in headings:
-        made.add_column(heading, justify="right")
+    """The rows as a `rich` table of 80 columns, one line for each group."""
+    score, epochs = task.kind.score, task.kind.epoch_score
     grouped = groups(rows)
+    # What is the same in all lines stands above them.
+    several = [len(set(values)) > 1 for values in zip(*grouped, strict=True)]
+    shared = zip(several[1:], ("heads", "backend"), strict=True)
+    columns = ["variant", *(name for differs, name in shared if differs)]
+    columns += [f"test\n{score.heading}{_unit(score, chr(10))}"]
+    columns += [f"valid.\n{epochs.heading}{_unit(epochs, chr(10))}"]
+    columns += ["steps/s", "/V", "weights\nx 1e6", "peak\nMiB"]
+    columns += ["paper"] if task.paper else []
+    made = Table(
+        title=title(rows, task.kind.score),
+        caption=signature(rows),
+        box=None,
+        padding=(0, 1, 0, 0),
+    )
+    for name in columns:
+        # Names of variants may be long; figures are never cut.
+        first = name == "variant"
+        made.add_column(
+            name,
+            justify="left" if first else "right",
+            no_wrap=not first,
+            overflow="fold",
+        )
     for (variant, heads, backend), some in grouped.items():
         speed = _mean(some, "steps_per_second")
         baseline = grouped.get(("V", heads, backend))
         baseline = baseline and _mean(baseline, "steps_per_second")
-        cells = [
-            variant,
-            str(heads),
-            backend,
-            spread(task.kind.score, some),
-            str(len(some)),
-            "-" if speed is None else f"{speed:.2f}",
-            f"{speed / baseline:.2f}" if speed and baseline else "-",
-            f"{_mean(some, 'compile_seconds'):.1f} s",
-            f"{100 * _mean(some, 'data_share'):.1f}%",
-            f"{some[0]['parameters']:,}",
-            f"{_mean(some, 'peak_memory_bytes') / 2**20:,.0f} MiB",
-        ]
+        memory = _mean(some, "peak_memory_bytes")
+        validation = [row["validation_scores"][-1] for row in some]
+        cells = {
+            "variant": variant,
+            "heads": str(heads),
+            "backend": backend,
+            "score": spread(score, some),
+            "validation": epochs.show(statistics.mean(validation)),
+            "speed": "-" if speed is None else f"{speed:.2f}",
+            "/V": f"{speed / baseline:.2f}" if speed and baseline else "-",
+            "weights": f"{some[0]['parameters'] / 1e6:.2f}",
+            "memory": "-" if memory is None else f"{memory / 2**20:.0f}",
+        }
+        for name in {"heads", "backend"} - set(columns):
+            del cells[name]
         if task.paper:
-            cells.append(str(task.paper.get(variant, "")))
-        made.add_row(*cells)
+            cells["paper"] = str(task.paper.get(variant, ""))
+        made.add_row(*cells.values())
     return made
 
 
+def _unit(score, between=", "):
+    return f"{between}{score.unit}" if score.unit else ""
+
+
 def title(rows, score):
-    """What a table of these rows shows."""
-    task = rows[0]["key"]["settings"]["task"]
+    """What a table of these rows shows, and what all of them have in common."""
+    keys = [row["key"] for row in rows]
+    task = keys[0]["settings"]["task"]
     better = "" if score.higher_is_better else ", lower is better"
-    return f"{task}: {score.name} of the last epoch{better}"
+    heads, backends, seeds = (
+        list(dict.fromkeys(str(key[name]) for key in keys))
+        for name in ("num_heads", "backend", "seed")
+    )
+    shared = [f"{heads[0]} heads"] * (len(heads) == 1)
+    shared += backends * (len(backends) == 1)
+    shared += [f"seed{'s' * (len(seeds) > 1)} {' '.join(seeds)}"]
+    return (
+        f"{task}: test {score.name} after the last epoch{better}\n"
+        f"{', '.join(shared)}"
+    )
 
 
 def signature(rows):
@@ -94,7 +128,7 @@ def report(rows, task, folder):
     Console().print(table(rows, task))
     write_csv(rows, task.kind.score, folder / "results.csv")
     write_markdown(rows, task, folder / "results.md")
-    draw(rows, task.kind.score, folder / "curves.png")
+    draw(rows, task.kind, folder / "curves.png")
     print(
         f"results.jsonl, results.csv, results.md and curves.png are in {folder}"
     )
@@ -103,12 +137,10 @@ def report(rows, task, folder):
 def write_markdown(rows, task, path):
     """Writes a table for a document, one line for each group of seeds."""
     score, epochs = task.kind.score, task.kind.epoch_score
-    each = "each seed, epoch by epoch"
-    if epochs.name != score.name:
-        each = f"{epochs.name} of {each}"
     headings = (
-        f"| | heads | backend | seeds | {score.name} | {each} | training, s | "
-        "steps/s | parameters |"
+        f"| | heads | backend | seeds | test {score.name} | validation "
+        f"{epochs.name} of each seed, epoch by epoch | training, s | steps/s | "
+        "parameters |"
     )
     lines = [headings + (" paper |" if task.paper else "")]
     lines.append("|---" * (lines[0].count("|") - 1) + "|")
@@ -133,7 +165,10 @@ def _cells(group, rows, task):
         ", ".join(str(row["key"]["seed"]) for row in rows),
         spread(task.kind.score, rows),
         "; ".join(
-            " ".join(task.kind.epoch_score.show(x, 1) for x in row["scores"])
+            " ".join(
+                task.kind.epoch_score.show(x, 1)
+                for x in row["validation_scores"]
+            )
             for row in rows
         ),
         f"{_mean(rows, 'train_seconds'):.0f}",
@@ -153,46 +188,54 @@ def write_csv(rows, score, path):
         for row in rows:
             known = {**row["key"]["settings"], **row["key"], **row}
             known["score_name"] = score.name
+            known["validation_score"] = row["validation_scores"][-1]
             writer.writerow({name: known[name] for name in columns})
     partial.replace(path)
 
 
-def draw(rows, score, path):
-    """Loss curves of all runs, colours by variant, lines by backend."""
-    picture = figure.Figure(figsize=(7.5, 4.5), layout="constrained")
-    axes = picture.subplots()
+def draw(rows, kind, path):
+    """Training losses and validation scores of all runs.
+
+    Colours tell variants and heads, lines backends.
+    """
+    from matplotlib import figure  # imported last: the command starts faster
+
+    picture = figure.Figure(figsize=(11, 4.5), layout="constrained")
+    steps, epochs = picture.subplots(1, 2)
     labels = {}
     # All runs of a grid have as many steps; short ones are averaged less.
     window = min(SMOOTHING, max(1, len(rows[0]["losses"]) // 8))
     for row in rows:
         variant, heads = row["key"]["variant"], row["key"]["num_heads"]
         name = f"{variant}, {heads} heads"
-        color = labels.setdefault(name, f"C{len(labels) % 10}")
-        shown = score.show(row["score"], 1) + score.unit
-        label = f"{name}, {row['key']['backend']}, {shown}"
-        losses = row["losses"]
+        shown = kind.score.show(row["score"], 1) + kind.score.unit
+        style = {
+            "linestyle": STYLES[row["key"]["backend"]],
+            "color": labels.setdefault(name, f"C{len(labels) % 10}"),
+            "linewidth": 1.2,
+            "alpha": 0.8,
+            "label": f"{name}, {row['key']['backend']}, {shown}",
+        }
+        losses, scores = row["losses"], row["validation_scores"]
         smooth = np.convolve(losses, np.full(window, 1 / window), "valid")
-        epochs = row["key"]["settings"]["epochs"] / len(losses)
-        axes.plot(
-            (np.arange(len(smooth)) + window) * epochs,
-            smooth,
-            STYLES[row["key"]["backend"]],
-            color=color,
-            linewidth=1.2,
-            alpha=0.8,
-            label=label,
-        )
-    axes.set_xlabel("epochs")
-    axes.set_ylabel(f"training loss, mean of {window} steps")
-    axes.set_title(rows[0]["key"]["settings"]["task"])
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    columns = 1 if len(rows) <= 12 else 2
-    axes.legend(
-        title=score.name,
+        places = (np.arange(len(smooth)) + window) * len(scores) / len(losses)
+        steps.plot(places, smooth, **style)
+        scaled = np.multiply(scores, kind.epoch_score.scale)
+        epochs.plot(np.arange(len(scores)) + 1, scaled, marker=".", **style)
+    steps.set_ylabel(f"training loss, mean of {window} steps")
+    steps.set_ylim(bottom=0)
+    epochs.set_ylabel(
+        f"validation {kind.epoch_score.name}{_unit(kind.epoch_score)}"
+    )
+    for axes in (steps, epochs):
+        axes.set_xlabel("epochs")
+        axes.grid(alpha=0.3)
+    picture.suptitle(rows[0]["key"]["settings"]["task"])
+    steps.legend(
+        title=f"test {kind.score.name}",
         title_fontsize=7,
         fontsize=7,
-        ncols=columns,
+        ncols=1 if len(rows) <= 12 else 2,
         loc="lower left",
     )
     partial = path.with_suffix(".partial.png")

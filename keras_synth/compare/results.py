@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 
-FORMAT = 2  # grows when settings get another meaning, or new ones come
+FORMAT = 3  # grows when settings get another meaning, or new ones come
 
 
 class Results:

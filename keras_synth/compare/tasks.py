@@ -15,8 +15,8 @@ class Task(NamedTuple):
     Attributes:
         kind: `Kind`.
         load: Function of a `Source` and `Settings`, returning what its kind
-            prepares: `(train, test)`, for classes `(train, test,
-            class_names)`.
+            prepares: `(train, validation, test)`, for classes also their
+            names.
         needs: What `--data` must name; empty if nothing.
         defaults: Settings that differ from those of `Settings`.
         paper: Scores in the paper (Tay et al., 2021), as they are shown.
@@ -104,7 +104,15 @@ CLASSIFICATION = {
         loaders.csv_file,
         "a CSV or TSV file with texts and labels",
         {},
-        options=("--test-data", "--text", "--label", "--no-header"),
+        options=(
+            "--test-data",
+            "--text",
+            "--label",
+            "--no-header",
+            "--delimiter",
+            "--no-quotes",
+            "--skip-empty",
+        ),
     ),
 }
 
@@ -164,7 +172,9 @@ TRANSLATION = {
     ),
     "dialogsum": Task(
         kinds.Translation(kinds.ROUGE_L),
-        loaders.published(datasets.load_dialogsum),
+        loaders.published(
+            datasets.load_dialogsum, validation_fraction=loaders.HELD_OUT
+        ),
         "the folder DialogSum_Data",
         {
             **SENTENCES,
@@ -178,7 +188,9 @@ TRANSLATION = {
     ),
     "personachat": Task(
         kinds.Translation(),
-        loaders.published(datasets.load_personachat),
+        loaders.published(
+            datasets.load_personachat, validation_fraction=loaders.HELD_OUT
+        ),
         "the file valid_self_original_no_cands.txt or its folder",
         {
             **SENTENCES,
@@ -195,7 +207,7 @@ TRANSLATION = {
         loaders.text_pairs,
         "a file with a text, a tab and what to write for it on each line",
         SENTENCES,
-        options=("--test-data",),
+        options=("--test-data", "--skip-empty"),
     ),
 }
 
@@ -230,11 +242,11 @@ def load(name, source, settings):
     """Reads a task's texts.
 
     Returns:
-        What the task's loader returns: `(train, test)`, and class names where
-        there are any. `train` and `test` are `(texts, labels)`, texts a list
-        of strings, or a tuple of two lists for pairs; or `(sources, targets)`,
-        a target to test on being a string or a list of them; or a list of
-        words, or bytes.
+        What the task's loader returns: `(train, validation, test)`, and class
+        names where there are any. Each of the three is `(texts, labels)`,
+        texts a list of strings, or a tuple of two lists for pairs; or
+        `(sources, targets)`, a target to test on being a string or a list of
+        them; or a list of words, or bytes.
 
     Raises:
         ValueError: The task needs a path that was not given, or takes none, or
@@ -266,12 +278,15 @@ def _check_source(name, task, source):
         "--text": source.text,
         "--label": source.label,
         "--no-header": not source.header,
+        "--delimiter": source.delimiter,
+        "--no-quotes": source.quoted is False,
+        "--skip-empty": source.skip_empty,
     }
     for option, value in given.items():
         if value not in (None, False) and option not in task.options:
             takers = [repr(x) for x in TASKS if option in TASKS[x].options]
             raise ValueError(
                 f"The task {name!r} takes no {option}. Leave it out, or choose "
-                f"one that does: {', '.join(takers)}. Received: {option} "
-                f"{value}"
+                f"one that does: {', '.join(takers)}. Received: {option}"
+                + (f" {value}" if value is not True else "")
             )

@@ -7,7 +7,6 @@ output, one JSON line each; the last one holds the result.
 import json
 import os
 import pathlib
-import resource
 import sys
 import time
 
@@ -17,6 +16,8 @@ import numpy as np
 import keras_synth
 from keras_synth.callbacks import EpochCheckpoint
 from keras_synth.compare import grid, prepare, tasks
+from keras_synth.compare.memory import peak_memory
+from keras_synth.quiet import without_startup_lines
 
 EVENT_SECONDS = 0.2  # at most five a second
 
@@ -48,7 +49,7 @@ class Log(keras.callbacks.Callback):
     Args:
         history: Dictionary of lists, to be filled.
         timed: `Timed`, what is trained on.
-        scores: Function of Keras' logs, returning score and test loss.
+        scores: Function that returns the score and loss of an epoch.
         tell: Function that takes an event, a dictionary.
     """
 
@@ -80,10 +81,10 @@ class Log(keras.callbacks.Callback):
             self.tell({"step": step, "loss": loss})
 
     def on_epoch_end(self, epoch, logs=None):
-        score, loss = map(float, self.scores(logs))
+        score, loss = self.scores()
         self.history["delivering"].append(self.timed.seconds - self.delivering)
-        self.history["scores"].append(score)
-        self.history["test_losses"].append(loss)
+        self.history["validation_scores"].append(score)
+        self.history["validation_losses"].append(loss)
         step = (epoch + 1) * len(self.lengths)
         self.tell({"step": step, "score": score})
 
@@ -110,34 +111,41 @@ def train(settings, run, paths, tell):
     """Trains one model and returns its result."""
     kind = tasks.TASKS[settings.task].kind
     prepared = prepare.read(paths["data"])
-    batches, test = kind.batches(settings, run.seed, prepared)
+    batches, validation, test = kind.batches(settings, run.seed, prepared)
     steps = settings.epochs * len(batches)
     tell({"steps": steps})
-    keras.utils.set_random_seed(run.seed)
+    with without_startup_lines():  # Keras looks for TensorFlow to seed it
+        keras.utils.set_random_seed(run.seed)
     keras.config.set_dtype_policy(settings.dtype_policy)
     model = kind.build(settings, run, prepared, steps)
     start_alike(model, paths["weights"])
-    names = "losses seconds lengths delivering scores test_losses".split()
+    validated = ("validation_scores", "validation_losses")
+    names = ("losses", "seconds", "lengths", "delivering", *validated)
     history = {name: [] for name in names}
     checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
-    log = Log(history, Timed(batches), lambda x: kind.scores(x, test), tell)
-    fit(model, log, checkpoint, test, settings.epochs)
+    scorer = kind.scorer(model)
+
+    def scores(batches):
+        logs = scorer.evaluate(batches, verbose=0, return_dict=True)
+        return map(float, kind.scores(logs))
+
+    log = Log(history, Timed(batches), lambda: scores(validation), tell)
+    fit(model, log, checkpoint, settings.epochs)
+    score, loss = scores(test)
     return {
-        "score": history["scores"][-1],
-        "scores": history["scores"],
-        "test_losses": history["test_losses"],
-        "losses": history["losses"],
+        "score": score,
+        "test_loss": loss,
+        **{name: history[name] for name in (*validated, "losses")},
         **speed(history),
         "parameters": model.count_params(),
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        * 1024,
+        "peak_memory_bytes": peak_memory(),
         "data": prepared.digest,
         "versions": versions(),
         **kind.finish(model, settings, prepared, tell),
     }
 
 
-def fit(model, log, checkpoint, test, epochs):
+def fit(model, log, checkpoint, epochs):
     """Trains a model from its last complete epoch on, if any is left."""
     epoch = checkpoint.restore(model)
     if epoch < epochs:
@@ -145,7 +153,6 @@ def fit(model, log, checkpoint, test, epochs):
             log.timed,
             epochs=epochs,
             initial_epoch=epoch,
-            validation_data=test,
             # The checkpoint comes last: it holds what the log has noted.
             callbacks=[log, checkpoint],
             verbose=0,

@@ -5,8 +5,9 @@ is a tuple of two lists, and so are texts to read and what to write in answer,
 such as sentences and their translations.
 """
 
+import importlib
+
 from keras_synth.datasets.ag_news import load_ag_news
-from keras_synth.datasets.buckets import LengthBuckets
 from keras_synth.datasets.class_names import CLASS_NAMES
 from keras_synth.datasets.csv_files import load_csv
 from keras_synth.datasets.dialogues import load_dialogsum, load_personachat
@@ -28,7 +29,6 @@ from keras_synth.datasets.translations import (
     load_tatoeba,
     load_translations,
 )
-from keras_synth.datasets.windows import TokenWindows
 
 __all__ = [
     "CLASS_NAMES",
@@ -53,3 +53,17 @@ __all__ = [
     "load_wikitext2",
     "train_validation_split",
 ]
+
+# These need Keras, which the readers of files do without.
+_BATCHES = {"LengthBuckets": "buckets", "TokenWindows": "windows"}
+
+
+def __getattr__(name):
+    if name in _BATCHES:
+        module = importlib.import_module(f"{__name__}.{_BATCHES[name]}")
+        return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,14 +1,14 @@
 """Batches of tokenized sequences, padded to one of a few lengths."""
 
-import keras
 import numpy as np
 
 from keras_synth.checks import check_positive
+from keras_synth.datasets.epochs import EpochBatches
 
 SIDES = ("encoder_", "decoder_")  # what is written comes last
 
 
-class LengthBuckets(keras.utils.PyDataset):
+class LengthBuckets(EpochBatches):
     """Batches of about equally long sequences, for `fit` on any backend.
 
     Each batch is as long as the least of `lengths` that holds all of its
@@ -30,8 +30,8 @@ class LengthBuckets(keras.utils.PyDataset):
         shuffle: Whether examples and batches come in a random order, another
             one in each epoch. Otherwise always in the same one, by length:
             for `evaluate`.
-        drop_remainder: Whether to leave out, in each epoch, the examples
-            that do not fill a last batch.
+        drop_remainder: Whether to leave out the examples that do not fill a
+            last batch: others in each epoch, drawn from all.
         seed: Integer, not negative. The same seed gives the same batches on
             all backends.
         epoch: Integer, the epoch to start with, an attribute that grows with
@@ -65,7 +65,7 @@ class LengthBuckets(keras.utils.PyDataset):
         epoch=0,
         sample_weight=None,
     ):
-        super().__init__()
+        super().__init__(seed, epoch)
         check_positive("batch_size", batch_size)
         self.features = {k: np.asarray(x) for k, x in features.items()}
         self.labels = np.asarray(labels)
@@ -85,13 +85,10 @@ class LengthBuckets(keras.utils.PyDataset):
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_remainder = drop_remainder
-        self.seed = seed
-        self.epoch = epoch
         real = np.max(
             [(mask != 0).sum(axis=1) for mask in self._masks.values()], axis=0
         )
         self._buckets = np.searchsorted(self.lengths, real)
-        self._planned = None
 
     def __len__(self):
         """The number of batches of each epoch."""
@@ -101,38 +98,34 @@ class LengthBuckets(keras.utils.PyDataset):
 
     def batch_lengths(self, epoch):
         """The lengths in tokens of the batches of an epoch, in order."""
-        return [length for length, _ in self._plan(epoch)]
+        return [length for length, _ in self.plan(epoch)]
 
     def __getitem__(self, index):
-        length, rows = self._plan(self.epoch)[index]
+        length, rows = self.plan(self.epoch)[index]
         features = {k: x[rows, :length] for k, x in self.features.items()}
         if self.sample_weight is None:
             return features, self.labels[rows]
         tokens = self.labels, self.sample_weight
         return features, *(x[rows, :length] for x in tokens)
 
-    def on_epoch_end(self):
-        """Goes on to the next epoch; Keras calls it."""
-        self.epoch += 1
-
-    def _plan(self, epoch):
+    def make_plan(self, epoch):
         """The batches of an epoch, as `(length, row numbers)`."""
-        if self._planned is None or self._planned[0] != epoch:
-            self._planned = epoch, self._make_plan(epoch)
-        return self._planned[1]
-
-    def _make_plan(self, epoch):
         rows = np.arange(len(self.labels))
         rng = np.random.default_rng((self.seed, epoch))
-        if self.shuffle:
+        if self.shuffle or self.drop_remainder:
             rng.shuffle(rows)
+        if self.drop_remainder:
+            # Before they are sorted: the last ones are then the longest.
+            rows = rows[: len(self) * self.batch_size]
+        if not self.shuffle:
+            rows.sort()
         # A batch takes the length of its longest row: its last one, as rows
         # are ordered by bucket.
         rows = rows[np.argsort(self._buckets[rows], kind="stable")]
         batches = [
             rows[start : start + self.batch_size]
             for start in range(0, len(rows), self.batch_size)
-        ][: len(self)]
+        ]
         plan = [(int(self.lengths[self._buckets[b[-1]]]), b) for b in batches]
         if self.shuffle:
             plan = [plan[i] for i in rng.permutation(len(plan))]

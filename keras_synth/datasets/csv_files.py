@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from keras_synth.datasets.files import say_left_out
 from keras_synth.datasets.labels import find_class_names, number_labels
 from keras_synth.datasets.tables import read_rows
 
@@ -15,6 +16,7 @@ def load_csv(
     delimiter=None,
     quoted=None,
     class_names=None,
+    skip_empty=False,
 ):
     """Reads one or two text columns and a label column of a CSV or TSV file.
 
@@ -45,6 +47,8 @@ def load_csv(
             TSV.
         class_names: List of strings. Pass the one of the training file to
             number the labels of a test file in the same way.
+        skip_empty: Boolean, whether to leave out rows with an empty text or
+            label. A warning says how many.
 
     Returns:
         `(texts, labels, class_names)`: a list of strings, or for pairs a tuple
@@ -52,9 +56,9 @@ def load_csv(
         the name of each label.
 
     Raises:
-        ValueError: The file cannot be read as such a table, or a label is not
-            in `class_names`. The message names the file, the line where there
-            is one, and the way out.
+        ValueError: The file cannot be read as such a table, a field is empty,
+            or a label is not in `class_names`. The message names the file, the
+            line where there is one, and the way out.
 
     Example:
 
@@ -82,7 +86,9 @@ def load_csv(
         names, examples = list(range(len(first))), rows
     *text_columns, label_column = _find_columns(path, names, text, label)
     for line, row in examples:
-        _check_row(path, line, row, names, (*text_columns, label_column))
+        _check_row(path, line, row, names)
+    columns = {names[i]: i for i in (*text_columns, label_column)}
+    examples = _without_empty(path, examples, columns, skip_empty)
     lines, examples = zip(*examples, strict=True)
     texts = tuple([row[column] for row in examples] for column in text_columns)
     for column, fields in zip(text_columns, texts, strict=True):
@@ -137,25 +143,43 @@ def _find_column(path, names, argument, wanted):
         f"{path}: there is {'more than one' if any(is_wanted) else 'no'} "
         f"column {argument if wanted is None else wanted!r}. Pass {argument}= "
         "with the name or the 0-based index of a column; with header=False, "
-        "with the index. Columns, separated by tabs in a .tsv file and by "
-        f"commas in all others: {shown}"
+        "with the index. If fields are separated by another character, pass "
+        f"delimiter= with it. Columns: {shown}"
     )
 
 
-def _check_row(path, line, row, names, columns):
+def _check_row(path, line, row, names):
     if len(row) != len(names):
         raise ValueError(
             f"{path}, line {line}: expected {len(names)} fields as in the "
             f"first row, received {len(row)}. Put quotation marks around a "
-            "field that holds a comma; in a .tsv file, remove tabs from the "
-            "field."
+            "field that holds the delimiter; in a .tsv file, remove tabs from "
+            "the field; or pass delimiter= with another character."
         )
-    for column in columns:
-        if not row[column].strip():
-            raise ValueError(
-                f"{path}, line {line}: the field of column "
-                f"{names[column]!r} is empty. Fill it in, or remove the row."
-            )
+
+
+def _without_empty(path, examples, columns, skip_empty):
+    """Returns the rows whose columns, name -> index, all hold something."""
+    empty = {
+        line: name
+        for line, row in examples
+        for name, column in columns.items()
+        if not row[column].strip()
+    }
+    if empty and not skip_empty:
+        line, name = next(iter(empty.items()))
+        raise ValueError(
+            f"{path}, line {line}: the field of column {name!r} is empty. Fill "
+            "it in, or pass skip_empty=True to leave out rows with an empty "
+            f"field. Received: {len(empty)} such rows of {len(examples)}"
+        )
+    if len(empty) == len(examples):
+        raise ValueError(
+            f"{path}: expected at least one row with a text and a label. Pass "
+            f"another file. Received: {len(empty)} rows with an empty field"
+        )
+    say_left_out(path, len(empty), len(examples))
+    return [(line, row) for line, row in examples if line not in empty]
 
 
 def _check_texts(path, name, texts):

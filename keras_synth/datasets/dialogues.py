@@ -12,7 +12,7 @@ from keras_synth.datasets.lines import one_file, read_lines
 _PERSONA = "your persona: "
 
 
-def load_dialogsum(path):
+def load_dialogsum(path, validation_fraction=None):
     r"""Reads DialogSum, spoken dialogues with summaries.
 
     A dialogue has a turn per line, `#Person1#: ` and what is said.
@@ -25,15 +25,20 @@ def load_dialogsum(path):
         path: String or path-like: the folder with `dialogsum.test.jsonl` and
             at least one of the two others, plain or `.gz`; or a folder that
             contains it as `DialogSum_Data`.
+        validation_fraction: `None`, or a float in (0, 1): then there is a
+            split to validate on, too, `dialogsum.dev.jsonl` as published, or
+            this share of the dialogues where that file is trained on or
+            missing.
 
     Returns:
         `(dialogues, summaries), (test_dialogues, references)`, in the order
-        of the files. Dialogues and summaries are lists of strings;
-        `references` is a list of lists of three summaries each, by different
-        people.
+        of the files, or `train, validation, test` of the same form. Dialogues
+        and summaries are lists of strings; `references` is a list of lists of
+        three summaries each, by different people.
 
     Raises:
-        ValueError: A line is no JSON object, or lacks a text.
+        ValueError: A line is no JSON object, or lacks a text, or the fraction
+            is out of range.
 
     Example:
 
@@ -51,20 +56,29 @@ def load_dialogsum(path):
     test_file, *_ = find_files(
         (path / "DialogSum_Data", path), "dialogsum.test.jsonl"
     )
-    train_file = _training_file(test_file.parent)
-    dialogues, summaries = _read_fields(train_file, "dialogue", "summary")
+    splits = _train_and_validation(test_file.parent, validation_fraction)
     test_dialogues, *references = _read_fields(
         test_file, "dialogue", "summary1", "summary2", "summary3"
     )
     references = list(map(list, zip(*references, strict=True)))
-    return (dialogues, summaries), (test_dialogues, references)
+    return *splits, (test_dialogues, references)
 
 
-def _training_file(folder):
-    for name in ("dialogsum.train.jsonl", "dialogsum.train.jsonl.gz"):
-        if (file := folder / name).is_file():
-            return file
-    return find_files((folder,), "dialogsum.dev.jsonl")[0]
+def _train_and_validation(folder, fraction):
+    """Returns one split or, if a fraction is given, two."""
+    files = [
+        *sorted(folder.glob("dialogsum.train.jsonl*"))[:1],
+        *sorted(folder.glob("dialogsum.dev.jsonl*"))[:1],
+    ] or find_files((folder,), "dialogsum.dev.jsonl")  # raises
+    splits = [
+        tuple(_read_fields(file, "dialogue", "summary"))
+        for file in files[: 1 if fraction is None else 2]
+    ]
+    if fraction is None or splits[1:]:
+        return splits
+    pairs = [[pair] for pair in zip(*splits[0], strict=True)]
+    fractions = {"validation_fraction": fraction}
+    return split_groups(pairs, fractions, 0, "dialogues")
 
 
 def _read_fields(path, *keys):
@@ -110,7 +124,9 @@ class _Dialogue(NamedTuple):
     utterances: list  # of both speakers in turn; every second one is a reply
 
 
-def load_personachat(path, test_fraction=0.1, seed=0, turns=2):
+def load_personachat(
+    path, test_fraction=0.1, seed=0, turns=2, validation_fraction=None
+):
     """Reads Persona-Chat, small talk of people who play a role, and splits it.
 
     A context is what the one who replies knows, joined by `" | "`: the four
@@ -129,10 +145,12 @@ def load_personachat(path, test_fraction=0.1, seed=0, turns=2):
         seed: Integer, not negative. The same seed gives the same split.
         turns: Integer, the number of utterances of a context, fewer only at
             the start of a dialogue.
+        validation_fraction: Float in (0, 1), the share of the dialogues to
+            validate on, or `None`. Those to test on are the same.
 
     Returns:
-        `train, test`, each `(contexts, replies)`, two lists of strings,
-        shuffled.
+        `train, test`, or `train, validation, test`, each `(contexts,
+        replies)`, two lists of strings, shuffled.
 
     Raises:
         ValueError: A line is not as expected, or an argument out of range.
@@ -152,9 +170,13 @@ def load_personachat(path, test_fraction=0.1, seed=0, turns=2):
     path = one_file(path, "valid_self_original_no_cands.txt")
     groups = [_pairs(dialogue, turns) for dialogue in _read_dialogues(path)]
     fractions = {"test_fraction": test_fraction}
-    return tuple(
-        split_groups(list(filter(None, groups)), fractions, seed, "dialogues")
+    if validation_fraction is not None:
+        fractions["validation_fraction"] = validation_fraction
+    groups = list(filter(None, groups))
+    train, test, *validation = split_groups(
+        groups, fractions, seed, "dialogues"
     )
+    return train, *validation, test
 
 
 def _pairs(dialogue, turns):

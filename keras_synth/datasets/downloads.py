@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import keras
-
 
 class _Archive(NamedTuple):
     url: str
@@ -115,6 +113,8 @@ def download(name, folder=None):
 
 def _get(archive, folder):
     """Downloads one file, or finds that it is there."""
+    import keras  # readers of files do without
+
     url = archive.url
     here = f"Download it yourself and pass its path to {archive.loader}."
     try:

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import tarfile
+import warnings
 import zlib
 
 _GZIP_MARK = b"\x1f\x8b"  # no UTF-8 text starts like this
@@ -70,3 +71,13 @@ def decode(content, name):
             f"{name}, line {line}: the text is not UTF-8 ({error.reason}). "
             "Save the file as UTF-8."
         ) from error
+
+
+def say_left_out(path, count, total):
+    """Warns of rows that were left out, if there are any."""
+    if count:
+        warnings.warn(
+            f"{path}: left out {count} of {total} rows, which have an empty "
+            "field",
+            stacklevel=4,  # at the one who called the loader
+        )

@@ -61,6 +61,6 @@ def _numbered_rows(path, reader):
             f"{path}, line {line}: the row that starts here cannot be "
             f"read: {error}. Close every quoted field with a quotation "
             "mark, and double each mark inside it, or pass quoted=False. If "
-            "fields are separated by tabs, let the name of the file end in "
-            ".tsv."
+            "fields are separated by another character, pass delimiter= with "
+            "it."
         ) from error

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from keras_synth.datasets.files import find_files
+from keras_synth.datasets.files import find_files, say_left_out
 from keras_synth.datasets.groups import split_groups
 from keras_synth.datasets.lines import one_file, read_lines
 
@@ -21,7 +21,8 @@ def load_translations(source, target=None, skip_empty=False):
         source: String or path-like, the file of the sentences.
         target: String or path-like, the file of their translations. `None`
             takes the second column of `source`.
-        skip_empty: Boolean, whether to leave out pairs with an empty side.
+        skip_empty: Boolean, whether to leave out pairs with an empty side. A
+            warning says how many.
 
     Returns:
         `(sources, targets)`, two equally long lists of strings without
@@ -86,6 +87,7 @@ def _without_empty(paths, sides, skip_empty):
             f"Pass another file. Received: {len(pairs)} pairs with an empty "
             "side"
         )
+    say_left_out(paths[0], len(pairs) - len(kept), len(pairs))
     sources, targets = zip(*kept, strict=True)
     return list(sources), list(targets)
 

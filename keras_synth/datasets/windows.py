@@ -1,12 +1,12 @@
 """Windows of a long text, for language models."""
 
-import keras
 import numpy as np
 
 from keras_synth.checks import check_positive
+from keras_synth.datasets.epochs import EpochBatches
 
 
-class TokenWindows(keras.utils.PyDataset):
+class TokenWindows(EpochBatches):
     """Batches of windows of a token stream, for `fit` on any backend.
 
     A window's labels are its tokens, one on. To train on, windows come in a
@@ -39,11 +39,11 @@ class TokenWindows(keras.utils.PyDataset):
     def __init__(
         self, tokens, length, batch_size, shuffle=True, seed=0, epoch=0
     ):
-        super().__init__()
+        super().__init__(seed, epoch)
         self.tokens = np.asarray(tokens)
         self.length = check_positive("length", length)
         self.batch_size = check_positive("batch_size", batch_size)
-        self.shuffle, self.seed, self.epoch = shuffle, seed, epoch
+        self.shuffle = shuffle
         least = length * batch_size + length if shuffle else 2
         if self.tokens.ndim != 1 or len(self.tokens) < least:
             raise ValueError(
@@ -64,7 +64,9 @@ class TokenWindows(keras.utils.PyDataset):
         return [self.length] * len(self)
 
     def __getitem__(self, index):
-        rows = self._starts()[index * self.batch_size :][: self.batch_size]
+        rows = self.plan(self.epoch)[index * self.batch_size :][
+            : self.batch_size
+        ]
         places = rows[:, None] + np.arange(self.length + 1)
         real = places < len(self.tokens)
         windows = np.where(real, self.tokens[np.where(real, places, 0)], 0)
@@ -75,15 +77,11 @@ class TokenWindows(keras.utils.PyDataset):
         }
         return features, windows[:, 1:], real[:, 1:].astype("float32")
 
-    def on_epoch_end(self):
-        """Goes on to the next epoch; Keras calls it."""
-        self.epoch += 1
-
-    def _starts(self):
+    def make_plan(self, epoch):
         """Where the windows of all batches start; beyond the end for none."""
         count = len(self) * self.batch_size
         if not self.shuffle:
             return np.arange(count) * self.length
-        rng = np.random.default_rng((self.seed, self.epoch))
+        rng = np.random.default_rng((self.seed, epoch))
         first = rng.integers(self.length)
         return first + rng.permutation(count) * self.length

@@ -5,23 +5,6 @@ import keras
 from keras_synth.checks import may_be_equal
 
 
-def check_synthesizer(synthesizer, num_heads, max_length):
-    """Raises unless a synthesizer agrees with its layer's arguments."""
-    if synthesizer.num_heads != num_heads:
-        raise ValueError(
-            "The synthesizer must have as many heads as the layer. "
-            f"Received: num_heads={num_heads}, "
-            f"synthesizer.num_heads={synthesizer.num_heads}"
-        )
-    own = synthesizer.max_length
-    if None not in (max_length, own) and max_length != own:
-        raise ValueError(
-            "Leave out `max_length` for a synthesizer that has its own, or "
-            f"pass the same. Received: max_length={max_length}, "
-            f"synthesizer.max_length={own}"
-        )
-
-
 def check_axes(attention_axes):
     """Returns `attention_axes` as a tuple, `None` as it is, or raises."""
     if attention_axes is None:
@@ -125,6 +108,25 @@ def check_flash_attention(flash_attention, dropout=0, scores=False):
             "Returning attention scores is not supported when flash "
             "attention is enabled. Please disable flash attention to access "
             "attention scores. Received: return_attention_scores=True"
+        )
+
+
+def check_traced(query, value, reads_tokens):
+    """Raises if what is recorded would hold for one sample, or one length.
+
+    Args:
+        query: Tensor `(B, T, d)`.
+        value: Tensor `(B, S, d)`.
+        reads_tokens: Whether logits depend on tokens.
+    """
+    sizes = query.shape[0], query.shape[1], value.shape[1]
+    if 1 in sizes[1:] or (sizes[0] == 1 and reads_tokens):
+        raise ValueError(
+            "PyTorch's tracer records attention for the sizes that it sees, "
+            "and Keras shows it 1 for unknown ones. Export with a fixed batch "
+            "size of 2 or more and a fixed length, such as input_signature="
+            "[keras.InputSpec(shape=(8, 128), dtype='int32')]. "
+            f"Received: batch and lengths {sizes}"
         )
 
 

@@ -6,6 +6,8 @@ from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.residual import Residual
 from keras_synth.layers.synthetic_attention import SyntheticAttention
+from keras_synth.layers.templates import template
+from keras_synth.policies import template_under, with_policies
 
 
 class SynthesizerBlock(keras.layers.Layer):
@@ -36,8 +38,10 @@ class SynthesizerBlock(keras.layers.Layer):
             "intermediate_dim", intermediate_dim
         )
         self.num_heads = check_positive("num_heads", num_heads)
-        self.synthesizer = synthesizer
+        if max_length is not None:
+            max_length = check_positive("max_length", max_length)
         self.max_length = max_length
+        self.synthesizer = template(synthesizer, self.num_heads, max_length)
         self.dropout = check_rate("dropout", dropout)
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -45,18 +49,12 @@ class SynthesizerBlock(keras.layers.Layer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.normalize_first = bool(normalize_first)
         self.attention_use_bias = bool(attention_use_bias)
-        self._make_self_attention(key_dim=1)  # checks it
 
-    def _make_self_attention(self, key_dim, name="self_attention"):
-        return self._make_attention(
-            key_dim, self.synthesizer, self.max_length, name
-        )
-
-    def _make_attention(self, key_dim, synthesizer, max_length=None, name=None):
+    def _attention(self, key_dim, synthesizer, max_length, name):
         return SyntheticAttention(
             self.num_heads,
             key_dim,
-            synthesizer=synthesizer,
+            synthesizer=template_under(self.dtype_policy, synthesizer),
             max_length=max_length,
             dropout=self.dropout,
             use_bias=self.attention_use_bias,
@@ -64,6 +62,11 @@ class SynthesizerBlock(keras.layers.Layer):
             bias_initializer=self.bias_initializer,
             dtype=self.dtype_policy,
             name=name,
+        )
+
+    def _self_attention(self, key_dim):
+        return self._attention(
+            key_dim, self.synthesizer, self.max_length, "self_attention"
         )
 
     def _key_dim(self, hidden_dim):
@@ -99,11 +102,11 @@ class SynthesizerBlock(keras.layers.Layer):
         return feed_forward
 
     def get_config(self):
-        return {
+        config = {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,
             "num_heads": self.num_heads,
-            "synthesizer": config_of(self.synthesizer),
+            "synthesizer": self.synthesizer,
             "max_length": self.max_length,
             "dropout": self.dropout,
             "activation": keras.activations.serialize(self.activation),
@@ -117,10 +120,4 @@ class SynthesizerBlock(keras.layers.Layer):
             "normalize_first": self.normalize_first,
             "attention_use_bias": self.attention_use_bias,
         }
-
-
-def config_of(synthesizer):
-    """What stands for a synthesizer in a config: a name or its own config."""
-    if isinstance(synthesizer, (str, dict)):
-        return synthesizer
-    return keras.saving.serialize_keras_object(synthesizer)
+        return with_policies(self, config)

@@ -5,7 +5,9 @@ from keras import ops
 
 from keras_synth import masks
 from keras_synth.checks import check_positive
-from keras_synth.layers.block import SynthesizerBlock, config_of
+from keras_synth.layers.block import SynthesizerBlock
+from keras_synth.layers.templates import template
+from keras_synth.policies import settle, with_policies
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -20,7 +22,9 @@ class SynthesizerDecoder(SynthesizerBlock):
         intermediate_dim: Integer, width of the feed-forward network.
         num_heads: Integer, `H`. Heads have `d // H` features.
         synthesizer: Of the self-attention: a name such as `"R"` or
-            `"random + dot_product"`, a `Synthesizer`, or a config of one.
+            `"random + dot_product"`, a `Synthesizer` without weights, or a
+            config of one. The block makes its own from it, in the block's
+            dtype.
         max_length: Integer, longest decoder sequence in tokens; names of
             length-bound synthesizers need it.
         cross_synthesizer: Of the cross-attention, given like `synthesizer`.
@@ -44,14 +48,17 @@ class SynthesizerDecoder(SynthesizerBlock):
         decoder_sequence: Tensor `(B, T, d)`.
         encoder_sequence: Optional tensor `(B, S, e)`. Give it always or never;
             a cross-attention cache that is filled takes its place.
-        decoder_padding_mask: Boolean `(B, T)`, True for real tokens.
-        decoder_attention_mask: Boolean `(B, T, T)`, True means "may attend".
+        decoder_padding_mask: Boolean `(B, T)`, True for real tokens. With a
+            cache also `(B, max)`, for all tokens that it remembers; a mask of
+            the present tokens alone takes those before for real ones.
+        decoder_attention_mask: Boolean `(B, T, T)`, True means "may attend";
+            with a cache `(B, T, max)`.
         encoder_padding_mask: Boolean `(B, S)`.
         encoder_attention_mask: Boolean `(B, T, S)`.
         self_attention_cache: Tensor `(B, max, H, cache_dim)` that remembers
             the tokens decoded so far, `attention.cache_dim` features per head;
-            `make_caches` makes an empty one. With a cache no mask of the
-            decoder's is used but the causal one.
+            `make_caches` makes an empty one. Nothing is dropped then, whatever
+            `training` says.
         self_attention_cache_update_index: Integer or scalar integer tensor,
             position of the first token of `decoder_sequence`.
         cross_attention_cache: Tensor `(B, S, H, cache_dim)` that remembers
@@ -61,12 +68,17 @@ class SynthesizerDecoder(SynthesizerBlock):
             `encoder_sequence`, `None` to take it as it is.
         use_causal_mask: Whether no token sees a later one.
         training: Whether to apply dropout.
+        return_attention_scores: Whether to return the attention weights too.
+            Not with caches.
 
     Returns:
-        Tensor `(B, T, d)`; with caches a tuple of it and one or both of them.
+        Tensor `(B, T, d)`; with caches a tuple of it and one or both of them;
+        with `return_attention_scores` a tuple of it, the weights
+        `(B, H, T, T)` of the self-attention and, if there is one, those of
+        the cross-attention, `(B, H, T, S)`.
 
     Raises:
-        ValueError: If sequences or caches do not fit the layer.
+        ValueError: If sequences, caches or masks do not fit the layer.
 
     Example:
 
@@ -88,34 +100,37 @@ class SynthesizerDecoder(SynthesizerBlock):
         **kwargs,
     ):
         super().__init__(intermediate_dim, num_heads, **kwargs)
-        self.cross_synthesizer = cross_synthesizer
         if max_source_length is not None:
             check_positive("max_source_length", max_source_length)
         self.max_source_length = max_source_length
-        if cross_synthesizer != "dot_product":
-            # Checks it. The usual one needs no check, and a layer that is not
-            # used would take random seeds from those that are.
-            self._make_cross_attention(key_dim=1)
-
-    def _make_cross_attention(self, key_dim, name="cross_attention"):
-        length = None
-        if isinstance(self.cross_synthesizer, str):  # others know theirs
-            length = max(self.max_length or 0, self.max_source_length or 0)
-        return self._make_attention(
-            key_dim, self.cross_synthesizer, length or None, name
+        self.cross_synthesizer = template(
+            cross_synthesizer,
+            self.num_heads,
+            self._source_length(cross_synthesizer),
         )
+
+    def _source_length(self, cross_synthesizer):
+        """The `max_length` of a named cross-synthesizer; others know theirs."""
+        if not isinstance(cross_synthesizer, str):
+            return None
+        return max(self.max_length or 0, self.max_source_length or 0) or None
 
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
         shape = decoder_sequence_shape
         key_dim = self._key_dim(shape[-1])
-        self.attention = self._make_self_attention(key_dim)
+        self.attention = self._self_attention(key_dim)
         self.attention.build(shape)
         self.attention_residual = self._residual(
             shape, "self_attention_residual"
         )
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = self._make_cross_attention(key_dim)
+            self.cross_attention = self._attention(
+                key_dim,
+                self.cross_synthesizer,
+                self._source_length(self.cross_synthesizer),
+                "cross_attention",
+            )
             self.cross_attention.build(shape, encoder_sequence_shape)
             self.cross_residual = self._residual(
                 shape, "cross_attention_residual"
@@ -124,6 +139,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         self.feed_forward_residual = self._residual(
             shape, "feed_forward_residual"
         )
+        settle(self)
         self.built = True
 
     def call(
@@ -140,48 +156,71 @@ class SynthesizerDecoder(SynthesizerBlock):
         cross_attention_cache_update_index=None,
         use_causal_mask=True,
         training=None,
+        return_attention_scores=False,
     ):
         caches = self_attention_cache, cross_attention_cache
-        self._check_sequences(
-            encoder_sequence, *caches, cross_attention_cache_update_index
+        self._check_call(
+            encoder_sequence,
+            *caches,
+            cross_attention_cache_update_index,
+            return_attention_scores,
         )
+        own = {
+            "value_mask": masks.as_boolean(decoder_padding_mask),
+            "attention_mask": decoder_attention_mask,
+            "use_causal_mask": use_causal_mask,
+        }
+        other = {
+            "value_mask": masks.as_boolean(encoder_padding_mask),
+            "attention_mask": encoder_attention_mask,
+        }
         if self_attention_cache is not None:
             return self._call_with_caches(
                 decoder_sequence,
                 encoder_sequence,
-                encoder_padding_mask,
+                own,
+                other,
                 *caches,
                 self_attention_cache_update_index,
                 cross_attention_cache_update_index,
             )
-        x = decoder_sequence
-        if decoder_padding_mask is not None:
-            decoder_padding_mask = masks.as_boolean(decoder_padding_mask)
-            x = masks.finite_padding(x, decoder_padding_mask)
-        y = self.attention(
-            self.attention_residual.before(x),
-            value_mask=decoder_padding_mask,
-            attention_mask=decoder_attention_mask,
-            use_causal_mask=use_causal_mask,
-            training=training,
-        )
+        scores = []
+
+        def attended(attention, *tensors, **masked):
+            y = attention(
+                *tensors,
+                **masked,
+                training=training,
+                return_attention_scores=return_attention_scores,
+            )
+            if return_attention_scores:
+                y, weights = y
+                scores.append(weights)
+            return y
+
+        x = masks.finite_padding(decoder_sequence, own["value_mask"])
+        y = attended(self.attention, self.attention_residual.before(x), **own)
         x = self.attention_residual.after(x, y, training=training)
         if encoder_sequence is not None:
-            y = self.cross_attention(
+            y = attended(
+                self.cross_attention,
                 self.cross_residual.before(x),
                 encoder_sequence,
-                value_mask=encoder_padding_mask,
-                attention_mask=encoder_attention_mask,
-                training=training,
+                **other,
             )
             x = self.cross_residual.after(x, y, training=training)
-        return self._fed_forward(x, training)
+        x = self._fed_forward(x, training)
+        return (x, *scores) if return_attention_scores else x
 
     def _call_with_caches(
-        self, x, encoded, encoder_padding_mask, own, cross, index, cross_index
+        self, x, encoded, own_masks, other_masks, own, cross, index, cross_index
     ):
+        present, own_masks["value_mask"] = _cached_padding(
+            own_masks["value_mask"], x, own, index
+        )
+        x = masks.finite_padding(x, present)
         y, own = self.attention.call_with_cache(
-            self.attention_residual.before(x), own, index
+            self.attention_residual.before(x), own, index, **own_masks
         )
         x = self.attention_residual.after(x, y)
         if cross is None:
@@ -191,10 +230,7 @@ class SynthesizerDecoder(SynthesizerBlock):
                 self.cross_attention.remember(encoded), cross.dtype
             )
         y, cross = self.cross_attention.call_with_cache(
-            self.cross_residual.before(x),
-            cross,
-            value_mask=encoder_padding_mask,
-            position=index,
+            self.cross_residual.before(x), cross, position=index, **other_masks
         )
         x = self.cross_residual.after(x, y)
         return self._fed_forward(x), own, cross
@@ -232,14 +268,55 @@ class SynthesizerDecoder(SynthesizerBlock):
     ):
         return decoder_sequence_shape
 
+    def compute_output_spec(
+        self,
+        decoder_sequence,
+        encoder_sequence=None,
+        *args,
+        self_attention_cache=None,
+        cross_attention_cache=None,
+        cross_attention_cache_update_index=None,
+        return_attention_scores=False,
+        **kwargs,
+    ):
+        self._check_call(
+            encoder_sequence,
+            self_attention_cache,
+            cross_attention_cache,
+            cross_attention_cache_update_index,
+            return_attention_scores,
+        )
+        batch, length = decoder_sequence.shape[:2]
+        outputs = [(decoder_sequence.shape, self.compute_dtype)]
+        if self_attention_cache is not None:
+            cache = self_attention_cache
+            outputs.append((cache.shape, cache.dtype))
+        if cross_attention_cache is not None:
+            shape = cross_attention_cache.shape
+            if cross_attention_cache_update_index is not None:
+                shape = (*encoder_sequence.shape[:2], *shape[2:])
+            outputs.append((shape, cross_attention_cache.dtype))
+        if return_attention_scores:
+            seen = [decoder_sequence, encoder_sequence]
+            outputs += [
+                ((batch, self.num_heads, length, x.shape[1]), "float32")
+                for x in seen
+                if x is not None
+            ]
+        specs = [keras.KerasTensor(*output) for output in outputs]
+        return tuple(specs) if len(specs) > 1 else specs[0]
+
     def get_config(self):
-        return {
+        config = {
             **super().get_config(),
-            "cross_synthesizer": config_of(self.cross_synthesizer),
+            "cross_synthesizer": self.cross_synthesizer,
             "max_source_length": self.max_source_length,
         }
+        return with_policies(self, config)
 
-    def _check_sequences(self, encoder_sequence, own, cross, cross_index):
+    def _check_call(
+        self, encoder_sequence, own, cross, cross_index, with_scores
+    ):
         has_cross = self.cross_attention is not None
         remembered = cross is not None and cross_index is None
         if (encoder_sequence is not None) != has_cross and not remembered:
@@ -256,3 +333,42 @@ class SynthesizerDecoder(SynthesizerBlock):
                 f"what it takes. Received: self_attention_cache={own}, "
                 f"cross_attention_cache={cross}"
             )
+        if own is not None and with_scores:
+            raise ValueError(
+                "Attention scores are not returned with caches: call the layer "
+                "with whole sequences. Received: "
+                f"return_attention_scores={with_scores}"
+            )
+
+
+def _cached_padding(mask, x, cache, start):
+    """The padding mask of the present tokens, and of all that are cached.
+
+    Args:
+        mask: Boolean tensor `(B, T)` or `(B, max)`, or `None`.
+        x: Tensor `(B, T, d)`.
+        cache: Tensor `(B, max, H, cache_dim)`.
+        start: Integer or scalar integer tensor, position of the first token.
+
+    Returns:
+        `(present, cached)`: boolean tensors `(B, T)` and `(B, max)`, or `None`
+        twice.
+    """
+    if mask is None:
+        return None, None
+    length, size = mask.shape[1], cache.shape[1]
+    mask = ops.cast(mask, "int32")  # not every backend slices booleans
+    if length == size != x.shape[1]:
+        shape = (ops.shape(mask)[0], ops.shape(x)[1])
+        present, cached = ops.slice(mask, (0, start), shape), mask
+    elif None in (length, x.shape[1]) or length == x.shape[1]:
+        real = ops.ones(ops.shape(cache)[:2], dtype="int32")
+        present, cached = mask, ops.slice_update(real, (0, start), mask)
+    else:
+        raise ValueError(
+            "`decoder_padding_mask` must have the shape (batch, length) of the "
+            f"present tokens, {tuple(x.shape[:2])}, or of the cache, "
+            f"{tuple(cache.shape[:2])}. Received: "
+            f"decoder_padding_mask.shape={tuple(mask.shape)}"
+        )
+    return masks.as_boolean(present), masks.as_boolean(cached)

@@ -4,6 +4,7 @@ import keras
 
 from keras_synth import masks
 from keras_synth.layers.block import SynthesizerBlock
+from keras_synth.policies import settle
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -17,7 +18,8 @@ class SynthesizerEncoder(SynthesizerBlock):
         intermediate_dim: Integer, width of the feed-forward network.
         num_heads: Integer, `H`. Heads have `d // H` features.
         synthesizer: A name such as `"R"` or `"random + dot_product"`, a
-            `Synthesizer`, or a config of one.
+            `Synthesizer` without weights, or a config of one. The block makes
+            its own from it, in the block's dtype.
         max_length: Integer, longest sequence in tokens; names of length-bound
             synthesizers need it.
         dropout: Float, share of attention weights and of sub-layer outputs to
@@ -34,9 +36,12 @@ class SynthesizerEncoder(SynthesizerBlock):
 
     Call arguments:
         inputs: Tensor `(B, T, d)`.
-        padding_mask: Boolean `(B, T)`, True for real tokens. It takes the
-            place of a Keras mask that `inputs` carry.
-        attention_mask: Boolean `(B, T, T)`, True means "may attend".
+        padding_mask: Boolean or integer `(B, T)`, True for real tokens. It
+            takes the place of a Keras mask that `inputs` carry.
+        attention_mask: Boolean or integer `(B, T, T)`, True means "may
+            attend". Masks that are inputs of a model under
+            `tf.distribute.MirroredStrategy` must be integers: Keras adds up
+            what the devices get.
         training: Whether to apply dropout.
         return_attention_scores: Whether to return the weights too.
 
@@ -53,9 +58,7 @@ class SynthesizerEncoder(SynthesizerBlock):
     """
 
     def build(self, inputs_shape):
-        self.attention = self._make_self_attention(
-            self._key_dim(inputs_shape[-1])
-        )
+        self.attention = self._self_attention(self._key_dim(inputs_shape[-1]))
         self.attention.build(inputs_shape)
         self.attention_residual = self._residual(
             inputs_shape, "self_attention_residual"
@@ -64,6 +67,7 @@ class SynthesizerEncoder(SynthesizerBlock):
             inputs_shape, "feed_forward_residual"
         )
         self.feed_forward = self._feed_forward(inputs_shape)
+        settle(self)
         self.built = True
 
     def call(

@@ -6,11 +6,12 @@ from keras import ops
 from keras_synth import masks, synthesizers
 from keras_synth.attend import attend
 from keras_synth.axes import AttentionAxes
-from keras_synth.backends import is_placeholder
+from keras_synth.backends import is_placeholder, is_traced
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import attention_checks
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
+from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, positive_shape
 
 
@@ -62,8 +63,9 @@ class SyntheticAttention(keras.layers.Layer):
             the query, before heads are merged.
         seed: Optional integer, seed of the dropout.
         synthesizer: What makes the logits: a name or a sum of names such as
-            `"R"` or `"random + dot_product"`, a `Synthesizer`, or a config of
-            one; see `keras_synth.synthesizers.get`.
+            `"R"` or `"FR(rank=32) + dot_product"`, a `Synthesizer` that
+            belongs to no other layer, or a config of one; see
+            `keras_synth.synthesizers.get`.
         max_length: Integer, longest sequence in tokens, or product of the
             attended axes; names of length-bound synthesizers need it.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
@@ -177,12 +179,11 @@ class SyntheticAttention(keras.layers.Layer):
             num_heads=self.num_heads,
             key_dim=self.key_dim,
             max_length=max_length,
-            dtype=self.dtype_policy,
             use_bias=use_bias,
-            **self._projections.options,
-        )
-        attention_checks.check_synthesizer(
-            self.synthesizer, self.num_heads, self.max_length
+            defaults={
+                "dtype": self.dtype_policy,
+                **self._projections.options,
+            },
         )
         self.gate = self._split_heads("gate", "sigmoid") if use_gate else None
         self.value = self._split_heads("value")
@@ -197,6 +198,7 @@ class SyntheticAttention(keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="dropout",
             )
+        self.synthesizer.attach_to(self)
 
     def _split_heads(self, name, activation=None):
         return self._projections.split_heads(
@@ -228,6 +230,7 @@ class SyntheticAttention(keras.layers.Layer):
         self.attention_output.build(
             (*query_shape[:-1], self.num_heads, self.value_dim)
         )
+        settle(self)
         self.built = True
 
     def _axes(self, query_shape, value_shape, key_shape):
@@ -315,6 +318,11 @@ class SyntheticAttention(keras.layers.Layer):
         """Returns the context `(B, T, H, v)`, with the scores if wanted."""
         if 0 in (*query.shape[:2], value.shape[1]):
             return self._nothing(query, value, scores)
+        traced = is_traced()
+        if traced:
+            attention_checks.check_traced(
+                query, value, self.synthesizer.reads_tokens
+            )
         query, value, key = self._without_padding(query, value, key, masked)
         logits = self.synthesizer(
             query,
@@ -327,8 +335,11 @@ class SyntheticAttention(keras.layers.Layer):
             logits,
             self.value(value),
             masked,
+            target_length=ops.shape(query)[1],
             dropout=self._active_dropout(training),
             return_weights=scores,
+            # A batch of one is taken for a table of all samples: here it is.
+            route="once" if traced and query.shape[0] == 1 else None,
             flash_attention=self.flash_attention,
         )
         if scores:
@@ -369,7 +380,14 @@ class SyntheticAttention(keras.layers.Layer):
         return values if keys is None else ops.concatenate([keys, values], -1)
 
     def call_with_cache(
-        self, query, cache, start=None, value_mask=None, position=0
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
     ):
         """Attends to what a cache remembers.
 
@@ -384,6 +402,9 @@ class SyntheticAttention(keras.layers.Layer):
             value_mask: Boolean `(B, S)`; where it is False nobody attends.
             position: Integer or scalar integer tensor, position of the first
                 token where `start` is `None`.
+            attention_mask: Boolean `(B, T, S)` or `(B, 1 or H, T, S)`.
+            use_causal_mask: Whether no token sees a later one where `start` is
+                given; otherwise each sees all that the cache holds by then.
 
         Returns:
             `(output, cache)`: the output `(B, T, d)` as of `call`, and the
@@ -396,11 +417,20 @@ class SyntheticAttention(keras.layers.Layer):
         attention_checks.check_cache(
             query, cache, start, self.num_heads, self.cache_dim
         )
-        length, causal = ops.shape(cache)[1], start is not None
-        if causal:
+        length, window = ops.shape(cache)[1], self.sliding_window
+        pairs = AttentionAxes(None, len(query.shape)).flatten_pairs(
+            "attention_mask", attention_mask, query, cache, self.num_heads
+        )
+        lengths = ops.shape(query)[1], length
+        if start is not None:
             fresh = ops.cast(self.remember(query), cache.dtype)
             cache = ops.slice_update(cache, [0, start, 0, 0], fresh)
             position = start
+            filled = masks.cached(*lengths, start, use_causal_mask)
+            pairs = masks.all_of(pairs, filled)
+        if window is not None:
+            near = masks.sliding_window(*lengths, window, position)
+            pairs = masks.all_of(pairs, near)
         keys = cache[..., : self.synthesizer.key_dim]
         logits = self.synthesizer(
             query,
@@ -408,11 +438,14 @@ class SyntheticAttention(keras.layers.Layer):
             start=position,
             length=length,
         )
-        pairs = self._positions(ops.shape(query)[1], length, causal, position)
         context = attend(
             logits,
             cache[..., self.synthesizer.key_dim :],
-            AttentionMask(keys=masks.as_boolean(value_mask), pairs=pairs),
+            AttentionMask(
+                keys=masks.as_boolean(value_mask),
+                pairs=masks.as_boolean(pairs),
+            ),
+            target_length=lengths[0],
             flash_attention=self.flash_attention,
         )
         return self.attention_output(self._gated(context, query)), cache
@@ -503,7 +536,7 @@ class SyntheticAttention(keras.layers.Layer):
         return self.attention_output
 
     def get_config(self):
-        return {
+        config = {
             **super().get_config(),
             "num_heads": self.num_heads,
             "key_dim": self.key_dim,
@@ -521,3 +554,4 @@ class SyntheticAttention(keras.layers.Layer):
             "seed": self.seed,
             **self._projections.get_config(),
         }
+        return with_policies(self, config)

@@ -1,7 +1,10 @@
 """KerasHub models around the layers. Needs the extra `nlp` (keras-nlp)."""
 
+from keras_synth.quiet import without_startup_lines
+
 try:
-    import keras_hub  # noqa: F401
+    with without_startup_lines():
+        import keras_hub  # noqa: F401
 except ModuleNotFoundError as error:
     if error.name != "keras_hub":
         raise

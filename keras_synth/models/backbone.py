@@ -1,7 +1,6 @@
 """`SynthesizerBackbone`: embeddings and a stack of blocks."""
 
 import keras
-import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.stack import (
@@ -11,11 +10,11 @@ from keras_synth.models.stack import (
     serializable,
     token_embedding,
 )
-from keras_synth.models.whole_files import WholeFiles
+from keras_synth.models.stacked import StackedBackbone
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerBackbone(WholeFiles, keras_hub.models.Backbone):
+class SynthesizerBackbone(StackedBackbone):
     """A Transformer encoder, or decoder, whose attention is synthesized.
 
     Token, position and optional segment embeddings, `num_layers` blocks and,

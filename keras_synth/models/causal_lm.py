@@ -5,19 +5,19 @@ import keras_hub
 from keras import ops
 
 from keras_synth.models.backbone import SynthesizerBackbone
-from keras_synth.models.batches import TakesBatches
+from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
 from keras_synth.models.fitting import check_fits
 from keras_synth.models.stack import check_length
 from keras_synth.models.whole_files import WholeFiles
-from keras_synth.models.writing import Writes, write
+from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerCausalLM(
-    WholeFiles, TakesBatches, Writes, keras_hub.models.CausalLM
+    WholeFiles, TrainingDataMixin, GenerationMixin, keras_hub.models.CausalLM
 ):
     """A language model around a causal `SynthesizerBackbone`.
 

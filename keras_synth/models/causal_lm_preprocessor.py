@@ -6,11 +6,14 @@ import keras_hub
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.models.whole_files import PresetPathsMixin
 from keras_synth.models.writing import check_prompts
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
+class SynthesizerCausalLMPreprocessor(
+    PresetPathsMixin, keras_hub.models.CausalLMPreprocessor
+):
     """Tokenizes, packs and pads text for `SynthesizerCausalLM`.
 
     A start token, the text, an end token; the labels are the same, one token
@@ -48,6 +51,6 @@ class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
         """Returns prompts as token ids and a mask; none is cut."""
         length = sequence_length or self.sequence_length
         if isinstance(x, (str, list)):
-            room = length - int(self.add_start_token)
+            room = length - 1  # beside the start token, which is always there
             check_prompts(self.tokenizer(x), room, "max_length")
         return super().generate_preprocess(x, sequence_length=length)

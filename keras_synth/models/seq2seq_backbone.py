@@ -1,7 +1,6 @@
 """`SynthesizerSeq2SeqBackbone`: an encoder and a decoder."""
 
 import keras
-import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.stack import (
@@ -11,11 +10,11 @@ from keras_synth.models.stack import (
     serializable,
     token_embedding,
 )
-from keras_synth.models.whole_files import WholeFiles
+from keras_synth.models.stacked import StackedBackbone
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerSeq2SeqBackbone(WholeFiles, keras_hub.models.Backbone):
+class SynthesizerSeq2SeqBackbone(StackedBackbone):
     """A Transformer whose encoder and decoder attention is synthesized.
 
     Both sides share one token embedding.

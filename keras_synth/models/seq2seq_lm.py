@@ -4,7 +4,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_synth.models.batches import TakesBatches
+from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.fitting import check_fits_both
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.seq2seq_lm_preprocessor import (
@@ -12,12 +12,12 @@ from keras_synth.models.seq2seq_lm_preprocessor import (
 )
 from keras_synth.models.stack import check_length
 from keras_synth.models.whole_files import WholeFiles
-from keras_synth.models.writing import Writes, write
+from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqLM(
-    WholeFiles, TakesBatches, Writes, keras_hub.models.Seq2SeqLM
+    WholeFiles, TrainingDataMixin, GenerationMixin, keras_hub.models.Seq2SeqLM
 ):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
@@ -46,7 +46,7 @@ class SynthesizerSeq2SeqLM(
     lm = keras_synth.models.SynthesizerSeq2SeqLM(backbone, preprocessor)
     lm.compile(
         optimizer="adam",
-        loss=keras_synth.losses.SparseCategoricalCrossentropy(0.1),
+        loss=keras_synth.losses.LabelSmoothedCrossentropy(0.1),
         sampler="beam",
     )
     lm.fit({"encoder_text": sources, "decoder_text": targets})

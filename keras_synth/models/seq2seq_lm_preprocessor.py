@@ -6,11 +6,14 @@ import keras_hub
 from keras_synth.checks import check_positive
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.models.whole_files import PresetPathsMixin
 from keras_synth.models.writing import check_prompts
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
+class SynthesizerSeq2SeqLMPreprocessor(
+    PresetPathsMixin, keras_hub.models.Seq2SeqLMPreprocessor
+):
     """Tokenizes, packs and pads text pairs for `SynthesizerSeq2SeqLM`.
 
     A start token, the text, an end token, on both sides; the labels are those

@@ -5,7 +5,6 @@ import keras_hub
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
-from keras_synth.layers.block import config_of
 from keras_synth.synthesizers import Synthesizer
 
 POSITIONS = ("learned", "sinusoidal")
@@ -228,7 +227,9 @@ def serializable(synthesizer):
     """A synthesizer, or a list of them, as names and configs."""
     if isinstance(synthesizer, (list, tuple)):
         return [serializable(one) for one in synthesizer]
-    return config_of(synthesizer)
+    if isinstance(synthesizer, Synthesizer):
+        return keras.saving.serialize_keras_object(synthesizer)
+    return synthesizer
 
 
 def check_width(hidden_dim, num_heads):
@@ -278,7 +279,7 @@ def _position_embedding(positions, max_length, prefix, dtype):
 
 
 def _one_each(synthesizer, num_layers):
-    """One identifier for each block; blocks never share a synthesizer."""
+    """One identifier for each block, which makes its own synthesizer of it."""
     if isinstance(synthesizer, (list, tuple)):
         if len(synthesizer) != num_layers:
             raise ValueError(
@@ -286,6 +287,4 @@ def _one_each(synthesizer, num_layers):
                 f"Received: {len(synthesizer)} of them, num_layers={num_layers}"
             )
         return list(synthesizer)
-    if isinstance(synthesizer, Synthesizer):
-        synthesizer = serializable(synthesizer)
     return [synthesizer] * num_layers

@@ -2,39 +2,48 @@
 
 import keras
 import keras_hub
-import numpy as np
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.models.backbone import SynthesizerBackbone
-from keras_synth.models.batches import TakesBatches
+from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.fitting import check_fits
-from keras_synth.models.labels import number_labels
+from keras_synth.models.labels import (
+    is_binary,
+    number_dataset_labels,
+    number_labels,
+)
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
 from keras_synth.models.whole_files import WholeFiles
+from keras_synth.policies import settle, with_policies
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifier(
-    WholeFiles, TakesBatches, keras_hub.models.TextClassifier
+    WholeFiles, TrainingDataMixin, keras_hub.models.TextClassifier
 ):
     """Classifies text with a `SynthesizerBackbone`.
 
     With a preprocessor, `fit`, `evaluate` and `predict` take raw strings;
-    without one, what the preprocessor would return.
+    without one, what the preprocessor would return. Labels are integers, or
+    the names of classes; they are checked before training starts, those of a
+    dataset when their batch is read.
 
     Args:
         backbone: A `SynthesizerBackbone`.
         num_classes: Integer, number of classes; labels are 0 up to
-            `num_classes - 1`.
+            `num_classes - 1`. With 1 there is a single output: compiled by
+            default for labels 0 and 1, with a sigmoid or as a logit, and with
+            a loss such as `"mse"` for regression, labels being any numbers.
         preprocessor: A `SynthesizerTextClassifierPreprocessor` or `None`.
         activation: Activation of the outputs, by default none: logits.
         dropout: Float, share of the pooled features to drop in training.
         pooling: `"mean"` over the real tokens, or `"first"` token.
-        class_names: Optional sequence of `num_classes` strings, saved with
-            the model. With it, labels may be names, too.
+        class_names: Optional sequence of `num_classes` strings, of two for
+            `num_classes=1`, saved with the model. With it, labels may be
+            names, too.
         **kwargs: Keyword arguments of `keras_hub.models.TextClassifier`.
 
     Call arguments:
@@ -75,6 +84,12 @@ class SynthesizerTextClassifier(
     ):
         check_positive("num_classes", num_classes)
         check_rate("dropout", dropout)
+        softmax = keras.activations.get(activation) is keras.activations.softmax
+        if num_classes == 1 and softmax:
+            raise ValueError(
+                "A softmax of one class is always 1: use activation='sigmoid' "
+                "or None for num_classes=1. Received: activation='softmax'"
+            )
         _check_class_names(class_names, num_classes)
         _check_preprocessor(preprocessor, backbone)
         # === Layers ===
@@ -89,7 +104,8 @@ class SynthesizerTextClassifier(
             num_classes, activation=activation, dtype=dtype, name="logits"
         )
 
-        # The default compilation in the base's constructor asks for this.
+        # The default compilation in the base's constructor asks for these.
+        self.num_classes = num_classes
         self.activation = keras.activations.get(activation)
 
         # === Functional model ===
@@ -97,67 +113,65 @@ class SynthesizerTextClassifier(
         x = self.pooler(backbone(inputs), inputs["padding_mask"])
         outputs = self.output_dense(self.output_dropout(x))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        settle(self)
 
         # === Config ===
-        self.num_classes = num_classes
         self.dropout = dropout
         self.pooling = pooling
         self.class_names = None if class_names is None else [*class_names]
 
-    def compile(self, optimizer="auto", loss="auto", **kwargs):
+    def compile(
+        self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs
+    ):
         """Configures training, as `keras_hub.models.TextClassifier.compile`.
 
         Args:
             optimizer: By default `AdamW(1e-3)`, which suits training from
                 scratch.
-            loss: By default sparse categorical cross-entropy.
-            **kwargs: `metrics`, by default accuracy, and what
-                `keras.Model.compile` takes.
+            loss: By default sparse categorical cross-entropy; for one class
+                binary cross-entropy.
+            metrics: By default accuracy; for one class binary accuracy, and
+                the mean absolute error if `loss` is not binary.
+            **kwargs: What `keras.Model.compile` takes.
         """
         if optimizer == "auto":
             optimizer = keras.optimizers.AdamW(1e-3)
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
-
-    def fit(
-        self, x=None, y=None, *, sample_weight=None, shuffle=True, **kwargs
-    ):
-        """Trains the model, as `keras.Model.fit`.
-
-        Args:
-            x: Raw strings or arrays, or a dataset of batches. A
-                `keras.utils.PyDataset`, such as
-                `keras_synth.datasets.LengthBuckets`, delivers tokenized
-                batches: a model with a preprocessor does not take it.
-            y: Labels, integers or class names; they are checked before
-                training starts.
-            sample_weight: Optional weights of the examples.
-            shuffle: Whether to bring examples that are not a dataset into a
-                random order, once for all epochs. (KerasHub keeps the order
-                in which they come: fatal where it is sorted by class.)
-            **kwargs: Other arguments of `keras.Model.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-        """
-        if self._is_tokenized(x):
-            return super().fit(x, y, **kwargs)
-        if y is not None:
-            y = number_labels(y, self.num_classes, self.class_names)
-            if shuffle:
-                x, y, sample_weight = _shuffled((x, y, sample_weight), len(y))
-        return super().fit(
-            x, y, sample_weight=sample_weight, shuffle=False, **kwargs
+        if self.num_classes == 1:
+            sigmoid = self.activation is keras.activations.sigmoid
+            if loss == "auto":
+                loss = keras.losses.BinaryCrossentropy(from_logits=not sigmoid)
+            if metrics == "auto" and is_binary(loss):
+                threshold = 0.5 if sigmoid else 0.0
+                metrics = [keras.metrics.BinaryAccuracy(threshold=threshold)]
+            elif metrics == "auto":
+                metrics = [keras.metrics.MeanAbsoluteError()]
+        super().compile(
+            optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
         )
 
-    def evaluate(self, x=None, y=None, **kwargs):
-        """Scores the model, as `keras.Model.evaluate`; x and y as in `fit`."""
-        if y is not None:
-            y = number_labels(y, self.num_classes, self.class_names)
-        return super().evaluate(x, y, **kwargs)
+    def _checked_labels(self, y, name="y"):
+        if y is None:
+            return None
+        return number_labels(y, self._label_count(), self.class_names, name)
+
+    def _with_checked_labels(self, dataset):
+        return number_dataset_labels(
+            dataset, self._label_count(), self.class_names
+        )
+
+    def _label_count(self):
+        """Integer labels lie below it; `None` where they are any numbers."""
+        if self.num_classes > 1:
+            return self.num_classes
+        return 2 if is_binary(getattr(self, "loss", None)) else None
 
     def get_config(self):
+        config = super().get_config()
+        # The output layer looks up its policy where the backbone's layers do.
+        backbone = config["backbone"]["config"]
+        config["backbone"]["config"] = with_policies(self, backbone)
         return {
-            **super().get_config(),
+            **config,
             "num_classes": self.num_classes,
             "activation": keras.activations.serialize(self.activation),
             "dropout": self.dropout,
@@ -170,31 +184,12 @@ def _check_class_names(names, num_classes):
     if names is None:
         return
     texts = [name for name in names if isinstance(name, str)]
-    if len({*texts}) != num_classes or len(texts) != len(names):
+    if len({*texts}) != max(num_classes, 2) or len(texts) != len(names):
         raise ValueError(
             "class_names must be different strings, one for each of "
-            f"num_classes={num_classes}. Received: class_names={names!r}"
+            f"num_classes={num_classes}, or two for a single output. "
+            f"Received: class_names={names!r}"
         )
-
-
-def _shuffled(examples, count):
-    """Brings all parts of the examples into one random order."""
-    order = np.random.permutation(count)
-
-    def shuffled(part):
-        if part is None:
-            return None
-        if isinstance(part, tuple):
-            return tuple(map(shuffled, part))
-        if isinstance(part, dict):
-            return {name: shuffled(values) for name, values in part.items()}
-        if isinstance(part, list):
-            return [part[i] for i in order]
-        if isinstance(part, np.ndarray):
-            return part[order]
-        return keras.ops.take(part, order, axis=0)
-
-    return tuple(map(shuffled, examples))
 
 
 def _check_preprocessor(preprocessor, backbone):

@@ -6,13 +6,14 @@ import keras_hub
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.models.whole_files import PresetPathsMixin
 
 KEEP = ("start", "end")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifierPreprocessor(
-    keras_hub.models.TextClassifierPreprocessor
+    PresetPathsMixin, keras_hub.models.TextClassifierPreprocessor
 ):
     """Tokenizes, packs and pads text for `SynthesizerTextClassifier`.
 

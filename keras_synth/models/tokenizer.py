@@ -7,13 +7,46 @@ import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
+from keras_synth.models.texts import plain_texts
+from keras_synth.models.whole_files import PresetPathsMixin
 
 WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 BYTE_PAIRS = ("<pad>", "<s>", "</s>", "<mask>")
+# Each byte, the special tokens and one learned pair: KerasHub needs a rule.
+FEWEST_BYTE_PAIRS = 256 + len(BYTE_PAIRS) + 1
+
+
+class _OneOf(tuple):
+    """Classes that KerasHub, which compares with one class, finds equal to it.
+
+    `from_preset` of a tokenizer wants the class of the preset's backbone to
+    equal the tokenizer's `backbone_cls`; ours serve several backbones.
+    """
+
+    def __eq__(self, other):
+        return other in tuple(self) or super().__eq__(other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+class TextTokenizerMixin(PresetPathsMixin):
+    """What the tokenizers share; mixed in before KerasHub's class."""
+
+    backbone_cls = _OneOf((SynthesizerBackbone, SynthesizerSeq2SeqBackbone))
+
+    def tokenize(self, inputs, *args, **kwargs):
+        """Returns token ids; arrays and pandas columns of texts do as well."""
+        return super().tokenize(plain_texts(inputs), *args, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
+class SynthesizerTokenizer(
+    TextTokenizerMixin, keras_hub.tokenizers.WordPieceTokenizer
+):
     """A WordPiece tokenizer that knows its special tokens.
 
     Args:
@@ -33,8 +66,6 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
     >>> tokenizer("The quick fox")
     [5, 6, 7]
     """
-
-    backbone_cls = SynthesizerBackbone
 
     def __init__(self, vocabulary=None, lowercase=True, **kwargs):
         for token, attribute in (
@@ -57,7 +88,7 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
         Needs `tensorflow-text`, on every backend.
 
         Args:
-            texts: List of strings.
+            texts: List, array or pandas column of strings.
             vocabulary_size: Integer, about how many word pieces to learn, the
                 special tokens included.
             lowercase: Whether text is lowercased first.
@@ -65,8 +96,11 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
 
         Returns:
             `SynthesizerTokenizer`.
+
+        Raises:
+            ValueError: There is no text with a word in it.
         """
-        _check_texts(texts, vocabulary_size)
+        texts = _checked_texts(texts, vocabulary_size)
         import tensorflow as tf  # KerasHub wants its datasets here
 
         vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
@@ -79,7 +113,9 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
+class SynthesizerBytePairTokenizer(
+    TextTokenizerMixin, keras_hub.tokenizers.BytePairTokenizer
+):
     """A byte-pair tokenizer that knows its special tokens.
 
     Args:
@@ -91,8 +127,6 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
             BytePairTokenizer`.
     """
 
-    backbone_cls = SynthesizerBackbone
-
     def __init__(self, vocabulary=None, merges=None, **kwargs):
         for token, attribute in (
             ("<s>", "start_token"),
@@ -102,6 +136,12 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         ):
             self._add_special_token(token, attribute)
         _check_special(vocabulary, BYTE_PAIRS)
+        if isinstance(merges, (list, tuple)) and not merges:
+            raise ValueError(
+                "There must be at least one merge rule; `from_texts` learns "
+                "some from texts with words of two bytes or more. Received: "
+                f"merges={merges!r}"
+            )
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
 
     @classmethod
@@ -109,15 +149,26 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         """Learns byte pairs from texts, with the `tokenizers` of KerasHub.
 
         Args:
-            texts: List of strings.
+            texts: List, array or pandas column of strings.
             vocabulary_size: Integer, how many tokens to learn at most, the
-                256 bytes and the special tokens included.
+                256 bytes and the special tokens included: at least 261.
             **kwargs: Further keyword arguments of the tokenizer.
 
         Returns:
             `SynthesizerBytePairTokenizer`.
+
+        Raises:
+            ValueError: `vocabulary_size` is smaller than that, or no text has
+                a word of two bytes.
         """
-        _check_texts(texts, vocabulary_size)
+        texts = _checked_texts(texts, vocabulary_size)
+        if vocabulary_size < FEWEST_BYTE_PAIRS:
+            raise ValueError(
+                "`vocabulary_size` must be at least "
+                f"{FEWEST_BYTE_PAIRS}: 256 bytes, {len(BYTE_PAIRS)} special "
+                "tokens and a pair. Received: "
+                f"vocabulary_size={vocabulary_size}"
+            )
         import tokenizers
         from tokenizers import pre_tokenizers, trainers
 
@@ -153,13 +204,19 @@ def _check_special(vocabulary, tokens):
         )
 
 
-def _check_texts(texts, vocabulary_size):
+def _checked_texts(texts, vocabulary_size):
+    """Texts as a list of strings, one of them with a word."""
     check_positive("vocabulary_size", vocabulary_size)
-    if isinstance(texts, str) or not len(texts):
-        raise ValueError(
-            "texts must be a list of strings, at least one. Received: "
-            f"{texts!r:.60}"
-        )
+    received = texts
+    if hasattr(texts, "__len__") and not isinstance(texts, (str, bytes, dict)):
+        texts = plain_texts(list(texts), "texts")
+        strings = all(isinstance(text, str) for text in texts)
+        if strings and any(text.strip() for text in texts):
+            return texts
+    raise ValueError(
+        "texts must be a list of strings, at least one of them with a word. "
+        f"Received: {received!r:.60}"
+    )
 
 
 def check_tokenizer(tokenizer):

@@ -5,17 +5,21 @@ import pathlib
 import tempfile
 
 
-class WholeFiles:
+class PresetPathsMixin:
+    """Lets `from_preset` take any path; mixed in before KerasHub's class."""
+
+    @classmethod
+    def from_preset(cls, preset, *args, **kwargs):
+        """Loads from a preset folder, whose path need not be a string."""
+        return super().from_preset(os.fspath(preset), *args, **kwargs)
+
+
+class WholeFiles(PresetPathsMixin):
     """Makes a model's `save...` methods write aside, then rename.
 
     Mixed into a KerasHub model before its base class. An error while writing
     (a full disk, an interrupt) leaves an earlier file as it was.
     """
-
-    @classmethod
-    def from_preset(cls, preset, *args, **kwargs):
-        """Loads a preset folder, whose path need not be a string."""
-        return super().from_preset(os.fspath(preset), *args, **kwargs)
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the model as `keras.Model.save` does, or not at all."""

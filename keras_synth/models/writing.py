@@ -2,36 +2,90 @@
 
 import keras
 import keras_hub
+import numpy as np
 from keras import ops
+
+from keras_synth.models.examples import as_arrays, check_lengths
+from keras_synth.models.texts import plain_texts
 
 SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
 
-class Writes:
+class GenerationMixin:
     """Compiles a KerasHub task that writes; mixed in before its base class."""
 
-    def compile(self, optimizer="auto", **kwargs):
+    def compile(self, optimizer="auto", loss="auto", **kwargs):
         """Configures training and writing, as `keras_hub.models.CausalLM`.
 
         Args:
             optimizer: By default `AdamW(1e-3)`, which suits training from
                 scratch.
-            **kwargs: `loss`, `weighted_metrics`, `sampler` (a name or a
+            loss: By default the cross-entropy of the next token.
+            **kwargs: `weighted_metrics`, `sampler` (a name or a
                 `keras_hub.samplers.Sampler`) and what `keras.Model.compile`
                 takes.
         """
         if optimizer == "auto":
             optimizer = keras.optimizers.AdamW(1e-3)
-        super().compile(optimizer=optimizer, **kwargs)
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
         check_sampler(self.sampler)
 
     def generate(self, inputs, *args, **kwargs):
-        """Writes, as `keras_hub.models.CausalLM.generate` does."""
-        if isinstance(inputs, (list, tuple)) and not len(inputs):
-            raise ValueError(
-                "There must be at least one prompt. Received: an empty list"
-            )
+        """Writes, as `keras_hub.models.CausalLM.generate` does.
+
+        Args:
+            inputs: A text, or a list, array, string tensor or pandas column of
+                texts, or what the preprocessor takes else; without
+                preprocessor what it would return.
+            *args: Further arguments of KerasHub's method, in its order.
+            **kwargs: The same by name, such as `max_length`.
+
+        Returns:
+            A text for a text, a list for several; without preprocessor a
+            dictionary of token ids and their mask.
+
+        Raises:
+            ValueError: There is no prompt, or one holds no token.
+        """
+        if self.preprocessor is not None:
+            inputs = _prompts(inputs)
+        elif isinstance(inputs, dict):
+            _check_tokens_given(inputs)
         return super().generate(inputs, *args, **kwargs)
+
+
+def _prompts(inputs):
+    """Texts as KerasHub takes them, each at least once there."""
+    if isinstance(inputs, dict):
+        inputs = {
+            name: plain_texts(texts, f"inputs[{name!r}]")
+            for name, texts in inputs.items()
+        }
+    else:
+        inputs = plain_texts(inputs)
+    if isinstance(inputs, (list, tuple)) and not len(inputs):
+        raise ValueError(
+            "There must be at least one prompt. Received: an empty list"
+        )
+    if isinstance(inputs, dict) and any(
+        not isinstance(texts, str) and np.ndim(texts)
+        for texts in inputs.values()
+    ):
+        check_lengths(inputs=as_arrays(inputs, "inputs"))
+    return inputs
+
+
+def _check_tokens_given(inputs):
+    """Raises unless each prompt has a token: the first is written after it."""
+    for name in ("padding_mask", "decoder_padding_mask"):
+        if name not in inputs:
+            continue
+        counts = np.sum(ops.convert_to_numpy(inputs[name]) != 0, axis=-1)
+        if not counts.size or not counts.all():
+            raise ValueError(
+                "Each prompt must hold a token, such as the start token. "
+                f"Received: {name} with {counts.tolist()} tokens"
+            )
 
 
 def write(model, read, prompt, given, caches, stop_token_ids):

@@ -114,8 +114,8 @@ class DenseSynthesizer(_TokenSynthesizer):
             scheme for a `k x N` (`d x N`) matrix.
         **kwargs: Options of the hidden layer as in
             `keras.layers.MultiHeadAttention` (`kernel_initializer`, ...; its
-            `bias_initializer` serves b2 too) and keyword arguments of
-            `keras.layers.Layer`.
+            `bias_initializer` serves b2 too), `seed`, for reproducible initial
+            values, and keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`.
@@ -204,7 +204,7 @@ class DenseSynthesizer(_TokenSynthesizer):
             rows = ops.cast(
                 ops.einsum("btd,hds->bhts", features, kernel), "float32"
             )
-            rows = rows if bias is None else rows + bias
+            rows = rows if bias is None else rows + ops.cast(bias, "float32")
             shape = (*ops.shape(rows)[:1], self.num_heads, *ops.shape(rows)[2:])
             return Logits(bias=ops.broadcast_to(rows, shape))
         constants = self.window(self.W2, 0, 0, source_length)  # (S, H or 1, k)
@@ -254,8 +254,9 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
             for `k x a` and `k x b` matrices.
         **kwargs: Options of the hidden layer as in
             `keras.layers.MultiHeadAttention` (`kernel_initializer`, ...; its
-            `bias_initializer` serves b_A and b_B too) and keyword arguments
-            of `keras.layers.Layer`.
+            `bias_initializer` serves b_A and b_B too), `seed`, for
+            reproducible initial values, and keyword arguments of
+            `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`.
@@ -336,7 +337,8 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         factor = ops.cast(ops.einsum(tokens, features, kernel), "float32")
         if bias is None:
             return factor
-        return factor + ops.convert_to_tensor(bias)[:, None, :]
+        bias = ops.cast(ops.convert_to_tensor(bias), "float32")
+        return factor + bias[:, None, :]
 
     def _columns(self, rows, length):
         """Cuts rows `(B, H, T, a b)` to N and gives them `length` columns."""

@@ -23,8 +23,9 @@ class DotProductSynthesizer(Synthesizer):
         **kwargs: Options of the projections as in
             `keras.layers.MultiHeadAttention` (`kernel_initializer`,
             `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
-            `activity_regularizer`, `kernel_constraint`, `bias_constraint`)
-            and keyword arguments of `keras.layers.Layer`.
+            `activity_regularizer`, `kernel_constraint`, `bias_constraint`),
+            `seed`, for reproducible initial values, and keyword
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`.

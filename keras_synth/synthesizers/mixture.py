@@ -5,7 +5,11 @@ from keras import ops
 
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.synthesizers.synthesizer import (
+    DEFAULT_NAME,
+    Synthesizer,
+    revived,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -13,12 +17,13 @@ class MixtureSynthesizer(Synthesizer):
     """Mixes the logits of any number of synthesizers ("R+V", "D+V", ...).
 
     `S = sum_i alpha_i S_i` with `alpha = softmax(alphas)` over the parts: the
-    weights are positive, sum to 1 and start equal. The logits are mixed, not
-    the attention weights, so there is one softmax over the source.
+    weights are positive, sum to 1 and, by default, start equal. The logits are
+    mixed, not the attention weights, so there is one softmax over the source.
 
     Args:
         synthesizers: Sequence of synthesizers with equal `num_heads`;
-            mixtures too.
+            mixtures too. Those without a name of their own are called
+            `"part_0"`, `"part_1"`, ... by their places.
         per_head: Whether each head has its own alphas, a weight `(parts, H)`;
             otherwise the layer has one set, `(parts,)`.
         share_queries: Whether Dense parts use the query projection of the
@@ -26,6 +31,11 @@ class MixtureSynthesizer(Synthesizer):
             authors' code does for D+V. It saves a projection. The mixture
             must then hold a dot-product part and a Dense one whose
             `hidden_dim` equals its `key_dim`.
+        alphas_initializer: Initializer of the weight `alphas`, by default
+            zeros, so that all parts weigh the same. Of two parts,
+            `keras.initializers.Constant([[0.0], [2.0]])` gives the second
+            0.88 of the weight in all heads; with `per_head=False` it would be
+            `Constant([0.0, 2.0])`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -45,18 +55,32 @@ class MixtureSynthesizer(Synthesizer):
     """
 
     def __init__(
-        self, synthesizers, per_head=True, share_queries=False, **kwargs
+        self,
+        synthesizers,
+        per_head=True,
+        share_queries=False,
+        alphas_initializer="zeros",
+        **kwargs,
     ):
         parts = _checked_parts(synthesizers)
+        if "seed" in kwargs:
+            raise ValueError(
+                "A mixture draws no initial values. Pass a `seed` to each of "
+                'its parts, or make it by `keras_synth.synthesizers.get("R+V", '
+                f"..., seed=1)`. Received: seed={kwargs['seed']!r}"
+            )
         super().__init__(parts[0].num_heads, **kwargs)
         self.synthesizers = parts
         self.per_head = bool(per_head)
         self.share_queries = bool(share_queries)
+        self.alphas_initializer = keras.initializers.get(alphas_initializer)
         self.key_dim = sum(part.key_dim for part in parts)
         self.reads_tokens = any(part.reads_tokens for part in parts)
         self.alphas = None
         if self.share_queries:
             _share_queries(parts)
+        for part in parts:
+            part.attach_to(self)
 
     def build(self, query_shape, source_shape=None):
         for part in self.synthesizers:
@@ -66,7 +90,7 @@ class MixtureSynthesizer(Synthesizer):
         self.alphas = self.add_table(
             "alphas",
             (parts, self.num_heads) if self.per_head else (parts,),
-            "zeros",
+            self.alphas_initializer,
         )
         self.built = True
 
@@ -119,21 +143,18 @@ class MixtureSynthesizer(Synthesizer):
             ],
             "per_head": self.per_head,
             "share_queries": self.share_queries,
+            "alphas_initializer": keras.initializers.serialize(
+                self.alphas_initializer
+            ),
         }
 
     @classmethod
     def from_config(cls, config):
-        parts = [_deserialized(part) for part in config["synthesizers"]]
+        parts = [
+            revived(part) if isinstance(part, dict) else part
+            for part in config["synthesizers"]
+        ]
         return cls(**{**config, "synthesizers": parts})
-
-
-def _deserialized(part):
-    if not isinstance(part, dict):
-        return part
-    # The mixture builds its parts: one that shares queries must not have
-    # built a hidden layer before it is told so.
-    part = {k: v for k, v in part.items() if k != "build_config"}
-    return keras.saving.deserialize_keras_object(part)
 
 
 def _checked_parts(synthesizers):
@@ -152,6 +173,22 @@ def _checked_parts(synthesizers):
             "All parts of a mixture must have the same `num_heads`. "
             f"Received: num_heads={heads}"
         )
+    if len({id(part) for part in parts}) < len(parts):
+        raise ValueError(
+            "Each part of a mixture must be an object of its own. "
+            f"Received: synthesizers={synthesizers!r}"
+        )
+    names = [
+        f"part_{i}" if part.name == DEFAULT_NAME else part.name
+        for i, part in enumerate(parts)
+    ]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            "The parts of a mixture must have different names; those made "
+            f"without a name are called by their places. Received: {names}"
+        )
+    for part, name in zip(parts, names, strict=True):
+        part.name = name
     return parts
 
 

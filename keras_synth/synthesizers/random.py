@@ -33,7 +33,8 @@ class RandomSynthesizer(Synthesizer):
         initializer: Initializer of the table, a normal distribution with
             standard deviation 0.1 by default.
         regularizer: Optional regularizer of the table.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: `seed`, for reproducible initial values, and keyword
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`; only its length matters.
@@ -73,7 +74,7 @@ class RandomSynthesizer(Synthesizer):
             initializer = keras.initializers.RandomNormal(stddev=INITIAL_STDDEV)
         self.initializer = keras.initializers.get(initializer)
         self.regularizer = keras.regularizers.get(regularizer)
-        self.R = None
+        self.R = self.lora_R_a = self.lora_R_b = None
 
     def build(self, query_shape, source_shape=None):
         self.R = self.add_table(
@@ -87,8 +88,63 @@ class RandomSynthesizer(Synthesizer):
 
     def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)
-        rows = self.window(self.R, 1, start, target_length)
+        rows = self.window(self._table(), 1, start, target_length)
         return Logits(bias=self.window(rows, 2, 0, source_length)[None])
+
+    def _table(self):
+        """R, and what LoRA adds to it: `(H, N, N)`."""
+        if self.lora_R_a is None:
+            return self.R
+        return ops.add(self.R, ops.matmul(self.lora_R_a, self.lora_R_b))
+
+    def enable_lora(self, rank):
+        """Trains an update of low rank, `R + a b`, and leaves R as it is.
+
+        `a` is `(H, N, rank)`, `b` is `(H, rank, N)`. Files hold the sum, as
+        those of Keras' layers do. A fixed table stays as it is.
+
+        Args:
+            rank: Integer, columns of `a` and rows of `b`.
+
+        Raises:
+            ValueError: If the table does not exist yet, `rank` is not
+                positive, or LoRA is enabled already.
+        """
+        if self.fixed:
+            return
+        super().enable_lora(rank)
+        if self.lora_R_a is not None:
+            raise ValueError(
+                "LoRA can be enabled once for each layer. Received: "
+                f"enable_lora({rank}) of {self!r}, which has it"
+            )
+        heads, length = self.num_heads, self.max_length
+        # `b` moves the logits as fast as R itself would move.
+        initializer = keras.initializers.RandomNormal(stddev=rank**-0.5)
+        self._tracker.unlock()
+        self.lora_R_a, self.lora_R_b = (
+            self.add_table(f"lora_R_{name}", shape, start, dtype="float32")
+            for name, shape, start in (
+                ("a", (heads, length, rank), initializer),
+                ("b", (heads, rank, length), "zeros"),
+            )
+        )
+        self._tracker.lock()
+        self.lora_R_a.trainable = self.lora_R_b.trainable = True
+        self.R.trainable = False
+
+    def save_own_variables(self, store):
+        if self.lora_R_a is None:
+            super().save_own_variables(store)
+        else:
+            store["0"] = ops.convert_to_numpy(self._table())
+
+    def load_own_variables(self, store):
+        if self.lora_R_a is None:
+            super().load_own_variables(store)
+        else:
+            self.R.assign(store["0"])
+            self.lora_R_b.assign(ops.zeros(self.lora_R_b.shape))
 
     def get_config(self):
         return {
@@ -118,7 +174,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
         initializer: Initializer of R1 and R2, by default as said above.
         regularizer: Optional regularizer of R1 and R2.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: `seed`, for reproducible initial values, and keyword
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`; only its length matters.

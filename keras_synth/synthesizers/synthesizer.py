@@ -1,12 +1,21 @@
 """The contract of a synthesizer."""
 
+import gc
+import weakref
+
 import keras
 from keras import ops
 
-from keras_synth.checks import check_positive
+from keras_synth.checks import check_positive, check_seed
+from keras_synth.policies import with_policies
+from keras_synth.seeds import seeded
 from keras_synth.tables import check_length, window
 
 LONG_INPUTS = ("error", "tile")
+
+# Weights are found by their paths: by files, layout maps and dtype policies. A
+# counter such as Keras' would make paths depend on what was built before.
+DEFAULT_NAME = "synthesizer"
 
 
 class Synthesizer(keras.layers.Layer):
@@ -22,6 +31,11 @@ class Synthesizer(keras.layers.Layer):
             hold. `None` if there is no such bound.
         long_inputs: `"error"`, or `"tile"` to repeat the learned positions
             beyond `max_length`.
+        seed: Optional integer that makes the initial values reproducible.
+            Each weight draws from a seed of its own; an initializer that has a
+            seed keeps it.
+        name: String, by default `"synthesizer"`; a mixture calls the parts
+            that have no other name `"part_0"`, `"part_1"`, ...
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Attributes:
@@ -36,9 +50,16 @@ class Synthesizer(keras.layers.Layer):
     reads_tokens = True
 
     def __init__(
-        self, num_heads, max_length=None, long_inputs="error", **kwargs
+        self,
+        num_heads,
+        max_length=None,
+        long_inputs="error",
+        seed=None,
+        name=None,
+        **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(name=name or DEFAULT_NAME, **kwargs)
+        self.seed = check_seed("seed", seed)
         self.num_heads = check_positive("num_heads", num_heads)
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
@@ -50,6 +71,33 @@ class Synthesizer(keras.layers.Layer):
         self.max_length = max_length
         self.long_inputs = long_inputs
         self.supports_masking = True
+        self._owner = None
+
+    def attach_to(self, owner):
+        """Makes it a part of one layer, or of one mixture.
+
+        Weights that belong to two layers would be saved once and could not be
+        loaded again.
+
+        Args:
+            owner: The layer.
+
+        Raises:
+            ValueError: If it is a part of another layer that still exists.
+        """
+        if self._owned_by_other(owner):
+            gc.collect()  # layers that nobody holds wait for it, in cycles
+            if self._owned_by_other(owner):
+                raise ValueError(
+                    "A synthesizer object belongs to one layer. Give each "
+                    "layer its own, by a name, a config or "
+                    "`from_config(synthesizer.get_config())`. Received: "
+                    f"{self!r}, which is a part of {self._owner()!r}"
+                )
+        self._owner = weakref.ref(owner)
+
+    def _owned_by_other(self, owner):
+        return self._owner is not None and self._owner() not in (None, owner)
 
     def build(self, query_shape, source_shape=None):
         """Creates the weights.
@@ -122,19 +170,62 @@ class Synthesizer(keras.layers.Layer):
         return window(table, axis, start, length, self.long_inputs == "tile")
 
     def add_table(self, name, shape, initializer, **kwargs):
-        """Adds a learned table. It stays float32: so does the softmax."""
+        """Adds a learned table, which no mixed precision casts.
+
+        It is float32 but under a pure policy, such as "bfloat16", whose
+        variables are not; logits are computed in float32 all the same.
+        """
+        initializer = keras.initializers.get(initializer)
         return self.add_weight(
             name=name,
             shape=shape,
-            initializer=initializer,
+            initializer=seeded(initializer, self.seed, name),
             autocast=False,
             **kwargs,
         )
 
+    def enable_lora(self, rank):
+        """Trains what it learned beside frozen projections, with few weights.
+
+        Its tables stay trainable: alphas, biases and tables with an entry or
+        a few per position. Subclasses with tables of positions by positions
+        train an update of low rank instead. Its dense layers, which have an
+        `enable_lora` of their own, are left as they are.
+
+        Args:
+            rank: Integer, the rank of such updates.
+
+        Raises:
+            ValueError: If it has no weights yet, or `rank` is not positive.
+        """
+        check_positive("rank", rank)
+        if not self.built:
+            raise ValueError(
+                "A synthesizer needs weights before LoRA can be enabled: build "
+                f"the layer around it first. Received: {self!r}"
+            )
+        for table in self._trainable_variables:
+            table.trainable = True
+
+    def get_build_config(self):
+        # The layer around it builds it, so that the paths of its weights begin
+        # with that layer's; and a mixture tells Dense parts whether to share
+        # queries before they make a hidden layer.
+        return None
+
     def get_config(self):
-        config = super().get_config()
+        config = with_policies(self, super().get_config())
         config["num_heads"] = self.num_heads
         if self.max_length is not None:
             config["max_length"] = self.max_length
             config["long_inputs"] = self.long_inputs
+        if self.seed is not None:
+            config["seed"] = self.seed
         return config
+
+
+def revived(config):
+    """Makes a synthesizer, not built yet, of its config."""
+    # Configs in files of version 0.1.0 would build it; see `get_build_config`.
+    config = {k: v for k, v in config.items() if k != "build_config"}
+    return keras.saving.deserialize_keras_object(config)

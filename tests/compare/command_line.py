@@ -10,23 +10,26 @@ import time
 import keras
 
 BACKEND = keras.backend.backend()
-# As `python -m keras_synth.compare`. Whoever runs the tests in the background
+COMMAND = ["-m", "keras_synth.compare"]
+# The same, to be interrupted. Whoever runs the tests in the background
 # may ignore Ctrl-C for them, and JAX does not like `preexec_fn`.
-COMMAND = """
+INTERRUPTIBLE = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runpy.run_module("keras_synth.compare", run_name="__main__", alter_sys=True)
 """
 
 
-def start(folder, *arguments, **options):
+def start(folder, *arguments, command=COMMAND, **options):
+    environment = {**os.environ, "COLUMNS": "80"}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *arguments]
+        [sys.executable, *command, *arguments]
         + ["--backends", BACKEND, "--output", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "COLUMNS": "160"},
+        env=environment,
         **options,
     )
 
@@ -39,8 +42,9 @@ def run(folder, *arguments):
 
 def kill_after_an_epoch(folder, *arguments, how=signal.SIGKILL):
     """Ends the command and its worker once an epoch is on disk."""
-    process = start(folder, *arguments, start_new_session=True)
-    deadline = time.monotonic() + 120
+    command = ["-c", INTERRUPTIBLE]
+    process = start(folder, *arguments, command=command, start_new_session=True)
+    deadline = time.monotonic() + 900  # other work may be in the way
     while not any((folder / "checkpoints").glob("*.npz")):
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline

@@ -2,6 +2,8 @@
 
 import csv
 import dataclasses
+import io
+import itertools
 import pathlib
 import signal
 import sys
@@ -11,9 +13,18 @@ import keras
 import numpy as np
 import pytest
 from command_line import BACKEND, rows
+from rich.console import Console
 
 from keras_synth.compare import __main__ as command
-from keras_synth.compare import grid, launch, tasks
+from keras_synth.compare import (
+    grid,
+    launch,
+    memory,
+    options,
+    report,
+    tasks,
+    worker,
+)
 
 SMALL = (
     "--task reviews --examples 400 --epochs 3 --num-layers 1 --num-heads 2 "
@@ -32,16 +43,23 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     status, out, err = run(folder, "--variants", "R", "V")
     assert status == 0, err
-    return folder, out
+    return folder, out, err
 
 
 def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
-    folder, out = whole
+    folder, out, err = whole
     assert "reviews: test accuracy" in out
+    assert "…" not in out
+    # Nothing of TensorFlow's start, in the command or in its processes.
+    for words in (err, *(x.read_text() for x in (folder / "logs").iterdir())):
+        assert ".cc:" not in words
+        assert "absl" not in words
     assert [r["key"]["variant"] for r in rows(folder)] == ["R", "V"]
     for row in rows(folder):
-        assert len(row["scores"]) == 3
-        assert row["score"] == row["scores"][-1]
+        assert len(row["validation_scores"]) == 3
+        assert len(row["validation_losses"]) == 3
+        assert 0 <= row["score"] <= 1
+        assert row["test_loss"] > 0
         assert len(row["losses"]) == 3 * (400 // 16)
         assert np.mean(row["losses"][-20:]) < np.mean(row["losses"][:5])
         assert row["steps_per_second"] > 0
@@ -53,6 +71,9 @@ def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
     with open(folder / "results.csv", newline="") as file:
         table = list(csv.DictReader(file))
     assert [r["variant"] for r in table] == ["R", "V"]
+    assert [float(r["validation_score"]) for r in table] == [
+        row["validation_scores"][-1] for row in rows(folder)
+    ]
     markdown = (folder / "results.md").read_text().splitlines()
     assert [line.split(" | ")[0] for line in markdown[2:]] == ["| R", "| V"]
     assert len({line.count("|") for line in markdown}) == 1
@@ -60,7 +81,7 @@ def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
 
 
 def test_a_grid_that_is_there_is_not_run_again(whole):
-    folder, _ = whole
+    folder, *_ = whole
     before = (folder / "results.jsonl").read_bytes()
     status, _, err = run(folder, "--variants", "R", "V")
     assert status == 2
@@ -112,7 +133,7 @@ def test_a_batch_larger_than_the_data_is_refused(whole):
 
 
 def test_a_missing_backend_is_reported_and_skipped(whole, monkeypatch, capsys):
-    folder, _ = whole
+    folder, *_ = whole
     monkeypatch.setattr(launch, "missing", lambda names: ["tensorflow"])
     monkeypatch.setattr(
         sys,
@@ -128,7 +149,7 @@ def test_a_missing_backend_is_reported_and_skipped(whole, monkeypatch, capsys):
 def test_a_run_that_fails_leaves_the_others_alone(
     whole, tmp_path, monkeypatch, capsys
 ):
-    folder, _ = whole
+    folder, *_ = whole
     original = launch.Launcher.__call__
 
     def fail(self, run, follow):
@@ -169,12 +190,22 @@ def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
         (["--task", "imdb", "--data", "/nowhere"], "/nowhere"),
         (["--num-heads", "3"], "divisible"),
         (["--lengths", "99"], "--sequence-length"),
-        (["--dropout", "1.5"], "dropout"),
+        (["--dropout", "1.5"], "--dropout must be a number from 0 up to"),
         (["--label-smoothing", "0.1"], "--label-smoothing means nothing"),
         (["--test-data", "x.csv"], "takes no --test-data"),
         (["--no-header"], "takes no --no-header"),
         (["--dtype-policy", "int4"], "invalid choice: 'int4'"),
-        (["--warmup-steps", "-1"], "--warmup-steps must not be negative"),
+        (["--warmup-steps", "-1"], "--warmup-steps must be an integer"),
+        (["--learning-rate", "-1"], "--learning-rate must be a number above 0"),
+        (["--learning-rate", "nan"], "--learning-rate must be a number above"),
+        (["--weight-decay", "-0.1"], "--weight-decay must be a number of at"),
+        (["--rank", "0"], "--rank must be an integer of at least 1"),
+        (["--epochs", "0"], "--epochs must be"),
+        (["--num-heads", "0"], "--num-heads must be"),
+        (["--seeds", "-1"], "--seeds must be"),
+        (["--lengths", "0"], "--lengths must be"),
+        (["--skip-empty"], "takes no --skip-empty"),
+        (["--delimiter", ";"], "takes no --delimiter"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -218,6 +249,36 @@ def test_options_without_effect_are_refused(
     assert option.split()[0] in capsys.readouterr().err
 
 
+def test_errors_name_options_that_there_are(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "label=1.csv"
+    lines = "text;label\nfine,a;good\n;bad\n" + "bad;bad\nnice;good\n" * 3
+    path.write_text(lines)
+
+    def said(*more):
+        arguments = ["--task", "csv", "--data", str(path), *more]
+        arguments += ["--output", str(tmp_path)]
+        monkeypatch.setattr(sys, "argv", ["compare", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+        assert stop.value.code == 2
+        return capsys.readouterr()
+
+    words = said().err
+    assert "separated by another character, pass --delimiter" in words
+    words = said("--delimiter", ";", "--text", "body").err
+    assert str(path) in words  # a path is no argument
+    assert "Pass --text with the name" in words
+    assert "with --no-header, with the index" in words
+    words = said("--delimiter", ";").err
+    assert "line 3" in words
+    assert "pass --skip-empty to leave out" in words
+    done = said("--delimiter", ";", "--skip-empty")
+    assert "left out 1 of 8 rows" in done.out
+    assert "Class 0 has" in done.err
+    for name in ("text=", "delimiter=", "skip_empty", "header="):
+        assert name not in words
+
+
 @pytest.mark.parametrize(
     ("task", "content", "words"),
     [
@@ -241,32 +302,75 @@ def test_files_that_do_not_do_are_refused(
     assert words in capsys.readouterr().err
 
 
+def test_the_test_is_looked_at_once_and_never_in_training(
+    tmp_path, monkeypatch
+):
+    """Neither scores nor losses of epochs depend on what is tested on."""
+    settings = grid.Settings("reviews", examples=64, epochs=2, num_layers=1)
+    rng = np.random.default_rng(0)
+
+    def split(count):
+        ids = rng.integers(1, 9, (count, 64))
+        return {
+            "token_ids": ids,
+            "padding_mask": np.ones_like(ids),
+            "labels": rng.integers(0, 2, count),
+        }
+
+    notes = {"class_names": ["a", "b"], "vocabulary_size": 9}
+    train, validation, *tests = map(split, (64, 30, 40, 50))
+    found, evaluated, evaluate = [], [], keras.Model.evaluate
+
+    def noted(self, x=None, *arguments, **options):
+        evaluated.append(x)
+        return evaluate(self, x, *arguments, **options)
+
+    monkeypatch.setattr(keras.Model, "evaluate", noted)
+    for test in tests:
+        prepared = tasks.kinds.Prepared(train, validation, test, notes)
+        monkeypatch.setattr(worker.prepare, "read", lambda path, x=prepared: x)
+        run = grid.Run("R", 2, 0, BACKEND)
+        paths = launch.Launcher(settings, "x", "0", tmp_path).paths(run)
+        found.append(worker.train(settings, run, paths, lambda event: None))
+        pathlib.Path(paths["checkpoint"]).unlink()
+    sizes = [len(x.labels) for x in evaluated if hasattr(x, "labels")]
+    assert sizes.count(40) == sizes.count(50) == 1
+    for name in ("losses", "validation_scores", "validation_losses"):
+        assert found[0][name] == found[1][name]
+    assert found[0]["test_loss"] != found[1]["test_loss"]
+
+
 @pytest.mark.parametrize(
     "name", [field.name for field in dataclasses.fields(grid.Settings)]
 )
 def test_each_setting_is_part_of_what_a_result_is_found_by(name):
     settings = grid.Settings("reviews")
     value = getattr(settings, name)
-    others = {str: "other", int: 7, float: 0.5, tuple: (16, 32)}
-    other = dataclasses.replace(settings, **{name: others[type(value)]})
+    others = {int: 7, float: 0.5, tuple: (16, 32)}
+    field = grid.Settings.__dataclass_fields__[name]
+    choices = field.metadata.get("allowed", ("other",))
+    other = others[type(value)] if type(value) in others else choices[-1]
+    if other == value:
+        other = choices[0]
+    other = dataclasses.replace(settings, **{name: other})
     assert other.digest() != settings.digest()
     assert grid.Settings.from_json(other.to_json()) == other
 
 
 def test_given_settings_come_before_the_task_s_own():
-    parse = command.parser().parse_args
+    parse = options.parser().parse_args
     given = parse("--task imdb --epochs 2 --data x".split())
-    settings = command.settings_of(given)
+    settings = options.settings_of(given)
     assert (settings.epochs, settings.sequence_length) == (2, 256)
     assert settings.lengths == (128, 192)
     given = parse("--task imdb --sequence-length 128 --data x".split())
-    assert command.settings_of(given).lengths == ()
+    assert options.settings_of(given).lengths == ()
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_each_task_s_defaults_are_settings(name):
-    given = command.parser().parse_args(["--task", name])
-    settings = command.settings_of(given)
+    given = options.parser().parse_args(["--task", name])
+    settings = options.settings_of(given)
     assert settings.task == name
     assert set(tasks.TASKS[name].defaults) <= set(vars(settings))
     assert not {*tasks.TASKS[name].defaults} & {*tasks.TASKS[name].kind.unused}
@@ -280,10 +384,14 @@ def test_a_csv_file_may_have_pairs_and_a_test_file(tmp_path):
     test = tmp_path / "test.csv"
     test.write_text("a,b,same\none x,two x,no\n")
     source = tasks.Source(str(path), str(test), ("a", "b"), "same")
-    train, held_out, names = tasks.load("csv", source, grid.Settings("csv"))
+    train, validation, held_out, names = tasks.load(
+        "csv", source, grid.Settings("csv")
+    )
     assert names == ["no", "yes"]
-    assert len(train[0]) == 2
-    assert train[0][0][:2] == ["one 0", "one 0"]
+    assert len(train[0]) == len(validation[0]) == 2
+    assert [len(train[1]), len(validation[1])] == [54, 6]
+    pairs = [*zip(*train[0], strict=True)], [*zip(*validation[0], strict=True)]
+    assert len({*pairs[0], *pairs[1]}) == 60
     assert held_out[1].tolist() == [0]
 
 
@@ -293,13 +401,95 @@ def test_a_task_may_be_cut_to_fewer_examples(tmp_path):
     path.write_text("\n".join(["text,label", *lines]))
     source = tasks.Source(str(path))
     some = grid.Settings("csv", examples=20)
-    (texts, labels), test, _ = tasks.load("csv", source, some)
+    (texts, labels), *others, _ = tasks.load("csv", source, some)
     assert len(texts) == len(labels) == 20
     assert [int(t.split()[1]) % 2 for t in texts] == labels.tolist()
-    _, every, _ = tasks.load("csv", source, grid.Settings("csv"))
-    assert test[0] == every[0]
-    with pytest.raises(ValueError, match="at most 46"):
-        tasks.load("csv", source, grid.Settings("csv", examples=47))
+    _, *every, _ = tasks.load("csv", source, grid.Settings("csv"))
+    assert [x for x, _ in others] == [x for x, _ in every]
+    assert [len(x) for x, _ in every] == [4, 4]
+    with pytest.raises(ValueError, match="at most 42"):
+        tasks.load("csv", source, grid.Settings("csv", examples=43))
+
+
+@pytest.mark.parametrize(
+    ("platform", "files", "expected"),
+    [
+        ("linux", "VmRSS:\t1 kB\nVmHWM:\t   7 kB\n", 7 * 1024),
+        ("freebsd", None, 5 * 1024),
+        ("darwin", None, 5),
+        ("win32", None, None),
+    ],
+)
+def test_memory_is_in_bytes_everywhere(
+    tmp_path, monkeypatch, platform, files, expected
+):
+    """`getrusage` counts KiB, on macOS bytes, and is not on Windows."""
+
+    class Resource:
+        RUSAGE_SELF = 0
+
+        @staticmethod
+        def getrusage(who):
+            return type("Usage", (), {"ru_maxrss": 5})
+
+    monkeypatch.setattr(memory, "STATUS", str(tmp_path / "status"))
+    if files:
+        (tmp_path / "status").write_text(files)
+    monkeypatch.setattr(sys, "platform", platform)
+    found = None if platform == "win32" else Resource
+    monkeypatch.setattr(memory, "resource", found)
+    assert memory.peak_memory() == expected
+
+
+def test_memory_of_this_process_grows():
+    before = memory.peak_memory()
+    kept = np.ones(2**24)  # 128 MiB
+    assert memory.peak_memory() >= before
+    assert memory.peak_memory() > kept.nbytes
+
+
+def example_row(variant, heads, backend, seed, settings):
+    return {
+        "key": {
+            "variant": variant,
+            "num_heads": heads,
+            "backend": backend,
+            "seed": seed,
+            "settings": settings,
+        },
+        "score": 0.87551 + seed / 100,
+        "validation_scores": [0.5, 0.8812],
+        "steps_per_second": 104.44,
+        "parameters": 254_360_064,
+        "peak_memory_bytes": None if variant == "V" else 67_545 * 2**20,
+    }
+
+
+@pytest.mark.parametrize("task", ["imdb", "multi30k", "wikitext2"])
+@pytest.mark.parametrize("backends", [["tensorflow"], ["tensorflow", "jax"]])
+@pytest.mark.parametrize("heads", [[4], [4, 16]])
+def test_the_table_is_whole_at_80_columns(task, backends, heads):
+    variants = ["V", "R", "FR+V", "factorized_random(rank=32) + dot_product"]
+    settings = {"task": task, "epochs": 2}
+    found = [
+        example_row(*run, settings)
+        for run in itertools.product(variants, heads, backends, [0, 1])
+    ]
+    console = Console(width=80, file=io.StringIO())
+    console.print(report.table(found, tasks.TASKS[task]))
+    out = console.file.getvalue()
+    assert "…" not in out
+    assert "..." not in out
+    lines = [line for line in out.splitlines() if "104.44" in line]
+    assert len(lines) == len(found) // 2
+    for line in lines:
+        assert "254.36" in line
+        assert len(line) <= 80
+    assert sum(" 67545" in line for line in lines) == len(found) // 2 * 3 // 4
+    assert all(name in out for name in backends)
+    assert "seeds 0 1" in out
+    if heads == [4]:
+        assert "4 heads" in out
 
 
 def test_initial_weights_are_the_same_on_all_backends(tmp_path):

@@ -34,13 +34,16 @@ def whole(tmp_path_factory):
 
 def test_bits_per_byte_fall(whole):
     folder, out, _ = whole
-    assert "text: bits per byte of the last epoch, lower is better" in out
+    assert "text: test bits per byte after the last epoch, lower is" in out
     (row,) = rows(folder)
-    assert len(row["scores"]) == 2
-    assert 0.5 < row["scores"][-1] < row["scores"][0] < 8
-    assert row["score"] == row["scores"][-1]
-    assert row["score"] == pytest.approx(row["test_losses"][-1] / np.log(2))
-    assert "| bits per byte |" in (folder / "results.md").read_text()
+    scores = row["validation_scores"]
+    assert len(scores) == 2
+    assert 0.5 < scores[-1] < scores[0] < 8
+    assert scores == pytest.approx(
+        [x / np.log(2) for x in row["validation_losses"]]
+    )
+    assert row["score"] == pytest.approx(row["test_loss"] / np.log(2))
+    assert "| test bits per byte |" in (folder / "results.md").read_text()
 
 
 @pytest.mark.slow
@@ -50,7 +53,7 @@ def test_a_killed_run_goes_on(whole, tmp_path):
     status, _, err = run(folder, *whole[2], "--resume")
     assert status == 0, err
     (resumed,), (expected,) = rows(folder), rows(whole[0])
-    for name in ("losses", "scores"):
+    for name in ("losses", "validation_scores", "score"):
         np.testing.assert_allclose(resumed[name], expected[name], atol=5e-4)
 
 
@@ -73,9 +76,8 @@ def test_words_are_numbered_by_frequency(tmp_path):
     assert found.test["tokens"][-2:].tolist() == [6, 5]
     # Fewer are the first ones: `examples` windows.
     some = grid.Settings("wikitext2", sequence_length=8, examples=5)
-    train, test = tasks.load("wikitext2", words(tmp_path), some)
-    assert len(train) == 40
-    assert len(test) == 26
+    splits = tasks.load("wikitext2", words(tmp_path), some)
+    assert [len(split) for split in splits] == [40, 10, 26]
     many = grid.Settings("wikitext2", sequence_length=8, examples=99)
     with pytest.raises(ValueError, match="at most 40"):
         tasks.load("wikitext2", words(tmp_path), many)
@@ -86,7 +88,8 @@ def test_perplexity_counts_every_word_once():
     kind = LanguageModel(WORDS)
     ids = np.random.default_rng(0).integers(11, size=(2, 400)).astype("int32")
     prepared = Prepared(
-        {"tokens": ids[0]}, {"tokens": ids[1, :300]}, {"vocabulary_size": 11}
+        *({"tokens": x} for x in (ids[0], ids[1], ids[1, :300])),
+        {"vocabulary_size": 11},
     )
     wanted = grid.Run("R", 2, 0, BACKEND)
     model = kind.build(TINY, wanted, prepared, 10)
@@ -94,9 +97,9 @@ def test_perplexity_counts_every_word_once():
     model.set_weights(
         [w + rng.normal(scale=0.3, size=w.shape) for w in model.get_weights()]
     )
-    _, test = kind.batches(TINY, 0, prepared)
-    loss = model.evaluate(test, verbose=0)
-    found, _ = kind.scores({"val_loss": loss}, test)
+    *_, test = kind.batches(TINY, 0, prepared)
+    scorer = kind.scorer(model)
+    found, _ = kind.scores(scorer.evaluate(test, verbose=0, return_dict=True))
 
     total = 0.0
     for features, labels, weight in (test[i] for i in range(len(test))):
@@ -136,13 +139,13 @@ def test_half_precision_is_computed_with_and_weights_stay_whole(
     assert settings.digest() != dataclasses.replace(TINY, epochs=1).digest()
 
 
-def test_any_text_gives_its_last_tenth_to_test_on(tmp_path):
+def test_any_text_gives_its_last_fifth_to_validate_and_to_test_on(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_text("é" * 90 + "ü" * 10)
+    path.write_text("é" * 80 + "a" * 10 + "ü" * 10)
     source = tasks.Source(str(path))
-    train, test = tasks.load("text", source, grid.Settings("text"))
-    assert train == "é".encode() * 90
-    assert test == "ü".encode() * 10
+    parts = tasks.load("text", source, grid.Settings("text"))
+    assert [*parts] == [b"\xc3\xa9" * 80, b"a" * 10, b"\xc3\xbc" * 10]
     both = tasks.Source(str(path), str(path))
-    train, test = tasks.load("text", both, grid.Settings("text"))
-    assert train == test == path.read_bytes()
+    train, validation, test = tasks.load("text", both, grid.Settings("text"))
+    assert train + validation == test == path.read_bytes()
+    assert validation == b"\xc3\xbc" * 10

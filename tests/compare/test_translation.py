@@ -76,11 +76,13 @@ def test_schedules_end_as_their_names_say():
 def test_translations_are_written_and_scored(whole):
     folder, out, _ = whole
     assert "Left out" in out
-    assert "text_pairs: BLEU of the last epoch" in out
+    assert "text_pairs: test BLEU after the last epoch" in out
     (row,) = rows(folder)
-    assert len(row["losses"]) == 3 * ((600 - row["dropped"]) // 32)
+    assert len(row["losses"]) == 3 * ((540 - row["dropped"]) // 32)
     assert np.mean(row["losses"][-9:]) < np.mean(row["losses"][:9]) - 0.5
-    assert 0 < row["scores"][0] < row["scores"][-1] < 1
+    scores = row["validation_scores"]
+    assert 0 < scores[0] < scores[-1] < 1
+    assert row["test_loss"] > 0
     assert 0 <= row["score"] <= 100
     assert "version:" in row["signature"]
     assert row["generate_seconds"] > 0
@@ -103,8 +105,9 @@ def test_the_report_calls_the_score_by_its_name(whole):
     heading, _, cells, *_, last = (
         (folder / "results.md").read_text().splitlines()
     )
-    assert "| BLEU | token accuracy of each seed" in heading
-    assert f"| {row['score']:.2f} | {100 * row['scores'][0]:.1f} " in cells
+    assert "| test BLEU | validation token accuracy of each seed" in heading
+    first = row["validation_scores"][0]
+    assert f"| {row['score']:.2f} | {100 * first:.1f} " in cells
     assert last == f"`{row['signature']}`"
     assert (folder / "curves.png").stat().st_size > 10_000
 
@@ -141,7 +144,8 @@ def test_a_run_goes_on_whether_killed_in_training_or_in_writing(
     # Backends may add in another order, and only the first epoch is surely
     # from before the kill; the curves agree to what five digits show.
     np.testing.assert_allclose(result["losses"], expected["losses"], atol=5e-4)
-    np.testing.assert_allclose(result["scores"], expected["scores"], atol=2e-3)
+    name = "validation_scores"
+    np.testing.assert_allclose(result[name], expected[name], atol=2e-3)
     assert result["score"] == pytest.approx(expected["score"], abs=0.5)
 
 
@@ -172,8 +176,8 @@ def test_long_pairs_are_trained_on_only_if_they_fit(tmp_path):
     for side in ("encoder", "decoder"):
         assert found.train[f"{side}_token_ids"].shape[1] == 16
         assert found.test[f"{side}_token_ids"].shape[1] == 16
-    count = len(found.train["labels"])
-    assert count + found.notes["dropped"] + len(found.test["labels"]) == 40
+    count, *others = (len(split["labels"]) for split in found[:3])
+    assert [count + found.notes["dropped"], *others] == [32, 4, 4]
     assert found.notes["dropped"] > 0
     # Nothing is cut: each has its end.
     end = found.notes["vocabulary"].index("</s>")
@@ -191,19 +195,21 @@ def test_copies_of_a_source_are_on_one_side(tmp_path):
     write_pairs(path, (sources, [f"uno {i}" for i in range(90)]))
     source = tasks.Source(str(path))
     settings = grid.Settings("text_pairs")
-    train, test = tasks.load("text_pairs", source, settings)
-    assert len(train[0]) == 81
-    assert len(test[0]) == 9
-    assert not set(train[0]) & set(test[0])
-    again = tasks.load("text_pairs", source, settings)
-    assert again == (train, test)
+    splits = tasks.load("text_pairs", source, settings)
+    train, *held_out = splits
+    assert [len(split[0]) for split in splits] == [72, 9, 9]
+    assert len({x for split in splits for x in {*split[0]}}) == 30
+    assert tasks.load("text_pairs", source, settings) == splits
     some = grid.Settings("text_pairs", examples=20)
-    (sources, targets), others = tasks.load("text_pairs", source, some)
+    (sources, targets), *others = tasks.load("text_pairs", source, some)
     assert len(sources) == len(targets) == 20
     assert set(zip(sources, targets, strict=True)) <= set(
         zip(*train, strict=True)
     )
-    assert others == test
+    assert others == held_out
+    both = tasks.Source(str(path), str(path))
+    train, validation, test = tasks.load("text_pairs", both, settings)
+    assert [len(x[0]) for x in (train, validation, test)] == [81, 9, 90]
 
 
 def test_the_test_set_does_not_depend_on_the_number_of_examples():
@@ -212,10 +218,10 @@ def test_the_test_set_does_not_depend_on_the_number_of_examples():
         load(tasks.Source(), grid.Settings("translations", examples=n))
         for n in (10, 20)
     )
-    assert few[1] == many[1]
-    assert len(few[1][0]) == 500
+    assert few[1:] == many[1:]
     assert few[0][0] == many[0][0][:10]
-    assert not set(many[0][0]) & set(many[1][0])
+    assert [len(split[0]) for split in many] == [20, 500, 500]
+    assert len({x for split in many for x in split[0]}) == 1020
 
 
 def test_the_best_of_several_references_counts():

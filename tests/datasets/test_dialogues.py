@@ -78,6 +78,23 @@ def test_dialogues_to_train_on_are_those_of_dev_unless_train_is_there(
     assert datasets.load_dialogsum(tmp_path) == (expected("train"), TEST)
 
 
+@pytest.mark.parametrize("fraction", [0.1, 0.5])
+def test_dialogues_to_validate_on_are_those_of_dev_or_held_out(
+    tmp_path, fraction
+):
+    def load():
+        return datasets.load_dialogsum(tmp_path, validation_fraction=fraction)
+
+    write_dialogsum(tmp_path, dev=training_lines("dev"))
+    *splits, test = load()
+    assert test == TEST
+    pairs = [[*zip(*split, strict=True)] for split in splits]
+    assert [len(some) for some in pairs] == [1, 1]
+    assert {*pairs[0], *pairs[1]} == {*zip(*expected("dev"), strict=True)}
+    write_dialogsum(tmp_path, train=training_lines("train"))
+    assert [*load()] == [expected("train"), expected("dev"), TEST]
+
+
 def test_blank_lines_of_dialogsum_are_skipped(tmp_path):
     write_dialogsum(tmp_path)
     lines = map(json.dumps, training_lines("dev"))
@@ -227,6 +244,18 @@ def test_a_dialogue_is_on_one_side(tmp_path):
         datasets.load_personachat(path, 0.2, seed=seed) for seed in (0, 1)
     )
     assert again == (train, test) != other
+
+
+def test_dialogues_to_validate_on_leave_the_test_alone(tmp_path):
+    path = write(tmp_path / "other.txt", "\n".join(other_dialogues(30)))
+    train, test = datasets.load_personachat(path)
+    fewer, validation, same = datasets.load_personachat(
+        path, validation_fraction=0.2
+    )
+    sides = [{*zip(*x, strict=True)} for x in (train, test, fewer, validation)]
+    assert {*zip(*same, strict=True)} == sides[1]
+    assert sides[2] | sides[3] == sides[0]
+    assert not sides[2] & sides[3]
 
 
 def test_candidates_blank_lines_and_missing_personas_do_no_harm(tmp_path):

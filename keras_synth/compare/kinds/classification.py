@@ -12,7 +12,7 @@ TEST_BATCH_SIZE = 256
 class Classification(Kind):
     """Texts, or pairs of them, and their classes: accuracy."""
 
-    score = epoch_score = Score("test accuracy", "accuracy", 100, unit="%")
+    score = epoch_score = Score("accuracy", "accuracy", 100, unit="%")
     data_settings = (
         "task",
         "sequence_length",
@@ -26,12 +26,13 @@ class Classification(Kind):
         return some(train, settings.examples)
 
     def prepare(self, examples, settings, preprocess, say):
-        train, test, class_names = examples
+        *splits, class_names = examples
+        train, *_ = splits
         say(f"Training a vocabulary on {len(train[1]):,} examples")
         preprocessor = _preprocessor(train[0], settings)
-        say(f"Tokenizing {len(train[1]) + len(test[1]):,} examples")
+        say(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
         arrays = []
-        for texts, labels in (train, test):
+        for texts, labels in splits:
             # With labels, since a pair alone is taken for a text and its label.
             features, _ = preprocess(preprocessor, texts, labels)
             arrays.append({**features, "labels": labels})
@@ -44,15 +45,18 @@ class Classification(Kind):
         return Prepared(*arrays, notes)
 
     def batches(self, settings, seed, prepared):
-        train, test = map(_features_and_labels, prepared[:2])
+        train, *others = map(_features_and_labels, prepared[:3])
         return datasets.LengthBuckets(
             *train,
             settings.batch_size,
             settings.lengths,
             drop_remainder=True,
             seed=seed,
-        ), datasets.LengthBuckets(
-            *test, TEST_BATCH_SIZE, settings.lengths, shuffle=False
+        ), *(
+            datasets.LengthBuckets(
+                *other, TEST_BATCH_SIZE, settings.lengths, shuffle=False
+            )
+            for other in others
         )
 
     def build(self, settings, run, prepared, steps):
@@ -71,8 +75,8 @@ class Classification(Kind):
         )
         return classifier
 
-    def scores(self, logs, test):
-        return logs["val_accuracy"], logs["val_loss"]
+    def scores(self, logs):
+        return logs["accuracy"], logs["loss"]
 
     def finish(self, model, settings, prepared, tell):
         return {"classes": prepared.notes["class_names"]}

@@ -36,13 +36,15 @@ class Prepared(NamedTuple):
 
     Attributes:
         train: Dictionary of arrays to train on.
-        test: Dictionary of arrays to test on.
+        validation: Dictionary of arrays to validate on, after each epoch.
+        test: Dictionary of arrays to test on, once.
         notes: Dictionary, what else a model needs, as JSON knows it:
             `"vocabulary_size"` and, where tokens are texts, `"vocabulary"`.
         digest: String. The same arrays have the same one.
     """
 
     train: dict
+    validation: dict
     test: dict
     notes: dict
     digest: str = ""
@@ -52,8 +54,8 @@ class Kind:
     """What a kind of tasks has of its own.
 
     Attributes:
-        score: `Score` of a result.
-        epoch_score: `Score` of each epoch.
+        score: `Score` of a result, on what is tested on.
+        epoch_score: `Score` of each epoch, on what is validated on.
         data_settings: Names of the settings that the arrays depend on.
         unused: Names of the settings that mean nothing here.
         packages: Names of packages that are needed beyond the usual ones.
@@ -73,7 +75,7 @@ class Kind:
         """Makes arrays of what a task's loader returned.
 
         Args:
-            examples: `(train, test)`, and what else the loader returns.
+            examples: What the task's loader returns.
             settings: `Settings`.
             preprocess: Function of a KerasHub preprocessor and its inputs, for
                 all examples. Returns its outputs as arrays.
@@ -85,9 +87,9 @@ class Kind:
         raise NotImplementedError
 
     def batches(self, settings, seed, prepared):
-        """Returns batches to train on and to test on, two datasets.
+        """Returns batches to train, to validate and to test on, datasets.
 
-        Both have a length, the former an `epoch` and `batch_lengths`, too.
+        All have a length, the first one an `epoch` and `batch_lengths`, too.
         """
         raise NotImplementedError
 
@@ -95,17 +97,16 @@ class Kind:
         """Returns the compiled model of a run of so many training steps."""
         raise NotImplementedError
 
-    def scores(self, logs, test):
-        """Returns score and test loss of an epoch.
+    def scorer(self, model):
+        """Returns a compiled model of the same layers, to evaluate with."""
+        return model
 
-        Args:
-            logs: Dictionary, what Keras says after it.
-            test: Dataset, what was tested on.
-        """
+    def scores(self, logs):
+        """Returns score and loss from what `evaluate` returned."""
         raise NotImplementedError
 
     def finish(self, model, settings, prepared, tell):
-        """Returns what a result holds beyond the scores of epochs.
+        """Returns what a result holds beyond these scores.
 
         Args:
             model: The trained model.
@@ -114,6 +115,6 @@ class Kind:
             tell: Function that takes an event, a dictionary.
 
         Returns:
-            Dictionary. A `"score"` in it takes the place of the last epoch's.
+            Dictionary. A `"score"` in it takes the place of that of `scores`.
         """
         raise NotImplementedError

@@ -11,13 +11,12 @@ from keras_synth import datasets
 from keras_synth.compare.kinds.kind import Kind, Prepared, Score
 from keras_synth.compare.kinds.recipes import adamw, backbone_options
 from keras_synth.compare.kinds.some import check_count
-from keras_synth.losses import SparseCategoricalCrossentropy
 
 UNKNOWN = "<unk>"  # a word that is not among those of the training text
 
 
 class LanguageModel(Kind):
-    """A text to train on, another one to predict.
+    """A text to train on, others to predict.
 
     Args:
         unit: `Unit`, what texts are sequences of.
@@ -41,19 +40,21 @@ class LanguageModel(Kind):
         return train[: settings.examples * settings.sequence_length]
 
     def prepare(self, examples, settings, preprocess, say):
-        train, test = examples
+        train, validation, test = examples
         say(
-            f"{len(train):,} {self.unit.name} to train on, {len(test):,} to "
-            "test on"
+            f"{len(train):,} {self.unit.name} to train on, "
+            f"{len(validation):,} to validate on, {len(test):,} to test on"
         )
-        *splits, notes = self.unit.tokens(train, test)
+        *splits, notes = self.unit.tokens(*examples)
         return Prepared(*({"tokens": ids} for ids in splits), notes)
 
     def batches(self, settings, seed, prepared):
         shape = settings.sequence_length, settings.batch_size
-        return datasets.TokenWindows(
-            prepared.train["tokens"], *shape, seed=seed
-        ), datasets.TokenWindows(prepared.test["tokens"], *shape, shuffle=False)
+        train, *others = (split["tokens"] for split in prepared[:3])
+        return datasets.TokenWindows(train, *shape, seed=seed), *(
+            datasets.TokenWindows(other, *shape, shuffle=False)
+            for other in others
+        )
 
     def build(self, settings, run, prepared, steps):
         backbone = keras_synth.models.SynthesizerBackbone(
@@ -64,18 +65,26 @@ class LanguageModel(Kind):
         model = keras_synth.models.SynthesizerCausalLM(backbone)
         model.compile(
             optimizer=adamw(settings, steps),
-            # A mean over all places, so that batches count alike: `scores`.
-            loss=SparseCategoricalCrossentropy(reduction="mean"),
+            loss=keras_synth.losses.LabelSmoothedCrossentropy(),
             weighted_metrics=[],
         )
         return model
 
-    def scores(self, logs, test):
-        # The last windows are padded in part, and what Keras reports is the
-        # mean over all places of all batches.
-        places = len(test) * test.batch_size * test.length
-        loss = logs["val_loss"] * places / (len(test.tokens) - 1)
-        return float(self.unit.of_loss(loss)), loss
+    def scorer(self, model):
+        import keras
+
+        # By itself: in training a metric over all words would take a third
+        # of a step's time, and tell what the loss tells.
+        scorer = keras.Model(model.input, model.output)
+        scorer.compile(
+            loss=model.loss,
+            weighted_metrics=[keras_synth.metrics.TokenCrossentropy()],
+        )
+        return scorer
+
+    def scores(self, logs):
+        nats = logs["crossentropy"]
+        return float(self.unit.of_loss(nats)), nats
 
     def finish(self, model, settings, prepared, tell):
         return {}
@@ -88,8 +97,8 @@ class Unit(NamedTuple):
         name: What several are called.
         score: `Score`.
         of_loss: Function of the loss in nats, returning the score.
-        tokens: Function of a text to train on and another to test on, returning
-            the ids of both, and notes.
+        tokens: Function of a text to train on and of others, returning the ids
+            of all, and notes.
     """
 
     name: str
@@ -98,22 +107,24 @@ class Unit(NamedTuple):
     tokens: Callable
 
 
-def _words(train, test):
+def _words(train, *others):
     counts = collections.Counter(train)
     counts[UNKNOWN] += 0
     words = sorted(counts, key=lambda word: (-counts[word], word))
     ids = {word: i for i, word in enumerate(words)}
     return (
         np.array([ids[word] for word in train], "int32"),
-        np.array([ids.get(word, ids[UNKNOWN]) for word in test], "int32"),
+        *(
+            np.array([ids.get(word, ids[UNKNOWN]) for word in other], "int32")
+            for other in others
+        ),
         {"vocabulary_size": len(words), "vocabulary": words},
     )
 
 
-def _bytes(train, test):
+def _bytes(*texts):
     return (
-        np.frombuffer(train, "uint8"),
-        np.frombuffer(test, "uint8"),
+        *(np.frombuffer(text, "uint8") for text in texts),
         {"vocabulary_size": 256},
     )
 

@@ -1,9 +1,7 @@
 """What the models of several kinds are built with."""
 
-import keras
-
+import keras_synth  # Keras is imported with the first model
 from keras_synth.compare import grid
-from keras_synth.schedules import InverseSquareRootDecay
 
 
 def backbone_options(settings, run, prepared):
@@ -29,6 +27,8 @@ def backbone_options(settings, run, prepared):
 
 def adamw(settings, steps):
     """AdamW, whose weight decay spares biases and normalisations."""
+    import keras
+
     optimizer = keras.optimizers.AdamW(
         schedule(settings, steps), weight_decay=settings.weight_decay
     )
@@ -38,6 +38,8 @@ def adamw(settings, steps):
 
 def adam(settings, steps):
     """Adam with the decay rates of Vaswani et al., 2017, 5.3."""
+    import keras
+
     return keras.optimizers.Adam(
         schedule(settings, steps), beta_2=0.98, epsilon=1e-9
     )
@@ -45,10 +47,14 @@ def adam(settings, steps):
 
 def schedule(settings, steps):
     """Learning rates of so many steps: up to the highest, and down again."""
+    import keras
+
     wanted = settings.warmup_steps or steps // 10
     warmup = max(1, min(wanted, steps // 2))
     if settings.schedule == "inverse_sqrt":
-        return InverseSquareRootDecay(settings.learning_rate, warmup)
+        return keras_synth.schedules.InverseSquareRootDecay(
+            settings.learning_rate, warmup
+        )
     return keras.optimizers.schedules.CosineDecay(
         initial_learning_rate=0.0,
         decay_steps=max(1, steps - warmup),

@@ -3,7 +3,6 @@
 import json
 import time
 
-import keras
 import numpy as np
 
 import keras_synth  # its models take seconds to import, when first asked for
@@ -13,7 +12,6 @@ from keras_synth.compare.kinds.metrics import BLEU
 from keras_synth.compare.kinds.recipes import adam, backbone_options
 from keras_synth.compare.kinds.some import some
 from keras_synth.compare.kinds.writing import write
-from keras_synth.losses import SparseCategoricalCrossentropy
 
 SAMPLES = 10
 
@@ -37,35 +35,46 @@ class Translation(Kind):
         return some(train, settings.examples)
 
     def prepare(self, examples, settings, preprocess, say):
-        train, (sources, references) = examples
+        train, validation, (sources, references) = examples
         references = [[r] if isinstance(r, str) else r for r in references]
         say(f"Training a vocabulary on {len(train[0]):,} pairs")
         preprocessor = _preprocessor(train, settings)
         kept = _short_enough(train, preprocessor.tokenizer, settings, say)
-        count, dropped = len(kept[0]), len(train[0]) - len(kept[0])
-        say(f"Tokenizing {count + len(sources):,} pairs")
+        counts = [len(side) for side in (kept[0], validation[0], sources)]
+        say(f"Tokenizing {sum(counts):,} pairs")
         features, labels, weight = preprocess(
             preprocessor,
             {
-                "encoder_text": [*kept[0], *sources],
-                "decoder_text": [*kept[1], *(r[0] for r in references)],
+                "encoder_text": [*kept[0], *validation[0], *sources],
+                "decoder_text": [
+                    *kept[1],
+                    *validation[1],
+                    *(texts[0] for texts in references),
+                ],
             },
         )
         arrays = {**features, "labels": labels, "sample_weight": weight}
-        test = {name: x[count:] for name, x in arrays.items()}
+        ends = np.cumsum(counts)[:-1]
+        parts = [np.split(x, ends) for x in arrays.values()]
+        splits = [
+            dict(zip(arrays, part, strict=True))
+            for part in zip(*parts, strict=True)
+        ]
         # Bytes, so that they count in the digest as all arrays do.
         texts = json.dumps([sources, references]).encode()
-        test["texts"] = np.frombuffer(texts, "uint8")
+        splits[2]["texts"] = np.frombuffer(texts, "uint8")
+        dropped = len(train[0]) - len(kept[0])
         return Prepared(
-            {name: x[:count] for name, x in arrays.items()},
-            test,
-            {**_notes(preprocessor.tokenizer), "dropped": dropped},
+            *splits, {**_notes(preprocessor.tokenizer), "dropped": dropped}
         )
 
     def batches(self, settings, seed, prepared):
         return _buckets(
             prepared.train, settings, drop_remainder=True, seed=seed
-        ), _buckets(prepared.test, settings, shuffle=False)
+        ), *(
+            _buckets(other, settings, shuffle=False)
+            for other in (prepared.validation, prepared.test)
+        )
 
     def build(self, settings, run, prepared, steps):
         backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
@@ -74,16 +83,16 @@ class Translation(Kind):
         model = keras_synth.models.SynthesizerSeq2SeqLM(backbone)
         model.compile(
             optimizer=adam(settings, steps),
-            loss=SparseCategoricalCrossentropy(settings.label_smoothing),
-            weighted_metrics=[
-                keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-            ],
+            loss=keras_synth.losses.LabelSmoothedCrossentropy(
+                settings.label_smoothing
+            ),
+            weighted_metrics=[keras_synth.metrics.TokenAccuracy()],
             sampler="greedy",
         )
         return model
 
-    def scores(self, logs, test):
-        return logs["val_accuracy"], logs["val_loss"]
+    def scores(self, logs):
+        return logs["accuracy"], logs["loss"]
 
     def finish(self, model, settings, prepared, tell):
         started = time.perf_counter()

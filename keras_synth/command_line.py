@@ -1,0 +1,78 @@
+"""What all commands have in common: old names of options, and errors."""
+
+import pathlib
+import re
+import sys
+
+# Arguments whose option does not have their name.
+_SWITCHES = {
+    "header=False": "--no-header",
+    "quoted=False": "--no-quotes",
+    "skip_empty=True": "--skip-empty",
+}
+
+
+_METAVARS = {int: "N", float: "X", pathlib.Path: "PATH"}
+
+
+def adder(parser):
+    """Returns a function like `parser.add_argument`, for options with help.
+
+    It shows the default at the end of the help, unless that is nothing, and
+    what kind of value the option takes.
+    """
+
+    def add(*names, help, **options):
+        default = options.get("default")
+        if default not in (None, [], ()):
+            many = isinstance(default, (list, tuple))
+            shown = " ".join(map(str, default)) if many else default
+            help = f"{help} (default: {shown})"
+        if options.get("type") in _METAVARS:
+            options.setdefault("metavar", _METAVARS[options["type"]])
+        return parser.add_argument(*names, help=help, **options)
+
+    return add
+
+
+def character(text):
+    """A type of options: one character, a tab as backslash and t."""
+    return "\t" if text == "\\t" else text
+
+
+def arguments(renamed):
+    """Returns what the command line says, old names of options made new.
+
+    Args:
+        renamed: Dictionary, old name -> new one. They are told of on standard
+            error, and go with the next release.
+    """
+    found = []
+    for argument in sys.argv[1:]:
+        name, equals, value = argument.partition("=")
+        if name in renamed:
+            print(
+                f"{name} is now called {renamed[name]}; the old name goes "
+                "with the next release.",
+                file=sys.stderr,
+            )
+            argument = renamed[name] + equals + value
+        found.append(argument)
+    return found
+
+
+def as_options(error, names):
+    """The words of an error, with options in the place of arguments.
+
+    Args:
+        error: Exception of a function that the command called.
+        names: The names of the options as arguments: `num_heads`.
+    """
+    words = str(error)
+    for argument, option in _SWITCHES.items():
+        words = words.replace(argument, option)
+    for name in names:
+        option = f"--{name.replace('_', '-')}"
+        words = words.replace(f"`{name}`", option)
+        words = re.sub(rf"(?<![\w/]){name}= ?", f"{option} ", words)
+    return words

@@ -1,0 +1,91 @@
+"""Metrics of models that write: each real token counts alike."""
+
+import keras
+from keras import ops
+
+
+class _TokenMean(keras.metrics.Metric):
+    """`sum(weight * value) / sum(weight)` over all tokens of all batches."""
+
+    def __init__(self, name, dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.total = self.add_variable((), "zeros", name="total")
+        self.count = self.add_variable((), "zeros", name="count")
+
+    def values(self, y_true, y_pred):
+        """One number for each token."""
+        raise NotImplementedError
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        values = ops.cast(self.values(y_true, y_pred), self.dtype)
+        if sample_weight is None:
+            weight = ops.ones_like(values)
+        else:
+            weight = ops.cast(sample_weight, self.dtype)
+            missing = (1,) * (len(values.shape) - len(weight.shape))
+            weight = ops.reshape(weight, (*ops.shape(weight), *missing))
+            weight = ops.broadcast_to(weight, ops.shape(values))
+        self.total.assign_add(ops.sum(values * weight))
+        self.count.assign_add(ops.sum(weight))
+
+    def result(self):
+        return ops.divide_no_nan(self.total, self.count)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class TokenCrossentropy(_TokenMean):
+    """Cross-entropy of logits with integer labels, in nats per token.
+
+    `sum(weight * loss) / sum(weight)` over the tokens of all batches, however
+    long and padded each of them is. `exp` of it is the perplexity, and for
+    models of bytes it is `log(2)` times the bits per byte.
+
+    What Keras reports as the loss is the mean of the batches' means, and
+    `keras.metrics.SparseCategoricalCrossentropy` the mean of the sequences'
+    sums over their padded lengths: neither counts tokens alike where padding
+    differs.
+
+    Args:
+        name: String.
+        dtype: Of the sums.
+
+    Call arguments:
+        y_true: Integer tensor `(B, T)`.
+        y_pred: Tensor `(B, T, V)`, logits.
+        sample_weight: Optional tensor `(B, T)`, 0 for padding, or `(B,)`.
+            Goes to what is passed to `compile` as `weighted_metrics`.
+
+    Example:
+
+    ```python
+    lm.compile(
+        optimizer="adam",
+        weighted_metrics=[keras_synth.metrics.TokenCrossentropy()],
+    )
+    nats = lm.evaluate(windows, return_dict=True)["crossentropy"]
+    ```
+    """
+
+    def __init__(self, name="crossentropy", dtype=None):
+        super().__init__(name, dtype)
+
+    def values(self, y_true, y_pred):
+        return keras.losses.sparse_categorical_crossentropy(
+            y_true, ops.cast(y_pred, self.dtype), from_logits=True
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class TokenAccuracy(_TokenMean):
+    """Share of the tokens whose label has the highest logit.
+
+    Tokens count as those of `TokenCrossentropy` do, and all arguments are the
+    same.
+    """
+
+    def __init__(self, name="accuracy", dtype=None):
+        super().__init__(name, dtype)
+
+    def values(self, y_true, y_pred):
+        best = ops.argmax(y_pred, axis=-1)
+        return ops.equal(best, ops.cast(y_true, best.dtype))

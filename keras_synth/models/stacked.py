@@ -1,0 +1,122 @@
+"""What both backbones have in common beside their stacks."""
+
+import h5py
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth.models.whole_files import WholeFiles
+from keras_synth.policies import settle, with_policies, without_counters
+from keras_synth.synthesizers import Synthesizer
+
+BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
+
+
+class StackedBackbone(WholeFiles, keras_hub.models.Backbone):
+    """A KerasHub backbone that synthesizes attention: its files, its LoRA."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        settle(self)
+
+    def get_config(self):
+        # KerasHub's own tells no default policy of a quantized backbone, and
+        # forgets the names of its layers' policies when it is saved.
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
+        return with_policies(self, config)
+
+    @classmethod
+    def from_config(cls, config):
+        dtype = without_counters(config.get("dtype"))
+        return super().from_config({**config, "dtype": dtype})
+
+    def default_lora_layer_names(self):
+        """Returns the names of the layers that LoRA trains.
+
+        Query and value projections, as of every KerasHub backbone; the hidden
+        layers of Dense synthesizers; and synthesizers, for their tables and
+        alphas: see `keras_synth.synthesizers.Synthesizer.enable_lora`.
+        """
+        names = {layer.name for layer in self._synthesizers()}
+        return [*super().default_lora_layer_names(), "hidden", *sorted(names)]
+
+    def enable_lora(self, rank, target_layer_names=None):
+        """Freezes the backbone but for updates of low rank.
+
+        Args:
+            rank: Integer, the rank.
+            target_layer_names: List of the names of the layers to train, by
+                default `default_lora_layer_names()`.
+        """
+        if target_layer_names is None:
+            target_layer_names = self.default_lora_layer_names()
+        chosen = [
+            layer
+            for layer in self._synthesizers()
+            if layer.name in target_layer_names
+        ]
+        names = {layer.name for layer in chosen}
+        super().enable_lora(
+            rank, [name for name in target_layer_names if name not in names]
+        )
+        for layer in chosen:
+            layer.enable_lora(rank)
+
+    def save_lora_weights(self, filepath):
+        """Saves what LoRA trains, in KerasHub's format.
+
+        Args:
+            filepath: Path ending in `.lora.h5`.
+        """
+        super().save_lora_weights(filepath)
+        # KerasHub's format has room for two factors of a layer, and no more.
+        with h5py.File(filepath, "a") as file:
+            for path, weight in self._trained_beside().items():
+                value = ops.convert_to_numpy(ops.cast(weight, "float32"))
+                file[f"{BESIDE}/{path}"] = value
+
+    def load_lora_weights(self, filepath):
+        """Loads what `save_lora_weights` saved, and enables LoRA if need be.
+
+        Args:
+            filepath: Path ending in `.lora.h5`.
+        """
+        super().load_lora_weights(filepath)
+        with h5py.File(filepath, "r") as file:
+            if BESIDE not in file:  # saved by version 0.1.0
+                return
+            saved = {}
+
+            def read(path, item):
+                if isinstance(item, h5py.Dataset):
+                    saved[path] = item[()]
+
+            file[BESIDE].visititems(read)
+        weights = self._trained_beside()
+        if set(saved) != set(weights):
+            raise ValueError(
+                "The file and the backbone must train the same weights: call "
+                "`enable_lora` with the same `target_layer_names` before. "
+                f"Received: {sorted(set(saved) ^ set(weights))} in one of them"
+            )
+        for path, value in saved.items():
+            weights[path].assign(value)
+
+    def _synthesizers(self):
+        return [
+            layer
+            for layer in self._flatten_layers(include_self=False)
+            if isinstance(layer, Synthesizer)
+        ]
+
+    def _trained_beside(self):
+        """What LoRA trains beside KerasHub's factors of kernels, by path."""
+        return {
+            weight.path: weight
+            for weight in self.trainable_weights
+            if not weight.name.startswith("lora_kernel")
+        }

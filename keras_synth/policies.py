@@ -1,0 +1,102 @@
+"""Dtype policies by the paths of layers, as quantized models need them."""
+
+import re
+
+import keras
+
+# How 0.1.0 called synthesizers: by Keras' counters, which a model does not
+# have when it is loaded.
+_COUNTED = re.compile(
+    "(dot_product|dense|random|factorized_dense|factorized_random|mixture)"
+    r"_synthesizer(_\d+)?"
+)
+_ANY_NAME = rf"(?:{_COUNTED.pattern}|synthesizer|part_\d+)"
+
+
+def with_policies(layer, config):
+    """Returns a layer's config that tells how its sub-layers are quantized.
+
+    Keras notes the dtype policy of a layer alone. Sub-layers look up theirs in
+    a `DTypePolicyMap`, by their paths.
+
+    Args:
+        layer: The layer or model.
+        config: Dictionary, its config.
+
+    Returns:
+        The config; with a `DTypePolicyMap` for its dtype if any sub-layer is
+        quantized.
+    """
+    policies = {
+        sub.path: sub.dtype_policy
+        for sub in layer._flatten_layers()
+        if sub.quantization_mode is not None and sub.path
+    }
+    if not policies:
+        return config
+    policy = layer.dtype_policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        policies = {**policy, **policies}
+        policy = policy.default_policy
+    policy = keras.dtype_policies.DTypePolicyMap(policy.name, policies)
+    return {**config, "dtype": keras.dtype_policies.serialize(policy)}
+
+
+def settle(layer):
+    """Gives sub-layers the policies that they look up in a map, each its own.
+
+    Called when all have their paths. Keras 3.15 cannot save a quantized layer
+    that has a map for its policy.
+    """
+    for sub in layer._flatten_layers(include_self=False):
+        policy = sub.dtype_policy
+        if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and sub.path:
+            sub._dtype_policy = policy[sub.path]
+
+
+def template_under(policy, template):
+    """Returns what a synthesizer is made of, in the dtype of its layer.
+
+    Args:
+        policy: Dtype policy of the layer.
+        template: A name, which has no dtype, or a config of a synthesizer.
+    """
+    if isinstance(template, str):
+        return template
+    config = {**template["config"], "dtype": policy}
+    if "synthesizers" in config:  # a mixture
+        config["synthesizers"] = [
+            template_under(policy, part) for part in config["synthesizers"]
+        ]
+    return {**template, "config": config}
+
+
+def without_counters(policy):
+    """Returns a policy of a file whose keys fit the layers' present paths.
+
+    Version 0.1.0 wrote paths such as
+    `encoder_layer_0/self_attention/mixture_synthesizer_2/...`.
+
+    Args:
+        policy: Dtype policy, or what stands for one in a config.
+    """
+    if isinstance(policy, dict):
+        policy = keras.dtype_policies.get(policy)
+    if not isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        return policy
+    if not any(map(_is_counted, policy)):
+        return policy
+    return keras.dtype_policies.DTypePolicyMap(
+        policy._default_policy_arg,
+        {
+            "/".join(
+                _ANY_NAME if _COUNTED.fullmatch(name) else name
+                for name in path.split("/")
+            ): one
+            for path, one in policy.items()
+        },
+    )
+
+
+def _is_counted(path):
+    return any(_COUNTED.fullmatch(name) for name in path.split("/"))

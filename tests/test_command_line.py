@@ -1,0 +1,101 @@
+"""The words of all commands, their help, and how they start."""
+
+import argparse
+import pathlib
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from keras_synth import command_line
+from keras_synth.compare import options
+
+ROOT = pathlib.Path(__file__).parent.parent
+SCRIPTS = [
+    path.relative_to(ROOT).as_posix()
+    for folder in ("examples", "benchmarks")
+    for path in sorted((ROOT / folder).glob("*.py"))
+    if "ArgumentParser" in path.read_text()
+]
+OLD = "synthesizers dataset buckets heads width layers contenders".split()
+
+
+def parser_of(script, monkeypatch):
+    """The parser of a script, as far as it runs until it parses."""
+    found = []
+
+    def parse(self, arguments=None, namespace=None):
+        found.append(self)
+        raise SystemExit
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+    monkeypatch.setattr(sys, "argv", [script])
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+    return found[0]
+
+
+@pytest.mark.parametrize("script", ["compare", *SCRIPTS])
+def test_every_option_has_help_in_the_common_words(script, monkeypatch):
+    if script == "compare":
+        parser = options.parser()
+    else:
+        parser = parser_of(script, monkeypatch)
+    help_text = parser.format_help()
+    for line in ("default: None", "default: False", "default: []"):
+        assert line not in help_text
+    for action in parser._actions:
+        assert action.help, action.option_strings
+        assert not {f"--{name}" for name in OLD} & {*action.option_strings}
+        if "(default: 0)" in action.help:
+            assert re.search(r"\b0 for|weights, batches", action.help), action
+    # argparse itself finds nothing wrong with it, such as a bare per cent.
+    assert "usage:" in help_text
+
+
+def test_help_does_not_wait_for_keras():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "keras_synth.compare", "-h"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--learning-rate X" in done.stdout
+    assert "multi30k" in done.stdout
+    imported = {
+        line.rsplit("|", 1)[-1].strip() for line in done.stderr.split("\n")
+    }
+    assert "keras_synth.compare.tasks" in imported
+    for name in ("keras", "tensorflow", "jax", "torch", "matplotlib"):
+        assert name not in imported
+
+
+def test_everything_is_imported_outside_of_commands():
+    """So that Keras finds the classes of a file."""
+    code = (
+        "import keras_synth, keras\n"
+        "name = 'keras_synth>SyntheticAttention'\n"
+        "print(keras.saving.get_registered_object(name).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "keras_synth.compare"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "SyntheticAttention\n", done.stderr
+
+
+def test_old_names_of_options_are_told_of(monkeypatch, capsys):
+    given = "x --width 8 --width=9 --hidden-dim 7 --widths 3".split()
+    monkeypatch.setattr(sys, "argv", given)
+    found = command_line.arguments({"--width": "--hidden-dim"})
+    assert found == (
+        "--hidden-dim 8 --hidden-dim=9 --hidden-dim 7 --widths 3".split()
+    )
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("--width is now called --hidden-dim")

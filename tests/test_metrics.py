@@ -1,0 +1,82 @@
+"""Means over tokens, whatever the batches' lengths and padding."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_synth import metrics
+
+
+def batches(rng):
+    """Batches of 1 to 4 sequences and 2 to 9 tokens, and their weights."""
+    for size, length in ((4, 3), (2, 9), (1, 2), (3, 5)):
+        logits = rng.normal(size=(size, length, 7)) * 3
+        real = rng.integers(0, length + 1, size)
+        weight = (np.arange(length) < real[:, None]).astype("float32")
+        yield rng.integers(7, size=(size, length)), logits, weight
+
+
+def expected(rng):
+    """Cross-entropy and accuracy of all real tokens, in float64."""
+    losses, hits = [], []
+    for labels, logits, weight in batches(rng):
+        for row, scores, real in zip(labels, logits, weight, strict=True):
+            for label, z, w in zip(row, scores, real, strict=True):
+                if w:
+                    losses.append(np.log(np.exp(z).sum()) - z[label])
+                    hits.append(label == z.argmax())
+    return np.mean(losses), np.mean(hits)
+
+
+@pytest.mark.parametrize(
+    "index, cls", [(0, metrics.TokenCrossentropy), (1, metrics.TokenAccuracy)]
+)
+def test_real_tokens_count_alike_whatever_the_padding(index, cls):
+    metric = cls()
+    for batch in batches(np.random.default_rng(0)):
+        metric.update_state(*batch)
+    wanted = expected(np.random.default_rng(0))[index]
+    assert float(metric.result()) == pytest.approx(wanted, rel=1e-5)
+    again = cls.from_config(metric.get_config())
+    assert again.name == metric.name
+    assert float(again.result()) == 0  # nothing counted yet, and no NaN
+
+
+def test_weights_may_be_missing_or_of_whole_sequences():
+    rng = np.random.default_rng(0)
+    labels, logits, _ = next(batches(rng))
+    chosen = np.take_along_axis(logits, labels[..., None], -1)[..., 0]
+    losses = np.log(np.exp(logits).sum(-1)) - chosen
+    metric = metrics.TokenCrossentropy()
+    metric.update_state(labels, logits)
+    assert float(metric.result()) == pytest.approx(np.mean(losses), rel=1e-5)
+    metric.reset_state()
+    metric.update_state(labels, logits, np.array([1, 0, 0, 3]))
+    wanted = (losses[0].mean() + 3 * losses[3].mean()) / 4
+    assert float(metric.result()) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_evaluate_reports_the_mean_over_tokens():
+    """Keras' own loss and metric do not, for batches of unequal lengths."""
+
+    class Batches(keras.utils.PyDataset):
+        found = [*batches(np.random.default_rng(0))]
+
+        def __len__(self):
+            return len(self.found)
+
+        def __getitem__(self, index):
+            labels, logits, weight = self.found[index]
+            return logits.astype("float32"), labels, weight
+
+    x = keras.Input((None, 7))
+    model = keras.Model(x, keras.layers.Identity()(x))
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        weighted_metrics=[metrics.TokenCrossentropy(), metrics.TokenAccuracy()],
+    )
+    found = model.evaluate(Batches(), verbose=0, return_dict=True)
+    nats, accuracy = expected(np.random.default_rng(0))
+    assert found["crossentropy"] == pytest.approx(nats, rel=1e-5)
+    assert found["accuracy"] == pytest.approx(accuracy, rel=1e-5)
+    assert abs(found["loss"] - nats) > 0.05

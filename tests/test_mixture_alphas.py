@@ -1,0 +1,83 @@
+"""What shares the parts of a mixture start with."""
+
+import keras
+import numpy as np
+import pytest
+from design_helpers import (
+    PAIR,
+    B,
+    D,
+    H,
+    K,
+    S,
+    call,
+    close,
+    functional,
+    get,
+    normal,
+    saved_and_loaded,
+    scores_of,
+    value_of,
+    variables,
+)
+
+from keras_synth.layers import SyntheticAttention
+from keras_synth.synthesizers import MixtureSynthesizer
+
+
+def fresh_mixture(logits, per_head=True):
+    keras.utils.set_random_seed(0)
+    mixture = MixtureSynthesizer(
+        [get("R"), get("V")],
+        per_head=per_head,
+        alphas_initializer=keras.initializers.Constant(logits),
+    )
+    layer = SyntheticAttention(H, K, synthesizer=mixture)
+    layer.build((None, S, D), (None, S, D))
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("logits", "per_head", "expected"),
+    [
+        ([[0.0], [2.0]], True, np.repeat([[0.0], [2.0]], H, axis=1)),
+        ([0.0, 2.0], False, [0.0, 2.0]),
+        (3.0, True, np.full((2, H), 3.0)),
+    ],
+    ids=["per head", "per layer", "a number"],
+)
+def test_alphas_start_as_their_initializer_says(logits, per_head, expected):
+    layer = fresh_mixture(logits, per_head)
+    close(value_of(layer, "alphas"), np.array(expected))
+
+
+@pytest.mark.parametrize("favoured", ["R", "V"])
+def test_a_new_mixture_may_start_as_one_of_its_parts(favoured):
+    logits = [[30.0], [-30.0]] if favoured == "R" else [[-30.0], [30.0]]
+    mixed = fresh_mixture(logits)
+    pure = SyntheticAttention(H, K, synthesizer=get(favoured))
+    call(pure, *PAIR)
+    for weight in pure.weights:
+        name = "/".join(weight.path.split("/")[-2:])
+        ending = "R" if weight.name == "R" else name
+        (source,) = variables(mixed, ending)
+        weight.assign(source)
+    close(scores_of(mixed, *PAIR), scores_of(pure, *PAIR))
+    close(call(mixed, *PAIR), call(pure, *PAIR))
+
+
+def test_the_initializer_of_alphas_is_part_of_config_and_file(tmp_path):
+    layer = fresh_mixture([[0.0], [2.0]])
+    config = layer.synthesizer.get_config()
+    again = MixtureSynthesizer.from_config(config)
+    again.build((None, S, D))
+    close(value_of(again, "alphas"), value_of(layer, "alphas"))
+    model = functional(layer)
+    loaded = saved_and_loaded(model, tmp_path)
+    x = normal(B, S, D)
+    close(call(loaded, x), call(model, x), 1e-6)
+
+
+def test_an_unknown_initializer_of_alphas_is_refused():
+    with pytest.raises(ValueError, match="interpret initializer"):
+        MixtureSynthesizer([get("R")], alphas_initializer="nonsense")

@@ -1,0 +1,74 @@
+"""Presets load by our classes, and by KerasHub's base classes."""
+
+import keras_hub
+import numpy as np
+import pytest
+from small_tasks import KINDS, SIZES, WORDS, task
+
+from keras_synth import models
+
+BASES = {
+    "classifier": "TextClassifier",
+    "causal_lm": "CausalLM",
+    "seq2seq_lm": "Seq2SeqLM",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_base_class_loads_its_part_of_a_preset(kind, tmp_path):
+    model = task(kind)
+    model.save_to_preset(tmp_path)
+    hub = keras_hub.models
+    base = getattr(hub, BASES[kind])
+    loaded = base.from_preset(str(tmp_path))
+    assert type(loaded) is type(model)
+    for backbone in (hub.Backbone, type(model.backbone)):
+        loaded = backbone.from_preset(str(tmp_path))
+        assert type(loaded) is type(model.backbone)
+        for mine, its in zip(
+            model.backbone.get_weights(), loaded.get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(mine, its)
+    preprocessor = getattr(hub, f"{BASES[kind]}Preprocessor")
+    for kinds in (preprocessor, type(model.preprocessor)):
+        loaded = kinds.from_preset(str(tmp_path))
+        assert type(loaded) is type(model.preprocessor)
+    expected = model.preprocessor.tokenizer(WORDS)
+    for tokenizer in (
+        keras_hub.tokenizers.Tokenizer,
+        keras_hub.tokenizers.WordPieceTokenizer,
+        models.SynthesizerTokenizer,
+    ):
+        loaded = tokenizer.from_preset(str(tmp_path))
+        assert type(loaded) is models.SynthesizerTokenizer
+        assert loaded(WORDS) == expected
+
+
+@pytest.mark.parametrize("kind", ["classifier", "seq2seq_lm"])
+def test_byte_pair_tokenizers_load_from_presets_of_all_backbones(
+    kind, tmp_path
+):
+    tokenizer = models.SynthesizerBytePairTokenizer.from_texts(WORDS, 280)
+    size = tokenizer.vocabulary_size()
+    made = {
+        "classifier": models.SynthesizerBackbone,
+        "seq2seq_lm": models.SynthesizerSeq2SeqBackbone,
+    }[kind]
+    backbone = made(vocabulary_size=size, synthesizer="V", **SIZES)
+    backbone.save_to_preset(tmp_path)
+    tokenizer.save_to_preset(tmp_path)
+    for loading in (
+        keras_hub.tokenizers.Tokenizer,
+        keras_hub.tokenizers.BytePairTokenizer,
+        models.SynthesizerBytePairTokenizer,
+    ):
+        loaded = loading.from_preset(str(tmp_path))
+        assert type(loaded) is models.SynthesizerBytePairTokenizer
+        assert loaded(WORDS) == tokenizer(WORDS)
+
+
+def test_the_folder_may_be_a_path(tmp_path):
+    model = task("seq2seq_lm")
+    model.save_to_preset(tmp_path)
+    for part in (model, model.preprocessor, model.preprocessor.tokenizer):
+        assert type(type(part).from_preset(tmp_path)) is type(part)
