@@ -49,6 +49,7 @@ def forced(route, taken):
 
     @functools.wraps(rooms.attend)
     def attend(logits, values, mask=None, **options):
+        options.pop("route", None)
         able = rooms.possible_routes(logits, mask or rooms.AttentionMask())
         chosen = rooms.choose_route(able, logits, values)
         taken.append(chosen)
@@ -63,17 +64,20 @@ def forced(route, taken):
 def one(name, cell, mode, rounds):
     """Returns the route taken and `Timing` of each route."""
     calls, taken = {}, []
-    for route in rooms.ROUTES:
-        # Layers look the function up at each call while they are traced.
-        synthetic_attention.attend = forced(route, taken)
-        try:
-            step = steps.MODES[mode](contenders.make(name, cell), cell.inputs())
-            step()
-        except contenders.Skipped:
-            continue
-        calls[route] = _with(synthetic_attention.attend, step)
-    timings = interleaved(calls, rounds)
-    synthetic_attention.attend = rooms.attend
+    try:
+        for route in rooms.ROUTES:
+            # Layers look the function up at each call while they are traced.
+            synthetic_attention.attend = forced(route, taken)
+            try:
+                program = contenders.make(name, cell)
+                step = steps.MODES[mode](program, cell.inputs())
+                step()
+            except contenders.Skipped:
+                continue
+            calls[route] = _with(synthetic_attention.attend, step)
+        timings = interleaved(calls, rounds)
+    finally:
+        synthetic_attention.attend = rooms.attend
     return taken[-1], timings
 
 
