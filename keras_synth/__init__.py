@@ -21,6 +21,7 @@ __all__ = [
     "layers",
     "losses",
     "metrics",
+    "mixers",
     "models",
     "schedules",
     "synthesizers",
@@ -35,6 +36,7 @@ if sys.argv[:1] != ["-m"] or "keras_synth.compare" not in sys.orig_argv:
             layers,
             losses,
             metrics,
+            mixers,
             schedules,
             synthesizers,
         )

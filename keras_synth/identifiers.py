@@ -1,7 +1,7 @@
 """Reads strings that name parts of a model: `"FR(rank=32) + V"`.
 
     sum := term ("+" term)*
-    term := name ["(" (sum | option) ("," option)* ")"]
+    term := [count "*"] name ["(" (sum | option) ("," option)* ")"]
     option := word "=" literal
 
 It knows the grammar and no name: whoever has a table of names makes objects of
@@ -9,6 +9,7 @@ what it returns.
 """
 
 import ast
+import difflib
 import re
 from typing import NamedTuple
 
@@ -27,11 +28,13 @@ class Term(NamedTuple):
         name: String as it was written, hyphens and blanks as underscores.
         options: Dictionary of the options' values.
         parts: Tuple of `Term`s, the sum that the name stands around.
+        count: Integer before the name, as in `4 * V`, or `None`.
     """
 
     name: str
     options: dict = {}
     parts: tuple = ()
+    count: int | None = None
 
 
 def read(identifier, expected):
@@ -76,6 +79,13 @@ def _terms(node):
 
 
 def _term(node):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        count = node.left.value if isinstance(node.left, ast.Constant) else None
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(
+                f"'{ast.unparse(node.left)}' before '*' is no positive integer"
+            )
+        return _term(node.right)._replace(count=count)
     if isinstance(node, ast.Name):
         return Term(node.id)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -104,3 +114,14 @@ def _literal(keyword):
             f"`{keyword.arg}={value}` is no literal such as 8, None, (4, 8) or "
             "'tile', strings in quotes"
         ) from error
+
+
+def near(word, words):
+    """A sentence that asks for the nearest of the known words, or nothing."""
+    found = difflib.get_close_matches(word, words, n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def written(options):
+    """Options as they stand in brackets."""
+    return ", ".join(f"{name}={value!r}" for name, value in options.items())

@@ -32,6 +32,16 @@ class AttentionMask(NamedTuple):
         """Whether `pairs` are the same for all samples of the batch."""
         return self.pairs is None or self.pairs.shape[0] == 1
 
+    def of_heads(self, heads):
+        """The same for some heads.
+
+        Args:
+            heads: Slice of `0 ... H`.
+        """
+        if self.pairs is None or self.pairs.shape[1] == 1:
+            return self
+        return self._replace(pairs=self.pairs[:, heads])
+
     def materialize(self):
         """Returns keys and pairs as one mask that broadcasts to (B, H, T, S).
 
@@ -105,6 +115,54 @@ def cached(target_length, source_length, start, use_causal_mask=True):
         return causal(target_length, source_length, start)
     row = causal(1, source_length, start + target_length - 1)
     return ops.broadcast_to(row, (1, 1, target_length, source_length))
+
+
+def present_padding(mask, x, start):
+    """The padding mask `(B, T)` of the present tokens.
+
+    Args:
+        mask: Boolean tensor `(B, T)`, or `(B, max)` for all that a cache has
+            room for; or `None`.
+        x: Tensor `(B, T, d)`.
+        start: Integer or scalar integer tensor, position of the first token.
+    """
+    if mask is None or None in (mask.shape[1], x.shape[1]):
+        return mask
+    if mask.shape[1] == x.shape[1]:
+        return mask
+    # Not every backend slices booleans.
+    mask, shape = ops.cast(mask, "int32"), (ops.shape(mask)[0], x.shape[1])
+    return as_boolean(ops.slice(mask, (0, start), shape))
+
+
+def cached_padding(mask, x, length, start):
+    """The padding mask `(B, max)` of all tokens in a cache.
+
+    Args:
+        mask: As for `present_padding`.
+        x: Tensor `(B, T, d)`.
+        length: Integer or scalar tensor, the tokens that the cache has room
+            for, `max`.
+        start: Integer or scalar integer tensor, position of the first token.
+
+    Raises:
+        ValueError: If the mask has another length than `T` or `max`.
+    """
+    if mask is None:
+        return None
+    mask = ops.convert_to_tensor(mask)
+    own, present = mask.shape[1], x.shape[1]
+    if own == length != present:
+        return as_boolean(mask)
+    if None not in (own, present) and own != present:
+        raise ValueError(
+            "The padding mask must have the shape (batch, length) of the "
+            f"present tokens, {tuple(x.shape[:2])}, or of the cache, "
+            f"(batch, {length}). Received: mask.shape={tuple(mask.shape)}"
+        )
+    real = ops.ones((ops.shape(x)[0], length), dtype="int32")
+    mask = ops.cast(mask, "int32")
+    return as_boolean(ops.slice_update(real, (0, start), mask))
 
 
 def sliding_window(target_length, source_length, window, start=0):

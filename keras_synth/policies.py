@@ -54,23 +54,6 @@ def settle(layer):
             sub._dtype_policy = policy[sub.path]
 
 
-def template_under(policy, template):
-    """Returns what a synthesizer is made of, in the dtype of its layer.
-
-    Args:
-        policy: Dtype policy of the layer.
-        template: A name, which has no dtype, or a config of a synthesizer.
-    """
-    if isinstance(template, str):
-        return template
-    config = {**template["config"], "dtype": policy}
-    if "synthesizers" in config:  # a mixture
-        config["synthesizers"] = [
-            template_under(policy, part) for part in config["synthesizers"]
-        ]
-    return {**template, "config": config}
-
-
 def without_counters(policy):
     """Returns a policy of a file whose keys fit the layers' present paths.
 

@@ -51,13 +51,27 @@ CASES = {
     "R+V per layer": lambda: MixtureSynthesizer(
         [RandomSynthesizer(H, N), DotProductSynthesizer(H, K)], per_head=False
     ),
+    "relative": named("relative(max_distance=3)"),
+    "alibi": named("alibi"),
+    "alibi+V": named("alibi + V"),
+    "t5+R+V": named("t5_relative(num_buckets=8, max_distance=6) + R + V"),
+    "t5 causal+D": named(
+        "t5_relative(num_buckets=5, max_distance=6, bidirectional=False) + D"
+    ),
+    "heads": named("heads(V=1, R=1)"),
+    "heads D, relative+V": named(
+        "heads(1 * D + 1 * mixture(relative(max_distance=2) + V))"
+    ),
     "nested": lambda: MixtureSynthesizer(
         [named("R+V")(), named("D+FD")(), DotProductSynthesizer(H, 3)]
     ),
 }
 
 # One of each kind, for the tests that take seconds: those that compile.
-KINDS = ["V", "D", "FD", "R", "Fix", "FR", "D+V shared", "nested"]
+KINDS = [
+    *("V", "D", "FD", "R", "Fix", "FR", "relative"),
+    *("t5+R+V", "D+V shared", "heads", "nested"),
+]
 
 each_kind = pytest.mark.parametrize("case", KINDS)
 each_case = pytest.mark.parametrize("case", CASES)

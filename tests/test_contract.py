@@ -158,10 +158,13 @@ def test_a_start_position_gives_the_rows_from_there(case):
 def test_keys_are_as_wide_as_promised(case):
     synthesizer = attention(case).synthesizer
     keys = synthesizer.project_keys(ops.convert_to_tensor(normal(2, T, D)))
-    if synthesizer.key_dim == 0:
-        assert keys is None
-    else:
-        assert keys.shape == (2, T, H, synthesizer.key_dim)
+    groups = synthesizer.head_groups()
+    keys = keys if len(groups) > 1 else (keys,)
+    for group, own in zip(groups, keys, strict=True):
+        if group.key_dim == 0:
+            assert own is None
+        else:
+            assert own.shape == (2, T, group.num_heads, group.key_dim)
 
 
 @each_kind

@@ -5,9 +5,8 @@ import keras
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.residual import Residual
-from keras_synth.layers.synthetic_attention import SyntheticAttention
-from keras_synth.layers.templates import template
-from keras_synth.policies import template_under, with_policies
+from keras_synth.layers.templates import made, template
+from keras_synth.policies import with_policies
 
 
 class SynthesizerBlock(keras.layers.Layer):
@@ -15,6 +14,8 @@ class SynthesizerBlock(keras.layers.Layer):
 
     Args: see `SynthesizerEncoder`.
     """
+
+    needs = ()  # what the mixer must support: attributes of `Mixer`
 
     def __init__(
         self,
@@ -41,7 +42,9 @@ class SynthesizerBlock(keras.layers.Layer):
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
         self.max_length = max_length
-        self.synthesizer = template(synthesizer, self.num_heads, max_length)
+        self.synthesizer = template(
+            synthesizer, self.num_heads, max_length, self.needs
+        )
         self.dropout = check_rate("dropout", dropout)
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -50,22 +53,24 @@ class SynthesizerBlock(keras.layers.Layer):
         self.normalize_first = bool(normalize_first)
         self.attention_use_bias = bool(attention_use_bias)
 
-    def _attention(self, key_dim, synthesizer, max_length, name):
-        return SyntheticAttention(
+    def _mixer(self, key_dim, template, max_length, name):
+        return made(
+            template,
             self.num_heads,
             key_dim,
-            synthesizer=template_under(self.dtype_policy, synthesizer),
-            max_length=max_length,
-            dropout=self.dropout,
-            use_bias=self.attention_use_bias,
-            kernel_initializer=self.kernel_initializer,
-            bias_initializer=self.bias_initializer,
-            dtype=self.dtype_policy,
+            max_length,
             name=name,
+            dtype=self.dtype_policy,
+            defaults={
+                "dropout": self.dropout,
+                "use_bias": self.attention_use_bias,
+                "kernel_initializer": self.kernel_initializer,
+                "bias_initializer": self.bias_initializer,
+            },
         )
 
     def _self_attention(self, key_dim):
-        return self._attention(
+        return self._mixer(
             key_dim, self.synthesizer, self.max_length, "self_attention"
         )
 

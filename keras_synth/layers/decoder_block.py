@@ -12,7 +12,7 @@ from keras_synth.policies import settle, with_policies
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerDecoder(SynthesizerBlock):
-    """A Transformer decoder block around any synthesizer.
+    """A Transformer decoder block around any synthesizer or mixer.
 
     Called like `keras_hub.layers.TransformerDecoder`; its caches have another
     layout. Called with one sequence it is a decoder-only block; called with
@@ -22,9 +22,10 @@ class SynthesizerDecoder(SynthesizerBlock):
         intermediate_dim: Integer, width of the feed-forward network.
         num_heads: Integer, `H`. Heads have `d // H` features.
         synthesizer: Of the self-attention: a name such as `"R"` or
-            `"random + dot_product"`, a `Synthesizer` without weights, or a
-            config of one. The block makes its own from it, in the block's
-            dtype.
+            `"random + dot_product"`, a `Synthesizer` or `Mixer` without
+            weights, or a config of one; see `keras_synth.mixers.get`. A mixer
+            must have a causal form. The block makes its own from it, in the
+            block's dtype.
         max_length: Integer, longest decoder sequence in tokens; names of
             length-bound synthesizers need it.
         cross_synthesizer: Of the cross-attention, given like `synthesizer`.
@@ -55,21 +56,26 @@ class SynthesizerDecoder(SynthesizerBlock):
             with a cache `(B, T, max)`.
         encoder_padding_mask: Boolean `(B, S)`.
         encoder_attention_mask: Boolean `(B, T, S)`.
-        self_attention_cache: Tensor `(B, max, H, cache_dim)` that remembers
-            the tokens decoded so far, `attention.cache_dim` features per head;
-            `make_caches` makes an empty one. Nothing is dropped then, whatever
+        self_attention_cache: What the mixer remembers of the tokens decoded
+            so far, a tensor or a nested structure of tensors, batch first;
+            `make_caches` makes an empty one. Of `SyntheticAttention` it is
+            `(B, max, H, cache_dim)`. Nothing is dropped with a cache, whatever
             `training` says.
         self_attention_cache_update_index: Integer or scalar integer tensor,
             position of the first token of `decoder_sequence`.
-        cross_attention_cache: Tensor `(B, S, H, cache_dim)` that remembers
-            the encoder's sequence, `cross_attention.cache_dim` features per
-            head.
+        cross_attention_cache: Likewise what the cross-attention remembers of
+            the encoder's sequence.
         cross_attention_cache_update_index: 0 to compute it from
             `encoder_sequence`, `None` to take it as it is.
         use_causal_mask: Whether no token sees a later one.
         training: Whether to apply dropout.
         return_attention_scores: Whether to return the attention weights too.
             Not with caches.
+        decoder_attention_bias: Float tensor that broadcasts to
+            `(B, H, T, T)`, with a cache to `(B, H, T, max)`; added to the
+            logits of the self-attention.
+        encoder_attention_bias: Float tensor that broadcasts to
+            `(B, H, T, S)`; added to those of the cross-attention.
 
     Returns:
         Tensor `(B, T, d)`; with caches a tuple of it and one or both of them;
@@ -78,7 +84,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         the cross-attention, `(B, H, T, S)`.
 
     Raises:
-        ValueError: If sequences, caches or masks do not fit the layer.
+        ValueError: If sequences, caches or masks do not fit the layer, or its
+            mixers cannot honour an argument.
 
     Example:
 
@@ -89,6 +96,8 @@ class SynthesizerDecoder(SynthesizerBlock):
     >>> decoder(target, source).shape
     (2, 90, 64)
     """
+
+    needs = ("supports_causal_mask",)
 
     def __init__(
         self,
@@ -107,6 +116,7 @@ class SynthesizerDecoder(SynthesizerBlock):
             cross_synthesizer,
             self.num_heads,
             self._source_length(cross_synthesizer),
+            ("supports_cross_attention",),
         )
 
     def _source_length(self, cross_synthesizer):
@@ -125,7 +135,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = self._attention(
+            self.cross_attention = self._mixer(
                 key_dim,
                 self.cross_synthesizer,
                 self._source_length(self.cross_synthesizer),
@@ -157,6 +167,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         use_causal_mask=True,
         training=None,
         return_attention_scores=False,
+        decoder_attention_bias=None,
+        encoder_attention_bias=None,
     ):
         caches = self_attention_cache, cross_attention_cache
         self._check_call(
@@ -168,11 +180,13 @@ class SynthesizerDecoder(SynthesizerBlock):
         own = {
             "value_mask": masks.as_boolean(decoder_padding_mask),
             "attention_mask": decoder_attention_mask,
+            "attention_bias": decoder_attention_bias,
             "use_causal_mask": use_causal_mask,
         }
         other = {
             "value_mask": masks.as_boolean(encoder_padding_mask),
             "attention_mask": encoder_attention_mask,
+            "attention_bias": encoder_attention_bias,
         }
         if self_attention_cache is not None:
             return self._call_with_caches(
@@ -215,9 +229,7 @@ class SynthesizerDecoder(SynthesizerBlock):
     def _call_with_caches(
         self, x, encoded, own_masks, other_masks, own, cross, index, cross_index
     ):
-        present, own_masks["value_mask"] = _cached_padding(
-            own_masks["value_mask"], x, own, index
-        )
+        present = masks.present_padding(own_masks["value_mask"], x, index)
         x = masks.finite_padding(x, present)
         y, own = self.attention.call_with_cache(
             self.attention_residual.before(x), own, index, **own_masks
@@ -226,8 +238,10 @@ class SynthesizerDecoder(SynthesizerBlock):
         if cross is None:
             return self._fed_forward(x), own
         if cross_index is not None:
-            cross = ops.cast(
-                self.cross_attention.remember(encoded), cross.dtype
+            cross = keras.tree.map_structure(
+                lambda old, new: ops.cast(new, old.dtype),
+                cross,
+                self.cross_attention.remember(encoded),
             )
         y, cross = self.cross_attention.call_with_cache(
             self.cross_residual.before(x), cross, position=index, **other_masks
@@ -248,20 +262,13 @@ class SynthesizerDecoder(SynthesizerBlock):
             source_length: Integer, `S`, for a decoder with cross-attention.
 
         Returns:
-            `(self_attention_cache, cross_attention_cache)`, the latter `None`
-            without cross-attention.
+            `(self_attention_cache, cross_attention_cache)`, as the mixers make
+            them; the latter `None` without cross-attention.
         """
-        layers = [(self.attention, length)]
-        if self.cross_attention is not None:
-            layers.append((self.cross_attention, source_length))
-        caches = [
-            ops.zeros(
-                (batch_size, size, self.num_heads, layer.cache_dim),
-                dtype=self.compute_dtype,
-            )
-            for layer, size in layers
-        ]
-        return caches[0], caches[1] if len(caches) > 1 else None
+        own = self.attention.make_cache(batch_size, length)
+        if self.cross_attention is None:
+            return own, None
+        return own, self.cross_attention.make_cache(batch_size, source_length)
 
     def compute_output_shape(
         self, decoder_sequence_shape, encoder_sequence_shape=None
@@ -287,24 +294,34 @@ class SynthesizerDecoder(SynthesizerBlock):
             return_attention_scores,
         )
         batch, length = decoder_sequence.shape[:2]
-        outputs = [(decoder_sequence.shape, self.compute_dtype)]
+        outputs = [
+            keras.KerasTensor(decoder_sequence.shape, self.compute_dtype)
+        ]
         if self_attention_cache is not None:
-            cache = self_attention_cache
-            outputs.append((cache.shape, cache.dtype))
+            outputs.append(_symbolic(self_attention_cache))
         if cross_attention_cache is not None:
-            shape = cross_attention_cache.shape
+            cross = cross_attention_cache
             if cross_attention_cache_update_index is not None:
-                shape = (*encoder_sequence.shape[:2], *shape[2:])
-            outputs.append((shape, cross_attention_cache.dtype))
+                cross = self.cross_attention.remember(
+                    _symbolic(encoder_sequence)
+                )
+            outputs.append(
+                keras.tree.map_structure(
+                    lambda x, like: keras.KerasTensor(x.shape, like.dtype),
+                    cross,
+                    cross_attention_cache,
+                )
+            )
         if return_attention_scores:
-            seen = [decoder_sequence, encoder_sequence]
+            sources = [decoder_sequence, encoder_sequence]
             outputs += [
-                ((batch, self.num_heads, length, x.shape[1]), "float32")
-                for x in seen
+                keras.KerasTensor(
+                    (batch, self.num_heads, length, x.shape[1]), "float32"
+                )
+                for x in sources
                 if x is not None
             ]
-        specs = [keras.KerasTensor(*output) for output in outputs]
-        return tuple(specs) if len(specs) > 1 else specs[0]
+        return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
     def get_config(self):
         config = {
@@ -341,34 +358,8 @@ class SynthesizerDecoder(SynthesizerBlock):
             )
 
 
-def _cached_padding(mask, x, cache, start):
-    """The padding mask of the present tokens, and of all that are cached.
-
-    Args:
-        mask: Boolean tensor `(B, T)` or `(B, max)`, or `None`.
-        x: Tensor `(B, T, d)`.
-        cache: Tensor `(B, max, H, cache_dim)`.
-        start: Integer or scalar integer tensor, position of the first token.
-
-    Returns:
-        `(present, cached)`: boolean tensors `(B, T)` and `(B, max)`, or `None`
-        twice.
-    """
-    if mask is None:
-        return None, None
-    length, size = mask.shape[1], cache.shape[1]
-    mask = ops.cast(mask, "int32")  # not every backend slices booleans
-    if length == size != x.shape[1]:
-        shape = (ops.shape(mask)[0], ops.shape(x)[1])
-        present, cached = ops.slice(mask, (0, start), shape), mask
-    elif None in (length, x.shape[1]) or length == x.shape[1]:
-        real = ops.ones(ops.shape(cache)[:2], dtype="int32")
-        present, cached = mask, ops.slice_update(real, (0, start), mask)
-    else:
-        raise ValueError(
-            "`decoder_padding_mask` must have the shape (batch, length) of the "
-            f"present tokens, {tuple(x.shape[:2])}, or of the cache, "
-            f"{tuple(cache.shape[:2])}. Received: "
-            f"decoder_padding_mask.shape={tuple(mask.shape)}"
-        )
-    return masks.as_boolean(present), masks.as_boolean(cached)
+def _symbolic(tensors):
+    """Symbolic tensors of the same shapes and dtypes."""
+    return keras.tree.map_structure(
+        lambda x: keras.KerasTensor(x.shape, x.dtype), tensors
+    )

@@ -9,7 +9,7 @@ from keras_synth.policies import settle
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerEncoder(SynthesizerBlock):
-    """A Transformer encoder block around any synthesizer.
+    """A Transformer encoder block around any synthesizer or mixer.
 
     Called like `keras_hub.layers.TransformerEncoder`, and equal to it with
     `synthesizer="V"`.
@@ -17,9 +17,10 @@ class SynthesizerEncoder(SynthesizerBlock):
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
         num_heads: Integer, `H`. Heads have `d // H` features.
-        synthesizer: A name such as `"R"` or `"random + dot_product"`, a
-            `Synthesizer` without weights, or a config of one. The block makes
-            its own from it, in the block's dtype.
+        synthesizer: A name such as `"R"`, `"random + dot_product"` or
+            `"fnet"`, a `Synthesizer` or `Mixer` without weights, or a config
+            of one; see `keras_synth.mixers.get`. The block makes its own from
+            it, in the block's dtype.
         max_length: Integer, longest sequence in tokens; names of length-bound
             synthesizers need it.
         dropout: Float, share of attention weights and of sub-layer outputs to
@@ -44,10 +45,16 @@ class SynthesizerEncoder(SynthesizerBlock):
             what the devices get.
         training: Whether to apply dropout.
         return_attention_scores: Whether to return the weights too.
+        attention_bias: Float tensor that broadcasts to `(B, H, T, T)`, added
+            to the logits.
 
     Returns:
         Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
         the weights `(B, H, T, T)`.
+
+    Raises:
+        ValueError: If a mask's shape does not fit, or the mixer cannot honour
+            an argument.
 
     Example:
 
@@ -77,6 +84,7 @@ class SynthesizerEncoder(SynthesizerBlock):
         attention_mask=None,
         training=None,
         return_attention_scores=False,
+        attention_bias=None,
     ):
         if padding_mask is not None:
             padding_mask = masks.as_boolean(padding_mask)
@@ -86,6 +94,7 @@ class SynthesizerEncoder(SynthesizerBlock):
             self.attention_residual.before(x),
             value_mask=padding_mask,
             attention_mask=attention_mask,
+            attention_bias=attention_bias,
             training=training,
             return_attention_scores=return_attention_scores,
         )

@@ -1,31 +1,105 @@
-"""What a block keeps of a synthesizer: a name or a config, never weights."""
+"""What a block keeps of a mixer: a name or a config, never weights."""
 
 import keras
 
-from keras_synth.synthesizers import Synthesizer, names
+from keras_synth.mixers import Mixer, names
+from keras_synth.synthesizers import Synthesizer
+
+# What the models around synthesizers and mixers say that they lack.
+_LACKS = {
+    "supports_causal_mask": (
+        "has no causal form: it cannot stand in a decoder or a causal backbone"
+    ),
+    "supports_cross_attention": (
+        "mixes the tokens of one sequence: it cannot be a cross-attention"
+    ),
+}
 
 
-def template(synthesizer, num_heads, max_length=None):
-    """Returns a name or config to make synthesizers from, each time a new one.
+def template(mixer, num_heads, max_length=None, needs=()):
+    """Returns a name or config to make mixers from, each time a new one.
 
     It is checked without making any: no layer is built, no seed is drawn.
 
     Args:
-        synthesizer: A name, a `Synthesizer` without weights, or a config.
-        num_heads: Integer, heads of the layer that it is for.
-        max_length: Integer or `None`, as given to that layer.
+        mixer: A name, a `Synthesizer` or `Mixer` without weights, or a config
+            of one.
+        num_heads: Integer, heads of the block that it is for.
+        max_length: Integer or `None`, as given to that block.
+        needs: Sequence of attributes of `Mixer` that must be true.
 
     Raises:
-        ValueError: If it is unknown, does not fit, or has weights.
+        ValueError: If it is unknown, does not fit, lacks what is needed, or
+            has weights.
     """
-    if isinstance(synthesizer, Synthesizer):
-        if synthesizer.weights:
+    mixer = as_config(mixer)
+    cls = names.mixer_class(mixer)
+    for need in needs:
+        if not getattr(cls, need):
             raise ValueError(
-                "A block makes synthesizers of its own, so the weights of this "
-                "one would be lost. Pass a name, a config or a synthesizer "
-                "that is not built yet, and set the weights of the block's "
-                f"afterwards. Received: {synthesizer!r}"
+                f"{cls.__name__} {_LACKS[need]}. Take another mixer there, "
+                f'such as "dot_product". Received: {mixer!r}'
             )
-        synthesizer = keras.saving.serialize_keras_object(synthesizer)
-    names.check(synthesizer, num_heads, max_length)
-    return synthesizer
+    names.check(mixer, num_heads, max_length)
+    return mixer
+
+
+def as_config(mixer):
+    """Returns a config of a `Synthesizer` or `Mixer`; others as they are.
+
+    Lists of them become lists.
+
+    Raises:
+        ValueError: If it has weights, which a config does not hold.
+    """
+    if isinstance(mixer, (list, tuple)):
+        return [as_config(one) for one in mixer]
+    if not isinstance(mixer, (Synthesizer, Mixer)):
+        return mixer
+    if mixer.weights:
+        raise ValueError(
+            "A block makes layers of its own, so the weights of this one would "
+            "be lost. Pass a name, a config or an object that is not built "
+            "yet, and set the weights of the block's afterwards. "
+            f"Received: {mixer!r}"
+        )
+    return keras.saving.serialize_keras_object(mixer)
+
+
+def made(template, num_heads, key_dim, max_length, *, name, dtype, defaults):
+    """Makes the mixer of a block.
+
+    Args:
+        template: As `template` returns it.
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head.
+        max_length: Integer, the most tokens, or `None`.
+        name: String, the mixer's place in the block.
+        dtype: Dtype policy of the block.
+        defaults: Dictionary of options for those that have them.
+
+    Returns:
+        A `Mixer`.
+    """
+    template = _under(dtype, template)
+    named = {"name": name, "dtype": dtype}
+    if names.is_mixer(template):  # a config, which knows its own name
+        config = {**template["config"], "name": name}
+        template, named = {**template, "config": config}, {}
+    return names.get(
+        template, num_heads, key_dim, max_length, defaults=defaults, **named
+    )
+
+
+def _under(policy, template):
+    """The template in the dtype of its block; a name has none."""
+    if isinstance(template, str):
+        return template
+    config = {**template["config"], "dtype": policy}
+    if "synthesizers" in config:
+        config["synthesizers"] = [
+            _under(policy, part) for part in config["synthesizers"]
+        ]
+    if isinstance(config.get("synthesizer"), dict):
+        config["synthesizer"] = _under(policy, config["synthesizer"])
+    return {**template, "config": config}

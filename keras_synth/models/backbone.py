@@ -3,11 +3,11 @@
 import keras
 
 from keras_synth.checks import check_positive
+from keras_synth.layers.templates import as_config
 from keras_synth.models.stack import (
     Stack,
     check_length,
     check_width,
-    serializable,
     token_embedding,
 )
 from keras_synth.models.stacked import StackedBackbone
@@ -26,9 +26,10 @@ class SynthesizerBackbone(StackedBackbone):
         num_heads: Integer, attention heads of each block.
         hidden_dim: Integer, model width `d`, divisible by `num_heads`.
         intermediate_dim: Integer, width of the feed-forward networks.
-        synthesizer: Name or config of the synthesizer of every block, such
-            as `"R"` or `"random + dot_product"`; or a list of them, one for
-            each block.
+        synthesizer: Synthesizer or mixer of every block: a name such as
+            `"R"`, `"random + dot_product"` or `"fnet"`, an object without
+            weights, or a config, see `keras_synth.mixers.get`; or a list of
+            them, one for each block.
         dropout: Float, share to drop in training of embeddings, attention
             weights and sub-layer outputs.
         max_sequence_length: Integer, longest input in tokens; also the
@@ -49,6 +50,8 @@ class SynthesizerBackbone(StackedBackbone):
         inputs: Dictionary of integer tensors `(B, T)`: `"token_ids"`,
             `"padding_mask"` (1 for real tokens) and, with segments,
             `"segment_ids"`.
+        attention_bias: Float tensor that broadcasts to `(B, H, T, T)`, added
+            to the attention logits of every block.
 
     Returns:
         Tensor `(B, T, hidden_dim)`.
@@ -127,7 +130,7 @@ class SynthesizerBackbone(StackedBackbone):
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.hidden_dim = hidden_dim
-        self.synthesizer = serializable(synthesizer)
+        self.synthesizer = as_config(synthesizer)
         self.dropout = dropout
         self.max_sequence_length = max_sequence_length
         self.num_segments = num_segments
@@ -139,11 +142,23 @@ class SynthesizerBackbone(StackedBackbone):
         self.attention_use_bias = attention_use_bias
 
     # Keras hands `training` only to a `call` that names it.
-    def call(self, inputs, training=None, mask=None, **kwargs):
+    def call(
+        self, inputs, training=None, mask=None, attention_bias=None, **kwargs
+    ):
         check_length(
             inputs["token_ids"], self.max_sequence_length, "max_sequence_length"
         )
+        if attention_bias is not None:  # the functional model has no such input
+            return self.stack(
+                **{name: inputs[name] for name in self.input},
+                attention_bias=attention_bias,
+            )
         return super().call(inputs, training=training, mask=mask, **kwargs)
+
+    def compute_output_spec(
+        self, inputs, training=None, mask=None, attention_bias=None
+    ):
+        return super().compute_output_spec(inputs, training=training, mask=mask)
 
     def get_config(self):
         return {

@@ -65,7 +65,7 @@ class SynthesizerCausalLM(
         outputs = backbone.token_embedding(backbone(inputs), reverse=True)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
-    def call_with_cache(self, token_ids, caches, start):
+    def call_with_cache(self, token_ids, caches, start, padding_mask=None):
         """Reads tokens, seeing those that the caches remember.
 
         Args:
@@ -74,6 +74,7 @@ class SynthesizerCausalLM(
                 them.
             start: Integer or scalar integer tensor, position of the first
                 token.
+            padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
 
         Returns:
             `(logits, hidden_states, caches)`: tensors `(B, T,
@@ -81,7 +82,7 @@ class SynthesizerCausalLM(
             in them.
         """
         x, caches = self.backbone.stack.call_with_caches(
-            token_ids, caches, start
+            token_ids, caches, start, padding_mask=padding_mask
         )
         return self.backbone.token_embedding(x, reverse=True), x, caches
 
@@ -102,7 +103,7 @@ class SynthesizerCausalLM(
             Dictionary like `inputs`, the mask being True up to the end of each
             text.
         """
-        prompt = inputs["token_ids"]
+        prompt, stack = inputs["token_ids"], self.backbone.stack
         check_length(
             prompt, self.backbone.max_sequence_length, "max_sequence_length"
         )
@@ -113,6 +114,9 @@ class SynthesizerCausalLM(
             inputs["padding_mask"],
             self.make_caches(*ops.shape(prompt)[:2]),
             stop_token_ids,
+            None
+            if stack.overwrites_caches
+            else lambda: stack(prompt, inputs["padding_mask"]),
         )
         return {"token_ids": token_ids, "padding_mask": padding_mask}
 

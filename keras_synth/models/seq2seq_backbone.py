@@ -3,11 +3,11 @@
 import keras
 
 from keras_synth.checks import check_positive
+from keras_synth.layers.templates import as_config
 from keras_synth.models.stack import (
     Stack,
     check_length,
     check_width,
-    serializable,
     token_embedding,
 )
 from keras_synth.models.stacked import StackedBackbone
@@ -25,11 +25,12 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         num_heads: Integer, attention heads of each block.
         hidden_dim: Integer, model width `d`, divisible by `num_heads`.
         intermediate_dim: Integer, width of the feed-forward networks.
-        synthesizer: Name or config of the synthesizer of the self-attention
-            of every block, such as `"R"` or `"random + dot_product"`; or a
+        synthesizer: Synthesizer or mixer in the place of self-attention: a
+            name such as `"R"`, `"random + dot_product"` or `"fnet"`, an object
+            without weights, or a config, see `keras_synth.mixers.get`; or a
             list of them, one for each encoder block.
         decoder_synthesizer: The same for the decoder; by default that of the
-            encoder.
+            encoder. A mixer must have a causal form.
         cross_synthesizer: The same for the decoder's cross-attention. The
             paper found no replacement of the dot product there.
         num_decoder_layers: Integer, number of decoder blocks where it is not
@@ -52,6 +53,11 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         inputs: Dictionary of integer tensors: `"encoder_token_ids"` and
             `"encoder_padding_mask"`, `(B, S)`, `"decoder_token_ids"` and
             `"decoder_padding_mask"`, `(B, T)`; masks are 1 for real tokens.
+        encoder_attention_bias: Float tensor that broadcasts to
+            `(B, H, S, S)`, added to the logits of the encoder's
+            self-attention, in every block.
+        decoder_attention_bias: `(B, H, T, T)`, likewise in the decoder.
+        cross_attention_bias: `(B, H, T, S)`, likewise of cross-attention.
 
     Returns:
         Dictionary of tensors: `"encoder_sequence_output"`,
@@ -146,19 +152,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             for side in ("encoder", "decoder")
             for name in ("token_ids", "padding_mask")
         }
-        encoded = self.encoder(
-            inputs["encoder_token_ids"], inputs["encoder_padding_mask"]
-        )
-        decoded = self.decoder(
-            inputs["decoder_token_ids"],
-            inputs["decoder_padding_mask"],
-            encoded=encoded,
-            seen=inputs["encoder_padding_mask"],
-        )
-        outputs = {
-            "encoder_sequence_output": encoded,
-            "decoder_sequence_output": decoded,
-        }
+        outputs = self._read_both(inputs)
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
         # === Config ===
@@ -167,9 +161,9 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         self.num_heads = num_heads
         self.hidden_dim = hidden_dim
         self.intermediate_dim = intermediate_dim
-        self.synthesizer = serializable(synthesizer)
-        self.decoder_synthesizer = serializable(decoder_synthesizer)
-        self.cross_synthesizer = serializable(cross_synthesizer)
+        self.synthesizer = as_config(synthesizer)
+        self.decoder_synthesizer = as_config(decoder_synthesizer)
+        self.cross_synthesizer = as_config(cross_synthesizer)
         self.num_decoder_layers = num_decoder_layers
         self.dropout = dropout
         self.max_sequence_length = max_sequence_length
@@ -180,8 +174,43 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         self.positions = positions
         self.attention_use_bias = attention_use_bias
 
+    def _read_both(
+        self,
+        inputs,
+        encoder_attention_bias=None,
+        decoder_attention_bias=None,
+        cross_attention_bias=None,
+    ):
+        padding_mask = inputs["encoder_padding_mask"]
+        encoded = self.encoder(
+            inputs["encoder_token_ids"],
+            padding_mask,
+            attention_bias=encoder_attention_bias,
+        )
+        decoded = self.decoder(
+            inputs["decoder_token_ids"],
+            inputs["decoder_padding_mask"],
+            encoded=encoded,
+            seen=padding_mask,
+            attention_bias=decoder_attention_bias,
+            cross_attention_bias=cross_attention_bias,
+        )
+        return {
+            "encoder_sequence_output": encoded,
+            "decoder_sequence_output": decoded,
+        }
+
     # Keras hands `training` only to a `call` that names it.
-    def call(self, inputs, training=None, mask=None, **kwargs):
+    def call(
+        self,
+        inputs,
+        training=None,
+        mask=None,
+        encoder_attention_bias=None,
+        decoder_attention_bias=None,
+        cross_attention_bias=None,
+        **kwargs,
+    ):
         check_length(
             inputs["encoder_token_ids"],
             self.max_sequence_length,
@@ -192,7 +221,19 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             self.max_decoder_length,
             "max_decoder_length",
         )
+        biases = (
+            encoder_attention_bias,
+            decoder_attention_bias,
+            cross_attention_bias,
+        )
+        if any(bias is not None for bias in biases):
+            return self._read_both(
+                inputs, *biases
+            )  # no inputs of the functional
         return super().call(inputs, training=training, mask=mask, **kwargs)
+
+    def compute_output_spec(self, inputs, training=None, mask=None, **biases):
+        return super().compute_output_spec(inputs, training=training, mask=mask)
 
     def get_config(self):
         return {

@@ -69,7 +69,9 @@ class SynthesizerSeq2SeqLM(
         outputs = backbone.token_embedding(hidden, reverse=True)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
-    def call_decoder_with_cache(self, token_ids, caches, start, sources, seen):
+    def call_decoder_with_cache(
+        self, token_ids, caches, start, sources, seen, padding_mask=None
+    ):
         """Reads target tokens, seeing the source and what caches remember.
 
         Args:
@@ -80,6 +82,7 @@ class SynthesizerSeq2SeqLM(
             sources: Tuple of what each block remembers of the source, as
                 `call_encoder` returns it.
             seen: Integer tensor `(B, S)`, the source's padding mask.
+            padding_mask: Tensor `(B, T)`, 0 for target tokens to leave out.
 
         Returns:
             `(logits, hidden_states, caches)`: tensors `(B, T,
@@ -87,7 +90,7 @@ class SynthesizerSeq2SeqLM(
             in them.
         """
         x, caches = self.backbone.decoder.call_with_caches(
-            token_ids, caches, start, sources, seen
+            token_ids, caches, start, sources, seen, padding_mask
         )
         return self.backbone.token_embedding(x, reverse=True), x, caches
 
@@ -99,8 +102,8 @@ class SynthesizerSeq2SeqLM(
             padding_mask: Tensor `(B, S)`, 1 for real tokens.
 
         Returns:
-            Tuple of tensors `(B, S, H, cache_dim)`: values, and keys where
-            cross-attention compares pairs.
+            Tuple of one cache for each block, as its cross-attention makes
+            it: values, and keys where it compares pairs.
         """
         encoded = self.backbone.encoder(token_ids, padding_mask)
         return self.backbone.decoder.remember(encoded)
@@ -123,18 +126,24 @@ class SynthesizerSeq2SeqLM(
             prompt, self.backbone.max_decoder_length, "max_decoder_length"
         )
         seen = ops.cast(inputs["encoder_padding_mask"], "int32")
-        sources = self.call_encoder(inputs["encoder_token_ids"], seen)
+        decoder = self.backbone.decoder
+        encoded = self.backbone.encoder(inputs["encoder_token_ids"], seen)
+        sources = decoder.remember(encoded)
         batch, length = ops.shape(prompt)[:2]
 
         # Sources go with the caches: beam search repeats both.
-        def read(token_ids, caches, start):
+        def read(token_ids, caches, start, padding_mask=None):
             own, sources, seen = caches
             logits, hidden, own = self.call_decoder_with_cache(
-                token_ids, own, start, sources, seen
+                token_ids, own, start, sources, seen, padding_mask
             )
             return logits, hidden, (own, sources, seen)
 
-        caches = self.backbone.decoder.make_caches(batch, length)
+        def hidden_states():
+            given = inputs["decoder_padding_mask"]
+            return decoder(prompt, given, encoded=encoded, seen=seen)
+
+        caches = decoder.make_caches(batch, length)
         token_ids, padding_mask = write(
             self,
             read,
@@ -142,6 +151,7 @@ class SynthesizerSeq2SeqLM(
             inputs["decoder_padding_mask"],
             (caches, sources, seen),
             stop_token_ids,
+            None if decoder.overwrites_caches else hidden_states,
         )
         return {
             "decoder_token_ids": token_ids,

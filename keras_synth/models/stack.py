@@ -5,7 +5,6 @@ import keras_hub
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
-from keras_synth.synthesizers import Synthesizer
 
 POSITIONS = ("learned", "sinusoidal")
 
@@ -103,7 +102,14 @@ class Stack:
         )
 
     def __call__(
-        self, token_ids, padding_mask, segment_ids=None, encoded=None, seen=None
+        self,
+        token_ids,
+        padding_mask,
+        segment_ids=None,
+        encoded=None,
+        seen=None,
+        attention_bias=None,
+        cross_attention_bias=None,
     ):
         """Reads whole sequences.
 
@@ -113,18 +119,25 @@ class Stack:
             segment_ids: Integer tensor `(B, T)`, where there are segments.
             encoded: Tensor `(B, S, d)`, what cross-attention attends to.
             seen: Tensor `(B, S)`, the padding mask of it.
+            attention_bias: Float tensor that broadcasts to `(B, H, T, T)`,
+                added to the logits of self-attention in every block.
+            cross_attention_bias: Float tensor that broadcasts to
+                `(B, H, T, S)`, likewise of cross-attention.
 
         Returns:
             Tensor `(B, T, d)`.
         """
-        masks = {"padding_mask": padding_mask}
-        if self.decoder:
-            masks = {"decoder_padding_mask": padding_mask}
+        prefix = "decoder_" if self.decoder else ""
+        given = {f"{prefix}padding_mask": padding_mask}
         if encoded is not None:
-            masks |= {"encoder_sequence": encoded, "encoder_padding_mask": seen}
+            given |= {"encoder_sequence": encoded, "encoder_padding_mask": seen}
+        if attention_bias is not None:
+            given[f"{prefix}attention_bias"] = attention_bias
+        if cross_attention_bias is not None:
+            given["encoder_attention_bias"] = cross_attention_bias
         x = self.embed(token_ids, segment_ids)
         for block in self.blocks:
-            x = block(x, **masks)
+            x = block(x, **given)
         return self._normalized(x)
 
     def embed(self, token_ids, segment_ids=None, start=0):
@@ -148,7 +161,20 @@ class Stack:
         x = x if self.normalize_first else self.layer_norm(x)
         return self.dropout(x)
 
-    def call_with_caches(self, token_ids, caches, start, sources=(), seen=None):
+    @property
+    def overwrites_caches(self):
+        """Whether tokens may be read again: see `Mixer.overwrites_cache`."""
+        return all(block.attention.overwrites_cache for block in self.blocks)
+
+    def call_with_caches(
+        self,
+        token_ids,
+        caches,
+        start,
+        sources=(),
+        seen=None,
+        padding_mask=None,
+    ):
         """Reads tokens that see those which the caches remember.
 
         Args:
@@ -159,6 +185,7 @@ class Stack:
             sources: Sequence of one cache for each block, of `remember`;
                 empty without cross-attention.
             seen: Tensor `(B, S)`, the padding mask of the source.
+            padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
 
         Returns:
             `(x, caches)`: tensor `(B, T, d)`, and the caches with the tokens
@@ -177,6 +204,7 @@ class Stack:
                 x,
                 self_attention_cache=caches[i],
                 self_attention_cache_update_index=start,
+                decoder_padding_mask=padding_mask,
                 **cross,
             )
             filled.append(cache)
@@ -195,7 +223,7 @@ class Stack:
             encoded: Tensor `(B, S, d)`.
 
         Returns:
-            Tuple of tensors `(B, S, H, cache_dim)`.
+            Tuple of one cache for each block, as its mixer makes it.
         """
         return tuple(
             block.cross_attention.remember(encoded) for block in self.blocks
@@ -221,15 +249,6 @@ def token_embedding(vocabulary_size, hidden_dim, positions, dtype):
         dtype=dtype,
         name="token_embedding",
     )
-
-
-def serializable(synthesizer):
-    """A synthesizer, or a list of them, as names and configs."""
-    if isinstance(synthesizer, (list, tuple)):
-        return [serializable(one) for one in synthesizer]
-    if isinstance(synthesizer, Synthesizer):
-        return keras.saving.serialize_keras_object(synthesizer)
-    return synthesizer
 
 
 def check_width(hidden_dim, num_heads):

@@ -88,24 +88,38 @@ def _check_tokens_given(inputs):
             )
 
 
-def write(model, read, prompt, given, caches, stop_token_ids):
+def write(
+    model, read, prompt, given, caches, stop_token_ids, hidden_states=None
+):
     """Writes on from a batch of prompts, of unequal lengths perhaps.
 
     Args:
         model: The task, whose sampler chooses the tokens.
-        read: Function of token ids `(B, T)`, caches and the position of the
-            first token, returning logits, hidden states and filled caches.
+        read: Function of token ids `(B, T)`, caches, the position of the first
+            token and, optionally, a padding mask `(B, T)`, returning logits,
+            hidden states and filled caches.
         prompt: Integer tensor `(B, length)`.
         given: Tensor `(B, length)`, not 0 where a prompt is.
         caches: Nested tuple of tensors with a batch axis first.
         stop_token_ids: Sequence of ids that end a text, or `None`.
+        hidden_states: Function that returns the hidden states of the prompt,
+            `(B, length, d)`, where caches must be shown each token once;
+            `None` where tokens that are read again overwrite what was there.
 
     Returns:
         `(token_ids, padding_mask)`, both `(B, length)`, the mask being True
         up to the end of each text.
     """
     given = ops.cast(given, "bool")
-    _, hidden, caches = read(prompt, caches, 0)
+    # The shortest prompt ends here; longer ones keep their tokens.
+    end = ops.min(ops.sum(ops.cast(given, "int32"), axis=-1))
+    if hidden_states is None:
+        _, hidden, caches = read(prompt, caches, 0)
+    else:
+        before = ops.arange(ops.shape(prompt)[1]) < end - 1
+        before = ops.broadcast_to(before, ops.shape(prompt))
+        _, _, caches = read(prompt, caches, 0, before)
+        hidden = hidden_states()
 
     def following(prompt, caches, index):
         last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
@@ -116,8 +130,7 @@ def write(model, read, prompt, given, caches, stop_token_ids):
         next=following,
         prompt=prompt,
         cache=caches,
-        # The shortest prompt ends here; longer ones keep their tokens.
-        index=ops.min(ops.sum(ops.cast(given, "int32"), axis=-1)),
+        index=end,
         mask=given,
         stop_token_ids=stop_token_ids,
         hidden_states=hidden,

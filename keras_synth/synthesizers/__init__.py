@@ -5,21 +5,31 @@ from keras_synth.synthesizers.dense import (
     FactorizedDenseSynthesizer,
 )
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.names import get
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
     RandomSynthesizer,
 )
+from keras_synth.synthesizers.relative import (
+    AlibiSynthesizer,
+    RelativeSynthesizer,
+    T5RelativeSynthesizer,
+)
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
 __all__ = [
+    "AlibiSynthesizer",
     "DenseSynthesizer",
     "DotProductSynthesizer",
     "FactorizedDenseSynthesizer",
     "FactorizedRandomSynthesizer",
+    "HeadGroupsSynthesizer",
     "MixtureSynthesizer",
     "RandomSynthesizer",
+    "RelativeSynthesizer",
     "Synthesizer",
+    "T5RelativeSynthesizer",
     "get",
 ]

@@ -3,22 +3,23 @@
 import keras
 from keras import ops
 
+from keras_synth.synthesizers.composite import (
+    CompositeSynthesizer,
+    checked_parts,
+)
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.synthesizers.synthesizer import (
-    DEFAULT_NAME,
-    Synthesizer,
-    revived,
-)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class MixtureSynthesizer(Synthesizer):
+class MixtureSynthesizer(CompositeSynthesizer):
     """Mixes the logits of any number of synthesizers ("R+V", "D+V", ...).
 
     `S = sum_i alpha_i S_i` with `alpha = softmax(alphas)` over the parts: the
     weights are positive, sum to 1 and, by default, start equal. The logits are
     mixed, not the attention weights, so there is one softmax over the source.
+    Parts that are biases (ALiBi, T5's relative positions) stand outside:
+    `S = sum_b S_b + sum_i alpha_i S_i`.
 
     Args:
         synthesizers: Sequence of synthesizers with equal `num_heads`;
@@ -62,41 +63,33 @@ class MixtureSynthesizer(Synthesizer):
         alphas_initializer="zeros",
         **kwargs,
     ):
-        parts = _checked_parts(synthesizers)
-        if "seed" in kwargs:
+        parts = checked_parts(synthesizers, "A mixture")
+        heads = [part.num_heads for part in parts]
+        if len(set(heads)) > 1:
             raise ValueError(
-                "A mixture draws no initial values. Pass a `seed` to each of "
-                'its parts, or make it by `keras_synth.synthesizers.get("R+V", '
-                f"..., seed=1)`. Received: seed={kwargs['seed']!r}"
+                "All parts of a mixture must have the same `num_heads`. "
+                f"Received: num_heads={heads}"
             )
-        super().__init__(parts[0].num_heads, **kwargs)
-        self.synthesizers = parts
+        super().__init__(heads[0], parts, **kwargs)
         self.per_head = bool(per_head)
         self.share_queries = bool(share_queries)
         self.alphas_initializer = keras.initializers.get(alphas_initializer)
         self.key_dim = sum(part.key_dim for part in parts)
-        self.reads_tokens = any(part.reads_tokens for part in parts)
+        self.is_bias = all(part.is_bias for part in parts)
         self.alphas = None
         if self.share_queries:
             _share_queries(parts)
-        for part in parts:
-            part.attach_to(self)
 
     def build(self, query_shape, source_shape=None):
-        for part in self.synthesizers:
-            if not part.built:
-                part.build(query_shape, source_shape)
-        parts = len(self.synthesizers)
-        self.alphas = self.add_table(
-            "alphas",
-            (parts, self.num_heads) if self.per_head else (parts,),
-            self.alphas_initializer,
-        )
-        self.built = True
-
-    def check_lengths(self, target_length, source_length, start=0):
-        for part in self.synthesizers:
-            part.check_lengths(target_length, source_length, start)
+        super().build(query_shape, source_shape)
+        mixed = sum(not part.is_bias for part in self.synthesizers)
+        biased = mixed < len(self.synthesizers)
+        if mixed > 1 or not biased:  # one part beside biases needs no weight
+            self.alphas = self.add_table(
+                "alphas",
+                (mixed, self.num_heads) if self.per_head else (mixed,),
+                self.alphas_initializer,
+            )
 
     def project_keys(self, source):
         keys = [part.project_keys(source) for part in self.synthesizers]
@@ -105,11 +98,10 @@ class MixtureSynthesizer(Synthesizer):
 
     def call(self, query, keys=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)
-        alphas = ops.softmax(ops.convert_to_tensor(self.alphas), axis=0)
-        alphas = ops.reshape(alphas, (len(self.synthesizers), -1))
+        alphas = iter(self._shares())
         shared = self._shared_queries(query)
         total, first = None, 0
-        for i, part in enumerate(self.synthesizers):
+        for part in self.synthesizers:
             own_keys = None
             if part.key_dim:
                 own_keys = keys[..., first : first + part.key_dim]
@@ -121,9 +113,19 @@ class MixtureSynthesizer(Synthesizer):
                 start=start,
                 length=source_length,
                 **queries,
-            ).scaled(alphas[i])
+            )
+            if self.alphas is not None and not part.is_bias:
+                logits = logits.scaled(next(alphas))
             total = logits if total is None else total + logits
         return total
+
+    def _shares(self):
+        """The weight of each mixed part: tensors `(H,)` or `(1,)`."""
+        if self.alphas is None:
+            return ()
+        alphas = ops.softmax(ops.convert_to_tensor(self.alphas), axis=0)
+        alphas = ops.reshape(alphas, (self.alphas.shape[0], -1))
+        return [alphas[i] for i in range(self.alphas.shape[0])]
 
     def _shared_queries(self, query):
         """The query projection, for each part that uses it."""
@@ -133,63 +135,14 @@ class MixtureSynthesizer(Synthesizer):
         return dict.fromkeys([giver, *takers], giver.project_queries(query))
 
     def get_config(self):
-        config = super().get_config()
-        del config["num_heads"]  # the parts know it
         return {
-            **config,
-            "synthesizers": [
-                keras.saving.serialize_keras_object(part)
-                for part in self.synthesizers
-            ],
+            **super().get_config(),
             "per_head": self.per_head,
             "share_queries": self.share_queries,
             "alphas_initializer": keras.initializers.serialize(
                 self.alphas_initializer
             ),
         }
-
-    @classmethod
-    def from_config(cls, config):
-        parts = [
-            revived(part) if isinstance(part, dict) else part
-            for part in config["synthesizers"]
-        ]
-        return cls(**{**config, "synthesizers": parts})
-
-
-def _checked_parts(synthesizers):
-    if isinstance(synthesizers, (Synthesizer, str, dict)):
-        synthesizers = [synthesizers]
-    parts = list(synthesizers)
-    if not parts or not all(isinstance(part, Synthesizer) for part in parts):
-        raise ValueError(
-            "A mixture needs a sequence of one or more synthesizers; "
-            '`keras_synth.synthesizers.get("random + dense", ...)` makes one '
-            f"from names. Received: synthesizers={synthesizers!r}"
-        )
-    heads = [part.num_heads for part in parts]
-    if len(set(heads)) > 1:
-        raise ValueError(
-            "All parts of a mixture must have the same `num_heads`. "
-            f"Received: num_heads={heads}"
-        )
-    if len({id(part) for part in parts}) < len(parts):
-        raise ValueError(
-            "Each part of a mixture must be an object of its own. "
-            f"Received: synthesizers={synthesizers!r}"
-        )
-    names = [
-        f"part_{i}" if part.name == DEFAULT_NAME else part.name
-        for i, part in enumerate(parts)
-    ]
-    if len(set(names)) < len(names):
-        raise ValueError(
-            "The parts of a mixture must have different names; those made "
-            f"without a name are called by their places. Received: {names}"
-        )
-    for part, name in zip(parts, names, strict=True):
-        part.name = name
-    return parts
 
 
 def _sharing_parts(parts):

@@ -1,6 +1,5 @@
 """Synthesizers by name: the table of names, `get` and `check`."""
 
-import difflib
 import functools
 import inspect
 from typing import NamedTuple
@@ -8,18 +7,25 @@ from typing import NamedTuple
 import keras
 
 from keras_synth import identifiers
-from keras_synth.identifiers import Term
+from keras_synth.identifiers import Term, near, written
 from keras_synth.projections import Projections
 from keras_synth.seeds import derived
+from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dense import (
     DenseSynthesizer,
     FactorizedDenseSynthesizer,
 )
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
     RandomSynthesizer,
+)
+from keras_synth.synthesizers.relative import (
+    AlibiSynthesizer,
+    RelativeSynthesizer,
+    T5RelativeSynthesizer,
 )
 from keras_synth.synthesizers.synthesizer import Synthesizer, revived
 
@@ -31,6 +37,10 @@ class _Name(NamedTuple):
     cls: type
     fixed: dict = {}  # arguments that are no options of the name
 
+    @property
+    def composite(self):
+        return issubclass(self.cls, CompositeSynthesizer)
+
 
 # One line per name. Its options are the arguments of the class.
 _NAMES = {
@@ -40,19 +50,26 @@ _NAMES = {
     "fixed_random": _Name("Fix", RandomSynthesizer, {"fixed": True}),
     "factorized_dense": _Name("FD", FactorizedDenseSynthesizer),
     "factorized_random": _Name("FR", FactorizedRandomSynthesizer),
+    "relative": _Name(None, RelativeSynthesizer),
+    "alibi": _Name(None, AlibiSynthesizer),
+    "t5_relative": _Name(None, T5RelativeSynthesizer),
     "mixture": _Name(None, MixtureSynthesizer),
+    "heads": _Name(None, HeadGroupsSynthesizer),
 }
 
-_SPELLINGS = {name: name for name in _NAMES} | {
+SPELLINGS = {name: name for name in _NAMES} | {
     entry.letter.lower(): name for name, entry in _NAMES.items() if entry.letter
 }
 
 _KNOWN = ", ".join(
-    f'"{name}" ("{entry.letter}")'
+    f'"{name}" ("{entry.letter}")' if entry.letter else f'"{name}"'
     for name, entry in _NAMES.items()
-    if entry.letter
+    if not entry.composite
 )
-_EXPECTED = f'{_KNOWN}, or a sum of them such as "FR(rank=32) + V"'
+EXPECTED = (
+    f'{_KNOWN}, a sum of them such as "FR(rank=32) + V", or groups of heads '
+    'such as "heads(V=4, R=4)"'
+)
 
 # Which argument of `get` a class takes as which.
 _GIVEN = {
@@ -132,7 +149,7 @@ def get(
     elif options:
         raise ValueError(
             "Options are for names: objects and configs have their own. "
-            f"Received: {identifier!r} with {_written(options)}"
+            f"Received: {identifier!r} with {written(options)}"
         )
     else:
         made = _object(identifier)
@@ -160,7 +177,7 @@ def check(identifier, num_heads, max_length=None):
         given = {"num_heads": num_heads, "key_dim": 1, "max_length": max_length}
         tree = _tree(identifier, {})
         _check_tree(tree, given, identifier)
-        _check_config(tree.options, num_heads, max_length)
+        _check_config({"config": tree.options}, num_heads, max_length)
     elif isinstance(identifier, Synthesizer):
         _check_agreement(
             num_heads,
@@ -170,7 +187,7 @@ def check(identifier, num_heads, max_length=None):
             identifier.long_inputs,
         )
     elif _may_be_config(identifier):
-        _check_config(identifier["config"], num_heads, max_length)
+        _check_config(identifier, num_heads, max_length)
     else:
         raise _no_synthesizer(identifier)
 
@@ -179,8 +196,10 @@ def _tree(identifier, options):
     """Reads a string; the options are those of the whole."""
     terms = [
         _with_full_names(term, identifier)
-        for term in identifiers.read(identifier, _EXPECTED)
+        for term in identifiers.read(identifier, EXPECTED)
     ]
+    if any(term.count for term in terms):
+        raise _misplaced_count(identifier)
     whole = terms[0]
     if len(terms) > 1:
         whole = Term("mixture", {}, tuple(terms))
@@ -189,33 +208,63 @@ def _tree(identifier, options):
         raise ValueError(
             f'Pass the options of "{whole.name}" in brackets or as keyword '
             f"arguments, not both. Received: {identifier!r} with "
-            f"{_written(options)}. {_has(whole)}"
+            f"{written(options)}. {_has(whole)}"
         )
     return whole._replace(options={**whole.options, **options})
 
 
 def _with_full_names(term, identifier):
     spelling = term.name.lower()
-    if spelling not in _SPELLINGS:
-        hint = _near(spelling, _SPELLINGS)
+    if spelling not in SPELLINGS:
+        hint = near(spelling, SPELLINGS)
         raise ValueError(
-            f"Unknown synthesizer {term.name!r}.{hint} Expected {_EXPECTED}. "
+            f"Unknown synthesizer {term.name!r}.{hint} Expected {EXPECTED}. "
             f"Received: {identifier!r}"
         )
-    name = _SPELLINGS[spelling]
-    if name == "mixture" and not term.parts:
+    name = SPELLINGS[spelling]
+    composite = _NAMES[name].composite
+    if name == "heads":
+        term = _with_groups(term, identifier)
+    if composite and not term.parts:
         raise ValueError(
-            'A mixture stands around its parts: "mixture(R + V)". '
+            'A mixture stands around its parts, "mixture(R + V)", and heads '
+            'around their groups, "heads(V=4, R=4)". '
             f"Received: {identifier!r}"
         )
-    if name != "mixture" and term.parts:
+    if term.parts and not composite:
         raise ValueError(
             f'"{name}" takes options with their names alone, option=value. '
             f'Only a mixture stands around parts: "mixture(R + V)". '
             f"{_has(Term(name))} Received: {identifier!r}"
         )
+    if name != "heads" and any(part.count for part in term.parts):
+        raise _misplaced_count(identifier)
     parts = tuple(_with_full_names(part, identifier) for part in term.parts)
-    return Term(name, term.options, parts)
+    return Term(name, term.options, parts, term.count)
+
+
+def _with_groups(term, identifier):
+    """Makes parts of `heads(V=4, R=4)`, as of `heads(4 * V + 4 * R)`."""
+    named = {k: v for k, v in term.options.items() if k.lower() in SPELLINGS}
+    groups = [Term(k, count=v) for k, v in named.items()]
+    groups = (*groups, *term.parts)
+    for group in groups:
+        if not isinstance(group.count, int) or group.count is True:
+            raise ValueError(
+                "Each group needs its number of heads: "
+                '"heads(V=4, R=4)" or "heads(4 * V + 4 * FR(rank=32))". '
+                f"Received: {group.name}={group.count!r} in {identifier!r}"
+            )
+    options = {k: v for k, v in term.options.items() if k not in named}
+    return Term(term.name, options, groups, term.count)
+
+
+def _misplaced_count(identifier):
+    return ValueError(
+        "Numbers of heads stand within heads alone: "
+        '"heads(4 * V + 4 * FR(rank=32))". '
+        f"Received: {identifier!r}"
+    )
 
 
 def _check_tree(term, given, identifier):
@@ -224,7 +273,14 @@ def _check_tree(term, given, identifier):
         if option not in _options(term):
             raise _unknown_option(option, term, identifier)
     for part in term.parts:
-        _check_tree(part, given, identifier)
+        _check_tree(part, _of_part(part, given), identifier)
+    counts = [part.count for part in term.parts if part.count]
+    if counts and given["num_heads"] not in (None, sum(counts)):
+        raise ValueError(
+            "The groups of heads must add up to the heads of the layer. "
+            f"Received: num_heads={given['num_heads']}, {sum(counts)} heads "
+            f"in {identifier!r}"
+        )
     for argument in _arguments(term.name):
         need = _GIVEN.get(argument)
         if need and argument not in term.options and given[need] is None:
@@ -235,17 +291,26 @@ def _check_tree(term, given, identifier):
             )
 
 
+def _of_part(part, given):
+    """What `get` was given, for a part that may have heads of its own."""
+    return {**given, "num_heads": part.count or given["num_heads"]}
+
+
 def _made(term, given, defaults):
     """Makes a synthesizer of a tree that was checked."""
     name, cls, own = term.name, _NAMES[term.name].cls, _options(Term(term.name))
     options = {**defaults, **term.options}
     arguments = {k: v for k, v in options.items() if k in own}
-    if name == "mixture":
+    if _NAMES[name].composite:
         shared = {k: v for k, v in term.options.items() if k in _SHARED}
         shared = {**defaults, **shared}
         seed = arguments.pop("seed", None)
         arguments["synthesizers"] = [
-            _made(part, given, {**shared, "seed": derived(seed, f"part_{i}")})
+            _made(
+                part,
+                _of_part(part, given),
+                {**shared, "seed": derived(seed, f"{cls.place}_{i}")},
+            )
             for i, part in enumerate(term.parts)
         ]
     for argument in _arguments(name):
@@ -258,7 +323,7 @@ def _made(term, given, defaults):
     except Exception as error:  # a value of any type may stand in brackets
         raise ValueError(
             f'Cannot make "{name}" with such options: {error} '
-            f"Received: {_written(term.options)}"
+            f"Received: {written(term.options)}"
         ) from error
 
 
@@ -319,18 +384,24 @@ def _may_be_config(identifier):
     return not str(identifier.get("module")).startswith("keras.")
 
 
-def _check_config(config, num_heads, max_length):
+def _check_config(identifier, num_heads, max_length):
     """Raises if a config, or options in brackets, do not fit the layer."""
+    config = identifier["config"]
+    parts = [x for x in config.get("synthesizers", ()) if _may_be_config(x)]
+    own_heads, heads_of_parts = config.get("num_heads"), num_heads
+    if identifier.get("class_name") == HeadGroupsSynthesizer.__name__:
+        own = [part["config"].get("num_heads") for part in parts]
+        own_heads = None if None in own else sum(own)
+        heads_of_parts = None
     _check_agreement(
         num_heads,
         max_length,
-        config.get("num_heads"),
+        own_heads,
         config.get("max_length"),
         config.get("long_inputs"),
     )
-    for part in config.get("synthesizers", ()):  # of a mixture
-        if _may_be_config(part):
-            _check_config(part["config"], num_heads, None)
+    for part in parts:
+        _check_config(part, heads_of_parts, None)
 
 
 def _check_agreement(num_heads, max_length, own_heads, own_length, long_inputs):
@@ -354,7 +425,7 @@ def _check_agreement(num_heads, max_length, own_heads, own_length, long_inputs):
 
 def _unknown_option(option, term, identifier):
     wanted = [x for part in term.parts for x in _options(part)]
-    hint = _near(option, _options(term))
+    hint = near(option, _options(term))
     if option in wanted:
         hint = (
             " It is an option of a part: write it in the part's brackets, as "
@@ -369,18 +440,9 @@ def _unknown_option(option, term, identifier):
 def _no_synthesizer(identifier):
     return ValueError(
         "A synthesizer must be a Synthesizer, a config of one, or a name: "
-        f"{_EXPECTED}. Received: {identifier!r}"
+        f"{EXPECTED}. Received: {identifier!r}"
     )
-
-
-def _near(word, words):
-    near = difflib.get_close_matches(word, words, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _has(term):
     return f'"{term.name}" has the options {", ".join(_options(term))}.'
-
-
-def _written(options):
-    return ", ".join(f"{name}={value!r}" for name, value in options.items())

@@ -44,10 +44,13 @@ class Synthesizer(keras.layers.Layer):
             all but dot-product parts.
         reads_tokens: Boolean, whether logits depend on any token. False for
             tables of positions, which need no care for what padding holds.
+        is_bias: Boolean, whether its logits stand outside the alphas of a
+            mixture: `S = bias + sum_i alpha_i S_i`.
     """
 
     key_dim = 0
     reads_tokens = True
+    is_bias = False
 
     def __init__(
         self,
@@ -72,6 +75,13 @@ class Synthesizer(keras.layers.Layer):
         self.long_inputs = long_inputs
         self.supports_masking = True
         self._owner = None
+
+    def head_groups(self):
+        """Returns the synthesizers of groups of heads, in their order.
+
+        Attention goes group by group; by default there is one.
+        """
+        return (self,)
 
     def attach_to(self, owner):
         """Makes it a part of one layer, or of one mixture.

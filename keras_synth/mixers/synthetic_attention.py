@@ -1,5 +1,7 @@
 """`SyntheticAttention`: a drop-in for `keras.layers.MultiHeadAttention`."""
 
+import itertools
+
 import keras
 from keras import ops
 
@@ -8,15 +10,16 @@ from keras_synth.attend import attend
 from keras_synth.axes import AttentionAxes
 from keras_synth.backends import is_placeholder, is_traced
 from keras_synth.checks import check_positive, check_rate
-from keras_synth.layers import attention_checks
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
+from keras_synth.mixers import attention_checks
+from keras_synth.mixers.mixer import Mixer
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, positive_shape
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SyntheticAttention(keras.layers.Layer):
+class SyntheticAttention(Mixer):
     """Multi-head attention whose weights are synthesized.
 
     `softmax(S(X)) G(X)` per head: a synthesizer S gives the logits, G is the
@@ -324,28 +327,82 @@ class SyntheticAttention(keras.layers.Layer):
                 query, value, self.synthesizer.reads_tokens
             )
         query, value, key = self._without_padding(query, value, key, masked)
-        logits = self.synthesizer(
+        context = self._by_groups(
             query,
-            keys=self.synthesizer.project_keys(key),
-            length=ops.shape(key)[1],
-        )
-        if bias is not None:
-            logits = logits + Logits(bias=ops.cast(bias, "float32"))
-        context = attend(
-            logits,
-            self.value(value),
+            *self._projected(key, value),
             masked,
-            target_length=ops.shape(query)[1],
+            bias,
             dropout=self._active_dropout(training),
             return_weights=scores,
             # A batch of one is taken for a table of all samples: here it is.
             route="once" if traced and query.shape[0] == 1 else None,
-            flash_attention=self.flash_attention,
         )
         if scores:
             context, weights = context
             return self._gated(context, query), weights
         return self._gated(context, query)
+
+    def _by_groups(self, query, keys, values, masked, bias, start=0, **options):
+        """Attends with each group of heads; returns what `attend` does.
+
+        Args:
+            query: Tensor `(B, T, d)`.
+            keys: Tuple of tensors `(B, S, h, k)`, or `None` where a group of h
+                heads compares no pairs.
+            values: Tuple of tensors `(B, S, h, v)`.
+            masked: `AttentionMask`.
+            bias: Tensor `(B or 1, H or 1, T, S)`, or `None`.
+            start: Integer or scalar integer tensor, position of the first
+                query token.
+            **options: What `attend` takes beyond that.
+        """
+        found = []
+        for group, heads, own_keys, own_values in zip(
+            self.synthesizer.head_groups(),
+            self._heads(),
+            keys,
+            values,
+            strict=True,
+        ):
+            logits = group(
+                query,
+                keys=own_keys,
+                start=start,
+                length=ops.shape(own_values)[1],
+            )
+            if bias is not None:
+                added = bias if bias.shape[1] == 1 else bias[:, heads]
+                logits = logits + Logits(bias=ops.cast(added, "float32"))
+            attended = attend(
+                logits,
+                own_values,
+                masked.of_heads(heads),
+                target_length=ops.shape(query)[1],
+                flash_attention=self.flash_attention,
+                **options,
+            )
+            found.append(attended)
+        if len(found) == 1:
+            return found[0]
+        if not options.get("return_weights"):
+            return ops.concatenate(found, axis=2)
+        contexts, weights = zip(*found, strict=True)
+        return ops.concatenate(contexts, 2), ops.concatenate(weights, 1)
+
+    def _heads(self):
+        """A slice of the heads for each group of them."""
+        ends = itertools.accumulate(
+            (group.num_heads for group in self.synthesizer.head_groups()),
+            initial=0,
+        )
+        return [slice(*pair) for pair in itertools.pairwise(ends)]
+
+    def _projected(self, key, value):
+        """Keys and values of each group: two tuples."""
+        keys, values = self.synthesizer.project_keys(key), self.value(value)
+        if len(self.synthesizer.head_groups()) == 1:
+            return (keys,), (values,)
+        return keys, tuple(values[:, :, heads] for heads in self._heads())
 
     def _nothing(self, query, value, scores):
         """What `_attend` returns where there are no queries or no source."""
@@ -363,8 +420,37 @@ class SyntheticAttention(keras.layers.Layer):
 
     @property
     def cache_dim(self):
-        """Features per head that decoding must remember of a source token."""
-        return self.synthesizer.key_dim + self.value_dim
+        """Features per head that decoding must remember of a source token.
+
+        An integer; with groups of heads a tuple of one for each group.
+        """
+        dims = tuple(width for _, width in self.cache_sizes)
+        return dims if len(dims) > 1 else dims[0]
+
+    @property
+    def cache_sizes(self):
+        """Heads of each group of heads, and features per head in its cache."""
+        return tuple(
+            (group.num_heads, group.key_dim + self.value_dim)
+            for group in self.synthesizer.head_groups()
+        )
+
+    def make_cache(self, batch_size, length):
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode.
+
+        Returns:
+            Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
+            one for each group, with its heads.
+        """
+        caches = tuple(
+            ops.zeros((batch_size, length, *size), dtype=self.compute_dtype)
+            for size in self.cache_sizes
+        )
+        return caches if len(caches) > 1 else caches[0]
 
     def remember(self, source):
         """Returns what decoding must remember of a source.
@@ -374,10 +460,27 @@ class SyntheticAttention(keras.layers.Layer):
 
         Returns:
             Tensor `(B, S, H, cache_dim)`, keys first, values after; values
-            alone if the synthesizer compares no pairs.
+            alone if the synthesizer compares no pairs. With groups of heads a
+            tuple of one for each group, with its heads.
         """
-        keys, values = self.synthesizer.project_keys(source), self.value(source)
-        return values if keys is None else ops.concatenate([keys, values], -1)
+        caches = tuple(
+            values if keys is None else ops.concatenate([keys, values], -1)
+            for keys, values in zip(
+                *self._projected(source, source), strict=True
+            )
+        )
+        return caches if len(caches) > 1 else caches[0]
+
+    def _recalled(self, cache):
+        """Keys and values of each group of heads, of a cache."""
+        groups = self.synthesizer.head_groups()
+        caches = cache if len(groups) > 1 else (cache,)
+        pairs = tuple(zip(caches, groups, strict=True))
+        keys = tuple(
+            own[..., : group.key_dim] if group.key_dim else None
+            for own, group in pairs
+        )
+        return keys, tuple(own[..., group.key_dim :] for own, group in pairs)
 
     def call_with_cache(
         self,
@@ -388,23 +491,29 @@ class SyntheticAttention(keras.layers.Layer):
         position=0,
         attention_mask=None,
         use_causal_mask=True,
+        attention_bias=None,
     ):
         """Attends to what a cache remembers.
 
         Args:
             query: Tensor `(B, T, d)`, the tokens at positions `start` to
                 `start + T - 1`.
-            cache: Tensor `(B, S, H, cache_dim)`, as `remember` returns it.
+            cache: Tensor `(B, S, H, cache_dim)`, as `make_cache` or `remember`
+                returns it; with groups of heads a tuple.
             start: Integer or scalar integer tensor. What must be remembered of
                 the query goes to these positions of the cache, and no token
                 sees a later one. `None` leaves the cache as it is, and each
                 token sees all of it: cross-attention.
-            value_mask: Boolean `(B, S)`; where it is False nobody attends.
+            value_mask: Boolean `(B, S)`; where it is False nobody attends. Or
+                `(B, T)`, for the query's tokens alone: those before count as
+                real.
             position: Integer or scalar integer tensor, position of the first
                 token where `start` is `None`.
             attention_mask: Boolean `(B, T, S)` or `(B, 1 or H, T, S)`.
             use_causal_mask: Whether no token sees a later one where `start` is
                 given; otherwise each sees all that the cache holds by then.
+            attention_bias: Float tensor that broadcasts to `(B, H, T, S)`,
+                added to the logits.
 
         Returns:
             `(output, cache)`: the output `(B, T, d)` as of `call`, and the
@@ -414,41 +523,39 @@ class SyntheticAttention(keras.layers.Layer):
             ValueError: If the cache has another shape, or the tokens do not
                 fit into it.
         """
-        attention_checks.check_cache(
-            query, cache, start, self.num_heads, self.cache_dim
-        )
-        length, window = ops.shape(cache)[1], self.sliding_window
-        pairs = AttentionAxes(None, len(query.shape)).flatten_pairs(
-            "attention_mask", attention_mask, query, cache, self.num_heads
-        )
+        attention_checks.check_cache(query, cache, start, self)
+        length, window = ops.shape(_first(cache))[1], self.sliding_window
+        flat = AttentionAxes(None, len(query.shape)).flatten_pairs
+        sizes = query, _first(cache), self.num_heads
+        pairs = flat("attention_mask", attention_mask, *sizes)
+        bias = flat("attention_bias", attention_bias, *sizes)
         lengths = ops.shape(query)[1], length
         if start is not None:
-            fresh = ops.cast(self.remember(query), cache.dtype)
-            cache = ops.slice_update(cache, [0, start, 0, 0], fresh)
+            value_mask = masks.cached_padding(value_mask, query, length, start)
+            cache = self._written(cache, query, start)
             position = start
             filled = masks.cached(*lengths, start, use_causal_mask)
             pairs = masks.all_of(pairs, filled)
         if window is not None:
             near = masks.sliding_window(*lengths, window, position)
             pairs = masks.all_of(pairs, near)
-        keys = cache[..., : self.synthesizer.key_dim]
-        logits = self.synthesizer(
-            query,
-            keys=keys if self.synthesizer.key_dim else None,
-            start=position,
-            length=length,
+        masked = AttentionMask(
+            keys=masks.as_boolean(value_mask), pairs=masks.as_boolean(pairs)
         )
-        context = attend(
-            logits,
-            cache[..., self.synthesizer.key_dim :],
-            AttentionMask(
-                keys=masks.as_boolean(value_mask),
-                pairs=masks.as_boolean(pairs),
-            ),
-            target_length=lengths[0],
-            flash_attention=self.flash_attention,
+        context = self._by_groups(
+            query, *self._recalled(cache), masked, bias, position
         )
         return self.attention_output(self._gated(context, query)), cache
+
+    def _written(self, cache, query, start):
+        """The cache with what must be remembered of the query in it."""
+        return keras.tree.map_structure(
+            lambda old, new: ops.slice_update(
+                old, [0, start, 0, 0], ops.cast(new, old.dtype)
+            ),
+            cache,
+            self.remember(query),
+        )
 
     def _without_padding(self, query, value, key, masked):
         """Takes inf and NaN out of padded rows; what is one tensor stays one.
@@ -555,3 +662,8 @@ class SyntheticAttention(keras.layers.Layer):
             **self._projections.get_config(),
         }
         return with_policies(self, config)
+
+
+def _first(cache):
+    """A cache, or that of the first group of heads."""
+    return cache[0] if isinstance(cache, tuple) else cache

@@ -130,27 +130,29 @@ def check_traced(query, value, reads_tokens):
         )
 
 
-def check_cache(query, cache, start, num_heads, cache_dim):
-    """Raises unless a cache has its shape and, if known, room for the query.
+def check_cache(query, cache, start, layer):
+    """Raises unless a cache is the layer's and, if known, has room.
 
     Args:
         query: Tensor `(B, T, d)`.
-        cache: Tensor that should be `(B, S, H, cache_dim)`.
+        cache: What should be a tensor `(B, S, H, cache_dim)`, or a tuple of
+            one for each group of heads.
         start: Integer or scalar tensor, position of the first query token in
             the cache; or `None`, if nothing is to be written.
-        num_heads: Integer, `H`.
-        cache_dim: Integer, features per head and token.
+        layer: `SyntheticAttention`.
     """
-    if len(cache.shape) != 4 or tuple(cache.shape[2:]) != (
-        num_heads,
-        cache_dim,
+    caches = cache if isinstance(cache, (tuple, list)) else [cache]
+    shapes = [tuple(getattr(x, "shape", ())) for x in caches]
+    grouped = len(layer.cache_sizes) > 1
+    if [x[2:] for x in shapes] != [*layer.cache_sizes] or (
+        grouped != isinstance(cache, tuple)
     ):
         raise ValueError(
-            "The cache must have the shape (batch, length, heads, "
-            f"cache_dim)=(B, S, {num_heads}, {cache_dim}). "
-            f"Received: cache.shape={tuple(cache.shape)}"
+            "The cache must be this layer's, as its `make_cache` makes it: "
+            "(batch, length, heads, cache_dim), with (heads, cache_dim)="
+            f"{layer.cache_sizes}. Received: a cache of shape {shapes}"
         )
-    known = (start, query.shape[1], cache.shape[1])
+    known = (start, query.shape[1], shapes[0][1])
     if not all(isinstance(number, int) for number in known):
         return
     if start + known[1] > known[2]:

@@ -1,0 +1,14 @@
+"""Mixers: layers that stand where attention stands in a Transformer."""
+
+from keras_synth.mixers.fourier import FourierMixer
+from keras_synth.mixers.mixer import Mixer, SelfMixer
+from keras_synth.mixers.names import get
+from keras_synth.mixers.synthetic_attention import SyntheticAttention
+
+__all__ = [
+    "FourierMixer",
+    "Mixer",
+    "SelfMixer",
+    "SyntheticAttention",
+    "get",
+]

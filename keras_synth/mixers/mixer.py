@@ -1,0 +1,239 @@
+"""The contract of a mixer: what a block may put in the place of attention."""
+
+import inspect
+
+import keras
+
+from keras_synth import masks
+
+# What `call` may be given, and the attribute that allows it.
+_NEEDS = {
+    "attention_mask": "supports_attention_mask",
+    "attention_bias": "supports_attention_bias",
+    "return_attention_scores": "supports_attention_scores",
+    "use_causal_mask": "supports_causal_mask",
+}
+
+
+class Mixer(keras.layers.Layer):
+    """A layer called like `keras.layers.MultiHeadAttention`.
+
+    Encoder and decoder blocks, and the models made of them, take any mixer.
+    A subclass implements `call` with MultiHeadAttention's arguments and
+    `attention_bias`. One that decodes implements `make_cache` and
+    `call_with_cache` too, and `remember` for cross-attention. What it cannot
+    honour it declares by the class attributes below, and calls that ask for it
+    are refused: nothing is ignored. Padding masks are honoured by all.
+
+    A mixer without heads and without a second sequence is shorter as a
+    `SelfMixer`.
+
+    Attributes:
+        supports_causal_mask: Boolean, whether there is a form in which no
+            token sees a later one. Decoders need it.
+        supports_cross_attention: Boolean, whether `value` and `key` may be
+            other tensors than `query`.
+        supports_attention_mask: Boolean, whether an `attention_mask` of any
+            pattern is honoured.
+        supports_attention_bias: Boolean, whether there are logits to add an
+            `attention_bias` to.
+        supports_attention_scores: Boolean, whether there are attention
+            weights to return.
+        overwrites_cache: Boolean, whether tokens that are read again at the
+            same positions take the place of what the cache held there. False
+            for a state that sums up the past: generation shows it each token
+            once, and it must leave tokens out that `value_mask` forbids.
+    """
+
+    supports_causal_mask = True
+    supports_cross_attention = True
+    supports_attention_mask = True
+    supports_attention_bias = True
+    supports_attention_scores = True
+    overwrites_cache = True
+
+    def __call__(self, query, value=None, key=None, *args, **kwargs):
+        # Before Keras makes tensors, two of one array.
+        given = inspect.signature(self.call).bind(
+            query, value, key, *args, **kwargs
+        )
+        self._check_supported(given.arguments)
+        if self.supports_cross_attention:
+            return super().__call__(query, value, key, *args, **kwargs)
+        others = {**given.arguments, **given.arguments.pop("kwargs", {})}
+        others = {k: v for k, v in others.items() if k not in _TENSORS}
+        return super().__call__(query, **others)
+
+    def _check_supported(self, arguments):
+        """Raises for arguments of `call` that this mixer cannot honour."""
+        for name, attribute in _NEEDS.items():
+            wanted = arguments.get(name)
+            if wanted is None or wanted is False or getattr(self, attribute):
+                continue
+            shape = getattr(wanted, "shape", None)
+            received = name if shape is None else f"{name}.shape"
+            raise ValueError(
+                f"{type(self).__name__} cannot honour `{name}`. Leave it out, "
+                "or take a mixer that can, such as SyntheticAttention. "
+                f"Received: {received}={wanted if shape is None else shape}"
+            )
+        if self.supports_cross_attention:
+            return
+        query = arguments["query"]
+        for name in ("value", "key"):
+            other = arguments.get(name)
+            if other is not None and other is not query:
+                raise ValueError(
+                    f"{type(self).__name__} mixes the tokens of one sequence: "
+                    f"`{name}` must be the very same tensor as `query`, or "
+                    "left out. For cross-attention take a mixer that has it, "
+                    f"such as SyntheticAttention. Received: another `{name}` "
+                    f"of shape {tuple(other.shape)}"
+                )
+
+    def make_cache(self, batch_size, length):
+        """Returns an empty cache for decoding.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode.
+
+        Returns:
+            A tensor `(B, ...)`, or a nested structure of such tensors.
+        """
+        raise NotImplementedError(_no_cache(self))
+
+    def call_with_cache(
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
+        attention_bias=None,
+    ):
+        """Mixes tokens with those that a cache remembers.
+
+        Args:
+            query: Tensor `(B, T, d)`, the tokens at positions `start` to
+                `start + T - 1`.
+            cache: As `make_cache` returns it, or `remember` where `start` is
+                `None`.
+            start: Integer or scalar integer tensor, where the tokens go;
+                `None` leaves the cache as it is: cross-attention.
+            value_mask: Boolean `(B, T)`, False for padding; or for all that
+                the cache has room for.
+            position: Integer or scalar integer tensor, position of the first
+                token where `start` is `None`.
+            attention_mask: As for `call`, for the source that is cached.
+            use_causal_mask: Whether no token sees a later one.
+            attention_bias: As for `call`, for the source that is cached.
+
+        Returns:
+            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
+            tokens in it.
+        """
+        raise NotImplementedError(_no_cache(self))
+
+    def remember(self, source):
+        """Returns what cross-attention must remember of a source.
+
+        Args:
+            source: Tensor `(B, S, d)`.
+
+        Returns:
+            A tensor `(B, ...)`, or a nested structure of such tensors.
+        """
+        raise NotImplementedError(_no_cache(self))
+
+
+_TENSORS = ("query", "value", "key")
+
+
+def _no_cache(mixer):
+    return f"{type(mixer).__name__} has no cache: it cannot decode."
+
+
+class SelfMixer(Mixer):
+    """A mixer of the tokens of one sequence, without logits.
+
+    A subclass implements `mix`; one that has a causal form sets
+    `supports_causal_mask` and implements `make_cache` and `call_with_cache`.
+
+    Call arguments:
+        query: Tensor `(B, T, d)`.
+        value: The same tensor, or left out.
+        key: The same tensor, or left out.
+        query_mask: Boolean `(B, T)`; where it is False the output is zero.
+        value_mask: Boolean `(B, T)`; where it is False a token has no
+            influence.
+        key_mask: Boolean `(B, T)`, likewise.
+        attention_mask: Refused, as are `attention_bias` and
+            `return_attention_scores`.
+        mask: Boolean `(B, T)`, a short way to mask query and value alike.
+        training: Whether to apply dropout.
+        use_causal_mask: Whether no token sees a later one; refused by mixers
+            without a causal form.
+
+    Returns:
+        Tensor `(B, T, d)`.
+    """
+
+    supports_causal_mask = False
+    supports_cross_attention = False
+    supports_attention_mask = False
+    supports_attention_bias = False
+    supports_attention_scores = False
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        """Mixes tokens.
+
+        Args:
+            x: Tensor `(B, T, d)`; padding may hold anything, inf and NaN too.
+            padding_mask: Boolean `(B, T)`, False for padding, or `None`.
+            causal: Whether no token sees a later one.
+            training: Whether to apply dropout.
+
+        Returns:
+            Tensor `(B, T, d)`.
+        """
+        raise NotImplementedError
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        attention_bias=None,
+        mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+    ):
+        if len(query.shape) != 3:
+            raise ValueError(
+                f"{type(self).__name__} mixes tensors (batch, length, "
+                f"features). Received: query.shape={tuple(query.shape)}"
+            )
+        output = self.mix(
+            query,
+            masks.all_of(value_mask, key_mask, mask),
+            causal=use_causal_mask,
+            training=training,
+        )
+        return masks.zero_padding(output, masks.all_of(query_mask, mask))
+
+    def compute_output_shape(
+        self, query_shape, value_shape=None, key_shape=None
+    ):
+        return query_shape

@@ -1,0 +1,260 @@
+"""Mixers by name: the table of names, `get` and `check`."""
+
+import inspect
+import sys
+
+import keras
+
+from keras_synth import identifiers, synthesizers
+from keras_synth.identifiers import near, written
+from keras_synth.mixers.fourier import FourierMixer
+from keras_synth.mixers.mixer import Mixer
+from keras_synth.mixers.synthetic_attention import SyntheticAttention
+from keras_synth.projections import Projections
+from keras_synth.synthesizers import Synthesizer
+from keras_synth.synthesizers import names as synthesizer_names
+
+# One line per name. Its options are the arguments of the class.
+_MIXERS = {
+    "fnet": FourierMixer,
+}
+
+_KNOWN = ", ".join(f'"{name}"' for name in _MIXERS)
+_EXPECTED = f"{synthesizer_names.EXPECTED}; or a mixer, {_KNOWN}"
+
+_GIVEN = ("num_heads", "key_dim", "max_length")
+_LAYER = ("dtype", "name", "trainable")
+
+
+def get(
+    identifier,
+    num_heads=None,
+    key_dim=None,
+    max_length=None,
+    *,
+    defaults=None,
+    **options,
+):
+    """Makes a mixer from what a user may write.
+
+    Args:
+        identifier: A `Mixer`, which is returned as it is; a config dictionary
+            of one; its name (`"fnet"`), with options in brackets; or a
+            synthesizer: whatever `keras_synth.synthesizers.get` takes, such as
+            `"FR(rank=32) + V"`, for a `SyntheticAttention` around it.
+        num_heads: Integer, `H`. Mixers with heads need it.
+        key_dim: Integer, features per head, `k`. Mixers with heads need it.
+        max_length: Integer, the most tokens; length-bound mixers need it.
+        defaults: Optional dictionary of options for those mixers that have
+            them and do not set them otherwise. Mixers and their configs stay
+            as they are.
+        **options: Options of the name, in place of brackets, and arguments of
+            the layer: `dtype`, `name`, and of a `SyntheticAttention` all of
+            its arguments. An integer `seed` makes dropout and the initial
+            values of named synthesizers reproducible.
+
+    Returns:
+        A layer with the call of `keras.layers.MultiHeadAttention`, a new one
+        for each name or config.
+
+    Raises:
+        ValueError: If a name or an option is unknown, what a name needs is
+            missing, or an object or config does not fit the other arguments.
+
+    Example:
+
+    >>> keras_synth.mixers.get("fnet")
+    <FourierMixer name=fourier_mixer, built=False>
+    >>> keras_synth.mixers.get("FR + V", num_heads=8, key_dim=64,
+    ...                        max_length=512)
+    <SyntheticAttention name=synthetic_attention, built=False>
+    """
+    given = dict(zip(_GIVEN, (num_heads, key_dim, max_length), strict=True))
+    cls = mixer_class(identifier)
+    if isinstance(identifier, str) and cls is not SyntheticAttention:
+        return _named(cls, identifier, given, defaults, options)
+    if not is_mixer(identifier):
+        return _attention(identifier, given, {**(defaults or {}), **options})
+    if options:
+        raise ValueError(
+            "Options are for names: objects and configs have their own. "
+            f"Received: {identifier!r} with {written(options)}"
+        )
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+    _check_agreement(num_heads, getattr(identifier, "num_heads", None))
+    return identifier
+
+
+def check(identifier, num_heads, max_length=None):
+    """Raises what `get` would raise before it makes a mixer.
+
+    No layer is made for it. What a class says to the values of its options,
+    only `get` can tell.
+
+    Args:
+        identifier: As for `get`.
+        num_heads: Integer, `H`.
+        max_length: Integer, in tokens; `None` if not known.
+
+    Raises:
+        ValueError: As `get` does.
+    """
+    cls = mixer_class(identifier)
+    if isinstance(identifier, str) and cls is not SyntheticAttention:
+        given = {"num_heads": num_heads, "key_dim": 1, "max_length": max_length}
+        _arguments(cls, identifier, given, {}, {})
+    elif isinstance(identifier, dict) and is_mixer(identifier):
+        _check_agreement(num_heads, identifier["config"].get("num_heads"))
+    elif is_mixer(identifier):
+        _check_agreement(num_heads, getattr(identifier, "num_heads", None))
+    else:
+        synthesizer_names.check(identifier, num_heads, max_length)
+
+
+def mixer_class(identifier):
+    """Returns the class of the mixer that `get` would make.
+
+    Its attributes say what the mixer supports, before there is one.
+
+    Args:
+        identifier: As for `get`.
+
+    Raises:
+        ValueError: If it is unknown.
+    """
+    if isinstance(identifier, str):
+        return _class_named(identifier)
+    if isinstance(identifier, Mixer):
+        return type(identifier)
+    cls = _class_of_config(identifier)
+    if isinstance(cls, type) and issubclass(cls, Mixer):
+        return cls
+    synthesizer = isinstance(identifier, (Synthesizer, dict))
+    if not synthesizer:
+        raise ValueError(
+            "A mixer must be a keras_synth.mixers.Mixer, a Synthesizer, a "
+            f"config of one, or a name: {_EXPECTED}. Received: {identifier!r}"
+        )
+    return SyntheticAttention
+
+
+def _class_named(identifier):
+    terms = identifiers.read(identifier, _EXPECTED)
+    names = [term.name.lower() for term in terms]
+    for term, name in zip(terms, names, strict=True):
+        known = [*_MIXERS, *synthesizer_names.SPELLINGS]
+        if name not in known:
+            raise ValueError(
+                f"Unknown synthesizer {term.name!r}."
+                f"{near(name, known)} Expected {_EXPECTED}. "
+                f"Received: {identifier!r}"
+            )
+    found = [name for name in names if name in _MIXERS]
+    if not found:
+        return SyntheticAttention
+    if len(names) > 1:
+        raise ValueError(
+            f'"{found[0]}" has no logits to add: sums are of synthesizers '
+            f"alone. Received: {identifier!r}"
+        )
+    if terms[0].parts:
+        raise ValueError(
+            f'"{found[0]}" takes options with their names alone, option=value. '
+            f"Received: {identifier!r}"
+        )
+    return _MIXERS[found[0]]
+
+
+def _class_of_config(identifier):
+    if not isinstance(identifier, dict) or "config" not in identifier:
+        return None
+    name = identifier.get("registered_name") or identifier.get("class_name")
+    cls = keras.saving.get_registered_object(name)
+    module = sys.modules.get(identifier.get("module"))
+    return cls or getattr(module, str(identifier.get("class_name")), None)
+
+
+def is_mixer(identifier):
+    """Whether it is a mixer or a config of one."""
+    cls = _class_of_config(identifier)
+    return isinstance(identifier, Mixer) or (
+        isinstance(cls, type) and issubclass(cls, Mixer)
+    )
+
+
+def _named(cls, identifier, given, defaults, options):
+    arguments = _arguments(cls, identifier, given, defaults or {}, options)
+    try:
+        return cls(**arguments)
+    except ValueError:
+        raise
+    except Exception as error:  # a value of any type may stand in brackets
+        raise ValueError(
+            f"Cannot make a mixer with such options: {error} "
+            f"Received: {identifier!r} with {written(options)}"
+        ) from error
+
+
+def _arguments(cls, identifier, given, defaults, options):
+    """Returns the arguments that a class is made with, checked by name."""
+    (term,) = identifiers.read(identifier, _EXPECTED)
+    twice = sorted({*term.options} & {*options})
+    if twice:
+        raise ValueError(
+            f"Pass {twice} in brackets or as keyword arguments, not both. "
+            f"Received: {identifier!r} with {written(options)}"
+        )
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(cls).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
+    known = [*parameters, *_LAYER]
+    options = {**term.options, **options}
+    for option in options:
+        if option not in known:
+            raise ValueError(
+                f'"{term.name}" has no option `{option}`.'
+                f"{near(option, known)} It has the options {', '.join(known)}."
+                f" Received: {option} with {identifier!r}"
+            )
+    arguments = {
+        **{k: v for k, v in given.items() if k in known and v is not None},
+        **{k: v for k, v in defaults.items() if k in known},
+        **options,
+    }
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in arguments:
+            raise ValueError(
+                f'The mixer "{term.name}" needs `{name}`; it is never '
+                f"inferred. Pass {name}=<a value>. Received: {identifier!r}"
+            )
+    return arguments
+
+
+def _attention(identifier, given, options):
+    """Makes a `SyntheticAttention` around a synthesizer."""
+    layer = inspect.signature(SyntheticAttention).parameters
+    layer = {k: v for k, v in options.items() if k in (*layer, *_LAYER)}
+    own = {k: v for k, v in options.items() if k not in layer}
+    if isinstance(identifier, str) and layer.get("seed") is not None:
+        own["seed"] = layer["seed"]
+    if own:
+        shared = ("dtype", *Projections.defaults)
+        identifier = synthesizers.get(
+            identifier,
+            **given,
+            use_bias=layer.get("use_bias", True),
+            defaults={k: v for k, v in layer.items() if k in shared},
+            **own,
+        )
+    return SyntheticAttention(**given, **layer, synthesizer=identifier)
+
+
+def _check_agreement(num_heads, own_heads):
+    if None not in (num_heads, own_heads) and num_heads != own_heads:
+        raise ValueError(
+            "The mixer must have as many heads as the layer around it. "
+            f"Received: num_heads={num_heads}, mixer.num_heads={own_heads}"
+        )

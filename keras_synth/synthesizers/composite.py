@@ -1,0 +1,108 @@
+"""Synthesizers that are made of others."""
+
+import keras
+
+from keras_synth.synthesizers.synthesizer import (
+    DEFAULT_NAME,
+    Synthesizer,
+    revived,
+)
+
+
+class CompositeSynthesizer(Synthesizer):
+    """What mixtures and groups of heads have in common: their parts.
+
+    Args:
+        num_heads: Integer, `H`.
+        synthesizers: List of synthesizers.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+    """
+
+    place = "part"  # parts without a name are called by it and their index
+
+    def __init__(self, num_heads, synthesizers, **kwargs):
+        if "seed" in kwargs:
+            raise ValueError(
+                f"{type(self).__name__} draws no initial values. Pass a `seed` "
+                "to each of its parts, or make it by "
+                '`keras_synth.synthesizers.get("R+V", ..., seed=1)`. '
+                f"Received: seed={kwargs['seed']!r}"
+            )
+        _name_parts(synthesizers, self.place)
+        super().__init__(num_heads, **kwargs)
+        self.synthesizers = synthesizers
+        self.reads_tokens = any(part.reads_tokens for part in synthesizers)
+        for part in synthesizers:
+            part.attach_to(self)
+
+    def build(self, query_shape, source_shape=None):
+        for part in self.synthesizers:
+            if not part.built:
+                part.build(query_shape, source_shape)
+        self.built = True
+
+    def check_lengths(self, target_length, source_length, start=0):
+        for part in self.synthesizers:
+            part.check_lengths(target_length, source_length, start)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["num_heads"]  # the parts know it
+        config["synthesizers"] = [
+            keras.saving.serialize_keras_object(part)
+            for part in self.synthesizers
+        ]
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        parts = [
+            revived(part) if isinstance(part, dict) else part
+            for part in config["synthesizers"]
+        ]
+        return cls(**{**config, "synthesizers": parts})
+
+
+def checked_parts(synthesizers, whole):
+    """Returns the parts as a list, or raises unless they can be parts.
+
+    Args:
+        synthesizers: Sequence of synthesizers.
+        whole: String, what they shall be parts of: "A mixture".
+    """
+    if isinstance(synthesizers, (Synthesizer, str, dict)):
+        synthesizers = [synthesizers]
+    parts = list(synthesizers)
+    if not parts or not all(isinstance(part, Synthesizer) for part in parts):
+        raise ValueError(
+            f"{whole} needs a sequence of one or more synthesizers; "
+            '`keras_synth.synthesizers.get("random + dense", ...)` makes one '
+            f"from names. Received: synthesizers={synthesizers!r}"
+        )
+    if any(len(part.head_groups()) > 1 for part in parts):
+        raise ValueError(
+            f"{whole} cannot hold groups of heads. Mix within the groups: "
+            '"heads(4 * mixture(D + V) + 4 * R)". '
+            f"Received: synthesizers={synthesizers!r}"
+        )
+    if len({id(part) for part in parts}) < len(parts):
+        raise ValueError(
+            f"Each part of {whole.lower()} must be an object of its own. "
+            f"Received: synthesizers={synthesizers!r}"
+        )
+    return parts
+
+
+def _name_parts(parts, place):
+    """Calls parts without a name of their own by their places."""
+    names = [
+        f"{place}_{i}" if part.name == DEFAULT_NAME else part.name
+        for i, part in enumerate(parts)
+    ]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            "The parts of a synthesizer must have different names; those made "
+            f"without a name are called by their places. Received: {names}"
+        )
+    for part, name in zip(parts, names, strict=True):
+        part.name = name

@@ -1,0 +1,77 @@
+"""Heads of different kinds in one layer."""
+
+import keras
+from keras import ops
+
+from keras_synth.logits import Logits, repeat_batch
+from keras_synth.synthesizers.composite import (
+    CompositeSynthesizer,
+    checked_parts,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class HeadGroupsSynthesizer(CompositeSynthesizer):
+    """Gives each group of heads a synthesizer of its own ("heads").
+
+    `"heads(V=4, R=4)"` compares tokens in the first four heads and attends by
+    position alone in the other four; `"heads(4 * V + 4 * FR(rank=32))"` gives
+    a group options. Each group costs what it costs alone: R's heads project
+    and cache no keys.
+
+    Args:
+        synthesizers: Sequence of synthesizers, in the order of their heads;
+            mixtures too. `H` is the sum of their `num_heads`. Those without a
+            name of their own are called `"group_0"`, `"group_1"`, ...
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        query: Tensor `(B, T, d)`.
+        keys: Tuple from `project_keys(source)`.
+        start: Integer or scalar integer tensor, position of the first query
+            token.
+        length: Integer or scalar integer tensor, source length `S`.
+
+    Returns:
+        `Logits`: bias `(B or 1, H, T, S)`. `SyntheticAttention` never makes
+        this tensor: it attends group by group.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     num_heads=8, key_dim=16, synthesizer="heads(V=4, R=4)",
+    ...     max_length=128)
+    >>> layer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+    """
+
+    place = "group"
+
+    def __init__(self, synthesizers, **kwargs):
+        parts = checked_parts(synthesizers, "A layer with groups of heads")
+        num_heads = sum(part.num_heads for part in parts)
+        super().__init__(num_heads, parts, **kwargs)
+        self.key_dim = max(part.key_dim for part in parts)
+
+    def head_groups(self):
+        return tuple(self.synthesizers)
+
+    def project_keys(self, source):
+        """Returns a tuple of what each group remembers: tensors or `None`."""
+        return tuple(group.project_keys(source) for group in self.head_groups())
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        target_length, source_length = self.lengths(query, start, length)
+        keys = keys or (None,) * len(self.head_groups())
+        tables = [
+            group(query, keys=own, start=start, length=source_length)
+            .with_rows(target_length)
+            .materialize()
+            for group, own in zip(self.head_groups(), keys, strict=True)
+        ]
+        if any(table.shape[0] != 1 for table in tables):
+            batch = ops.shape(query)[0]
+            tables = [
+                repeat_batch(x, batch) if x.shape[0] == 1 else x for x in tables
+            ]
+        return Logits(bias=ops.concatenate(tables, axis=1))

@@ -1,0 +1,280 @@
+"""Logits from the distance of two tokens: Toeplitz tables of any length."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_synth.checks import check_positive
+from keras_synth.logits import Logits
+from keras_synth.synthesizers.random import INITIAL_STDDEV
+from keras_synth.synthesizers.synthesizer import Synthesizer
+
+
+class DistanceSynthesizer(Synthesizer):
+    """Attends by distance alone: `S[i, j] = w(j - i)`, per head.
+
+    A subclass implements `weigh`. It serves sequences of any length.
+
+    Args:
+        num_heads: Integer, `H`.
+        **kwargs: `seed`, and keyword arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        query: Tensor `(B, T, d)`; only its length matters.
+        keys: Ignored: nothing is remembered of the source.
+        start: Integer or scalar integer tensor, position of the first query
+            token.
+        length: Integer or scalar integer tensor, source length `S`.
+
+    Returns:
+        `Logits`: bias `(1, H, T, S)`.
+    """
+
+    reads_tokens = False
+
+    def __init__(self, num_heads, **kwargs):
+        super().__init__(num_heads, **kwargs)
+
+    def weigh(self, distances):
+        """Returns the logits of distances.
+
+        Args:
+            distances: Integer tensor `(n,)`: `j - i`, of the token i that
+                attends to j.
+
+        Returns:
+            Tensor `(H, n)`.
+        """
+        raise NotImplementedError
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        rows, columns = self.lengths(query, start, length)
+        # From the last row's first column to the first row's last.
+        distances = ops.arange(rows + columns - 1) - (rows - 1) - start
+        return Logits(bias=_toeplitz(self.weigh(distances), rows, columns))
+
+
+def _toeplitz(diagonals, rows, columns):
+    """Returns the table whose diagonals hold one number each.
+
+    Rows of length n laid out one after the other and read again as rows of
+    length n - 1 are shifted by one each: no entry is gathered by itself, and
+    the gradient is a sum.
+
+    Args:
+        diagonals: Tensor `(H, T + S - 1)`, the last row's first.
+        rows: Integer or scalar tensor, `T`.
+        columns: Integer or scalar tensor, `S`.
+
+    Returns:
+        Tensor `(1, H, T, S)`.
+    """
+    heads, count = diagonals.shape[0], rows + columns - 1
+    padded = ops.pad(diagonals, [[0, 0], [0, 1]])
+    repeated = ops.broadcast_to(padded[:, None], (heads, rows, count + 1))
+    flat = ops.reshape(repeated, (heads, rows * (count + 1)))
+    shifted = ops.reshape(flat[:, : rows * count], (heads, rows, count))
+    return shifted[None, :, :, rows - 1 :]
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class RelativeSynthesizer(DistanceSynthesizer):
+    """One trainable number per head and distance ("relative").
+
+    `S[i, j] = w[clip(j - i, -m, m)]`, m being `max_distance`: Random's table,
+    made to depend on the distance alone. It serves sequences of any length.
+
+    Args:
+        num_heads: Integer, `H`.
+        max_distance: Integer, `m`, in tokens; all that are further away count
+            like it.
+        initializer: Initializer of the numbers, a normal distribution with
+            standard deviation 0.1 by default.
+        regularizer: Optional regularizer of the numbers.
+        **kwargs: `seed`, for reproducible initial values, and keyword
+            arguments of `keras.layers.Layer`.
+
+    Call arguments: see `RandomSynthesizer`.
+
+    Returns:
+        `Logits`: bias `(1, H, T, S)`.
+
+    References:
+        - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), for clipped
+          distances
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), for tables of
+          positions
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        max_distance=128,
+        initializer=None,
+        regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(num_heads, **kwargs)
+        self.max_distance = check_positive("max_distance", max_distance)
+        if initializer is None:
+            initializer = keras.initializers.RandomNormal(stddev=INITIAL_STDDEV)
+        self.initializer = keras.initializers.get(initializer)
+        self.regularizer = keras.regularizers.get(regularizer)
+        self.distances = None
+
+    def build(self, query_shape, source_shape=None):
+        self.distances = self.add_table(
+            "distances",
+            (self.num_heads, 2 * self.max_distance + 1),
+            self.initializer,
+            regularizer=self.regularizer,
+        )
+        self.built = True
+
+    def weigh(self, distances):
+        most = self.max_distance
+        places = ops.clip(distances, -most, most) + most
+        return ops.take(ops.convert_to_tensor(self.distances), places, axis=1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_distance": self.max_distance,
+            "initializer": keras.initializers.serialize(self.initializer),
+            "regularizer": keras.regularizers.serialize(self.regularizer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class AlibiSynthesizer(DistanceSynthesizer):
+    """Attention with linear biases ("alibi"), for `"alibi + V"`.
+
+    `S[i, j] = -m |i - j|`, the slopes m being `2^(-8/H), 2^(-16/H), ...,
+    2^-8` where H is a power of two, and interpolated as by the paper's authors
+    where it is not. It has no weights. In a sum it is a bias: it stands
+    outside the alphas.
+
+    Args:
+        num_heads: Integer, `H`.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `RandomSynthesizer`.
+
+    Returns:
+        `Logits`: bias `(1, H, T, S)`.
+
+    References:
+        - [Press et al., 2022](https://arxiv.org/abs/2108.12409)
+    """
+
+    is_bias = True
+
+    def weigh(self, distances):
+        slopes = ops.convert_to_tensor(_slopes(self.num_heads), "float32")
+        return -slopes[:, None] * ops.cast(ops.abs(distances), "float32")
+
+
+def _slopes(num_heads):
+    """ALiBi's slopes, `(H,)`; of the next power of two every other, too."""
+    power = 2 ** math.floor(math.log2(num_heads))
+    slopes = 2.0 ** (-8.0 / power * np.arange(1, power + 1))
+    finer = 2.0 ** (-4.0 / power * np.arange(1, 2 * power + 1, 2))
+    return np.concatenate([slopes, finer[: num_heads - power]])
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class T5RelativeSynthesizer(DistanceSynthesizer):
+    """T5's relative positions ("t5_relative"), for `"t5_relative + V"`.
+
+    `S[i, j] = w[bucket(j - i)]`, one trainable number per head and bucket.
+    Near distances have a bucket each; farther ones share buckets whose width
+    grows logarithmically up to `max_distance`. In a sum it is a bias: it
+    stands outside the alphas.
+
+    Args:
+        num_heads: Integer, `H`.
+        num_buckets: Integer, at least 4, and even if `bidirectional`.
+        max_distance: Integer, in tokens; all that are further away share a
+            bucket.
+        bidirectional: Whether tokens before and after have buckets of their
+            own, half of them each, as in T5's encoder; otherwise all later
+            tokens share the bucket of distance 0, as in its decoder.
+        initializer: Initializer of the numbers.
+        **kwargs: `seed`, for reproducible initial values, and keyword
+            arguments of `keras.layers.Layer`.
+
+    Call arguments: see `RandomSynthesizer`.
+
+    Returns:
+        `Logits`: bias `(1, H, T, S)`.
+
+    References:
+        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683)
+    """
+
+    is_bias = True
+
+    def __init__(
+        self,
+        num_heads,
+        num_buckets=32,
+        max_distance=128,
+        bidirectional=True,
+        initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(num_heads, **kwargs)
+        self.num_buckets = check_positive("num_buckets", num_buckets)
+        self.max_distance = check_positive("max_distance", max_distance)
+        self.bidirectional = bool(bidirectional)
+        one_side = self.num_buckets // (2 if self.bidirectional else 1)
+        uneven = self.bidirectional and self.num_buckets % 2
+        if uneven or one_side < 2 or self.max_distance <= one_side // 2:
+            raise ValueError(
+                "`num_buckets` must be at least 2 for each direction, the same "
+                "number for both, and `max_distance` larger than half of one "
+                f"direction's. Received: num_buckets={num_buckets}, "
+                f"max_distance={max_distance}, bidirectional={bidirectional}"
+            )
+        self.initializer = keras.initializers.get(initializer)
+        self.relative_attention_bias = None
+
+    def build(self, query_shape, source_shape=None):
+        self.relative_attention_bias = self.add_table(
+            "relative_attention_bias",
+            (self.num_buckets, self.num_heads),  # T5's layout
+            self.initializer,
+        )
+        self.built = True
+
+    def weigh(self, distances):
+        table = ops.convert_to_tensor(self.relative_attention_bias)
+        return ops.transpose(ops.take(table, self._buckets(distances), axis=0))
+
+    def _buckets(self, distances):
+        """The bucket of each distance `j - i`, an integer tensor `(n,)`."""
+        buckets, first = self.num_buckets, 0
+        if self.bidirectional:
+            buckets //= 2
+            first = buckets * ops.cast(distances > 0, "int32")
+            steps = ops.abs(distances)
+        else:
+            steps = ops.maximum(-distances, 0)
+        exact = buckets // 2
+        far = ops.cast(ops.maximum(steps, exact), "float32")
+        scale = (buckets - exact) / math.log(self.max_distance / exact)
+        far = exact + ops.cast(ops.log(far / exact) * scale, "int32")
+        far = ops.minimum(far, buckets - 1)
+        steps = ops.cast(steps, "int32")
+        return first + ops.where(steps < exact, steps, far)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "bidirectional": self.bidirectional,
+            "initializer": keras.initializers.serialize(self.initializer),
+        }
