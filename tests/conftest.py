@@ -1,3 +1,4 @@
+import gc
 import os
 import pathlib
 
@@ -9,6 +10,17 @@ os.environ["XLA_FLAGS"] = " ".join(
 
 import keras
 import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects():
+    """Spares the garbage collector what outlives a test.
+
+    Keras collects garbage at each weight that quantization replaces, and
+    TensorFlow alone has millions of objects to look at.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

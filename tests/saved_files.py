@@ -5,6 +5,7 @@ Run as `python saved_files.py FOLDER`, with KERAS_BACKEND set: loads what
 give, and their weights' paths and dtypes, to FOLDER/<backend>.npz.
 """
 
+import gc
 import json
 import pathlib
 import sys
@@ -160,6 +161,7 @@ def load(folder):
 
 
 def main(folder):
+    gc.freeze()  # see conftest.py
     for make in MAKERS.values():
         make()
     name = f"{keras.backend.backend()}.npz"
