@@ -130,7 +130,7 @@ def check_traced(query, value, reads_tokens):
         )
 
 
-def check_cache(query, cache, start, layer):
+def check_cache(query, cache, start, sizes):
     """Raises unless a cache is the layer's and, if known, has room.
 
     Args:
@@ -139,18 +139,18 @@ def check_cache(query, cache, start, layer):
             one for each group of heads.
         start: Integer or scalar tensor, position of the first query token in
             the cache; or `None`, if nothing is to be written.
-        layer: `SyntheticAttention`.
+        sizes: Tuple of (heads, cache_dim) for each group of heads.
     """
     caches = cache if isinstance(cache, (tuple, list)) else [cache]
     shapes = [tuple(getattr(x, "shape", ())) for x in caches]
-    grouped = len(layer.cache_sizes) > 1
-    if [x[2:] for x in shapes] != [*layer.cache_sizes] or (
+    grouped = len(sizes) > 1
+    if [x[2:] for x in shapes] != [*sizes] or (
         grouped != isinstance(cache, tuple)
     ):
         raise ValueError(
             "The cache must be this layer's, as its `make_cache` makes it: "
             "(batch, length, heads, cache_dim), with (heads, cache_dim)="
-            f"{layer.cache_sizes}. Received: a cache of shape {shapes}"
+            f"{sizes}. Received: a cache of shape {shapes}"
         )
     known = (start, query.shape[1], shapes[0][1])
     if not all(isinstance(number, int) for number in known):

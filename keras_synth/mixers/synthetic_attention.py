@@ -1,18 +1,15 @@
 """`SyntheticAttention`: a drop-in for `keras.layers.MultiHeadAttention`."""
 
-import itertools
-
 import keras
 from keras import ops
 
 from keras_synth import masks, synthesizers
-from keras_synth.attend import attend
 from keras_synth.axes import AttentionAxes
 from keras_synth.backends import is_placeholder, is_traced
 from keras_synth.checks import check_positive, check_rate
-from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
 from keras_synth.mixers import attention_checks
+from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, positive_shape
@@ -188,6 +185,7 @@ class SyntheticAttention(Mixer):
                 **self._projections.options,
             },
         )
+        self._groups = HeadGroups(self.synthesizer, self.value_dim)
         self.gate = self._split_heads("gate", "sigmoid") if use_gate else None
         self.value = self._split_heads("value")
         self.attention_output = None
@@ -327,11 +325,12 @@ class SyntheticAttention(Mixer):
                 query, value, self.synthesizer.reads_tokens
             )
         query, value, key = self._without_padding(query, value, key, masked)
-        context = self._by_groups(
+        context = self._groups.attend(
             query,
-            *self._projected(key, value),
+            *self._groups.project(key, self.value(value)),
             masked,
             bias,
+            flash_attention=self.flash_attention,
             dropout=self._active_dropout(training),
             return_weights=scores,
             # A batch of one is taken for a table of all samples: here it is.
@@ -341,68 +340,6 @@ class SyntheticAttention(Mixer):
             context, weights = context
             return self._gated(context, query), weights
         return self._gated(context, query)
-
-    def _by_groups(self, query, keys, values, masked, bias, start=0, **options):
-        """Attends with each group of heads; returns what `attend` does.
-
-        Args:
-            query: Tensor `(B, T, d)`.
-            keys: Tuple of tensors `(B, S, h, k)`, or `None` where a group of h
-                heads compares no pairs.
-            values: Tuple of tensors `(B, S, h, v)`.
-            masked: `AttentionMask`.
-            bias: Tensor `(B or 1, H or 1, T, S)`, or `None`.
-            start: Integer or scalar integer tensor, position of the first
-                query token.
-            **options: What `attend` takes beyond that.
-        """
-        found = []
-        for group, heads, own_keys, own_values in zip(
-            self.synthesizer.head_groups(),
-            self._heads(),
-            keys,
-            values,
-            strict=True,
-        ):
-            logits = group(
-                query,
-                keys=own_keys,
-                start=start,
-                length=ops.shape(own_values)[1],
-            )
-            if bias is not None:
-                added = bias if bias.shape[1] == 1 else bias[:, heads]
-                logits = logits + Logits(bias=ops.cast(added, "float32"))
-            attended = attend(
-                logits,
-                own_values,
-                masked.of_heads(heads),
-                target_length=ops.shape(query)[1],
-                flash_attention=self.flash_attention,
-                **options,
-            )
-            found.append(attended)
-        if len(found) == 1:
-            return found[0]
-        if not options.get("return_weights"):
-            return ops.concatenate(found, axis=2)
-        contexts, weights = zip(*found, strict=True)
-        return ops.concatenate(contexts, 2), ops.concatenate(weights, 1)
-
-    def _heads(self):
-        """A slice of the heads for each group of them."""
-        ends = itertools.accumulate(
-            (group.num_heads for group in self.synthesizer.head_groups()),
-            initial=0,
-        )
-        return [slice(*pair) for pair in itertools.pairwise(ends)]
-
-    def _projected(self, key, value):
-        """Keys and values of each group: two tuples."""
-        keys, values = self.synthesizer.project_keys(key), self.value(value)
-        if len(self.synthesizer.head_groups()) == 1:
-            return (keys,), (values,)
-        return keys, tuple(values[:, :, heads] for heads in self._heads())
 
     def _nothing(self, query, value, scores):
         """What `_attend` returns where there are no queries or no source."""
@@ -424,16 +361,8 @@ class SyntheticAttention(Mixer):
 
         An integer; with groups of heads a tuple of one for each group.
         """
-        dims = tuple(width for _, width in self.cache_sizes)
+        dims = tuple(width for _, width in self._groups.cache_sizes)
         return dims if len(dims) > 1 else dims[0]
-
-    @property
-    def cache_sizes(self):
-        """Heads of each group of heads, and features per head in its cache."""
-        return tuple(
-            (group.num_heads, group.key_dim + self.value_dim)
-            for group in self.synthesizer.head_groups()
-        )
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
@@ -446,11 +375,7 @@ class SyntheticAttention(Mixer):
             Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
             one for each group, with its heads.
         """
-        caches = tuple(
-            ops.zeros((batch_size, length, *size), dtype=self.compute_dtype)
-            for size in self.cache_sizes
-        )
-        return caches if len(caches) > 1 else caches[0]
+        return self._groups.make_cache(batch_size, length, self.compute_dtype)
 
     def remember(self, source):
         """Returns what decoding must remember of a source.
@@ -463,24 +388,8 @@ class SyntheticAttention(Mixer):
             alone if the synthesizer compares no pairs. With groups of heads a
             tuple of one for each group, with its heads.
         """
-        caches = tuple(
-            values if keys is None else ops.concatenate([keys, values], -1)
-            for keys, values in zip(
-                *self._projected(source, source), strict=True
-            )
-        )
-        return caches if len(caches) > 1 else caches[0]
-
-    def _recalled(self, cache):
-        """Keys and values of each group of heads, of a cache."""
-        groups = self.synthesizer.head_groups()
-        caches = cache if len(groups) > 1 else (cache,)
-        pairs = tuple(zip(caches, groups, strict=True))
-        keys = tuple(
-            own[..., : group.key_dim] if group.key_dim else None
-            for own, group in pairs
-        )
-        return keys, tuple(own[..., group.key_dim :] for own, group in pairs)
+        projected = self._groups.project(source, self.value(source))
+        return self._groups.to_cache(*projected)
 
     def call_with_cache(
         self,
@@ -523,10 +432,11 @@ class SyntheticAttention(Mixer):
             ValueError: If the cache has another shape, or the tokens do not
                 fit into it.
         """
-        attention_checks.check_cache(query, cache, start, self)
-        length, window = ops.shape(_first(cache))[1], self.sliding_window
+        groups, window = self._groups, self.sliding_window
+        attention_checks.check_cache(query, cache, start, groups.cache_sizes)
+        length = groups.length(cache)
         flat = AttentionAxes(None, len(query.shape)).flatten_pairs
-        sizes = query, _first(cache), self.num_heads
+        sizes = query, keras.tree.flatten(cache)[0], self.num_heads
         pairs = flat("attention_mask", attention_mask, *sizes)
         bias = flat("attention_bias", attention_bias, *sizes)
         lengths = ops.shape(query)[1], length
@@ -542,8 +452,13 @@ class SyntheticAttention(Mixer):
         masked = AttentionMask(
             keys=masks.as_boolean(value_mask), pairs=masks.as_boolean(pairs)
         )
-        context = self._by_groups(
-            query, *self._recalled(cache), masked, bias, position
+        context = groups.attend(
+            query,
+            *groups.from_cache(cache),
+            masked,
+            bias,
+            position,
+            flash_attention=self.flash_attention,
         )
         return self.attention_output(self._gated(context, query)), cache
 
@@ -662,8 +577,3 @@ class SyntheticAttention(Mixer):
             **self._projections.get_config(),
         }
         return with_policies(self, config)
-
-
-def _first(cache):
-    """A cache, or that of the first group of heads."""
-    return cache[0] if isinstance(cache, tuple) else cache
