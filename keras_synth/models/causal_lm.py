@@ -10,14 +10,17 @@ from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
 from keras_synth.models.fitting import check_fits
+from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.stack import check_length
-from keras_synth.models.whole_files import WholeFiles
 from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerCausalLM(
-    WholeFiles, TrainingDataMixin, GenerationMixin, keras_hub.models.CausalLM
+    TaskSavingMixin,
+    TrainingDataMixin,
+    GenerationMixin,
+    keras_hub.models.CausalLM,
 ):
     """A language model around a causal `SynthesizerBackbone`.
 

@@ -6,18 +6,21 @@ from keras import ops
 
 from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.fitting import check_fits_both
+from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
 from keras_synth.models.stack import check_length
-from keras_synth.models.whole_files import WholeFiles
 from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqLM(
-    WholeFiles, TrainingDataMixin, GenerationMixin, keras_hub.models.Seq2SeqLM
+    TaskSavingMixin,
+    TrainingDataMixin,
+    GenerationMixin,
+    keras_hub.models.Seq2SeqLM,
 ):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 

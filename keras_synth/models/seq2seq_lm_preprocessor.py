@@ -4,9 +4,9 @@ import keras
 import keras_hub
 
 from keras_synth.checks import check_positive
+from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
-from keras_synth.models.whole_files import PresetPathsMixin
 from keras_synth.models.writing import check_prompts
 
 

@@ -5,14 +5,14 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_synth.models.whole_files import WholeFiles
+from keras_synth.models.saving import AtomicSavingMixin
 from keras_synth.policies import settle, with_policies, without_counters
 from keras_synth.synthesizers import Synthesizer
 
 BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
 
 
-class StackedBackbone(WholeFiles, keras_hub.models.Backbone):
+class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
     """A KerasHub backbone that synthesizes attention: its files, its LoRA."""
 
     def __init__(self, *args, **kwargs):

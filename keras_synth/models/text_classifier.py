@@ -13,16 +13,16 @@ from keras_synth.models.labels import (
     number_labels,
 )
 from keras_synth.models.pooling import Pooling
+from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.whole_files import WholeFiles
 from keras_synth.policies import settle, with_policies
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifier(
-    WholeFiles, TrainingDataMixin, keras_hub.models.TextClassifier
+    TaskSavingMixin, TrainingDataMixin, keras_hub.models.TextClassifier
 ):
     """Classifies text with a `SynthesizerBackbone`.
 

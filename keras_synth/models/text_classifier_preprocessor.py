@@ -5,8 +5,8 @@ import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
-from keras_synth.models.whole_files import PresetPathsMixin
 
 KEEP = ("start", "end")
 
