@@ -10,9 +10,9 @@ from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
 from keras_synth.models.fitting import check_fits
+from keras_synth.models.generation import GenerationMixin, sample_tokens
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.stack import check_length
-from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -109,7 +109,7 @@ class SynthesizerCausalLM(
         check_length(
             prompt, self.backbone.max_sequence_length, "max_sequence_length"
         )
-        token_ids, padding_mask = write(
+        token_ids, padding_mask = sample_tokens(
             self,
             self.call_with_cache,
             prompt,

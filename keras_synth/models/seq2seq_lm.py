@@ -6,13 +6,13 @@ from keras import ops
 
 from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.fitting import check_fits_both
+from keras_synth.models.generation import GenerationMixin, sample_tokens
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
 from keras_synth.models.stack import check_length
-from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -138,7 +138,7 @@ class SynthesizerSeq2SeqLM(
             return logits, hidden, (own, sources, seen)
 
         caches = self.backbone.decoder.make_caches(batch, length)
-        token_ids, padding_mask = write(
+        token_ids, padding_mask = sample_tokens(
             self,
             read,
             prompt,

@@ -73,7 +73,7 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
             filepath: Path ending in `.lora.h5`.
         """
         super().save_lora_weights(filepath)
-        # KerasHub's format has room for two factors of a layer, and no more.
+        # KerasHub's format holds two factors for each layer, and no more.
         with h5py.File(filepath, "a") as file:
             for path, weight in self._trained_beside().items():
                 value = ops.convert_to_numpy(ops.cast(weight, "float32"))

@@ -6,12 +6,12 @@ import keras_hub
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.batches import TrainingDataMixin
-from keras_synth.models.fitting import check_fits
-from keras_synth.models.labels import (
+from keras_synth.models.class_labels import (
+    encode_dataset_labels,
+    encode_labels,
     is_binary,
-    number_dataset_labels,
-    number_labels,
 )
+from keras_synth.models.fitting import check_fits
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.text_classifier_preprocessor import (
@@ -152,10 +152,10 @@ class SynthesizerTextClassifier(
     def _checked_labels(self, y, name="y"):
         if y is None:
             return None
-        return number_labels(y, self._label_count(), self.class_names, name)
+        return encode_labels(y, self._label_count(), self.class_names, name)
 
     def _with_checked_labels(self, dataset):
-        return number_dataset_labels(
+        return encode_dataset_labels(
             dataset, self._label_count(), self.class_names
         )
 

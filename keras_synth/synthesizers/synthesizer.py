@@ -8,8 +8,8 @@ from keras import ops
 
 from keras_synth.checks import check_positive, check_seed
 from keras_synth.policies import with_policies
+from keras_synth.positions import check_length, window
 from keras_synth.seeds import seeded
-from keras_synth.tables import check_length, window
 
 LONG_INPUTS = ("error", "tile")
 

@@ -1,4 +1,4 @@
-"""Learned tables with an entry per position: the first n, a window, tiles."""
+"""Slices of learned tables by position, and checks of lengths."""
 
 from keras import ops
 
