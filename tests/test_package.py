@@ -170,11 +170,3 @@ def test_every_public_name_exists():
             assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         keras_synth.nothing  # noqa: B018
-
-
-def test_the_example_in_the_readme_runs():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert examples
-    for example in examples:
-        exec(compile(example, "README.md", "exec"), {})

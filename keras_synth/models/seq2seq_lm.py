@@ -1,4 +1,4 @@
-"""`SynthesizerSeq2SeqLM`: a model that translates, sums up or answers."""
+"""`SynthesizerSeq2SeqLM`: translation, summaries, dialogue."""
 
 import keras
 import keras_hub
@@ -24,10 +24,9 @@ class SynthesizerSeq2SeqLM(
 ):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
-    The token embedding is the output layer too. With a preprocessor, `fit`
-    takes raw strings, and `generate` gives strings for strings. It decodes
-    with caches that remember values alone, and keys where there are
-    dot-product parts.
+    The token embedding is the output layer, too. With a preprocessor, `fit`
+    takes raw strings, and `generate` returns strings for strings. Decoding
+    caches values, and keys only where there are dot-product parts.
 
     Args:
         backbone: A `SynthesizerSeq2SeqBackbone`.
@@ -46,14 +45,31 @@ class SynthesizerSeq2SeqLM(
     Example:
 
     ```python
-    lm = keras_synth.models.SynthesizerSeq2SeqLM(backbone, preprocessor)
-    lm.compile(
-        optimizer="adam",
-        loss=keras_synth.losses.LabelSmoothedCrossentropy(0.1),
-        sampler="beam",
+    sources, targets = keras_synth.datasets.generated_translations(32)
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        sources + targets, vocabulary_size=300
     )
-    lm.fit({"encoder_text": sources, "decoder_text": targets})
-    lm.generate(["ein Hund rennt", "zwei Katzen"], max_length=32)
+    backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R",
+        max_sequence_length=16,
+    )
+    lm = keras_synth.models.SynthesizerSeq2SeqLM(
+        backbone,
+        keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(tokenizer, 16, 16),
+    )
+    lm.compile(
+        optimizer=keras.optimizers.Adam(0.01),
+        loss=keras_synth.losses.LabelSmoothedCrossentropy(0.1),
+        sampler="greedy",
+    )
+    lm.fit({"encoder_text": sources, "decoder_text": targets}, verbose=0)
+    texts = lm.generate(["the big dog saw a fox", "two cats sing"], 8)
+    print(len(texts))  # 2
     ```
     """
 

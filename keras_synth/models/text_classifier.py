@@ -59,12 +59,29 @@ class SynthesizerTextClassifier(
     Example:
 
     ```python
-    classifier = keras_synth.models.SynthesizerTextClassifier(
-        backbone, num_classes=2, preprocessor=preprocessor
+    texts, labels = keras_synth.datasets.generated_reviews(64)
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        texts, vocabulary_size=300
     )
-    classifier.fit(["a good film", "a dull film"], [1, 0])
-    classifier.predict(["a good plot"])  # (1, 2) logits
-    classifier.save_to_preset("my_classifier")
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R+V",
+        max_sequence_length=32,
+    )
+    classifier = keras_synth.models.SynthesizerTextClassifier(
+        backbone,
+        num_classes=2,
+        preprocessor=keras_synth.models.SynthesizerTextClassifierPreprocessor(
+            tokenizer, sequence_length=32
+        ),
+    )
+    classifier.fit(texts, labels, epochs=2, verbose=0)
+    logits = classifier.predict(["a good film", "a dull film"], verbose=0)
+    print(logits.shape)  # (2, 2)
     ```
     """
 

@@ -64,7 +64,7 @@ class SynthesizerTokenizer(
     >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
     ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"] + words)
     >>> tokenizer("The quick fox")
-    [5, 6, 7]
+    array([5, 6, 7], dtype=int32)
     """
 
     def __init__(self, vocabulary=None, lowercase=True, **kwargs):

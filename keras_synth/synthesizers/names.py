@@ -77,7 +77,7 @@ def get(
     defaults=None,
     **options,
 ):
-    """Makes a synthesizer from what a user may write.
+    """Makes a synthesizer from a name, a config or an object.
 
     Args:
         identifier: A `Synthesizer`, which is returned as it is; a config
@@ -115,9 +115,10 @@ def get(
 
     Example:
 
-    >>> keras_synth.synthesizers.get("FR(rank=32) + V", num_heads=8,
-    ...                              key_dim=64, max_length=512)
-    <MixtureSynthesizer name=mixture_synthesizer, built=False>
+    >>> synthesizer = keras_synth.synthesizers.get(
+    ...     "FR(rank=32) + V", num_heads=8, key_dim=64, max_length=512)
+    >>> [type(part).__name__ for part in synthesizer.synthesizers]
+    ['FactorizedRandomSynthesizer', 'DotProductSynthesizer']
     """
     defaults = {"use_bias": use_bias, **_checked_defaults(defaults)}
     if isinstance(identifier, str):
