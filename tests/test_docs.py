@@ -105,6 +105,7 @@ def parses(monkeypatch):
     parse = argparse.ArgumentParser.parse_args
 
     def parse_and_stop(self, arguments=None, namespace=None):
+        self.allow_abbrev = False
         parse(self, arguments, namespace)
         raise Parsed
 

@@ -59,11 +59,11 @@ class SynthesizerBackbone(StackedBackbone):
     Example:
 
     >>> backbone = keras_synth.models.SynthesizerBackbone(
-    ...     vocabulary_size=1000, num_layers=2, num_heads=4, hidden_dim=64,
-    ...     intermediate_dim=128, synthesizer="R+V", max_sequence_length=32)
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
     >>> ids = np.ones((1, 12), "int32")
     >>> backbone({"token_ids": ids, "padding_mask": ids}).shape
-    (1, 12, 64)
+    (1, 12, 16)
     """
 
     def __init__(

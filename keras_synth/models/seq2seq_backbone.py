@@ -64,14 +64,14 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
     Example:
 
     >>> backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
-    ...     vocabulary_size=1000, num_layers=2, num_heads=4, hidden_dim=64,
-    ...     intermediate_dim=128, synthesizer="R+V", max_sequence_length=32)
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
     >>> source, target = np.ones((1, 12), "int32"), np.ones((1, 9), "int32")
     >>> backbone({
     ...     "encoder_token_ids": source, "encoder_padding_mask": source,
     ...     "decoder_token_ids": target, "decoder_padding_mask": target,
     ... })["decoder_sequence_output"].shape
-    (1, 9, 64)
+    (1, 9, 16)
     """
 
     def __init__(
