@@ -1,11 +1,11 @@
-"""Normalisation, dropout and the skip connection, written once."""
+"""`Residual`: normalisation, dropout and the skip connection."""
 
 import keras
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Residual(keras.layers.Layer):
-    """What stands around each sub-layer of a Transformer block.
+    """Normalisation, dropout and skip connection around a sub-layer f.
 
     Post-norm, `norm(x + dropout(f(x)))`, or pre-norm,
     `x + dropout(f(norm(x)))`.
@@ -58,7 +58,7 @@ class Residual(keras.layers.Layer):
         self.built = True
 
     def before(self, x):
-        """Returns what the sub-layer gets to see."""
+        """Returns the input of the sub-layer."""
         return self.norm(x) if self.normalize_first else x
 
     def after(self, x, y, training=None):

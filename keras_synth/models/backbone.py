@@ -38,8 +38,8 @@ class SynthesizerBackbone(StackedBackbone):
         layer_norm_epsilon: Float, epsilon of the layer normalisations.
         normalize_first: Whether the blocks are pre-norm, which trains from
             scratch without a warm-up, or post-norm, as BERT.
-        causal: Whether no token sees a later one, as a language model needs
-            it. The blocks are then `SynthesizerDecoder`s, which have caches.
+        causal: Whether token i attends to tokens `j <= i` only, as in language
+            models. The blocks are then `SynthesizerDecoder`s, with caches.
         positions: `"learned"` or `"sinusoidal"` position embeddings.
         attention_use_bias: Whether the projections of attention have biases.
         dtype: Dtype or dtype policy of computations and weights.

@@ -71,9 +71,9 @@ class TaskSavingMixin(AtomicSavingMixin):
 
 
 def _write_aside(write, filepath, overwrite, **kwargs):
-    """Calls `write` on a path in a folder beside, then moves what it wrote."""
+    """Calls `write` on a path in a temporary folder, then moves its files."""
     path = pathlib.Path(str(filepath))
-    # Keras knows best what to say of remote, existing and misnamed paths.
+    # Keras handles remote and misnamed paths, and asks about existing ones.
     plain = path.suffix in (".keras", ".h5") and "://" not in str(filepath)
     if not plain or (path.exists() and not overwrite):
         write(filepath, overwrite=overwrite, **kwargs)

@@ -223,11 +223,11 @@ def transformer_base(synthesizer, **changes):
     Vaswani et al.'s base model as in Tensor2Tensor: 6 + 6 blocks, d 512,
     8 heads of 64, feed-forward networks of 2048, no biases in attention,
     sinusoidal positions, at most 256 tokens. The vocabulary, which the paper
-    does not tell, has 32,768 word pieces for both languages.
+    does not state, has 32,768 word pieces for both languages.
 
     Args:
         synthesizer: Of the self-attention of encoder and decoder.
-        **changes: Arguments of `SynthesizerSeq2SeqBackbone` to have otherwise.
+        **changes: Arguments of `SynthesizerSeq2SeqBackbone` to override.
 
     Returns:
         `SynthesizerSeq2SeqBackbone`.

@@ -1,4 +1,4 @@
-"""`Stack`: embeddings and blocks, which the backbones are made of."""
+"""`Stack`: the embeddings and blocks of a backbone."""
 
 import keras
 import keras_hub
@@ -11,10 +11,9 @@ POSITIONS = ("learned", "sinusoidal")
 
 
 class Stack:
-    """Embeds tokens, sends them through blocks, normalises what comes out.
+    """Embeddings, blocks and, if pre-norm, a last normalisation.
 
-    Not a layer: its layers are those of the functional model that it is called
-    for.
+    Not a layer: its layers belong to the functional model that calls it.
 
     Args:
         token_embedding: `keras.layers.ReversibleEmbedding`, which stacks may
@@ -96,8 +95,7 @@ class Stack:
             )
             for i, one in enumerate(own)
         ]
-        # Post-norm blocks want normalised input, pre-norm ones leave theirs
-        # to be normalised.
+        # Before post-norm blocks, or after pre-norm ones.
         self.layer_norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=dtype, name=f"{prefix}layer_norm"
         )
@@ -105,7 +103,7 @@ class Stack:
     def __call__(
         self, token_ids, padding_mask, segment_ids=None, encoded=None, seen=None
     ):
-        """Reads whole sequences.
+        """Calls the blocks on whole sequences.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
@@ -128,7 +126,7 @@ class Stack:
         return self._normalized(x)
 
     def embed(self, token_ids, segment_ids=None, start=0):
-        """Returns what the first block sees.
+        """Returns the input of the first block.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
@@ -149,7 +147,7 @@ class Stack:
         return self.dropout(x)
 
     def call_with_caches(self, token_ids, caches, start, sources=(), seen=None):
-        """Reads tokens that see those which the caches remember.
+        """Calls the blocks on tokens that follow those in the caches.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
@@ -161,8 +159,8 @@ class Stack:
             seen: Tensor `(B, S)`, the padding mask of the source.
 
         Returns:
-            `(x, caches)`: tensor `(B, T, d)`, and the caches with the tokens
-            in them.
+            `(x, caches)`: tensor `(B, T, d)`, and the caches with these
+            tokens added.
         """
         x = self.embed(token_ids, start=start)
         filled = []
@@ -189,7 +187,7 @@ class Stack:
         )
 
     def remember(self, encoded):
-        """Returns what cross-attention must remember, for each block.
+        """Returns the cross-attention caches of all blocks.
 
         Args:
             encoded: Tensor `(B, S, d)`.
@@ -244,12 +242,12 @@ def check_width(hidden_dim, num_heads):
 
 
 def check_length(token_ids, longest, name):
-    """Raises if sequences are longer than a stack reads.
+    """Raises if sequences are longer than the backbone allows.
 
     Args:
         token_ids: Tensor `(B, T)`.
         longest: Integer, the most tokens.
-        name: String, the backbone's argument that says so.
+        name: String, the backbone's argument that sets this limit.
     """
     length = token_ids.shape[1]
     if isinstance(length, int) and length > longest:

@@ -1,4 +1,4 @@
-"""What both backbones have in common beside their stacks."""
+"""`StackedBackbone`: saving and LoRA of both backbones."""
 
 import h5py
 import keras
@@ -13,15 +13,15 @@ BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
 
 
 class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
-    """A KerasHub backbone that synthesizes attention: its files, its LoRA."""
+    """Base class of the backbones: their configs, files and LoRA."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         settle(self)
 
     def get_config(self):
-        # KerasHub's own tells no default policy of a quantized backbone, and
-        # forgets the names of its layers' policies when it is saved.
+        # KerasHub's own config has no default policy of a quantized backbone,
+        # and no names of its layers' policies.
         config = {
             "name": self.name,
             "trainable": self.trainable,
@@ -67,7 +67,7 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
             layer.enable_lora(rank)
 
     def save_lora_weights(self, filepath):
-        """Saves what LoRA trains, in KerasHub's format.
+        """Saves the weights that LoRA trains, in KerasHub's format.
 
         Args:
             filepath: Path ending in `.lora.h5`.
@@ -114,7 +114,7 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
         ]
 
     def _trained_beside(self):
-        """What LoRA trains beside KerasHub's factors of kernels, by path."""
+        """Weights that LoRA trains beside KerasHub's factors, by path."""
         return {
             weight.path: weight
             for weight in self.trainable_weights

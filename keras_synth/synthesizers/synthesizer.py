@@ -39,11 +39,10 @@ class Synthesizer(keras.layers.Layer):
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Attributes:
-        key_dim: Integer, features per head that it remembers of each source
-            token: what a decoding cache must hold beside the values. 0 for
-            all but dot-product parts.
+        key_dim: Integer, features per head and source token that a decoding
+            cache holds beside the values. 0 for all but dot-product parts.
         reads_tokens: Boolean, whether logits depend on any token. False for
-            tables of positions, which need no care for what padding holds.
+            tables of positions.
     """
 
     key_dim = 0
@@ -86,7 +85,7 @@ class Synthesizer(keras.layers.Layer):
             ValueError: If it is a part of another layer that still exists.
         """
         if self._owned_by_other(owner):
-            gc.collect()  # layers that nobody holds wait for it, in cycles
+            gc.collect()  # frees unused layers, which hold cycles
             if self._owned_by_other(owner):
                 raise ValueError(
                     "A synthesizer object belongs to one layer. Give each "
@@ -109,7 +108,7 @@ class Synthesizer(keras.layers.Layer):
         self.built = True
 
     def project_keys(self, source):
-        """Returns what it remembers of the source.
+        """Returns the keys of a source, to be cached when decoding.
 
         Args:
             source: Tensor `(B, S, d)`.
@@ -209,7 +208,7 @@ class Synthesizer(keras.layers.Layer):
 
     def get_build_config(self):
         # The layer around it builds it, so that the paths of its weights begin
-        # with that layer's; and a mixture tells Dense parts whether to share
+        # with that layer's; and a mixture sets whether Dense parts share
         # queries before they make a hidden layer.
         return None
 
