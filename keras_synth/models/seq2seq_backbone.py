@@ -153,7 +153,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             inputs["decoder_token_ids"],
             inputs["decoder_padding_mask"],
             encoded=encoded,
-            seen=inputs["encoder_padding_mask"],
+            encoder_padding_mask=inputs["encoder_padding_mask"],
         )
         outputs = {
             "encoder_sequence_output": encoded,

@@ -88,30 +88,32 @@ class SynthesizerSeq2SeqLM(
         outputs = backbone.token_embedding(hidden, reverse=True)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
-    def call_decoder_with_cache(self, token_ids, caches, start, sources, seen):
-        """Reads target tokens, seeing the source and what caches remember.
+    def call_decoder_with_cache(
+        self, token_ids, caches, start, sources, encoder_padding_mask
+    ):
+        """Calls the decoder on tokens that follow those in the caches.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
             caches: Tuple of one cache for each decoder block.
             start: Integer or scalar integer tensor, position of the first
                 token.
-            sources: Tuple of what each block remembers of the source, as
-                `call_encoder` returns it.
-            seen: Integer tensor `(B, S)`, the source's padding mask.
+            sources: Tuple of one cross-attention cache for each block, of
+                `call_encoder`.
+            encoder_padding_mask: Integer tensor `(B, S)`.
 
         Returns:
             `(logits, hidden_states, caches)`: tensors `(B, T,
-            vocabulary_size)` and `(B, T, d)`, and the caches with the tokens
-            in them.
+            vocabulary_size)` and `(B, T, d)`, and the caches with these tokens
+            added.
         """
         x, caches = self.backbone.decoder.call_with_caches(
-            token_ids, caches, start, sources, seen
+            token_ids, caches, start, sources, encoder_padding_mask
         )
         return self.backbone.token_embedding(x, reverse=True), x, caches
 
     def call_encoder(self, token_ids, padding_mask):
-        """Returns what each decoder block remembers of a source.
+        """Returns the cross-attention caches of the decoder blocks.
 
         Args:
             token_ids: Integer tensor `(B, S)`.
@@ -119,19 +121,19 @@ class SynthesizerSeq2SeqLM(
 
         Returns:
             Tuple of tensors `(B, S, H, cache_dim)`: values, and keys where
-            cross-attention compares pairs.
+            cross-attention has dot-product parts.
         """
         encoded = self.backbone.encoder(token_ids, padding_mask)
         return self.backbone.decoder.remember(encoded)
 
     def generate_step(self, inputs, stop_token_ids=None):
-        """Writes targets for a batch of sources; `generate` calls it.
+        """Generates targets for a batch of sources; `generate` calls it.
 
         Args:
             inputs: Dictionary of tensors as for the model;
-                `"decoder_padding_mask"` is True where a prompt is.
-            stop_token_ids: Sequence of ids that end a text, or `None` to write
-                up to the full length.
+                `"decoder_padding_mask"` is True for tokens of a prompt.
+            stop_token_ids: Sequence of ids that end a text, or `None` to
+                generate the full length.
 
         Returns:
             Dictionary of `"decoder_token_ids"` and `"decoder_padding_mask"`,
@@ -141,25 +143,25 @@ class SynthesizerSeq2SeqLM(
         check_length(
             prompt, self.backbone.max_decoder_length, "max_decoder_length"
         )
-        seen = ops.cast(inputs["encoder_padding_mask"], "int32")
-        sources = self.call_encoder(inputs["encoder_token_ids"], seen)
+        encoder_mask = ops.cast(inputs["encoder_padding_mask"], "int32")
+        sources = self.call_encoder(inputs["encoder_token_ids"], encoder_mask)
         batch, length = ops.shape(prompt)[:2]
 
         # Sources go with the caches: beam search repeats both.
-        def read(token_ids, caches, start):
-            own, sources, seen = caches
+        def step(token_ids, caches, start):
+            own, sources, encoder_mask = caches
             logits, hidden, own = self.call_decoder_with_cache(
-                token_ids, own, start, sources, seen
+                token_ids, own, start, sources, encoder_mask
             )
-            return logits, hidden, (own, sources, seen)
+            return logits, hidden, (own, sources, encoder_mask)
 
         caches = self.backbone.decoder.make_caches(batch, length)
         token_ids, padding_mask = sample_tokens(
             self,
-            read,
+            step,
             prompt,
             inputs["decoder_padding_mask"],
-            (caches, sources, seen),
+            (caches, sources, encoder_mask),
             stop_token_ids,
         )
         return {

@@ -101,7 +101,12 @@ class Stack:
         )
 
     def __call__(
-        self, token_ids, padding_mask, segment_ids=None, encoded=None, seen=None
+        self,
+        token_ids,
+        padding_mask,
+        segment_ids=None,
+        encoded=None,
+        encoder_padding_mask=None,
     ):
         """Calls the blocks on whole sequences.
 
@@ -110,7 +115,7 @@ class Stack:
             padding_mask: Tensor `(B, T)`, 1 for real tokens.
             segment_ids: Integer tensor `(B, T)`, where there are segments.
             encoded: Tensor `(B, S, d)`, what cross-attention attends to.
-            seen: Tensor `(B, S)`, the padding mask of it.
+            encoder_padding_mask: Tensor `(B, S)`, its padding mask.
 
         Returns:
             Tensor `(B, T, d)`.
@@ -119,7 +124,10 @@ class Stack:
         if self.decoder:
             masks = {"decoder_padding_mask": padding_mask}
         if encoded is not None:
-            masks |= {"encoder_sequence": encoded, "encoder_padding_mask": seen}
+            masks |= {
+                "encoder_sequence": encoded,
+                "encoder_padding_mask": encoder_padding_mask,
+            }
         x = self.embed(token_ids, segment_ids)
         for block in self.blocks:
             x = block(x, **masks)
@@ -146,7 +154,9 @@ class Stack:
         x = x if self.normalize_first else self.layer_norm(x)
         return self.dropout(x)
 
-    def call_with_caches(self, token_ids, caches, start, sources=(), seen=None):
+    def call_with_caches(
+        self, token_ids, caches, start, sources=(), encoder_padding_mask=None
+    ):
         """Calls the blocks on tokens that follow those in the caches.
 
         Args:
@@ -156,7 +166,7 @@ class Stack:
                 token.
             sources: Sequence of one cache for each block, of `remember`;
                 empty without cross-attention.
-            seen: Tensor `(B, S)`, the padding mask of the source.
+            encoder_padding_mask: Tensor `(B, S)`, that of the source.
 
         Returns:
             `(x, caches)`: tensor `(B, T, d)`, and the caches with these
@@ -169,7 +179,7 @@ class Stack:
             if sources:
                 cross = {
                     "cross_attention_cache": sources[i],
-                    "encoder_padding_mask": seen,
+                    "encoder_padding_mask": encoder_padding_mask,
                 }
             x, cache, *_ = block(
                 x,
