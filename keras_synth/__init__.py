@@ -1,10 +1,9 @@
 """Synthesizer attention for Keras 3, on TensorFlow, JAX and PyTorch.
 
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
-- `keras_synth.synthesizers`: what makes attention logits.
+- `keras_synth.synthesizers`: functions from tokens to attention logits.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
-- `keras_synth.losses`, `metrics`, `schedules`, `callbacks`: what training them
-  wants.
+- `keras_synth.losses`, `metrics`, `schedules`, `callbacks`: for training.
 - `keras_synth.datasets`: loaders and generators of text.
 """
 

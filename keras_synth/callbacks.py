@@ -13,25 +13,34 @@ class EpochCheckpoint(keras.callbacks.Callback):
 
     That is weights, optimizer and the states of random generators, so that
     training goes on as if it had never stopped, and the histories it is given.
-    PyTorch's dropout draws from a global generator; it is seeded anew in each
-    epoch. The file is written aside, then renamed: it is always whole.
+    PyTorch's dropout draws from a global generator, which is seeded anew in
+    each epoch. Files are replaced atomically.
 
     (`keras.callbacks.BackupAndRestore` writes two files in place, without the
     states of the generators that dropout draws from.)
-
-    ```python
-    history = {"loss": []}
-    checkpoint = keras_synth.callbacks.EpochCheckpoint("model.npz", history)
-    model.compile(...)
-    epoch = checkpoint.restore(model)  # 0 if there is no file yet
-    model.fit(..., initial_epoch=epoch, callbacks=[checkpoint])
-    ```
 
     Args:
         path: Path of the file, `.npz`.
         history: Dictionary of lists of numbers that grow while training,
             saved with the weights. `restore` fills them.
         seed: Integer, not negative, for the global generator.
+
+    Example:
+
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    checkpoint = keras_synth.callbacks.EpochCheckpoint("model.npz", {})
+    model.fit(
+        np.ones((8, 4)),
+        np.ones((8, 1)),
+        initial_epoch=checkpoint.restore(model),  # 0 if there is no file yet
+        epochs=2,
+        callbacks=[checkpoint],
+        verbose=0,
+    )
+    print(checkpoint.restore(model))  # 2
+    ```
     """
 
     def __init__(self, path, history, seed=0):

@@ -6,6 +6,8 @@ loop XLA must know the most steps; and what a loop in a branch leaves for its
 gradient XLA cannot take out of the branch.
 """
 
+import inspect
+
 import keras
 from keras import ops
 
@@ -51,7 +53,9 @@ def branch(predicate, if_true, if_false):
 def _last(x):
     """`x`, which must not be differentiated any more."""
 
-    def refuse(*_):
+    def refuse(upstream, *_):
+        if _saving():
+            return (upstream,)
         raise NotImplementedError(
             "TensorFlow cannot compile second derivatives of attention that "
             "computes one table of weights for all samples and leaves out "
@@ -61,6 +65,20 @@ def _last(x):
         )
 
     return with_gradient(lambda x: x, refuse)(x)
+
+
+def _saving():
+    """Whether TensorFlow traces gradients for a SavedModel.
+
+    It does so for each operation with a gradient written by hand, whether
+    anything asks for that gradient or not.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_trace_gradient_functions":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def cut(x, starts, sizes):

@@ -15,7 +15,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     `loss = log sum_j exp(z_j) - (1 - s) z_y - s mean_j z_j`: the cross-entropy
     with a label that gives y the probability `1 - s + s / V` and each other
     class `s / V`. `keras.losses.CategoricalCrossentropy` smooths alike, but
-    wants labels of V numbers each.
+    takes labels of V numbers each.
 
     Args:
         label_smoothing: Float in [0, 1), `s`.

@@ -1,4 +1,4 @@
-"""Metrics of models that write: each real token counts alike."""
+"""Metrics of language models: means over all tokens but padding."""
 
 import keras
 from keras import ops
@@ -57,13 +57,11 @@ class TokenCrossentropy(_TokenMean):
 
     Example:
 
-    ```python
-    lm.compile(
-        optimizer="adam",
-        weighted_metrics=[keras_synth.metrics.TokenCrossentropy()],
-    )
-    nats = lm.evaluate(windows, return_dict=True)["crossentropy"]
-    ```
+    >>> metric = keras_synth.metrics.TokenCrossentropy()
+    >>> labels, padding_mask = np.array([[1, 0]]), np.array([[1, 0]])
+    >>> metric.update_state(labels, np.zeros((1, 2, 4)), padding_mask)
+    >>> float(np.exp(metric.result()))  # perplexity of 4 equal logits
+    4.0
     """
 
     def __init__(self, name="crossentropy", dtype=None):

@@ -14,9 +14,9 @@ _ANY_NAME = rf"(?:{_COUNTED.pattern}|synthesizer|part_\d+)"
 
 
 def with_policies(layer, config):
-    """Returns a layer's config that tells how its sub-layers are quantized.
+    """Returns a layer's config with the policies of quantized sub-layers.
 
-    Keras notes the dtype policy of a layer alone. Sub-layers look up theirs in
+    Keras saves the dtype policy of a layer alone; sub-layers look up theirs in
     a `DTypePolicyMap`, by their paths.
 
     Args:

@@ -1,4 +1,4 @@
-"""`InverseSquareRootDecay`: the learning rate of the first Transformer."""
+"""`InverseSquareRootDecay`, the schedule of Vaswani et al."""
 
 import keras
 from keras import ops

@@ -249,7 +249,7 @@ def test_defaults_reach_the_parts_that_have_them():
         ("R(name='a/b')", {}, "name"),
     ],
 )
-def test_errors_say_what_there_is(identifier, options, words):
+def test_errors_list_what_there_is(identifier, options, words):
     with pytest.raises(ValueError, match=f"(?s){words}"):
         get(identifier, **options)
 

@@ -79,7 +79,7 @@ def test_wrong_validation_labels_are_refused_before_training(labels, match):
         np.testing.assert_array_equal(kept, now)
 
 
-def test_wrong_labels_of_a_dataset_are_told():
+def test_wrong_labels_of_a_dataset_are_errors():
     tf = pytest.importorskip("tensorflow")
     model = named()
     for labels in (["good", "ugly"] * 4, [0, 5] * 4):
@@ -90,7 +90,7 @@ def test_wrong_labels_of_a_dataset_are_told():
 
 
 @pytest.mark.parametrize("activation", [None, "sigmoid"])
-def test_one_output_tells_two_classes_apart(activation, tmp_path):
+def test_one_output_separates_two_classes(activation, tmp_path):
     model = named(num_classes=1, activation=activation)
     assert isinstance(model.loss, keras.losses.BinaryCrossentropy)
     model.fit(TEXTS, NAMES, verbose=0)

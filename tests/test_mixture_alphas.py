@@ -46,7 +46,9 @@ def fresh_mixture(logits, per_head=True):
     ],
     ids=["per head", "per layer", "a number"],
 )
-def test_alphas_start_as_their_initializer_says(logits, per_head, expected):
+def test_initial_alphas_are_those_of_the_initializer(
+    logits, per_head, expected
+):
     layer = fresh_mixture(logits, per_head)
     close(value_of(layer, "alphas"), np.array(expected))
 

@@ -92,32 +92,30 @@ def test_importing_the_models_prints_nothing():
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_only_what_tensorflow_says_at_its_start_is_kept_back(
-    capfd, monkeypatch
-):
+def test_only_startup_lines_of_tensorflow_are_hidden(capfd, monkeypatch):
     pytest.importorskip("keras_hub")
     from keras_synth.quiet import without_startup_lines
 
     noise = b"I0000 00:00:1.2  3 port.cc:1] oneDNN\nW0000 00:00:1.2 x\n"
-    told = b"E0000 00:00:1.2 no memory\nsome warning\n"
+    kept = b"E0000 00:00:1.2 no memory\nsome warning\n"
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
 
     def write():
         with without_startup_lines():
-            os.write(2, noise + told)
+            os.write(2, noise + kept)
             raise ImportError("broken")
 
     with pytest.raises(ImportError, match="broken"):
         write()
-    assert capfd.readouterr().err.encode() == told
+    assert capfd.readouterr().err.encode() == kept
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
     with pytest.raises(ImportError, match="broken"):
         write()
-    assert capfd.readouterr().err.encode() == noise + told
+    assert capfd.readouterr().err.encode() == noise + kept
 
 
-def test_models_without_keras_nlp_say_what_to_install():
+def test_models_without_keras_nlp_name_what_to_install():
     done = run(
         "import keras_synth\nkeras_synth.models",
         {"keras_hub", "keras_nlp"},
@@ -126,7 +124,7 @@ def test_models_without_keras_nlp_say_what_to_install():
     assert re.match(r"ImportError: .*keras-synth\[nlp\]", last)
 
 
-def test_comparing_without_its_packages_says_what_to_install():
+def test_comparing_without_its_packages_names_what_to_install():
     done = run("import keras_synth.compare", {"matplotlib"})
     last = done.stderr.strip().splitlines()[-1]
     assert re.match(r"ImportError: .*matplotlib.*keras-synth\[compare\]", last)
@@ -170,11 +168,3 @@ def test_every_public_name_exists():
             assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         keras_synth.nothing  # noqa: B018
-
-
-def test_the_example_in_the_readme_runs():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert examples
-    for example in examples:
-        exec(compile(example, "README.md", "exec"), {})

@@ -103,7 +103,7 @@ def test_second_derivatives_are_second_differences(operands, route, lead):
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX's own")
 @pytest.mark.parametrize("name", ["R", "R+V"])
-def test_jax_has_a_hessian_and_says_that_it_has_no_forward_mode(name):
+def test_jax_has_a_hessian_and_no_forward_mode(name):
     import jax
 
     layer = SyntheticAttention(H, K, synthesizer=name, max_length=S)

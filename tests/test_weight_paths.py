@@ -84,7 +84,7 @@ def test_the_second_of_a_kind_has_the_paths_of_the_first(name):
     assert paths(make()) == paths(first)
 
 
-def test_paths_tell_the_place_of_a_weight():
+def test_paths_name_the_place_of_a_weight():
     block = LAYERS["encoder"]()
     found = paths(block)
     below = "self_attention/synthesizer"

@@ -39,8 +39,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         layer_norm_epsilon: Float, epsilon of the layer normalisations.
         kernel_initializer: Initializer of all kernels.
         bias_initializer: Initializer of all biases.
-        normalize_first: Whether sub-layers see normalised input (pre-norm,
-            as GPT-2) or their output is normalised (post-norm, as BERT).
+        normalize_first: Whether blocks are pre-norm, `x + f(norm(x))`, as in
+            GPT-2, or post-norm, `norm(x + f(x))`, as in BERT.
         attention_use_bias: Whether the projections of attention, those of a
             synthesizer given by name included, have biases.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
@@ -50,7 +50,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         encoder_sequence: Optional tensor `(B, S, e)`. Give it always or never;
             a cross-attention cache that is filled takes its place.
         decoder_padding_mask: Boolean `(B, T)`, True for real tokens. With a
-            cache also `(B, max)`, for all tokens that it remembers; a mask of
+            cache also `(B, max)`, for all tokens in the cache; a mask of
             the present tokens alone takes those before for real ones.
         decoder_attention_mask: Boolean `(B, T, T)`, True means "may attend";
             with a cache `(B, T, max)`.
@@ -58,16 +58,15 @@ class SynthesizerDecoder(SynthesizerBlock):
         encoder_attention_mask: Boolean `(B, T, S)`.
         self_attention_cache: What the mixer remembers of the tokens decoded
             so far, a tensor or a nested structure of tensors, batch first;
-            `make_caches` makes an empty one. Of `SyntheticAttention` it is
-            `(B, max, H, cache_dim)`. Nothing is dropped with a cache, whatever
-            `training` says.
+            `make_caches` makes an empty one. Of `SyntheticAttention` it holds
+            keys and values, `(B, max, H, cache_dim)`. No dropout is applied
+            then.
         self_attention_cache_update_index: Integer or scalar integer tensor,
             position of the first token of `decoder_sequence`.
-        cross_attention_cache: Likewise what the cross-attention remembers of
-            the encoder's sequence.
+        cross_attention_cache: Likewise of the encoder's sequence.
         cross_attention_cache_update_index: 0 to compute it from
             `encoder_sequence`, `None` to take it as it is.
-        use_causal_mask: Whether no token sees a later one.
+        use_causal_mask: Whether token i attends to tokens `j <= i` only.
         training: Whether to apply dropout.
         return_attention_scores: Whether to return the attention weights too.
             Not with caches.

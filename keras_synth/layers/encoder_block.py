@@ -29,8 +29,8 @@ class SynthesizerEncoder(SynthesizerBlock):
         layer_norm_epsilon: Float, epsilon of the layer normalisations.
         kernel_initializer: Initializer of all kernels.
         bias_initializer: Initializer of all biases.
-        normalize_first: Whether sub-layers see normalised input (pre-norm,
-            as GPT-2) or their output is normalised (post-norm, as BERT).
+        normalize_first: Whether blocks are pre-norm, `x + f(norm(x))`, as in
+            GPT-2, or post-norm, `norm(x + f(x))`, as in BERT.
         attention_use_bias: Whether the projections of attention, those of a
             synthesizer given by name included, have biases.
         **kwargs: Keyword arguments of `keras.layers.Layer`.

@@ -1,17 +1,14 @@
-"""Normalisation, dropout and the skip connection, written once."""
+"""`Residual`: normalisation, dropout and the skip connection."""
 
 import keras
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Residual(keras.layers.Layer):
-    """What stands around each sub-layer of a Transformer block.
+    """Normalisation, dropout and skip connection around a sub-layer f.
 
     Post-norm, `norm(x + dropout(f(x)))`, or pre-norm,
-    `x + dropout(f(norm(x)))`:
-
-    >>> y = sublayer(residual.before(x))
-    >>> x = residual.after(x, y, training=training)
+    `x + dropout(f(norm(x)))`.
 
     Args:
         dropout: Float, share of the sub-layer's outputs to drop in training.
@@ -26,6 +23,15 @@ class Residual(keras.layers.Layer):
 
     Returns:
         Tensor `(B, T, d)`.
+
+    Example:
+
+    >>> residual = keras_synth.layers.Residual(dropout=0.1)
+    >>> sublayer = keras.layers.Dense(8)
+    >>> x = np.ones((2, 5, 8), "float32")
+    >>> y = sublayer(residual.before(x))
+    >>> residual.after(x, y, training=True).shape
+    (2, 5, 8)
     """
 
     def __init__(
@@ -52,7 +58,7 @@ class Residual(keras.layers.Layer):
         self.built = True
 
     def before(self, x):
-        """Returns what the sub-layer gets to see."""
+        """Returns the input of the sub-layer."""
         return self.norm(x) if self.normalize_first else x
 
     def after(self, x, y, training=None):

@@ -1,4 +1,4 @@
-"""What an attention layer refuses, and what it says."""
+"""Checks of the arguments of attention layers."""
 
 import keras
 
@@ -58,7 +58,7 @@ def check_rank(rank, built):
 
 
 def check_other_axes(axes, query_shape, value_shape):
-    """Raises unless the axes along which nobody attends are equal.
+    """Raises unless all other axes than the attended ones are equal.
 
     Args:
         axes: `AttentionAxes`.
@@ -122,7 +122,7 @@ def check_traced(query, value, reads_tokens):
     sizes = query.shape[0], query.shape[1], value.shape[1]
     if 1 in sizes[1:] or (sizes[0] == 1 and reads_tokens):
         raise ValueError(
-            "PyTorch's tracer records attention for the sizes that it sees, "
+            "PyTorch's tracer records attention for the sizes of the trace, "
             "and Keras shows it 1 for unknown ones. Export with a fixed batch "
             "size of 2 or more and a fixed length, such as input_signature="
             "[keras.InputSpec(shape=(8, 128), dtype='int32')]. "

@@ -24,9 +24,9 @@ class SyntheticAttention(Mixer):
     `keras.layers.MultiHeadAttention`; with any other, tokens need not be
     compared in pairs.
 
-    It takes the arguments of MultiHeadAttention, is called as that is and gives
-    equal outputs on every row that sees at least one key. A row that sees none
-    has the output projection's bias as its output.
+    It has the arguments and the call of MultiHeadAttention and, with `"V"`,
+    equal outputs on every row with at least one visible key. The output of a
+    row without is the output projection's bias.
 
     Args:
         num_heads: Integer, `H`.
@@ -44,10 +44,10 @@ class SyntheticAttention(Mixer):
             token; the query's width by default.
         attention_axes: Integer or sequence of integers, the axes along which
             tokens attend to each other, in this order; by default all but
-            batch and features. Synthesizers, causal masks and windows see them
-            as one axis, flattened.
-        sliding_window: Optional integer `w`, in tokens: position i sees j
-            where `|i - j| < w`.
+            batch and features. Synthesizers, causal masks and windows take
+            them as one axis, flattened.
+        sliding_window: Optional integer `w`, in tokens: position i attends
+            to j where `|i - j| < w`.
         flash_attention: `True` demands the backend's flash kernel, `False`
             forbids it; by default the fastest way that can serve is taken.
         kernel_initializer: Initializer of the projections' kernels.
@@ -78,7 +78,7 @@ class SyntheticAttention(Mixer):
         value: Tensor `(B, S, d)`; the query by default.
         key: Tensor `(B, S, d)`; the value by default.
         query_mask: Boolean `(B, T)`; where it is False the context is zero.
-        value_mask: Boolean `(B, S)`; where it is False nobody attends.
+        value_mask: Boolean `(B, S)`, True means "may attend".
         key_mask: Boolean `(B, S)`, likewise.
         attention_mask: Boolean `(T, S)`, `(B, T, S)` or `(B, 1 or H, T, S)`;
             True means "may attend". A batch axis of 1 is cheaper than one of
@@ -89,7 +89,7 @@ class SyntheticAttention(Mixer):
             the layer is called with the query alone.
         return_attention_scores: Whether to return the weights too.
         training: Whether to apply dropout.
-        use_causal_mask: Whether no token sees a later one.
+        use_causal_mask: Whether token i attends to tokens `j <= i` only.
 
     Masks are combined by "and". Keras masks that tensors carry count like
     explicit ones.
@@ -378,7 +378,7 @@ class SyntheticAttention(Mixer):
         return self._groups.make_cache(batch_size, length, self.compute_dtype)
 
     def remember(self, source):
-        """Returns what decoding must remember of a source.
+        """Returns the keys and values of a source, for a cache.
 
         Args:
             source: Tensor `(B, S, d)`.
@@ -402,25 +402,25 @@ class SyntheticAttention(Mixer):
         use_causal_mask=True,
         attention_bias=None,
     ):
-        """Attends to what a cache remembers.
+        """Attends to the keys and values of a cache.
 
         Args:
             query: Tensor `(B, T, d)`, the tokens at positions `start` to
                 `start + T - 1`.
             cache: Tensor `(B, S, H, cache_dim)`, as `make_cache` or `remember`
                 returns it; with groups of heads a tuple.
-            start: Integer or scalar integer tensor. What must be remembered of
-                the query goes to these positions of the cache, and no token
-                sees a later one. `None` leaves the cache as it is, and each
-                token sees all of it: cross-attention.
-            value_mask: Boolean `(B, S)`; where it is False nobody attends. Or
-                `(B, T)`, for the query's tokens alone: those before count as
-                real.
+            start: Integer or scalar integer tensor. Keys and values of
+                the query are written to these positions of the cache, and
+                each token attends to those up to its own. `None` leaves the
+                cache as it is, and all of it is attended to: cross-attention.
+            value_mask: Boolean `(B, S)`, True means "may attend". Or `(B, T)`,
+                for the query's tokens alone: those before count as real.
             position: Integer or scalar integer tensor, position of the first
                 token where `start` is `None`.
             attention_mask: Boolean `(B, T, S)` or `(B, 1 or H, T, S)`.
-            use_causal_mask: Whether no token sees a later one where `start` is
-                given; otherwise each sees all that the cache holds by then.
+            use_causal_mask: Whether, where `start` is given, tokens attend to
+                positions up to their own only; otherwise to all up to the
+                query's last.
             attention_bias: Float tensor that broadcasts to `(B, H, T, S)`,
                 added to the logits.
 
@@ -487,7 +487,7 @@ class SyntheticAttention(Mixer):
         return masks.finite_padding(query, masked.queries), value, key
 
     def _positions(self, target_length, source_length, causal, start=0):
-        """Which positions see which, `(1, 1, T, S)`; `None` for all."""
+        """Which positions attend to which, `(1, 1, T, S)`; `None` for all."""
         lengths = target_length, source_length
         mask = masks.causal(*lengths, start) if causal else None
         if self.sliding_window is None:

@@ -39,8 +39,8 @@ class SynthesizerBackbone(StackedBackbone):
         layer_norm_epsilon: Float, epsilon of the layer normalisations.
         normalize_first: Whether the blocks are pre-norm, which trains from
             scratch without a warm-up, or post-norm, as BERT.
-        causal: Whether no token sees a later one, as a language model needs
-            it. The blocks are then `SynthesizerDecoder`s, which have caches.
+        causal: Whether token i attends to tokens `j <= i` only, as in language
+            models. The blocks are then `SynthesizerDecoder`s, with caches.
         positions: `"learned"` or `"sinusoidal"` position embeddings.
         attention_use_bias: Whether the projections of attention have biases.
         dtype: Dtype or dtype policy of computations and weights.
@@ -62,11 +62,11 @@ class SynthesizerBackbone(StackedBackbone):
     Example:
 
     >>> backbone = keras_synth.models.SynthesizerBackbone(
-    ...     vocabulary_size=1000, num_layers=2, num_heads=4, hidden_dim=64,
-    ...     intermediate_dim=128, synthesizer="R+V", max_sequence_length=32)
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
     >>> ids = np.ones((1, 12), "int32")
     >>> backbone({"token_ids": ids, "padding_mask": ids}).shape
-    (1, 12, 64)
+    (1, 12, 16)
     """
 
     def __init__(

@@ -22,7 +22,7 @@ except ImportError:
 
 
 class TrainingDataMixin:
-    """Lets `fit`, `evaluate` and `predict` take what Keras users hold.
+    """Data of all common kinds for `fit`, `evaluate` and `predict`.
 
     KerasHub's pipeline takes lists, arrays and datasets of TensorFlow and
     Grain. Here pandas columns and tensors of any framework go as well, lengths
@@ -52,7 +52,7 @@ class TrainingDataMixin:
                 a dataset of batches of TensorFlow or Grain. For a model
                 without preprocessor tokenized arrays, or a
                 `keras.utils.PyDataset`.
-            y: Labels, as many as examples, if the task wants some.
+            y: Labels, as many as examples, if the task has labels.
             batch_size: Integer, examples per batch, by default 32; also for
                 validation, unless `validation_batch_size` is given.
             sample_weight: Optional weights, as many as examples.
@@ -60,9 +60,9 @@ class TrainingDataMixin:
                 dataset.
             validation_split: Float, share of the examples, the last ones,
                 to validate on.
-            **kwargs: Other arguments of `keras.Model.fit`. `shuffle` says
-                whether the examples come in another random order in each
-                epoch, by default True; it is drawn from Keras' seed
+            **kwargs: Other arguments of `keras.Model.fit`. `shuffle`:
+                whether each epoch has another random order of the examples,
+                by default True. The order is drawn from Keras' seed
                 (`keras.utils.set_random_seed`). A dataset keeps its own.
 
         Returns:
@@ -137,7 +137,7 @@ class TrainingDataMixin:
         return super().predict(x, batch_size, **kwargs)
 
     def _checked_labels(self, y, name="y"):
-        """Labels as the loss wants them; a task may check or number them."""
+        """Labels in the form of the loss; tasks may check or encode them."""
         return y
 
     def _with_checked_labels(self, dataset):
@@ -185,7 +185,7 @@ class TrainingDataMixin:
         if self.preprocessor is not None:
             raise ValueError(
                 "A PyDataset delivers tokenized batches, but this model has a "
-                "preprocessor, which wants raw strings. Build it with "
+                "preprocessor, which takes raw strings. Build it with "
                 "preprocessor=None, and set model.preprocessor afterwards, or "
                 f"pass strings. Received: {type(x).__name__}"
             )

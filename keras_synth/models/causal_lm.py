@@ -1,4 +1,4 @@
-"""`SynthesizerCausalLM`: a language model that writes."""
+"""`SynthesizerCausalLM`: a causal language model."""
 
 import keras
 import keras_hub
@@ -10,21 +10,23 @@ from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
 from keras_synth.models.fitting import check_fits
+from keras_synth.models.generation import GenerationMixin, sample_tokens
+from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.stack import check_length
-from keras_synth.models.whole_files import WholeFiles
-from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerCausalLM(
-    WholeFiles, TrainingDataMixin, GenerationMixin, keras_hub.models.CausalLM
+    TaskSavingMixin,
+    TrainingDataMixin,
+    GenerationMixin,
+    keras_hub.models.CausalLM,
 ):
     """A language model around a causal `SynthesizerBackbone`.
 
-    The token embedding is the output layer too. With a preprocessor, `fit`
-    takes raw strings, and `generate` gives strings for strings. It decodes
-    with caches that remember values alone, and keys where there are
-    dot-product parts.
+    The token embedding is the output layer, too. With a preprocessor, `fit`
+    takes raw strings, and `generate` returns strings for strings. Decoding
+    caches values, and keys only where there are dot-product parts.
 
     Args:
         backbone: A `SynthesizerBackbone` with `causal=True`.
@@ -44,10 +46,30 @@ class SynthesizerCausalLM(
     Example:
 
     ```python
-    lm = keras_synth.models.SynthesizerCausalLM(backbone, preprocessor)
-    lm.compile(optimizer="adam", sampler="greedy")
-    lm.fit(["to be or not to be"] * 100)
-    lm.generate("to be", max_length=16)
+    texts = ["to be or not to be"] * 32
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        texts, vocabulary_size=280
+    )
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R",
+        max_sequence_length=16,
+        causal=True,
+    )
+    lm = keras_synth.models.SynthesizerCausalLM(
+        backbone,
+        keras_synth.models.SynthesizerCausalLMPreprocessor(
+            tokenizer, sequence_length=16
+        ),
+    )
+    lm.compile(optimizer=keras.optimizers.Adam(0.01), sampler="greedy")
+    lm.fit(texts, epochs=2, verbose=0)
+    text = lm.generate("to be", max_length=8)
+    print(text.startswith("to be"))  # True
     ```
     """
 
@@ -66,20 +88,19 @@ class SynthesizerCausalLM(
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
     def call_with_cache(self, token_ids, caches, start, padding_mask=None):
-        """Reads tokens, seeing those that the caches remember.
+        """Calls the model on tokens that follow those in the caches.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
-            caches: Tuple of one cache for each block, as `make_caches` makes
-                them.
+            caches: Tuple of one cache for each block, of `make_caches`.
             start: Integer or scalar integer tensor, position of the first
                 token.
             padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
 
         Returns:
             `(logits, hidden_states, caches)`: tensors `(B, T,
-            vocabulary_size)` and `(B, T, d)`, and the caches with the tokens
-            in them.
+            vocabulary_size)` and `(B, T, d)`, and the caches with these tokens
+            added.
         """
         x, caches = self.backbone.stack.call_with_caches(
             token_ids, caches, start, padding_mask=padding_mask
@@ -91,13 +112,13 @@ class SynthesizerCausalLM(
         return self.backbone.stack.make_caches(batch_size, length)
 
     def generate_step(self, inputs, stop_token_ids=None):
-        """Writes on from a batch of prompts; `generate` calls it.
+        """Continues a batch of prompts; `generate` calls it.
 
         Args:
             inputs: Dictionary of tensors `(B, length)`: `"token_ids"` and
-                `"padding_mask"`, True where a prompt is.
-            stop_token_ids: Sequence of ids that end a text, or `None` to write
-                up to the full length.
+                `"padding_mask"`, True for tokens of a prompt.
+            stop_token_ids: Sequence of ids that end a text, or `None` to
+                generate `length` tokens.
 
         Returns:
             Dictionary like `inputs`, the mask being True up to the end of each
@@ -107,7 +128,7 @@ class SynthesizerCausalLM(
         check_length(
             prompt, self.backbone.max_sequence_length, "max_sequence_length"
         )
-        token_ids, padding_mask = write(
+        token_ids, padding_mask = sample_tokens(
             self,
             self.call_with_cache,
             prompt,

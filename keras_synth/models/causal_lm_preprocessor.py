@@ -5,9 +5,9 @@ import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.generation import check_prompts
+from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
-from keras_synth.models.whole_files import PresetPathsMixin
-from keras_synth.models.writing import check_prompts
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -51,6 +51,6 @@ class SynthesizerCausalLMPreprocessor(
         """Returns prompts as token ids and a mask; none is cut."""
         length = sequence_length or self.sequence_length
         if isinstance(x, (str, list)):
-            room = length - 1  # beside the start token, which is always there
-            check_prompts(self.tokenizer(x), room, "max_length")
+            # One token is the start token.
+            check_prompts(self.tokenizer(x), length - 1, "max_length")
         return super().generate_preprocess(x, sequence_length=length)

@@ -70,14 +70,14 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
     Example:
 
     >>> backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
-    ...     vocabulary_size=1000, num_layers=2, num_heads=4, hidden_dim=64,
-    ...     intermediate_dim=128, synthesizer="R+V", max_sequence_length=32)
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
     >>> source, target = np.ones((1, 12), "int32"), np.ones((1, 9), "int32")
     >>> backbone({
     ...     "encoder_token_ids": source, "encoder_padding_mask": source,
     ...     "decoder_token_ids": target, "decoder_padding_mask": target,
     ... })["decoder_sequence_output"].shape
-    (1, 9, 64)
+    (1, 9, 16)
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             inputs["decoder_token_ids"],
             inputs["decoder_padding_mask"],
             encoded=encoded,
-            seen=padding_mask,
+            encoder_padding_mask=padding_mask,
             attention_bias=decoder_attention_bias,
             cross_attention_bias=cross_attention_bias,
         )
@@ -264,11 +264,11 @@ def transformer_base(synthesizer, **changes):
     Vaswani et al.'s base model as in Tensor2Tensor: 6 + 6 blocks, d 512,
     8 heads of 64, feed-forward networks of 2048, no biases in attention,
     sinusoidal positions, at most 256 tokens. The vocabulary, which the paper
-    does not tell, has 32,768 word pieces for both languages.
+    does not state, has 32,768 word pieces for both languages.
 
     Args:
         synthesizer: Of the self-attention of encoder and decoder.
-        **changes: Arguments of `SynthesizerSeq2SeqBackbone` to have otherwise.
+        **changes: Arguments of `SynthesizerSeq2SeqBackbone` to override.
 
     Returns:
         `SynthesizerSeq2SeqBackbone`.

@@ -1,4 +1,4 @@
-"""`SynthesizerSeq2SeqLM`: a model that translates, sums up or answers."""
+"""`SynthesizerSeq2SeqLM`: translation, summaries, dialogue."""
 
 import keras
 import keras_hub
@@ -6,25 +6,27 @@ from keras import ops
 
 from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.fitting import check_fits_both
+from keras_synth.models.generation import GenerationMixin, sample_tokens
+from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
 from keras_synth.models.stack import check_length
-from keras_synth.models.whole_files import WholeFiles
-from keras_synth.models.writing import GenerationMixin, write
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqLM(
-    WholeFiles, TrainingDataMixin, GenerationMixin, keras_hub.models.Seq2SeqLM
+    TaskSavingMixin,
+    TrainingDataMixin,
+    GenerationMixin,
+    keras_hub.models.Seq2SeqLM,
 ):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
-    The token embedding is the output layer too. With a preprocessor, `fit`
-    takes raw strings, and `generate` gives strings for strings. It decodes
-    with caches that remember values alone, and keys where there are
-    dot-product parts.
+    The token embedding is the output layer, too. With a preprocessor, `fit`
+    takes raw strings, and `generate` returns strings for strings. Decoding
+    caches values, and keys only where there are dot-product parts.
 
     Args:
         backbone: A `SynthesizerSeq2SeqBackbone`.
@@ -43,14 +45,31 @@ class SynthesizerSeq2SeqLM(
     Example:
 
     ```python
-    lm = keras_synth.models.SynthesizerSeq2SeqLM(backbone, preprocessor)
-    lm.compile(
-        optimizer="adam",
-        loss=keras_synth.losses.LabelSmoothedCrossentropy(0.1),
-        sampler="beam",
+    sources, targets = keras_synth.datasets.generated_translations(32)
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        sources + targets, vocabulary_size=300
     )
-    lm.fit({"encoder_text": sources, "decoder_text": targets})
-    lm.generate(["ein Hund rennt", "zwei Katzen"], max_length=32)
+    backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R",
+        max_sequence_length=16,
+    )
+    lm = keras_synth.models.SynthesizerSeq2SeqLM(
+        backbone,
+        keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(tokenizer, 16, 16),
+    )
+    lm.compile(
+        optimizer=keras.optimizers.Adam(0.01),
+        loss=keras_synth.losses.LabelSmoothedCrossentropy(0.1),
+        sampler="greedy",
+    )
+    lm.fit({"encoder_text": sources, "decoder_text": targets}, verbose=0)
+    texts = lm.generate(["the big dog saw a fox", "two cats sing"], 8)
+    print(len(texts))  # 2
     ```
     """
 
@@ -70,32 +89,43 @@ class SynthesizerSeq2SeqLM(
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
     def call_decoder_with_cache(
-        self, token_ids, caches, start, sources, seen, padding_mask=None
+        self,
+        token_ids,
+        caches,
+        start,
+        sources,
+        encoder_padding_mask,
+        padding_mask=None,
     ):
-        """Reads target tokens, seeing the source and what caches remember.
+        """Calls the decoder on tokens that follow those in the caches.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
             caches: Tuple of one cache for each decoder block.
             start: Integer or scalar integer tensor, position of the first
                 token.
-            sources: Tuple of what each block remembers of the source, as
-                `call_encoder` returns it.
-            seen: Integer tensor `(B, S)`, the source's padding mask.
+            sources: Tuple of one cross-attention cache for each block, of
+                `call_encoder`.
+            encoder_padding_mask: Integer tensor `(B, S)`.
             padding_mask: Tensor `(B, T)`, 0 for target tokens to leave out.
 
         Returns:
             `(logits, hidden_states, caches)`: tensors `(B, T,
-            vocabulary_size)` and `(B, T, d)`, and the caches with the tokens
-            in them.
+            vocabulary_size)` and `(B, T, d)`, and the caches with these tokens
+            added.
         """
         x, caches = self.backbone.decoder.call_with_caches(
-            token_ids, caches, start, sources, seen, padding_mask
+            token_ids,
+            caches,
+            start,
+            sources,
+            encoder_padding_mask,
+            padding_mask,
         )
         return self.backbone.token_embedding(x, reverse=True), x, caches
 
     def call_encoder(self, token_ids, padding_mask):
-        """Returns what each decoder block remembers of a source.
+        """Returns the cross-attention caches of the decoder blocks.
 
         Args:
             token_ids: Integer tensor `(B, S)`.
@@ -109,13 +139,13 @@ class SynthesizerSeq2SeqLM(
         return self.backbone.decoder.remember(encoded)
 
     def generate_step(self, inputs, stop_token_ids=None):
-        """Writes targets for a batch of sources; `generate` calls it.
+        """Generates targets for a batch of sources; `generate` calls it.
 
         Args:
             inputs: Dictionary of tensors as for the model;
-                `"decoder_padding_mask"` is True where a prompt is.
-            stop_token_ids: Sequence of ids that end a text, or `None` to write
-                up to the full length.
+                `"decoder_padding_mask"` is True for tokens of a prompt.
+            stop_token_ids: Sequence of ids that end a text, or `None` to
+                generate the full length.
 
         Returns:
             Dictionary of `"decoder_token_ids"` and `"decoder_padding_mask"`,
@@ -125,31 +155,38 @@ class SynthesizerSeq2SeqLM(
         check_length(
             prompt, self.backbone.max_decoder_length, "max_decoder_length"
         )
-        seen = ops.cast(inputs["encoder_padding_mask"], "int32")
+        encoder_mask = ops.cast(inputs["encoder_padding_mask"], "int32")
         decoder = self.backbone.decoder
-        encoded = self.backbone.encoder(inputs["encoder_token_ids"], seen)
+        encoded = self.backbone.encoder(
+            inputs["encoder_token_ids"], encoder_mask
+        )
         sources = decoder.remember(encoded)
         batch, length = ops.shape(prompt)[:2]
 
         # Sources go with the caches: beam search repeats both.
-        def read(token_ids, caches, start, padding_mask=None):
-            own, sources, seen = caches
+        def step(token_ids, caches, start, padding_mask=None):
+            own, sources, encoder_mask = caches
             logits, hidden, own = self.call_decoder_with_cache(
-                token_ids, own, start, sources, seen, padding_mask
+                token_ids, own, start, sources, encoder_mask, padding_mask
             )
-            return logits, hidden, (own, sources, seen)
+            return logits, hidden, (own, sources, encoder_mask)
 
         def hidden_states():
             given = inputs["decoder_padding_mask"]
-            return decoder(prompt, given, encoded=encoded, seen=seen)
+            return decoder(
+                prompt,
+                given,
+                encoded=encoded,
+                encoder_padding_mask=encoder_mask,
+            )
 
         caches = decoder.make_caches(batch, length)
-        token_ids, padding_mask = write(
+        token_ids, padding_mask = sample_tokens(
             self,
-            read,
+            step,
             prompt,
             inputs["decoder_padding_mask"],
-            (caches, sources, seen),
+            (caches, sources, encoder_mask),
             stop_token_ids,
             None if decoder.overwrites_caches else hidden_states,
         )

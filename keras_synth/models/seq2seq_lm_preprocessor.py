@@ -4,10 +4,10 @@ import keras
 import keras_hub
 
 from keras_synth.checks import check_positive
+from keras_synth.models.generation import check_prompts
+from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
-from keras_synth.models.whole_files import PresetPathsMixin
-from keras_synth.models.writing import check_prompts
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -97,8 +97,8 @@ class SynthesizerSeq2SeqLMPreprocessor(
             _check_texts(x)
             prompts = x["decoder_text"]
             if isinstance(prompts, (str, list)):
-                room = length - 1  # beside the start token
-                check_prompts(self.tokenizer(prompts), room, "max_length")
+                # One token is the start token.
+                check_prompts(self.tokenizer(prompts), length - 1, "max_length")
         return super().generate_preprocess(
             x,
             encoder_sequence_length=encoder_sequence_length,

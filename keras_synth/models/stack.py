@@ -1,4 +1,4 @@
-"""`Stack`: embeddings and blocks, which the backbones are made of."""
+"""`Stack`: the embeddings and blocks of a backbone."""
 
 import keras
 import keras_hub
@@ -10,10 +10,9 @@ POSITIONS = ("learned", "sinusoidal")
 
 
 class Stack:
-    """Embeds tokens, sends them through blocks, normalises what comes out.
+    """Embeddings, blocks and, if pre-norm, a last normalisation.
 
-    Not a layer: its layers are those of the functional model that it is called
-    for.
+    Not a layer: its layers belong to the functional model that calls it.
 
     Args:
         token_embedding: `keras.layers.ReversibleEmbedding`, which stacks may
@@ -95,8 +94,7 @@ class Stack:
             )
             for i, one in enumerate(own)
         ]
-        # Post-norm blocks want normalised input, pre-norm ones leave theirs
-        # to be normalised.
+        # Before post-norm blocks, or after pre-norm ones.
         self.layer_norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=dtype, name=f"{prefix}layer_norm"
         )
@@ -107,18 +105,18 @@ class Stack:
         padding_mask,
         segment_ids=None,
         encoded=None,
-        seen=None,
+        encoder_padding_mask=None,
         attention_bias=None,
         cross_attention_bias=None,
     ):
-        """Reads whole sequences.
+        """Calls the blocks on whole sequences.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
             padding_mask: Tensor `(B, T)`, 1 for real tokens.
             segment_ids: Integer tensor `(B, T)`, where there are segments.
             encoded: Tensor `(B, S, d)`, what cross-attention attends to.
-            seen: Tensor `(B, S)`, the padding mask of it.
+            encoder_padding_mask: Tensor `(B, S)`, its padding mask.
             attention_bias: Float tensor that broadcasts to `(B, H, T, T)`,
                 added to the logits of self-attention in every block.
             cross_attention_bias: Float tensor that broadcasts to
@@ -130,7 +128,10 @@ class Stack:
         prefix = "decoder_" if self.decoder else ""
         given = {f"{prefix}padding_mask": padding_mask}
         if encoded is not None:
-            given |= {"encoder_sequence": encoded, "encoder_padding_mask": seen}
+            given |= {
+                "encoder_sequence": encoded,
+                "encoder_padding_mask": encoder_padding_mask,
+            }
         if attention_bias is not None:
             given[f"{prefix}attention_bias"] = attention_bias
         if cross_attention_bias is not None:
@@ -141,7 +142,7 @@ class Stack:
         return self._normalized(x)
 
     def embed(self, token_ids, segment_ids=None, start=0):
-        """Returns what the first block sees.
+        """Returns the input of the first block.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
@@ -172,10 +173,10 @@ class Stack:
         caches,
         start,
         sources=(),
-        seen=None,
+        encoder_padding_mask=None,
         padding_mask=None,
     ):
-        """Reads tokens that see those which the caches remember.
+        """Calls the blocks on tokens that follow those in the caches.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
@@ -184,12 +185,12 @@ class Stack:
                 token.
             sources: Sequence of one cache for each block, of `remember`;
                 empty without cross-attention.
-            seen: Tensor `(B, S)`, the padding mask of the source.
+            encoder_padding_mask: Tensor `(B, S)`, that of the source.
             padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
 
         Returns:
-            `(x, caches)`: tensor `(B, T, d)`, and the caches with the tokens
-            in them.
+            `(x, caches)`: tensor `(B, T, d)`, and the caches with these
+            tokens added.
         """
         x = self.embed(token_ids, start=start)
         filled = []
@@ -198,7 +199,7 @@ class Stack:
             if sources:
                 cross = {
                     "cross_attention_cache": sources[i],
-                    "encoder_padding_mask": seen,
+                    "encoder_padding_mask": encoder_padding_mask,
                 }
             x, cache, *_ = block(
                 x,
@@ -217,7 +218,7 @@ class Stack:
         )
 
     def remember(self, encoded):
-        """Returns what cross-attention must remember, for each block.
+        """Returns the cross-attention caches of all blocks.
 
         Args:
             encoded: Tensor `(B, S, d)`.
@@ -263,12 +264,12 @@ def check_width(hidden_dim, num_heads):
 
 
 def check_length(token_ids, longest, name):
-    """Raises if sequences are longer than a stack reads.
+    """Raises if sequences are longer than the backbone allows.
 
     Args:
         token_ids: Tensor `(B, T)`.
         longest: Integer, the most tokens.
-        name: String, the backbone's argument that says so.
+        name: String, the backbone's argument that sets this limit.
     """
     length = token_ids.shape[1]
     if isinstance(length, int) and length > longest:

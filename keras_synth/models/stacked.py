@@ -1,27 +1,27 @@
-"""What both backbones have in common beside their stacks."""
+"""`StackedBackbone`: saving and LoRA of both backbones."""
 
 import h5py
 import keras
 import keras_hub
 from keras import ops
 
-from keras_synth.models.whole_files import WholeFiles
+from keras_synth.models.saving import AtomicSavingMixin
 from keras_synth.policies import settle, with_policies, without_counters
 from keras_synth.synthesizers import Synthesizer
 
 BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
 
 
-class StackedBackbone(WholeFiles, keras_hub.models.Backbone):
-    """A KerasHub backbone that synthesizes attention: its files, its LoRA."""
+class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
+    """Base class of the backbones: their configs, files and LoRA."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         settle(self)
 
     def get_config(self):
-        # KerasHub's own tells no default policy of a quantized backbone, and
-        # forgets the names of its layers' policies when it is saved.
+        # KerasHub's own config has no default policy of a quantized backbone,
+        # and no names of its layers' policies.
         config = {
             "name": self.name,
             "trainable": self.trainable,
@@ -67,13 +67,13 @@ class StackedBackbone(WholeFiles, keras_hub.models.Backbone):
             layer.enable_lora(rank)
 
     def save_lora_weights(self, filepath):
-        """Saves what LoRA trains, in KerasHub's format.
+        """Saves the weights that LoRA trains, in KerasHub's format.
 
         Args:
             filepath: Path ending in `.lora.h5`.
         """
         super().save_lora_weights(filepath)
-        # KerasHub's format has room for two factors of a layer, and no more.
+        # KerasHub's format holds two factors for each layer, and no more.
         with h5py.File(filepath, "a") as file:
             for path, weight in self._trained_beside().items():
                 value = ops.convert_to_numpy(ops.cast(weight, "float32"))
@@ -114,7 +114,7 @@ class StackedBackbone(WholeFiles, keras_hub.models.Backbone):
         ]
 
     def _trained_beside(self):
-        """What LoRA trains beside KerasHub's factors of kernels, by path."""
+        """Weights that LoRA trains beside KerasHub's factors, by path."""
         return {
             weight.path: weight
             for weight in self.trainable_weights

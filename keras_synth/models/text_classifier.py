@@ -6,23 +6,23 @@ import keras_hub
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.batches import TrainingDataMixin
-from keras_synth.models.fitting import check_fits
-from keras_synth.models.labels import (
+from keras_synth.models.class_labels import (
+    encode_dataset_labels,
+    encode_labels,
     is_binary,
-    number_dataset_labels,
-    number_labels,
 )
+from keras_synth.models.fitting import check_fits
 from keras_synth.models.pooling import Pooling
+from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.whole_files import WholeFiles
 from keras_synth.policies import settle, with_policies
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifier(
-    WholeFiles, TrainingDataMixin, keras_hub.models.TextClassifier
+    TaskSavingMixin, TrainingDataMixin, keras_hub.models.TextClassifier
 ):
     """Classifies text with a `SynthesizerBackbone`.
 
@@ -59,12 +59,29 @@ class SynthesizerTextClassifier(
     Example:
 
     ```python
-    classifier = keras_synth.models.SynthesizerTextClassifier(
-        backbone, num_classes=2, preprocessor=preprocessor
+    texts, labels = keras_synth.datasets.generated_reviews(64)
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        texts, vocabulary_size=300
     )
-    classifier.fit(["a good film", "a dull film"], [1, 0])
-    classifier.predict(["a good plot"])  # (1, 2) logits
-    classifier.save_to_preset("my_classifier")
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R+V",
+        max_sequence_length=32,
+    )
+    classifier = keras_synth.models.SynthesizerTextClassifier(
+        backbone,
+        num_classes=2,
+        preprocessor=keras_synth.models.SynthesizerTextClassifierPreprocessor(
+            tokenizer, sequence_length=32
+        ),
+    )
+    classifier.fit(texts, labels, epochs=2, verbose=0)
+    logits = classifier.predict(["a good film", "a dull film"], verbose=0)
+    print(logits.shape)  # (2, 2)
     ```
     """
 
@@ -152,10 +169,10 @@ class SynthesizerTextClassifier(
     def _checked_labels(self, y, name="y"):
         if y is None:
             return None
-        return number_labels(y, self._label_count(), self.class_names, name)
+        return encode_labels(y, self._label_count(), self.class_names, name)
 
     def _with_checked_labels(self, dataset):
-        return number_dataset_labels(
+        return encode_dataset_labels(
             dataset, self._label_count(), self.class_names
         )
 

@@ -5,8 +5,8 @@ import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
-from keras_synth.models.whole_files import PresetPathsMixin
 
 KEEP = ("start", "end")
 
@@ -28,7 +28,7 @@ class SynthesizerTextClassifierPreprocessor(
             `"waterfall"`; see `keras_hub.layers.MultiSegmentPacker`.
         keep: Which part of a text that is too long to keep, `"start"` or
             `"end"`. Reviews tend to conclude at the end. With `"end"` the two
-            texts of a pair share the room equally.
+            texts of a pair share the length equally.
         with_segments: Whether to return `"segment_ids"` too, for a backbone
             with `num_segments`.
         **kwargs: Keyword arguments of
@@ -101,8 +101,8 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
     def call(self, inputs, *args, **kwargs):
         segments = inputs if isinstance(inputs, tuple) else (inputs,)
         # Room for a start token and an end token after each segment.
-        room = (self.sequence_length - 1) // len(segments) - 1
-        segments = tuple(_last(segment, room) for segment in segments)
+        length = (self.sequence_length - 1) // len(segments) - 1
+        segments = tuple(_last(segment, length) for segment in segments)
         return super().call(segments, *args, **kwargs)
 
 

@@ -7,9 +7,9 @@ import keras_hub
 
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.texts import plain_texts
-from keras_synth.models.whole_files import PresetPathsMixin
 
 WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 BYTE_PAIRS = ("<pad>", "<s>", "</s>", "<mask>")
@@ -20,7 +20,7 @@ FEWEST_BYTE_PAIRS = 256 + len(BYTE_PAIRS) + 1
 class _OneOf(tuple):
     """Classes that KerasHub, which compares with one class, finds equal to it.
 
-    `from_preset` of a tokenizer wants the class of the preset's backbone to
+    `from_preset` of a tokenizer requires the class of the preset's backbone to
     equal the tokenizer's `backbone_cls`; ours serve several backbones.
     """
 
@@ -34,7 +34,7 @@ class _OneOf(tuple):
 
 
 class TextTokenizerMixin(PresetPathsMixin):
-    """What the tokenizers share; mixed in before KerasHub's class."""
+    """Shared by the tokenizers; mixed in before KerasHub's class."""
 
     backbone_cls = _OneOf((SynthesizerBackbone, SynthesizerSeq2SeqBackbone))
 
@@ -64,7 +64,7 @@ class SynthesizerTokenizer(
     >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
     ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"] + words)
     >>> tokenizer("The quick fox")
-    [5, 6, 7]
+    array([5, 6, 7], dtype=int32)
     """
 
     def __init__(self, vocabulary=None, lowercase=True, **kwargs):
@@ -101,7 +101,7 @@ class SynthesizerTokenizer(
             ValueError: There is no text with a word in it.
         """
         texts = _checked_texts(texts, vocabulary_size)
-        import tensorflow as tf  # KerasHub wants its datasets here
+        import tensorflow as tf  # KerasHub takes its datasets here
 
         vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
             tf.data.Dataset.from_tensor_slices(texts).batch(1024),
@@ -139,7 +139,7 @@ class SynthesizerBytePairTokenizer(
         if isinstance(merges, (list, tuple)) and not merges:
             raise ValueError(
                 "There must be at least one merge rule; `from_texts` learns "
-                "some from texts with words of two bytes or more. Received: "
+                "them from texts with words of two bytes or more. Received: "
                 f"merges={merges!r}"
             )
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)

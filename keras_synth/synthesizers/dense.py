@@ -21,10 +21,7 @@ def _glorot(fan_in, fan_out):
 
 
 class _TokenSynthesizer(Synthesizer):
-    """What Dense and Factorized Dense share: a hidden layer and tables.
-
-    Final classes below; this one only keeps their common arguments.
-    """
+    """Base class of Dense and Factorized Dense: hidden layer and tables."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class DotProductSynthesizer(Synthesizer):
         query: Tensor `(B, T, d)`.
         keys: Tensor `(B, S, H, k)` from `project_keys(source)`.
         start: Ignored: logits of pairs do not depend on positions.
-        length: Ignored: `keys` tell the length.
+        length: Ignored; `keys` has the length.
         queries: Optional tensor `(B, T, H, k)`, the query's projection if it
             is known already (`project_queries`).
 

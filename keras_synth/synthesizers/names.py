@@ -94,7 +94,7 @@ def get(
     defaults=None,
     **options,
 ):
-    """Makes a synthesizer from what a user may write.
+    """Makes a synthesizer from a name, a config or an object.
 
     Args:
         identifier: A `Synthesizer`, which is returned as it is; a config
@@ -111,15 +111,15 @@ def get(
             "factorized_dense". These and "dot_product" need it.
         max_length: Integer, the paper's N, in tokens. All names need it but
             "dot_product".
-        use_bias: Whether projections and predicted logits have a bias, where
-            brackets do not say otherwise.
+        use_bias: Whether projections and predicted logits have a bias, unless
+            brackets set it.
         defaults: Optional dictionary of options for those parts of a name or
             sum that have them and do not set them otherwise. Objects and
             configs stay as they are.
         **options: Options of the name, in place of brackets. With a sum, those
             of the mixture (`per_head`, `share_queries`, `name`), and for all
             parts that have them `dtype`, `seed` and the options of the
-            projections, where brackets do not say otherwise.
+            projections, unless brackets set them.
             An integer `seed` makes the initial values reproducible; each
             weight has its own.
 
@@ -132,9 +132,10 @@ def get(
 
     Example:
 
-    >>> keras_synth.synthesizers.get("FR(rank=32) + V", num_heads=8,
-    ...                              key_dim=64, max_length=512)
-    <MixtureSynthesizer name=mixture_synthesizer, built=False>
+    >>> synthesizer = keras_synth.synthesizers.get(
+    ...     "FR(rank=32) + V", num_heads=8, key_dim=64, max_length=512)
+    >>> [type(part).__name__ for part in synthesizer.synthesizers]
+    ['FactorizedRandomSynthesizer', 'DotProductSynthesizer']
     """
     defaults = {"use_bias": use_bias, **_checked_defaults(defaults)}
     if isinstance(identifier, str):
@@ -162,8 +163,8 @@ def get(
 def check(identifier, num_heads, max_length=None):
     """Raises what `get` would raise before it makes a synthesizer.
 
-    No layer is made for it, no random seed drawn. What a class says to the
-    values of its options, only `get` can tell.
+    No layer is made and no random seed drawn; values of options are checked
+    by `get` alone.
 
     Args:
         identifier: As for `get`.
@@ -357,7 +358,7 @@ def _checked_defaults(defaults):
     unknown = sorted({*(defaults or {})} - known)
     if unknown:
         raise ValueError(
-            "`defaults` must hold options that some synthesizer has: "
+            "`defaults` must hold options that a synthesizer has: "
             f"{', '.join(sorted(known))}. Received: {', '.join(unknown)}"
         )
     return dict(defaults or {})

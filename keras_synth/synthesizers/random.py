@@ -17,12 +17,11 @@ class RandomSynthesizer(Synthesizer):
     """Attends by position alone ("R"; with `fixed=True`, "Fix").
 
     `S[i, j] = R[i, j]`, one trainable table per head, whatever the tokens.
-    A sequence of n tokens uses the first n rows and columns.
+    A sequence of n tokens uses `R[:, :n, :n]`.
 
-    The table starts as normal noise of standard deviation 0.1, so attention
-    starts near uniform (each weight within some ten percent of `1 / n`) and
-    no two rows or heads are alike. A fixed table of that scale hardly differs
-    from averaging; give `initializer` a larger scale for pronounced patterns.
+    Initially `R ~ N(0, 0.1^2)`: attention is near uniform, `1 / n` up to ten
+    percent, and rows and heads differ. A fixed table of that scale is close
+    to averaging; give `initializer` a larger scale for pronounced patterns.
 
     Args:
         num_heads: Integer, `H`.
@@ -172,7 +171,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         max_length: Integer, the paper's N, in tokens.
         rank: Integer, `r`; 8 as in the paper.
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
-        initializer: Initializer of R1 and R2, by default as said above.
+        initializer: Initializer of R1 and R2, by default as above.
         regularizer: Optional regularizer of R1 and R2.
         **kwargs: `seed`, for reproducible initial values, and keyword
             arguments of `keras.layers.Layer`.

@@ -8,8 +8,8 @@ from keras import ops
 
 from keras_synth.checks import check_positive, check_seed
 from keras_synth.policies import with_policies
+from keras_synth.positions import check_length, window
 from keras_synth.seeds import seeded
-from keras_synth.tables import check_length, window
 
 LONG_INPUTS = ("error", "tile")
 
@@ -39,11 +39,10 @@ class Synthesizer(keras.layers.Layer):
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Attributes:
-        key_dim: Integer, features per head that it remembers of each source
-            token: what a decoding cache must hold beside the values. 0 for
-            all but dot-product parts.
+        key_dim: Integer, features per head and source token that a decoding
+            cache holds beside the values. 0 for all but dot-product parts.
         reads_tokens: Boolean, whether logits depend on any token. False for
-            tables of positions, which need no care for what padding holds.
+            tables of positions.
         is_bias: Boolean, whether its logits stand outside the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
     """
@@ -96,7 +95,7 @@ class Synthesizer(keras.layers.Layer):
             ValueError: If it is a part of another layer that still exists.
         """
         if self._owned_by_other(owner):
-            gc.collect()  # layers that nobody holds wait for it, in cycles
+            gc.collect()  # frees unused layers, which hold cycles
             if self._owned_by_other(owner):
                 raise ValueError(
                     "A synthesizer object belongs to one layer. Give each "
@@ -119,7 +118,7 @@ class Synthesizer(keras.layers.Layer):
         self.built = True
 
     def project_keys(self, source):
-        """Returns what it remembers of the source.
+        """Returns the keys of a source, to be cached when decoding.
 
         Args:
             source: Tensor `(B, S, d)`.
@@ -219,7 +218,7 @@ class Synthesizer(keras.layers.Layer):
 
     def get_build_config(self):
         # The layer around it builds it, so that the paths of its weights begin
-        # with that layer's; and a mixture tells Dense parts whether to share
+        # with that layer's; and a mixture sets whether Dense parts share
         # queries before they make a hidden layer.
         return None
 

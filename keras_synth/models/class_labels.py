@@ -1,4 +1,4 @@
-"""Labels of a classifier: integers, checked, or the names of classes."""
+"""Labels of a classifier: class names become integers, integers are checked."""
 
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
@@ -11,7 +11,7 @@ from keras_synth.models.tf_data import (
 )
 
 
-def number_labels(labels, count, class_names=None, name="y"):
+def encode_labels(labels, count, class_names=None, name="y"):
     """Returns integer labels for names, and anything else as it is.
 
     Args:
@@ -22,7 +22,7 @@ def number_labels(labels, count, class_names=None, name="y"):
         name: String, what errors call the labels.
 
     Raises:
-        ValueError: A label is not a class; some backends would not say so.
+        ValueError: A label is not a class; some backends would not notice.
     """
     if labels.dtype.kind in "OSTU":
         return _numbers_of_names(labels, class_names, name)
@@ -31,13 +31,13 @@ def number_labels(labels, count, class_names=None, name="y"):
     return labels
 
 
-def number_dataset_labels(dataset, count, class_names=None):
-    """The same for the labels of a dataset of batches, as they come.
+def encode_dataset_labels(dataset, count, class_names=None):
+    """Does the same for the labels of a dataset, batch by batch.
 
     Args:
         dataset: A `tf.data.Dataset`, or a dataset of Grain.
-        count: As in `number_labels`.
-        class_names: As in `number_labels`.
+        count: As in `encode_labels`.
+        class_names: As in `encode_labels`.
 
     Raises:
         ValueError: Labels are names, and there are no `class_names`. A label
@@ -52,13 +52,13 @@ def number_dataset_labels(dataset, count, class_names=None):
             return map_labels(dataset, count, class_names)
         return dataset
 
-    def number(batch):
+    def encode(batch):
         x, y, sample_weight = unpack_x_y_sample_weight(batch)
         if y is not None:
-            y = number_labels(np.asarray(y), count, class_names)
+            y = encode_labels(np.asarray(y), count, class_names)
         return pack_x_y_sample_weight(x, y, sample_weight)
 
-    return dataset.map(number)
+    return dataset.map(encode)
 
 
 def is_binary(loss):

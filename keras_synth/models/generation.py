@@ -1,4 +1,4 @@
-"""What models that write have in common."""
+"""Text generation: what causal and sequence-to-sequence models share."""
 
 import keras
 import keras_hub
@@ -12,10 +12,10 @@ SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
 
 class GenerationMixin:
-    """Compiles a KerasHub task that writes; mixed in before its base class."""
+    """Checks samplers and prompts; mixed into a task before its base class."""
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
-        """Configures training and writing, as `keras_hub.models.CausalLM`.
+        """Configures training and generation, as `keras_hub.models.CausalLM`.
 
         Args:
             optimizer: By default `AdamW(1e-3)`, which suits training from
@@ -31,21 +31,21 @@ class GenerationMixin:
         check_sampler(self.sampler)
 
     def generate(self, inputs, *args, **kwargs):
-        """Writes, as `keras_hub.models.CausalLM.generate` does.
+        """Generates text, as `keras_hub.models.CausalLM.generate`.
 
         Args:
             inputs: A text, or a list, array, string tensor or pandas column of
-                texts, or what the preprocessor takes else; without
-                preprocessor what it would return.
+                texts, or another input of the preprocessor; without
+                preprocessor, its outputs.
             *args: Further arguments of KerasHub's method, in its order.
             **kwargs: The same by name, such as `max_length`.
 
         Returns:
-            A text for a text, a list for several; without preprocessor a
-            dictionary of token ids and their mask.
+            A string for one prompt, a list of strings for several; without
+            preprocessor, a dictionary of token ids and their mask.
 
         Raises:
-            ValueError: There is no prompt, or one holds no token.
+            ValueError: There is no prompt, or a prompt has no token.
         """
         if self.preprocessor is not None:
             inputs = _prompts(inputs)
@@ -55,7 +55,7 @@ class GenerationMixin:
 
 
 def _prompts(inputs):
-    """Texts as KerasHub takes them, each at least once there."""
+    """Prompts in the form that KerasHub takes, at least one of them."""
     if isinstance(inputs, dict):
         inputs = {
             name: plain_texts(texts, f"inputs[{name!r}]")
@@ -76,7 +76,7 @@ def _prompts(inputs):
 
 
 def _check_tokens_given(inputs):
-    """Raises unless each prompt has a token: the first is written after it."""
+    """Raises unless each prompt has a token to go on from."""
     for name in ("padding_mask", "decoder_padding_mask"):
         if name not in inputs:
             continue
@@ -88,19 +88,25 @@ def _check_tokens_given(inputs):
             )
 
 
-def write(
-    model, read, prompt, given, caches, stop_token_ids, hidden_states=None
+def sample_tokens(
+    model,
+    step,
+    prompt,
+    prompt_mask,
+    caches,
+    stop_token_ids,
+    hidden_states=None,
 ):
-    """Writes on from a batch of prompts, of unequal lengths perhaps.
+    """Continues a batch of prompts, which may be of unequal lengths.
 
     Args:
         model: The task, whose sampler chooses the tokens.
-        read: Function of token ids `(B, T)`, caches, the position of the first
-            token and, optionally, a padding mask `(B, T)`, returning logits,
+        step: Function of token ids `(B, T)`, caches, the position of the first
+            token and, optionally, a padding mask `(B, T)`; returns logits,
             hidden states and filled caches.
         prompt: Integer tensor `(B, length)`.
-        given: Tensor `(B, length)`, not 0 where a prompt is.
-        caches: Nested tuple of tensors with a batch axis first.
+        prompt_mask: Tensor `(B, length)`, not 0 for tokens of a prompt.
+        caches: Nested tuple of tensors, batch axis first.
         stop_token_ids: Sequence of ids that end a text, or `None`.
         hidden_states: Function that returns the hidden states of the prompt,
             `(B, length, d)`, where caches must be shown each token once;
@@ -110,44 +116,44 @@ def write(
         `(token_ids, padding_mask)`, both `(B, length)`, the mask being True
         up to the end of each text.
     """
-    given = ops.cast(given, "bool")
+    prompt_mask = ops.cast(prompt_mask, "bool")
     # The shortest prompt ends here; longer ones keep their tokens.
-    end = ops.min(ops.sum(ops.cast(given, "int32"), axis=-1))
+    end = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     if hidden_states is None:
-        _, hidden, caches = read(prompt, caches, 0)
+        _, hidden, caches = step(prompt, caches, 0)
     else:
         before = ops.arange(ops.shape(prompt)[1]) < end - 1
         before = ops.broadcast_to(before, ops.shape(prompt))
-        _, _, caches = read(prompt, caches, 0, before)
+        _, _, caches = step(prompt, caches, 0, before)
         hidden = hidden_states()
 
-    def following(prompt, caches, index):
+    def next_token(prompt, caches, index):
         last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
-        logits, hidden, caches = read(last, caches, index - 1)
+        logits, hidden, caches = step(last, caches, index - 1)
         return logits[:, 0], hidden[:, 0], caches
 
-    written = model.sampler(
-        next=following,
+    token_ids = model.sampler(
+        next=next_token,
         prompt=prompt,
         cache=caches,
         index=end,
-        mask=given,
+        mask=prompt_mask,
         stop_token_ids=stop_token_ids,
         hidden_states=hidden,
         model=model,
     )
-    ended = after_stop_tokens(written, stop_token_ids, given)
-    return written, ops.logical_not(ended)
+    ended = after_stop_tokens(token_ids, stop_token_ids, prompt_mask)
+    return token_ids, ops.logical_not(ended)
 
 
-def after_stop_tokens(token_ids, stop_token_ids, given):
-    """Which positions lie after the first stop token that was written.
+def after_stop_tokens(token_ids, stop_token_ids, prompt_mask):
+    """Returns which positions follow the first stop token generated.
 
     Args:
         token_ids: Integer tensor `(B, T)`.
         stop_token_ids: Sequence of integers, or `None`: no text ends early.
-        given: Boolean tensor `(B, T)`, True for tokens of the prompt; a stop
-            token among them ends nothing.
+        prompt_mask: Boolean tensor `(B, T)`, True for tokens of the prompt; a
+            stop token among them ends nothing.
 
     Returns:
         Boolean tensor `(B, T)`.
@@ -157,31 +163,34 @@ def after_stop_tokens(token_ids, stop_token_ids, given):
     stops = ops.zeros_like(token_ids, dtype="bool")
     for token_id in stop_token_ids:
         stops = ops.logical_or(stops, ops.equal(token_ids, token_id))
-    stops = ops.cast(ops.logical_and(stops, ops.logical_not(given)), "int32")
+    stops = ops.cast(
+        ops.logical_and(stops, ops.logical_not(prompt_mask)), "int32"
+    )
     return ops.cumsum(stops, axis=-1) - stops > 0
 
 
-def check_prompts(tokenized, most, name):
-    """Raises if a prompt leaves no room: packing would cut it silently.
+def check_prompts(tokenized, max_tokens, name):
+    """Raises if a prompt is too long: packing would cut it silently.
 
     Args:
         tokenized: List of ids, or of lists of them.
-        most: Integer, the most tokens that there is room for.
-        name: String, the argument that the room comes from.
+        max_tokens: Integer, the longest prompt allowed.
+        name: String, the argument that sets this limit.
     """
     rows = tokenized
     if not len(rows) or not hasattr(rows[0], "__len__"):
         rows = [rows]
     longest = max(map(len, rows))
-    if longest > most:
+    if longest > max_tokens:
         raise ValueError(
-            f"A prompt has {longest} tokens, but there is room for {most}. "
-            f"Shorten it, or pass a larger {name}. Received: {longest} tokens"
+            f"A prompt has {longest} tokens, but there is room for "
+            f"{max_tokens}. Shorten it, or pass a larger {name}. "
+            f"Received: {longest} tokens"
         )
 
 
 def check_sampler(sampler):
-    """Raises unless `compile` found a sampler: KerasHub takes any string."""
+    """Raises unless `compile` found a sampler; KerasHub takes any string."""
     if not isinstance(sampler, keras_hub.samplers.Sampler):
         raise ValueError(
             f"sampler must be one of {', '.join(SAMPLERS)}, or a "

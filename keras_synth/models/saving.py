@@ -1,8 +1,10 @@
-"""Saving that never leaves a half-written file behind."""
+"""Saving: files are replaced in one step, tasks come back compiled."""
 
 import os
 import pathlib
 import tempfile
+
+import keras
 
 
 class PresetPathsMixin:
@@ -14,11 +16,12 @@ class PresetPathsMixin:
         return super().from_preset(os.fspath(preset), *args, **kwargs)
 
 
-class WholeFiles(PresetPathsMixin):
-    """Makes a model's `save...` methods write aside, then rename.
+class AtomicSavingMixin(PresetPathsMixin):
+    """Makes the `save...` methods of a model atomic.
 
-    Mixed into a KerasHub model before its base class. An error while writing
-    (a full disk, an interrupt) leaves an earlier file as it was.
+    They write to a temporary folder beside and rename, so that an error while
+    writing (a full disk, an interrupt) leaves an earlier file as it was. Mixed
+    into a KerasHub model before its base class.
     """
 
     def save(self, filepath, overwrite=True, **kwargs):
@@ -30,7 +33,7 @@ class WholeFiles(PresetPathsMixin):
         _write_aside(super().save_weights, filepath, overwrite, **kwargs)
 
     def save_to_preset(self, preset_dir, **kwargs):
-        """Saves a preset folder whose files are each old or new, but whole."""
+        """Saves a preset folder, replacing one file after the other."""
         if "://" in str(preset_dir):
             super().save_to_preset(preset_dir, **kwargs)
             return
@@ -46,10 +49,31 @@ class WholeFiles(PresetPathsMixin):
                     os.replace(file, place)
 
 
+class TaskSavingMixin(AtomicSavingMixin):
+    """Lets `keras.saving.load_model` compile a task as it was compiled.
+
+    Keras does so for models that do not override `compile`; KerasHub's tasks
+    override it. Mixed into a task before its base class.
+    """
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        if config and getattr(self, "sampler", None) is not None:
+            config["sampler"] = keras.saving.serialize_keras_object(
+                self.sampler
+            )
+        return config
+
+    def compile_from_config(self, config):
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
+
 def _write_aside(write, filepath, overwrite, **kwargs):
-    """Calls `write` on a path in a folder beside, then moves what it wrote."""
+    """Calls `write` on a path in a temporary folder, then moves its files."""
     path = pathlib.Path(str(filepath))
-    # Keras knows best what to say of remote, existing and misnamed paths.
+    # Keras handles remote and misnamed paths, and asks about existing ones.
     plain = path.suffix in (".keras", ".h5") and "://" not in str(filepath)
     if not plain or (path.exists() and not overwrite):
         write(filepath, overwrite=overwrite, **kwargs)

@@ -1,4 +1,4 @@
-"""Learned tables with an entry per position: the first n, a window, tiles."""
+"""Slices of learned tables by position, and checks of lengths."""
 
 from keras import ops
 
@@ -27,7 +27,7 @@ def window(table, axis, start, length, tile=False):
     if tile:
         positions = ops.mod(start + ops.arange(length), max_length)
         return ops.take(table, positions, axis=axis)
-    if isinstance(length, int):  # a tensor says where decoding is
+    if isinstance(length, int):  # `start` is a tensor when decoding
         begin = [0] * len(table.shape)
         begin[axis] = start
         shape = list(table.shape)
