@@ -60,14 +60,11 @@ __all__ = [
     "train_validation_split",
 ]
 
-# These need Keras, which the readers of files do without.
-_BATCHES = {"LengthBuckets": "buckets", "TokenWindows": "windows"}
-
 
 def __getattr__(name):
-    if name in _BATCHES:
-        module = importlib.import_module(f"{__name__}.{_BATCHES[name]}")
-        return getattr(module, name)
+    if name in ("LengthBuckets", "TokenWindows"):
+        # They need Keras, which the readers of files do without.
+        return getattr(importlib.import_module("keras_synth.batches"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
