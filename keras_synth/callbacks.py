@@ -1,11 +1,12 @@
 """`EpochCheckpoint`: training that was killed goes on."""
 
 import json
-import os
 import pathlib
 
 import keras
 import numpy as np
+
+from keras_synth.files import writing
 
 
 class EpochCheckpoint(keras.callbacks.Callback):
@@ -95,13 +96,8 @@ class EpochCheckpoint(keras.callbacks.Callback):
             "history": self.history,
         }
         arrays = {str(i): _array(v) for i, v in enumerate(variables)}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        with open(partial, "wb") as file:
+        with writing(self.path, "wb") as file:
             np.savez(file, notes=json.dumps(notes), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.path)
 
 
 def _state(model):
