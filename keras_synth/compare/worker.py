@@ -16,13 +16,14 @@ import numpy as np
 import keras_synth
 from keras_synth.callbacks import EpochCheckpoint
 from keras_synth.compare import grid, prepare, tasks
-from keras_synth.compare.memory import peak_memory
+from keras_synth.files import writing
+from keras_synth.memory import peak_memory
 from keras_synth.quiet import without_startup_lines
 
 EVENT_SECONDS = 0.2  # at most five a second
 
 
-class Timed(keras.utils.PyDataset):
+class TimedBatches(keras.utils.PyDataset):
     """Batches of another dataset, whose time is noted.
 
     Args:
@@ -44,19 +45,19 @@ class Timed(keras.utils.PyDataset):
 
 
 class Log(keras.callbacks.Callback):
-    """Notes losses, durations and scores, and tells of them.
+    """Notes losses, durations and scores, and reports them.
 
     Args:
         history: Dictionary of lists, to be filled.
-        timed: `Timed`, what is trained on.
+        timed: `TimedBatches`, what is trained on.
         scores: Function that returns the score and loss of an epoch.
-        tell: Function that takes an event, a dictionary.
+        emit: Function that takes an event, a dictionary.
     """
 
-    def __init__(self, history, timed, scores, tell):
+    def __init__(self, history, timed, scores, emit):
         super().__init__()
         self.history, self.timed, self.scores = history, timed, scores
-        self.tell, self.told = tell, 0.0
+        self.emit, self.emitted = emit, 0.0
 
     def on_epoch_begin(self, epoch, logs=None):
         self.total, self.epoch = 0.0, epoch
@@ -75,10 +76,10 @@ class Log(keras.callbacks.Callback):
         self.history["losses"].append(round(loss, 5))
         self.history["seconds"].append(round(now - self.started, 5))
         self.history["lengths"].append(self.lengths[batch])
-        if now - self.told > EVENT_SECONDS:
-            self.told = now
+        if now - self.emitted > EVENT_SECONDS:
+            self.emitted = now
             step = self.epoch * len(self.lengths) + batch + 1
-            self.tell({"step": step, "loss": loss})
+            self.emit({"step": step, "loss": loss})
 
     def on_epoch_end(self, epoch, logs=None):
         score, loss = self.scores()
@@ -86,10 +87,10 @@ class Log(keras.callbacks.Callback):
         self.history["validation_scores"].append(score)
         self.history["validation_losses"].append(loss)
         step = (epoch + 1) * len(self.lengths)
-        self.tell({"step": step, "score": score})
+        self.emit({"step": step, "score": score})
 
 
-def start_alike(model, path):
+def share_initial_weights(model, path):
     """Gives the model the initial weights in a file, or writes them there.
 
     Backends draw other numbers from the same seed, so the first one to come
@@ -100,36 +101,33 @@ def start_alike(model, path):
         with np.load(path) as file:
             model.set_weights([file[name] for name in file.files])
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with open(partial, "wb") as file:
+    with writing(path, "wb") as file:
         np.savez(file, *model.get_weights())
-    partial.replace(path)
 
 
-def train(settings, run, paths, tell):
+def train(settings, run, paths, emit):
     """Trains one model and returns its result."""
-    kind = tasks.TASKS[settings.task].kind
+    objective = tasks.TASKS[settings.task].objective
     prepared = prepare.read(paths["data"])
-    batches, validation, test = kind.batches(settings, run.seed, prepared)
+    batches, validation, test = objective.batches(settings, run.seed, prepared)
     steps = settings.epochs * len(batches)
-    tell({"steps": steps})
+    emit({"steps": steps})
     with without_startup_lines():  # Keras looks for TensorFlow to seed it
         keras.utils.set_random_seed(run.seed)
     keras.config.set_dtype_policy(settings.dtype_policy)
-    model = kind.build(settings, run, prepared, steps)
-    start_alike(model, paths["weights"])
+    model = objective.build(settings, run, prepared, steps)
+    share_initial_weights(model, paths["weights"])
     validated = ("validation_scores", "validation_losses")
     names = ("losses", "seconds", "lengths", "delivering", *validated)
     history = {name: [] for name in names}
     checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
-    scorer = kind.scorer(model)
+    scorer = objective.scorer(model)
 
     def scores(batches):
         logs = scorer.evaluate(batches, verbose=0, return_dict=True)
-        return map(float, kind.scores(logs))
+        return map(float, objective.scores(logs))
 
-    log = Log(history, Timed(batches), lambda: scores(validation), tell)
+    log = Log(history, TimedBatches(batches), lambda: scores(validation), emit)
     fit(model, log, checkpoint, settings.epochs)
     score, loss = scores(test)
     return {
@@ -141,7 +139,7 @@ def train(settings, run, paths, tell):
         "peak_memory_bytes": peak_memory(),
         "data": prepared.digest,
         "versions": versions(),
-        **kind.finish(model, settings, prepared, tell),
+        **objective.finish(model, settings, prepared, emit),
     }
 
 
@@ -174,7 +172,7 @@ def speed(history):
     ):
         by_length.setdefault(length, []).append(seconds)
     steady = {n: s[2:] for n, s in by_length.items() if len(s) > 2}
-    later = [seconds for some in steady.values() for seconds in some]
+    later = [seconds for durations in steady.values() for seconds in durations]
     compiling = sum(
         sum(s[:2]) - 2 * float(np.mean(steady.get(n, s)))
         for n, s in by_length.items()
@@ -207,12 +205,12 @@ def main():
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(event):
+    def emit(event):
         print(json.dumps(event), file=events, flush=True)
 
-    settings = grid.Settings.from_json(spec["settings"])
-    result = train(settings, grid.Run(*spec["run"]), spec["paths"], tell)
-    tell({"result": result})
+    settings = tasks.settings_from_json(spec["settings"])
+    result = train(settings, grid.Run(*spec["run"]), spec["paths"], emit)
+    emit({"result": result})
 
 
 if __name__ == "__main__":

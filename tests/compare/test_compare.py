@@ -15,11 +15,12 @@ import pytest
 from command_line import BACKEND, rows
 from rich.console import Console
 
+from keras_synth import memory
 from keras_synth.compare import __main__ as command
 from keras_synth.compare import (
     grid,
     launch,
-    memory,
+    objectives,
     options,
     report,
     tasks,
@@ -125,9 +126,11 @@ def test_a_killed_run_goes_on_from_its_last_complete_epoch(
 
 def test_a_batch_larger_than_the_data_is_refused(whole):
     (data,) = (whole[0] / "data").glob("*.npz")
-    settings = grid.Settings("reviews", lengths=(32,), batch_size=400)
+    settings = tasks.TASKS["reviews"].settings(
+        "reviews", lengths=(32,), batch_size=400
+    )
     assert command.digest_of(data, settings) == rows(whole[0])[0]["data"]
-    more = grid.Settings("reviews", lengths=(32,), batch_size=401)
+    more = dataclasses.replace(settings, batch_size=401)
     with pytest.raises(ValueError, match="smaller --batch-size"):
         command.digest_of(data, more)
 
@@ -171,7 +174,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
 
 
 def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
-    settings = grid.Settings("reviews")
+    settings = tasks.TASKS["reviews"].settings("reviews")
     launcher = launch.Launcher(settings, "/nowhere.npz", "0", tmp_path)
     wanted = grid.Run("R", 2, 0, BACKEND)
     with pytest.raises(launch.RunFailed, match="/nowhere"):
@@ -306,7 +309,9 @@ def test_the_test_is_looked_at_once_and_never_in_training(
     tmp_path, monkeypatch
 ):
     """Neither scores nor losses of epochs depend on what is tested on."""
-    settings = grid.Settings("reviews", examples=64, epochs=2, num_layers=1)
+    settings = objectives.Classification.Settings(
+        "reviews", examples=64, epochs=2, num_layers=1
+    )
     rng = np.random.default_rng(0)
 
     def split(count):
@@ -327,7 +332,7 @@ def test_the_test_is_looked_at_once_and_never_in_training(
 
     monkeypatch.setattr(keras.Model, "evaluate", noted)
     for test in tests:
-        prepared = tasks.kinds.Prepared(train, validation, test, notes)
+        prepared = objectives.Prepared(train, validation, test, notes)
         monkeypatch.setattr(worker.prepare, "read", lambda path, x=prepared: x)
         run = grid.Run("R", 2, 0, BACKEND)
         paths = launch.Launcher(settings, "x", "0", tmp_path).paths(run)
@@ -341,20 +346,46 @@ def test_the_test_is_looked_at_once_and_never_in_training(
 
 
 @pytest.mark.parametrize(
-    "name", [field.name for field in dataclasses.fields(grid.Settings)]
+    ("objective", "name"),
+    [
+        (objective, field.name)
+        for objective in objectives.OBJECTIVES
+        for field in dataclasses.fields(objective.Settings)
+    ],
 )
-def test_each_setting_is_part_of_what_a_result_is_found_by(name):
-    settings = grid.Settings("reviews")
+def test_each_setting_is_part_of_what_a_result_is_found_by(objective, name):
+    settings = objective.Settings("reviews")
     value = getattr(settings, name)
     others = {int: 7, float: 0.5, tuple: (16, 32)}
-    field = grid.Settings.__dataclass_fields__[name]
+    field = objective.Settings.__dataclass_fields__[name]
     choices = field.metadata.get("allowed", ("other",))
     other = others[type(value)] if type(value) in others else choices[-1]
     if other == value:
         other = choices[0]
     other = dataclasses.replace(settings, **{name: other})
     assert other.digest() != settings.digest()
-    assert grid.Settings.from_json(other.to_json()) == other
+    assert objective.Settings.from_json(other.to_json()) == other
+
+
+def test_a_result_is_found_by_the_settings_of_its_objective_alone():
+    names = {
+        name: {*vars(tasks.TASKS[name].settings(name))}
+        for name in ("reviews", "multi30k", "text")
+    }
+    shared = set.intersection(*names.values())
+    assert {"task", "dropout", "rank", "dtype_policy"} <= shared
+    own = {name: fields - shared for name, fields in names.items()}
+    assert own == {
+        "reviews": {
+            "lengths",
+            "keep",
+            "vocabulary_size",
+            "pooling",
+            "weight_decay",
+        },
+        "multi30k": {"lengths", "vocabulary_size", "label_smoothing"},
+        "text": {"weight_decay"},
+    }
 
 
 def test_given_settings_come_before_the_task_s_own():
@@ -373,7 +404,6 @@ def test_each_task_s_defaults_are_settings(name):
     settings = options.settings_of(given)
     assert settings.task == name
     assert set(tasks.TASKS[name].defaults) <= set(vars(settings))
-    assert not {*tasks.TASKS[name].defaults} & {*tasks.TASKS[name].kind.unused}
 
 
 def test_a_csv_file_may_have_pairs_and_a_test_file(tmp_path):
@@ -494,7 +524,7 @@ def test_the_table_is_whole_at_80_columns(task, backends, heads):
 
 def test_initial_weights_are_the_same_on_all_backends(tmp_path):
     """The first run draws them, whichever backend it is on."""
-    settings = grid.Settings("reviews")
+    settings = tasks.TASKS["reviews"].settings("reviews")
     launcher = launch.Launcher(settings, "data.npz", "0", tmp_path)
     paths = [
         launcher.paths(grid.Run("R", 2, seed, backend))["weights"]
