@@ -63,14 +63,14 @@ class Task(NamedTuple):
 def _published(objective, name, defaults, paper=None, **options):
     """A task of an entry of `datasets.DATASETS`."""
     entry = datasets.DATASETS[name]
-    if entry.held_out.get("validation", 0) is None:
+    if entry.held_out.get("validation") is False:
         options["validation_fraction"] = HELD_OUT
 
     def load(source, settings):
         splits = datasets.load(name, source.data, **options)
         if entry.class_names:
             train, test = splits
-            return *_hold_out(*train), test, entry.class_names
+            return *_hold_out(*train), test, datasets.CLASS_NAMES[name]
         if isinstance(splits[0], str):
             return [text.encode() for text in splits]
         return splits

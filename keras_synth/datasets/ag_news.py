@@ -7,10 +7,6 @@ import re
 from keras_synth.datasets.csv_files import load_csv
 from keras_synth.datasets.files import find_files
 
-CLASS_NAMES = ("World", "Sports", "Business", "Sci/Tech")
-COLUMNS = dict(  # of the published files
-    text=(1, 2), label=0, header=False, class_names=("1", "2", "3", "4")
-)
 _FROM_0 = ("0", "1", "2", "3")
 # Published samples of the training file, those with titles first: their copy
 # of a text is the one to keep.
@@ -21,7 +17,11 @@ _SAMPLES = {
         text=0, label=1, header=False, class_names=_FROM_0
     ),
     "train_part_alps_*": dict(  # a TSV file with quoted fields
-        text=0, label=1, header=False, quoted=True, class_names=CLASS_NAMES
+        text=0,
+        label=1,
+        header=False,
+        quoted=True,
+        class_names=("World", "Sports", "Business", "Sci/Tech"),
     ),
 }
 # "&#39;" has become " #39;".

@@ -1,18 +1,11 @@
-"""The published data sets, one entry each, and `load`, which reads any."""
+"""The published data sets of `published.toml`, and `load`, which reads any."""
 
+import importlib
+import tomllib
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
-
-from keras_synth.datasets import ag_news, dialogues, imdb, readers
-
-_NEGATIVE_POSITIVE = ("negative", "positive")
-_ENTAILMENT = ("entailment", "not_entailment")
-_GLUE = "https://dl.fbaipublicfiles.com/glue/data/"
-_AG_NEWS = (
-    "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/"
-    "ag_news_csv/"
-)
 
 
 class Dataset(NamedTuple):
@@ -32,7 +25,7 @@ class Dataset(NamedTuple):
         clean: Function of texts that returns them without traces of their
             source, or `None`.
         held_out: Dictionary, split that is not published -> the share of the
-            training set it takes unless told otherwise, or `None` for none.
+            training set it takes unless told otherwise, or `False` for none.
         groups: What stays together on one side of a split, in words.
         loader: The function that reads this one alone, if not `load_<name>`.
         urls: Dictionary, URL of a file -> its published sha256.
@@ -46,7 +39,7 @@ class Dataset(NamedTuple):
     files: dict
     folder: str = ""
     columns: object = None
-    class_names: tuple = ()
+    class_names: list = ()
     clean: Callable | None = None
     held_out: dict = {}
     groups: str = ""
@@ -54,181 +47,36 @@ class Dataset(NamedTuple):
     urls: dict = {}
     not_offered: str = ""
 
-
-def _glue(name, class_names, sha256=None, classes=("0", "1"), **columns):
-    """A task of GLUE; `classes` are the labels as its files write them."""
-    return Dataset(
-        name,
-        readers.labelled,
-        readers.tables,
-        f"the folder {name}",
-        {"train": "train.tsv", "test": "dev.tsv"},
-        name,
-        {**columns, "class_names": classes},
-        class_names,
-        loader="load_glue",
-        urls={f"{_GLUE}{name}.zip": sha256} if sha256 else {},
-        not_offered="is no archive but put together from several files",
-    )
+    @classmethod
+    def from_row(cls, name, row):
+        """The entry of a table of `published.toml`."""
+        functions = {
+            key: _function(row[key])
+            for key in ("read", "format", "clean")
+            if key in row
+        }
+        return cls(name, **{**row, **functions})
 
 
-_ENTRIES = (
-    Dataset(
-        "imdb",
-        readers.labelled,
-        imdb.reviews,
-        "the folder aclImdb or its .tar.gz archive",
-        {"train": "train/{label}", "test": "test/{label}"},
-        "aclImdb",
-        columns=("neg", "pos"),
-        class_names=_NEGATIVE_POSITIVE,
-        clean=imdb.without_line_break_tags,
-        # As in the repository tensorflow/datasets, file
-        # tensorflow_datasets/datasets/imdb_reviews/checksums.tsv.
-        urls={
-            "http://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz": (
-                "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
-            )
-        },
-    ),
-    # Checksums as in the repository tensorflow/datasets, file
-    # tensorflow_datasets/url_checksums/glue.txt, for the same archives at
-    # their former address, and in huggingface/datasets, file
-    # datasets/glue/dataset_infos.json, for this one.
-    _glue(
-        "CoLA",
-        ("unacceptable", "acceptable"),
-        "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
-        text=3,
-        label=1,
-        header=False,
-    ),
-    _glue(
-        "SST-2",
-        _NEGATIVE_POSITIVE,
-        "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
-        text="sentence",
-    ),
-    _glue(
-        "RTE",
-        _ENTAILMENT,
-        "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
-        _ENTAILMENT,
-        text=("sentence1", "sentence2"),
-    ),
-    _glue(
-        "MRPC",
-        ("not_equivalent", "equivalent"),
-        text=("#1 String", "#2 String"),
-        label="Quality",
-    ),
-    Dataset(
-        "ag_news",
-        readers.labelled,
-        ag_news.official_or_samples,
-        "a folder with train.csv and test.csv",
-        {"test": "test.csv", "train": "train.csv"},
-        "ag_news_csv",
-        columns=ag_news.COLUMNS,
-        class_names=ag_news.CLASS_NAMES,
-        clean=ag_news.mended,
-        # As in huggingface/datasets, file datasets/ag_news/dataset_infos.json.
-        urls={
-            f"{_AG_NEWS}train.csv": (
-                "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e"
-            ),
-            f"{_AG_NEWS}test.csv": (
-                "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699"
-            ),
-        },
-    ),
-    Dataset(
-        "rt_polarity",
-        readers.labelled,
-        readers.file_per_class,
-        "the folder with rt-polarity.pos and rt-polarity.neg",
-        {"train": "rt-polarity.{label}"},
-        columns=("neg", "pos"),
-        class_names=_NEGATIVE_POSITIVE,
-        held_out={"test": 0.1},
-        not_offered="is published by its authors without a checksum",
-    ),
-    Dataset(
-        "multi30k",
-        readers.pairs,
-        readers.file_per_language,
-        "the folder with train.en, train.de and so on",
-        {
-            "train": "train.{language}",
-            "validation": "val.{language}",
-            "test": "test_2016_flickr.{language}",
-        },
-    ),
-    Dataset(
-        "tatoeba",
-        readers.pairs,
-        readers.distinct_columns,
-        "the file deu.txt, that of another language, or the folder",
-        {"train": "deu.txt"},
-        held_out={"validation": 0.02, "test": 0.02},
-        groups="distinct sentences",
-    ),
-    Dataset(
-        "dialogsum",
-        readers.pairs,
-        readers.json_lines,
-        "the folder DialogSum_Data",
-        {
-            "train": "dialogsum.train.jsonl",
-            "validation": "dialogsum.dev.jsonl",
-            "test": "dialogsum.test.jsonl",
-        },
-        "DialogSum_Data",
-        columns={
-            "train": ("dialogue", "summary"),
-            "test": ("dialogue", "summary1", "summary2", "summary3"),
-        },
-        held_out={"validation": None},
-        groups="dialogues",
-    ),
-    Dataset(
-        "personachat",
-        readers.pairs,
-        dialogues.contexts_and_replies,
-        "the file valid_self_original_no_cands.txt or its folder",
-        {"train": "valid_self_original_no_cands.txt"},
-        held_out={"test": 0.1, "validation": None},
-        groups="dialogues",
-    ),
-    Dataset(
-        "wikitext2",
-        readers.plain,
-        readers.words,
-        "the folder with wiki.train.tokens and so on",
-        {
-            "train": "wiki.train.tokens",
-            "validation": "wiki.valid.tokens",
-            "test": "wiki.test.tokens",
-        },
-        "wikitext-2",
-    ),
-    Dataset(
-        "tinyshakespeare",
-        readers.plain,
-        readers.one_text,
-        "the file input.txt or its folder",
-        {"train": "input.txt"},
-        columns=(90, 95),
-    ),
-)
-DATASETS = {entry.name: entry for entry in _ENTRIES}
+def _function(name):
+    """The function that "readers.labelled" names."""
+    module, _, function = name.partition(".")
+    module = importlib.import_module(f"keras_synth.datasets.{module}")
+    return getattr(module, function)
 
+
+DATASETS = {
+    name: Dataset.from_row(name, row)
+    for name, row in tomllib.loads(
+        (resources.files(__package__) / "published.toml").read_text("utf-8")
+    ).items()
+}
 CLASS_NAMES = {
-    name: entry.class_names
+    name: tuple(entry.class_names)
     for name, entry in DATASETS.items()
     if entry.class_names
 } | {
-    "generated_reviews": _NEGATIVE_POSITIVE,
+    "generated_reviews": ("negative", "positive"),
     "generated_pairs": ("different", "same"),
 }
 

@@ -78,7 +78,10 @@ def plain(entry, path, **options):
 def _fractions(entry, options):
     """Split -> share of what is held out; takes these out of the options."""
     return {
-        split: options.pop(f"{split}_fraction", share)
+        # TOML has no None.
+        split: options.pop(
+            f"{split}_fraction", None if share is False else share
+        )
         for split, share in entry.held_out.items()
     }
 
