@@ -27,8 +27,10 @@ __all__ = [
 ]
 
 # Keras loads files of classes that have been imported. A command asks for what
-# it needs: `python -m keras_synth.compare --help` does not wait for Keras.
-if sys.argv[:1] != ["-m"] or "keras_synth.compare" not in sys.orig_argv:
+# it needs: nobody who wants --help waits for Keras.
+_IS_COMMAND = sys.argv[:1] == ["-m"] and "keras_synth.compare" in sys.orig_argv
+_IS_HELP = not {"-h", "--help"}.isdisjoint(sys.argv[1:])
+if not (_IS_COMMAND or _IS_HELP):
     with without_startup_lines():
         from keras_synth import (
             callbacks,

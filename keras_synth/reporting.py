@@ -63,6 +63,7 @@ def picture(path, panels=1, size=(7, 4)):
     yield axes
     for each in made.axes:
         each.set_xlabel("epochs")
+        each.xaxis.get_major_locator().set_params(integer=True)
         each.grid(alpha=0.3)
     with writing(path, "wb") as file:
         made.savefig(file, format=pathlib.Path(path).suffix[1:], dpi=150)
