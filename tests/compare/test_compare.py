@@ -38,6 +38,22 @@ def run(folder, *arguments):
     return command_line.run(folder, *SMALL, *arguments)
 
 
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Runs the command here: a process of its own imports for seconds."""
+
+    def run_here(folder, *arguments):
+        given = ["compare", *SMALL, *arguments, "--backends", BACKEND]
+        monkeypatch.setattr(sys, "argv", [*given, "--output", str(folder)])
+        try:
+            status = command.main()
+        except SystemExit as stop:
+            status = stop.code
+        return status, *capsys.readouterr()
+
+    return run_here
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A folder in which R and V have been compared without interruption."""
@@ -81,13 +97,13 @@ def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
     assert (folder / "curves.png").stat().st_size > 10_000
 
 
-def test_a_grid_that_is_there_is_not_run_again(whole):
+def test_a_grid_that_is_there_is_not_run_again(whole, run_here):
     folder, *_ = whole
     before = (folder / "results.jsonl").read_bytes()
-    status, _, err = run(folder, "--variants", "R", "V")
+    status, _, err = run_here(folder, "--variants", "R", "V")
     assert status == 2
     assert "--resume" in err
-    status, out, err = run(folder, "--variants", "R", "V", "--resume")
+    status, out, err = run_here(folder, "--variants", "R", "V", "--resume")
     assert status == 0
     assert "2 of 2 are done" in err
     assert "reviews: test accuracy" in out
@@ -99,7 +115,7 @@ def test_a_grid_that_is_there_is_not_run_again(whole):
     [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
 )
 def test_a_killed_run_goes_on_from_its_last_complete_epoch(
-    whole, tmp_path, how
+    whole, tmp_path, run_here, how
 ):
     """A signal to the command and its worker, once an epoch is on disk."""
     folder = tmp_path / "killed"
@@ -111,8 +127,8 @@ def test_a_killed_run_goes_on_from_its_last_complete_epoch(
         assert "--resume goes on" in err
     assert not (folder / "results.jsonl").exists()
     # The same folder without --resume would lose what is there.
-    assert run(folder, "--variants", "R")[0] == 2
-    status, _, err = run(folder, "--variants", "R", "--resume")
+    assert run_here(folder, "--variants", "R")[0] == 2
+    status, _, err = run_here(folder, "--variants", "R", "--resume")
     assert status == 0, err
     (resumed,) = rows(folder)
     expected = rows(whole[0])[0]

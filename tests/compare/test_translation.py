@@ -32,7 +32,7 @@ def write_pairs(path, pairs):
 def whole(tmp_path_factory):
     """A folder, what was said, and the arguments that say what to do."""
     folder = tmp_path_factory.mktemp("pairs")
-    pairs = datasets.generated_translations(700)
+    pairs = datasets.generated_translations(640)
     files = [
         write_pairs(folder / name, [side[some] for side in pairs])
         for name, some in (
