@@ -1,6 +1,8 @@
 """The tasks: what each learns from which texts, and what suits it."""
 
 import functools
+import tomllib
+from importlib import resources
 from typing import NamedTuple
 
 from keras_synth import datasets
@@ -10,7 +12,7 @@ from keras_synth.compare.objectives import (
     Objective,
     Translation,
 )
-from keras_synth.compare.settings import option_of
+from keras_synth.compare.settings import option_of, options_of
 from keras_synth.datasets.readers import by_source, cut
 from keras_synth.datasets.splitting import split_groups
 
@@ -60,25 +62,18 @@ class Task(NamedTuple):
 # Where texts come from
 
 
-def _published(objective, name, defaults, paper=None, **options):
-    """A task of an entry of `datasets.DATASETS`."""
-    entry = datasets.DATASETS[name]
-    if entry.held_out.get("validation") is False:
-        options["validation_fraction"] = HELD_OUT
-
-    def load(source, settings):
-        splits = datasets.load(name, source.data, **options)
-        if entry.class_names:
-            train, test = splits
-            return *_hold_out(*train), test, datasets.CLASS_NAMES[name]
-        if isinstance(splits[0], str):
-            return [text.encode() for text in splits]
-        return splits
-
-    return Task(objective, load, entry.path, defaults, paper or {})
+def published(name, options, source, settings):
+    """The splits of an entry of `datasets.DATASETS`."""
+    splits = datasets.load(name, source.data, **options)
+    if name in datasets.CLASS_NAMES:
+        train, test = splits
+        return *_hold_out(*train), test, datasets.CLASS_NAMES[name]
+    if isinstance(splits[0], str):
+        return [text.encode() for text in splits]
+    return splits
 
 
-def _generated_texts(generator, source, settings):
+def generated_texts(generator, source, settings):
     """Labelled examples: 1,000 each to validate and to test on."""
     train = generator(settings.examples or GENERATED, seed=0)
     test, validation = (generator(1_000, seed=seed) for seed in (1, 2))
@@ -86,7 +81,7 @@ def _generated_texts(generator, source, settings):
     return train, validation, test, names
 
 
-def _generated_translations(source, settings):
+def generated_translations(source, settings):
     """Sources and targets: 500 each to validate and to test on."""
     count = 1_000 + (settings.examples or GENERATED)
     pairs = datasets.generated_translations(count)
@@ -97,7 +92,7 @@ def _generated_translations(source, settings):
     ]
 
 
-def _csv_file(source, settings):
+def csv_file(source, settings):
     """Loads any texts with classes; without test data, splits them."""
     options = source._asdict()
     paths = options.pop("data"), options.pop("test_data")
@@ -110,7 +105,7 @@ def _csv_file(source, settings):
     return *_hold_out(*train), test, names
 
 
-def _text_pairs(source, settings):
+def text_pairs(source, settings):
     """Loads any sources and targets; without test data, holds out a tenth."""
     read = functools.partial(
         datasets.load_translations, skip_empty=source.skip_empty
@@ -133,7 +128,7 @@ def _text_pairs(source, settings):
     return train, validation, *tests
 
 
-def _text_file(source, settings):
+def text_file(source, settings):
     """Loads any text as bytes; without test data, holds out the last tenth."""
     text = datasets.load_text(source.data)
     if source.test_data is None:
@@ -147,158 +142,60 @@ def _hold_out(texts, labels):
     return datasets.train_validation_split(texts, labels, HELD_OUT)
 
 
-# The catalogue
+# The tasks
 
-CLASSES, BLEU, ROUGE_L = Classification(), Translation(), Translation("rouge_l")
-WORDS, BYTES = LanguageModel("words"), LanguageModel("bytes")
-
-SENTENCES = dict(
-    sequence_length=64,
-    lengths=(16, 24, 32),
-    vocabulary_size=8_000,
-    num_layers=3,
-    hidden_dim=256,
-    intermediate_dim=512,
-    dropout=0.2,
-    label_smoothing=0.1,
-    batch_size=128,
-    epochs=10,
-    learning_rate=1.5e-3,
-)
-SMALL = dict(SENTENCES, num_layers=2, hidden_dim=128, intermediate_dim=256)
-WINDOWS = dict(sequence_length=128, batch_size=32)
-
-TASKS = {
-    "reviews": Task(
-        CLASSES,
-        functools.partial(_generated_texts, datasets.generated_reviews),
-        "",
-        dict(vocabulary_size=1_000, lengths=(48,), hidden_dim=64),
-    ),
-    "pairs": Task(
-        CLASSES,
-        functools.partial(_generated_texts, datasets.generated_pairs),
-        "",
-        dict(
-            sequence_length=48,
-            vocabulary_size=1_000,
-            hidden_dim=64,
-            dropout=0.0,
-            epochs=20,
-        ),
-    ),
-    "imdb": _published(
-        CLASSES,
-        "imdb",
-        dict(
-            sequence_length=256,
-            lengths=(128, 192),
-            vocabulary_size=20_000,
-            epochs=1,
-        ),
-        {"V": 81.34, "FR": 83.39, "FR+V": 84.61},  # Table 7
-    ),
-    "ag_news": _published(
-        CLASSES,
-        "ag_news",
-        dict(sequence_length=96, lengths=(48, 64), vocabulary_size=20_000),
-        {"V": 88.83, "FR": 86.53, "FR+V": 89.13},  # Table 7
-    ),
-    "rt_polarity": _published(
-        CLASSES, "rt_polarity", dict(lengths=(24, 40), dropout=0.3, epochs=5)
-    ),
-    "sst2": _published(CLASSES, "SST-2", dict(lengths=(16, 32), epochs=2)),
-    "cola": _published(
-        CLASSES, "CoLA", dict(sequence_length=32, lengths=(16,), epochs=5)
-    ),
-    "rte": _published(
-        CLASSES, "RTE", dict(sequence_length=192, lengths=(64, 96), epochs=8)
-    ),
-    "mrpc": _published(
-        CLASSES, "MRPC", dict(sequence_length=96, lengths=(64,), epochs=8)
-    ),
-    "csv": Task(
-        CLASSES,
-        _csv_file,
-        "a CSV or TSV file with texts and labels",
-        {},
-        options=(
-            "--test-data",
-            "--text",
-            "--label",
-            "--no-header",
-            "--delimiter",
-            "--no-quotes",
-            "--skip-empty",
-        ),
-    ),
-    "translations": Task(
-        BLEU,
-        _generated_translations,
-        "",
-        dict(
-            SMALL,
-            sequence_length=24,
-            lengths=(12, 16),
-            vocabulary_size=1_000,
-            dropout=0.1,
-            batch_size=64,
-        ),
-    ),
-    "multi30k": _published(BLEU, "multi30k", SENTENCES),
-    "multi30k_fr": _published(BLEU, "multi30k", SENTENCES, target="fr"),
-    "tatoeba": _published(
-        BLEU,
-        "tatoeba",
-        dict(
-            SENTENCES,
-            sequence_length=48,
-            lengths=(12, 16, 24),
-            dropout=0.1,
-            epochs=3,
-        ),
-    ),
-    "dialogsum": _published(
-        ROUGE_L,
-        "dialogsum",
-        dict(
-            SMALL,
-            sequence_length=384,
-            lengths=(128, 192, 256),
-            vocabulary_size=4_000,
-            batch_size=16,
-            learning_rate=1e-3,
-        ),
-    ),
-    "personachat": _published(
-        BLEU,
-        "personachat",
-        dict(
-            SMALL,
-            sequence_length=96,
-            lengths=(64, 80),
-            vocabulary_size=4_000,
-            batch_size=64,
-            epochs=5,
-        ),
-    ),
-    "text_pairs": Task(
-        BLEU,
-        _text_pairs,
-        "a file with a text, a tab and what to write for it on each line",
-        SENTENCES,
-        options=("--test-data", "--skip-empty"),
-    ),
-    "wikitext2": _published(WORDS, "wikitext2", dict(batch_size=32)),
-    "tinyshakespeare": _published(BYTES, "tinyshakespeare", WINDOWS),
-    "text": Task(
-        BYTES,
-        _text_file,
-        "a text file, UTF-8",
-        WINDOWS,
-        options=("--test-data",),
-    ),
+OBJECTIVES = {
+    "accuracy": Classification(),
+    "bleu": Translation("bleu"),
+    "rouge_l": Translation("rouge_l"),
+    "words": LanguageModel("words"),
+    "bytes": LanguageModel("bytes"),
 }
+LOADERS = {
+    "generated_reviews": functools.partial(
+        generated_texts, datasets.generated_reviews
+    ),
+    "generated_pairs": functools.partial(
+        generated_texts, datasets.generated_pairs
+    ),
+    "generated_translations": generated_translations,
+    "csv_file": csv_file,
+    "text_pairs": text_pairs,
+    "text_file": text_file,
+}
+
+
+def _tasks(tables):
+    """The tasks of tasks.toml."""
+    tasks = {}
+    for name, row in tables.items():
+        row = dict(row)
+        objective, texts = OBJECTIVES[row.pop("objective")], row.pop("texts")
+        needs, paper = row.pop("needs", None), row.pop("paper", {})
+        options = tuple(row.pop("options", ()))
+        names = {x.name for x in options_of(objective.Settings)}
+        like = tables.get(row.pop("like", None), {})
+        defaults = {k: x for k, x in {**like, **row}.items() if k in names}
+        if "lengths" in defaults:
+            defaults["lengths"] = tuple(defaults["lengths"])
+        if needs is None:
+            entry = datasets.DATASETS[texts]
+            needs = entry.path
+            more = {k: x for k, x in row.items() if k not in names}
+            if entry.held_out.get("validation") is False:
+                more["validation_fraction"] = HELD_OUT
+            read = functools.partial(published, texts, more)
+        else:
+            read = LOADERS[texts]
+        tasks[name] = Task(objective, read, needs, defaults, paper, options)
+    return tasks
+
+
+TASKS = _tasks(
+    tomllib.loads(
+        (resources.files(__package__) / "tasks.toml").read_text("utf-8")
+    )
+)
 
 
 def load(name, source, settings):

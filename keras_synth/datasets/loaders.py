@@ -67,6 +67,13 @@ def load_ag_news(path):
     Raises:
         ValueError: A file is damaged, or not as published.
 
+    Example:
+
+    ```python
+    (texts, labels), (test_texts, test_labels) = load_ag_news("ag_news_csv")
+    len(texts), len(test_texts)  # 120000, 7600
+    ```
+
     References:
         - [Zhang et al., 2015](https://arxiv.org/abs/1509.01626)
         - NoisyAG-News: [Huang et al., 2024](https://arxiv.org/abs/2407.06579)
@@ -99,6 +106,13 @@ def load_rt_polarity(path, test_fraction=0.1, seed=0):
     Raises:
         ValueError: A file is empty or damaged, or the fraction out of range.
 
+    Example:
+
+    ```python
+    (texts, labels), (test_texts, test_labels) = load_rt_polarity("rt_polarity")
+    len(texts), len(test_texts)  # 9596, 1066
+    ```
+
     References:
         - [Pang and Lee, 2005](https://aclanthology.org/P05-1015/)
     """
@@ -120,8 +134,8 @@ def load_glue(path, task):
 
     Args:
         path: String or path-like: the folder with `train.tsv` and `dev.tsv`,
-            plain or `.gz`, or the folder that contains it under the name of
-            the task.
+            or `train.tsv.gz` and `dev.tsv.gz`, or the folder that contains it
+            under the name of the task.
         task: String, "CoLA", "SST-2", "RTE" or "MRPC", in any case, with or
             without hyphen.
 
@@ -210,6 +224,14 @@ def load_tatoeba(path, validation_fraction=0.02, test_fraction=0.02, seed=0):
         ValueError: A fraction is out of range, or the file is not as
             published.
 
+    Example:
+
+    ```python
+    train, validation, test = load_tatoeba("deu.txt")
+    sources, targets = train
+    targets, sources = train  # from German to English
+    ```
+
     References:
         - [Tatoeba](https://tatoeba.org) and
           [manythings.org/anki](https://www.manythings.org/anki), CC BY 2.0:
@@ -252,6 +274,15 @@ def load_dialogsum(path, validation_fraction=None):
         ValueError: A line is no JSON object, or lacks a text, or the fraction
             is out of range.
 
+    Example:
+
+    ```python
+    (dialogues, summaries), (test_dialogues, references) = load_dialogsum(
+        "DialogSum_Data"
+    )
+    len(test_dialogues), len(references[0])  # 500, 3
+    ```
+
     References:
         - [Chen et al., 2021](https://aclanthology.org/2021.findings-acl.449/)
     """
@@ -289,6 +320,13 @@ def load_personachat(
     Raises:
         ValueError: A line is not as expected, or an argument out of range.
 
+    Example:
+
+    ```python
+    train, test = load_personachat("convai2", turns=1)
+    contexts, replies = train
+    ```
+
     References:
         - [Zhang et al., 2018](https://arxiv.org/abs/1801.07243)
         - [Dinan et al., 2019](https://arxiv.org/abs/1902.00098)
@@ -321,6 +359,13 @@ def load_wikitext2(path):
     Raises:
         ValueError: A file is empty, damaged or not UTF-8.
 
+    Example:
+
+    ```python
+    train, validation, test = load_wikitext2("wikitext-2")
+    train[:5]  # ["<eos>", "=", "Valkyria", "Chronicles", "III"]
+    ```
+
     References:
         - [Merity et al., 2016](https://arxiv.org/abs/1609.07843)
     """
@@ -342,6 +387,13 @@ def load_tinyshakespeare(path):
 
     Raises:
         ValueError: The file is too short to split, damaged or not UTF-8.
+
+    Example:
+
+    ```python
+    train, validation, test = load_tinyshakespeare("tinyshakespeare")
+    len(train), len(validation), len(test)  # 1003854, 55770, 55770
+    ```
 
     References:
         - [Karpathy, 2015](https://karpathy.github.io/2015/05/21/rnn-effectiveness/)

@@ -16,6 +16,12 @@ def load_text(path):
 
     Raises:
         ValueError: The file is empty, damaged or not UTF-8.
+
+    Example:
+
+    ```python
+    text = load_text("book.txt")
+    ```
     """
     return read_text(path)
 

@@ -7,6 +7,7 @@ import itertools
 import pathlib
 import signal
 import sys
+import tomllib
 
 import command_line
 import keras
@@ -420,6 +421,15 @@ def test_each_task_s_defaults_are_settings(name):
     settings = options.settings_of(given)
     assert settings.task == name
     assert set(tasks.TASKS[name].defaults) <= set(vars(settings))
+
+
+def test_the_table_of_tasks_says_nothing_that_nobody_reads():
+    text = pathlib.Path(tasks.__file__).with_name("tasks.toml").read_text()
+    keys = {"objective", "texts", "needs", "options", "paper", "like"}
+    for name, row in tomllib.loads(text).items():
+        own = {*vars(tasks.TASKS[name].settings(name))}
+        more = {"target"} if row["texts"] == "multi30k" else set()
+        assert {*row} <= keys | own | more, name
 
 
 def test_a_csv_file_may_have_pairs_and_a_test_file(tmp_path):
