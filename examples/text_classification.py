@@ -38,7 +38,6 @@ import argparse
 import os
 import pathlib
 import re
-import statistics
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -113,6 +112,7 @@ settings = parser.parse_args(
 # After the command line: --help does not wait for Keras. And before Keras, so
 # that TensorFlow starts in silence.
 from keras_synth import (
+    callbacks,
     datasets,
     files,
     models,
@@ -278,40 +278,10 @@ def build_classifier(name):
 ## Training
 
 The learning rate warms up over a tenth of the steps and decays to zero along a
-cosine. `StepLog` notes loss and duration of every step; the first steps, which
-compile, do not count for the speed. What delivering the batches alone takes is
-measured apart: it bounds the time that training waits for data.
+cosine. `StepLog` notes loss and duration of every step; the first steps of each
+length, which compile, do not count for the speed. What making the batches takes
+bounds the time that training waits for data.
 """
-
-
-class StepLog(keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.losses, self.seconds = [], []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.total = 0.0
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self.started = time.perf_counter()
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.seconds.append(time.perf_counter() - self.started)
-        # Keras reports the mean of the epoch so far.
-        total = float(logs["loss"]) * (batch + 1)
-        self.losses.append(total - self.total)
-        self.total = total
-
-    @property
-    def steps_per_second(self):
-        return 1 / statistics.median(self.seconds[5:] or self.seconds)
-
-
-def seconds_to_deliver(batches):
-    started = time.perf_counter()
-    for i in range(len(batches)):
-        batches[i]
-    return time.perf_counter() - started
 
 
 def train(name):
@@ -321,13 +291,13 @@ def train(name):
     schedule = schedules.cosine_with_warmup(settings.learning_rate, steps)
     optimizer = optimizers.adamw(schedule, settings.weight_decay)
     classifier.compile(optimizer=optimizer)
-    log = StepLog()
-    train_batches.epoch = 0  # the same batches for all
+    history = {name: [] for name in callbacks.STEPS}
+    timed = callbacks.TimedBatches(train_batches)
     started = time.perf_counter()
     classifier.fit(
-        train_batches,
+        timed,
         epochs=settings.epochs,
-        callbacks=[log],
+        callbacks=[callbacks.StepLog(timed, history)],
         verbose=2,
     )
     seconds = time.perf_counter() - started
@@ -341,10 +311,9 @@ def train(name):
         "variant": name,
         "accuracy": accuracy,
         "parameters": classifier.count_params(),
-        "steps_per_second": log.steps_per_second,
         "seconds": seconds,
-        "data": seconds_to_deliver(train_batches) * settings.epochs / seconds,
-        "losses": log.losses,
+        "losses": history["losses"],
+        **callbacks.speed(history),
     }
 
 
@@ -369,8 +338,8 @@ reporting.print_table(
             run["variant"],
             f"{run['accuracy']:.4f}",
             f"{run['parameters']:,}",
-            f"{run['steps_per_second']:.2f}",
-            f"{100 * run['data']:.1f}%",
+            f"{run['steps_per_second'] or 0:.2f}",
+            f"{100 * run['data_share']:.1f}%",
             f"{run['seconds']:.0f}",
         ]
         for run in results
