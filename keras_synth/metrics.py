@@ -98,7 +98,7 @@ def token_scorer(model):
     """A language model's layers, compiled to be evaluated in nats per token.
 
     By itself: in training a metric over all words would take a third of a
-    step's time, and tell what the loss tells.
+    step's time, and say what the loss says.
 
     Args:
         model: Compiled language model; it gives logits `(B, T, V)`.
@@ -127,9 +127,7 @@ def bleu(texts, references):
 
     most = max(map(len, references))
     # The first references of all texts, then the second ones.
-    columns = [
-        [some[i % len(some)] for some in references] for i in range(most)
-    ]
+    columns = [[x[i % len(x)] for x in references] for i in range(most)]
     metric = sacrebleu.metrics.BLEU()
     score = metric.corpus_score(texts, columns).score
     return score, str(metric.get_signature())
@@ -144,8 +142,8 @@ def rouge_l(texts, references):
 
     scorer = rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)
     best = [
-        scorer.score_multi(some, text)["rougeL"].fmeasure
-        for some, text in zip(references, texts, strict=True)
+        scorer.score_multi(targets, text)["rougeL"].fmeasure
+        for targets, text in zip(references, texts, strict=True)
     ]
     version = metadata.version("rouge-score")
     signature = (

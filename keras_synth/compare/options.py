@@ -90,7 +90,7 @@ def all_settings():
     """Name -> field of the settings of all objectives."""
     return {
         field.name: field
-        for objective in OBJECTIVES
+        for objective in OBJECTIVES.values()
         for field in options_of(objective.Settings)
     }
 

@@ -67,22 +67,22 @@ def table(rows, task):
         "paper": bool(task.paper),
     }
     lines = []
-    for (variant, heads, backend), some in grouped.items():
-        speed = _mean(some, "steps_per_second")
+    for (variant, heads, backend), group in grouped.items():
+        speed = _mean(group, "steps_per_second")
         baseline = _mean(
             grouped.get(("V", heads, backend), ()), "steps_per_second"
         )
-        memory = _mean(some, "peak_memory_bytes")
-        validation = [row["validation_scores"][-1] for row in some]
+        memory = _mean(group, "peak_memory_bytes")
+        validation = [row["validation_scores"][-1] for row in group]
         cells = (
             variant,
             str(heads),
             backend,
-            spread(score, some),
+            spread(score, group),
             epochs.show(statistics.mean(validation)),
             "-" if speed is None else f"{speed:.2f}",
             f"{speed / baseline:.2f}" if speed and baseline else "-",
-            f"{some[0]['parameters'] / 1e6:.2f}",
+            f"{group[0]['parameters'] / 1e6:.2f}",
             "-" if memory is None else f"{memory / 2**20:.0f}",
             str(task.paper.get(variant, "")),
         )
@@ -140,22 +140,22 @@ def write_markdown(rows, task, path):
     )
     lines = [headings + (" paper |" if task.paper else "")]
     lines.append("|---" * (lines[0].count("|") - 1) + "|")
-    for (variant, heads, backend), some in groups(rows).items():
-        speed = _mean(some, "steps_per_second")
+    for (variant, heads, backend), group in groups(rows).items():
+        speed = _mean(group, "steps_per_second")
         validation = (
             " ".join(epochs.show(x, 1) for x in row["validation_scores"])
-            for row in some
+            for row in group
         )
         cells = (
             variant,
             f"{heads}",
             backend,
-            ", ".join(str(row["key"]["seed"]) for row in some),
-            spread(score, some),
+            ", ".join(str(row["key"]["seed"]) for row in group),
+            spread(score, group),
             "; ".join(validation),
-            f"{_mean(some, 'train_seconds'):.0f}",
+            f"{_mean(group, 'train_seconds'):.0f}",
             "" if speed is None else f"{speed:.2f}",
-            f"{some[0]['parameters']:,}",
+            f"{group[0]['parameters']:,}",
             *([str(task.paper.get(variant, ""))] if task.paper else []),
         )
         lines.append(f"| {' | '.join(cells)} |")

@@ -6,12 +6,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from keras_synth import datasets
-from keras_synth.compare.objectives import (
-    Classification,
-    LanguageModel,
-    Objective,
-    Translation,
-)
+from keras_synth.compare.objectives import OBJECTIVES, Objective
 from keras_synth.compare.settings import option_of, options_of
 from keras_synth.datasets.readers import by_source, cut
 from keras_synth.datasets.splitting import split_groups
@@ -144,13 +139,6 @@ def _hold_out(texts, labels):
 
 # The tasks
 
-OBJECTIVES = {
-    "accuracy": Classification(),
-    "bleu": Translation("bleu"),
-    "rouge_l": Translation("rouge_l"),
-    "words": LanguageModel("words"),
-    "bytes": LanguageModel("bytes"),
-}
 LOADERS = {
     "generated_reviews": functools.partial(
         generated_texts, datasets.generated_reviews

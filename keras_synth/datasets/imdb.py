@@ -29,8 +29,8 @@ def reviews(entry, path):
     splits = {}
     for split in entry.files:
         by_class = [sorted(found[f"{split}/{x}"]) for x in entry.columns]
-        texts = [text for some in by_class for _, text in some]
-        labels = [i for i, some in enumerate(by_class) for _ in some]
+        texts = [text for group in by_class for _, text in group]
+        labels = [i for i, group in enumerate(by_class) for _ in group]
         splits[split] = texts, labels
     return splits
 

@@ -63,9 +63,9 @@ def pairs(entry, path, seed=0, **options):
         named = {f"{name}_fraction": x for name, x in held_out.items()}
         sides = split_groups(groups.pop("train"), named, seed, entry.groups)
         splits.update(zip(("train", *held_out), sides, strict=True))
-    for split, some in groups.items():
+    for split, groups_of_split in groups.items():
         if fractions.get(split, 1) is not None:
-            splits[split] = two_lists(itertools.chain(*some))
+            splits[split] = two_lists(itertools.chain(*groups_of_split))
     return tuple(splits[split] for split in SPLITS if split in splits)
 
 

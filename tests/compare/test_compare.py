@@ -27,6 +27,7 @@ from keras_synth.compare import (
     tasks,
     worker,
 )
+from keras_synth.compare.settings import RATE, setting
 
 SMALL = (
     "--task reviews --examples 400 --epochs 3 --num-layers 1 --num-heads 2 "
@@ -366,7 +367,7 @@ def test_the_test_is_looked_at_once_and_never_in_training(
     ("objective", "name"),
     [
         (objective, field.name)
-        for objective in objectives.OBJECTIVES
+        for objective in {type(x) for x in objectives.OBJECTIVES.values()}
         for field in dataclasses.fields(objective.Settings)
     ],
 )
@@ -403,6 +404,30 @@ def test_a_result_is_found_by_the_settings_of_its_objective_alone():
         "multi30k": {"lengths", "vocabulary_size", "label_smoothing"},
         "text": {"weight_decay"},
     }
+
+
+def test_a_new_objective_with_a_setting_changes_no_other_key(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Own(objectives.Objective.Settings):
+        margin: float = setting(0.5, "between pairs", RATE)
+
+    class Contrast(objectives.Objective):
+        Settings = Own
+        score = objectives.Score("recall", "recall")
+
+    before = tasks.TASKS["reviews"].settings("reviews").digest()
+    task = tasks.Task(Contrast(), None, "", {"epochs": 2})
+    monkeypatch.setitem(objectives.OBJECTIVES, "recall", task.objective)
+    monkeypatch.setitem(tasks.TASKS, "contrast", task)
+    assert "--margin X" in options.parser().format_help()
+    parse = options.parser().parse_args
+    found = options.settings_of(parse("--task contrast --margin 0.2".split()))
+    assert (found.margin, found.epochs) == (0.2, 2)
+    with pytest.raises(ValueError, match="--margin must be a number from 0"):
+        options.settings_of(parse("--task contrast --margin 1".split()))
+    with pytest.raises(ValueError, match="--margin means nothing to the task"):
+        options.settings_of(parse("--task reviews --margin 0.2".split()))
+    assert options.settings_of(parse([])).digest() == before
 
 
 def test_given_settings_come_before_the_task_s_own():
