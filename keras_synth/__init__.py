@@ -3,8 +3,8 @@
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: what makes attention logits.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
-- `keras_synth.losses`, `metrics`, `schedules`, `callbacks`: what training them
-  wants.
+- `keras_synth.losses`, `metrics`, `optimizers`, `schedules`, `callbacks`,
+  `batches`: what training them wants.
 - `keras_synth.datasets`: loaders and generators of text.
 """
 
@@ -16,12 +16,14 @@ from keras_synth.version import __version__
 
 __all__ = [
     "__version__",
+    "batches",
     "callbacks",
     "datasets",
     "layers",
     "losses",
     "metrics",
     "models",
+    "optimizers",
     "schedules",
     "synthesizers",
 ]
