@@ -5,7 +5,7 @@ import statistics
 import time
 from typing import NamedTuple
 
-from keras_synth.compare.memory import peak_memory, status
+from keras_synth.memory import peak_memory, status
 
 SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
 

@@ -4,6 +4,8 @@ import csv
 import os
 import pathlib
 
+from keras_synth.files import writing
+
 
 class Records:
     """Rows of measurements; what is there already need not be measured again.
@@ -38,9 +40,8 @@ class Records:
         return rows
 
     def _replace(self, lines):
-        partial = self.path.with_suffix(".partial")
-        partial.write_text("".join(f"{x}\n" for x in lines), encoding="utf-8")
-        partial.replace(self.path)
+        with writing(self.path) as file:
+            file.writelines(f"{x}\n" for x in lines)
 
     def __contains__(self, row):
         wanted = [str(row[name]) for name in self.key]

@@ -36,14 +36,7 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Before Keras, so that TensorFlow starts in silence.
-from keras_synth import datasets, models, synthesizers
-
-# isort: split
-import keras
-from matplotlib import figure
-from rich.console import Console
-from rich.table import Table
+from keras_synth import command_line
 
 NUM_HEADS = 4
 HIDDEN_DIM = 64
@@ -52,59 +45,56 @@ BATCH_SIZE = 32
 LEARNING_RATE = 3e-3
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
-add = parser.add_argument
+add = command_line.adder(parser)
 add(
     "--variants",
     nargs="+",
     default=["V", "R", "D", "R+V"],
     metavar="X",
-    help="synthesizers to train (default: V R D R+V)",
+    help="synthesizers to train",
 )
 add(
     "--examples",
     type=int,
     default=6_000,
-    help="reviews to train on, half of them hard (default: 6000)",
+    help="reviews to train on, half of them hard",
 )
 add(
     "--test-examples",
     type=int,
     default=1_000,
-    help="other reviews to test on, of each kind (default: 1000)",
+    help="other reviews to test on, of each kind",
 )
-add("--epochs", type=int, default=10, help="passes (default: 10)")
+add("--epochs", type=int, default=10, help="passes")
 add(
     "--seed",
     type=int,
     default=0,
-    help="of reviews, initial weights, batches (default: 0)",
+    help="of reviews, initial weights, batches",
 )
 add(
     "--output",
     type=pathlib.Path,
     default=pathlib.Path("demo"),
-    help="folder for the models and the picture (default: demo)",
+    help="folder for the models and the picture",
 )
 settings = parser.parse_args()
+command_line.require_at_least(
+    parser, settings, examples=BATCH_SIZE, test_examples=1, epochs=1, seed=0
+)
 
+# After the command line: --help does not wait for Keras. And before Keras, so
+# that TensorFlow starts in silence.
+from keras_synth import datasets, models, reporting, schedules, synthesizers
 
-def check_settings():
-    """Ends with one line if there is nothing to train or to test."""
-    least = {"examples": BATCH_SIZE, "test_examples": 1, "epochs": 1, "seed": 0}
-    for name, value in least.items():
-        option, given = "--" + name.replace("_", "-"), getattr(settings, name)
-        if given < value:
-            parser.error(
-                f"{option} must be at least {value}. Received: {given}"
-            )
-    try:
-        for name in settings.variants:
-            synthesizers.get(name, NUM_HEADS, HIDDEN_DIM, SEQUENCE_LENGTH)
-    except ValueError as error:
-        parser.error(str(error))
+# isort: split
+import keras
 
-
-check_settings()
+try:
+    for name in settings.variants:
+        synthesizers.get(name, NUM_HEADS, HIDDEN_DIM, SEQUENCE_LENGTH)
+except ValueError as error:
+    parser.error(str(error))
 
 """
 ## Data
@@ -181,12 +171,7 @@ def train(synthesizer):
     keras.utils.set_random_seed(settings.seed)
     classifier = build_classifier(synthesizer)
     steps = settings.epochs * len(train_batches)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0,
-        warmup_target=LEARNING_RATE,
-        warmup_steps=max(1, steps // 10),
-        decay_steps=steps - steps // 10,
-    )
+    schedule = schedules.cosine_with_warmup(LEARNING_RATE, steps)
     classifier.compile(
         optimizer=keras.optimizers.AdamW(schedule),
         metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
@@ -224,41 +209,29 @@ for synthesizer in settings.variants:
 """
 
 
-def print_table():
-    table = Table(title=f"Test accuracy, {keras.backend.backend()} backend")
-    headings = "synthesizer;easy reviews;hard reviews;parameters;training"
-    for heading in headings.split(";"):
-        table.add_column(heading, justify="right")
-    for run in runs:
-        table.add_row(
+headings = "synthesizer;easy reviews;hard reviews;parameters;training"
+reporting.print_table(
+    f"Test accuracy, {keras.backend.backend()} backend",
+    headings.split(";"),
+    [
+        [
             run["synthesizer"],
             f"{run['easy']:.3f}",
             f"{run['hard'][-1]:.3f}",
             f"{run['parameters']:,}",
             f"{run['seconds']:.0f} s",
-        )
-    Console().print(table)
-
-
-def save_picture(path):
-    picture = figure.Figure(figsize=(7, 4), layout="constrained")
-    axes = picture.subplots()
+        ]
+        for run in runs
+    ],
+)
+with reporting.picture(settings.output / "hard_reviews.png") as axes:
     epochs = range(1, settings.epochs + 1)
     for run in runs:
         axes.plot(epochs, run["hard"], marker=".", label=run["synthesizer"])
     axes.axhline(0.5, color="gray", linestyle=":", label="counting words")
-    axes.set_xlabel("epochs")
     axes.set_ylabel("accuracy on hard test reviews")
     axes.set_ylim(0.4, 1.02)
-    axes.grid(alpha=0.3)
     axes.legend()
-    partial = path.with_suffix(".partial.png")
-    picture.savefig(partial, dpi=150)
-    partial.replace(path)
-
-
-print_table()
-save_picture(settings.output / "hard_reviews.png")
 print(f"Models and hard_reviews.png are in {settings.output}/")
 
 """

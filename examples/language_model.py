@@ -31,7 +31,6 @@ per byte. Choose the backend with `KERAS_BACKEND=jax`, `tensorflow` or `torch`.
 """
 
 import argparse
-import collections
 import json
 import math
 import os
@@ -41,19 +40,9 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Before Keras, so that TensorFlow starts in silence.
-from keras_synth import callbacks, command_line, datasets, metrics, models
-
-# isort: split
-import keras
-import keras_hub
-import numpy as np
-from matplotlib import figure
-from rich.console import Console
-from rich.table import Table
+from keras_synth import command_line
 
 TASKS = "generated wikitext2 tinyshakespeare text".split()
-UNKNOWN = "<unk>"
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
 add = command_line.adder(parser)
@@ -105,36 +94,42 @@ if sample_length > settings.sequence_length:
     )
 
 
-def check_settings():
-    """Ends with one line if a model cannot be built, or is half trained."""
-    for name in ("epochs", "batch_size"):
-        value = getattr(settings, name)
-        if value < 1:
-            option = "--" + name.replace("_", "-")
-            parser.error(f"{option} must be at least 1. Received: {value}")
-    try:
-        for name in settings.variants:
-            models.SynthesizerBackbone(
-                vocabulary_size=1,
-                num_layers=settings.num_layers,
-                num_heads=settings.num_heads,
-                hidden_dim=settings.hidden_dim,
-                intermediate_dim=1,
-                synthesizer=name,
-                dropout=settings.dropout,
-                max_sequence_length=1,
-            )
-    except ValueError as error:
-        parser.error(command_line.as_options(error, vars(settings)))
-    if any(path.exists() for path in checkpoints) and not settings.resume:
-        parser.error(
-            f"a run in {settings.output} has not ended. Pass --resume to go "
-            "on with it, or another --output"
+command_line.require_at_least(parser, settings, epochs=1, batch_size=1)
+checkpoints = command_line.unfinished(parser, settings)
+
+# After the command line: --help does not wait for Keras. And before Keras, so
+# that TensorFlow starts in silence.
+from keras_synth import (
+    callbacks,
+    datasets,
+    files,
+    metrics,
+    models,
+    optimizers,
+    reporting,
+    schedules,
+    vocabulary,
+)
+
+# isort: split
+import keras
+import keras_hub
+import numpy as np
+
+try:  # a model of each variant, small but for what settings say
+    for name in settings.variants:
+        models.SynthesizerBackbone(
+            vocabulary_size=1,
+            num_layers=settings.num_layers,
+            num_heads=settings.num_heads,
+            hidden_dim=settings.hidden_dim,
+            intermediate_dim=1,
+            synthesizer=name,
+            dropout=settings.dropout,
+            max_sequence_length=1,
         )
-
-
-checkpoints = [settings.output / f"{name}.npz" for name in settings.variants]
-check_settings()
+except ValueError as error:
+    parser.error(command_line.as_options(error, vars(settings)))
 
 """
 ## Data
@@ -177,29 +172,23 @@ Words are numbered by how often they occur in the training text, and words that
 do not occur there are `<unk>`. Bytes are numbers already.
 """
 
-if are_words:
-    counts = collections.Counter({UNKNOWN: 0})
-    counts.update(texts[0])
-    words = [word for word, _ in counts.most_common()]
-    numbers = {word: i for i, word in enumerate(words)}
+words = vocabulary.WordVocabulary.from_text(texts[0]) if are_words else None
 
 
 def encode(text):
-    if not are_words:
-        return np.frombuffer(text.encode(), "uint8")
-    unknown = numbers[UNKNOWN]
-    return np.array([numbers.get(word, unknown) for word in text], "int32")
+    if are_words:
+        return words.encode(text)
+    return np.frombuffer(text.encode(), "uint8")
 
 
 def decode(tokens):
-    if not are_words:
-        return bytes(tokens.tolist()).decode(errors="replace")
-    text = " ".join(words[i] for i in tokens)
-    return text.replace("<eos>", "\n")
+    if are_words:
+        return " ".join(words.decode(tokens)).replace("<eos>", "\n")
+    return bytes(tokens.tolist()).decode(errors="replace")
 
 
 streams = [encode(text) for text in texts]
-vocabulary_size = len(words) if are_words else 256
+vocabulary_size = len(words.words) if are_words else 256
 print(
     f"{', '.join(f'{len(s):,}' for s in streams)} "
     f"{'words' if are_words else 'bytes'} to train, validate and test on; "
@@ -242,16 +231,8 @@ def build_model(name, steps):
         causal=True,
     )
     model = models.SynthesizerCausalLM(backbone)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0,
-        decay_steps=max(1, steps - steps // 10),
-        warmup_target=settings.learning_rate,
-        warmup_steps=max(1, steps // 10),
-    )
-    optimizer = keras.optimizers.AdamW(
-        schedule, weight_decay=settings.weight_decay
-    )
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    schedule = schedules.cosine_with_warmup(settings.learning_rate, steps)
+    optimizer = optimizers.adamw(schedule, settings.weight_decay)
     model.compile(
         optimizer=optimizer,
         weighted_metrics=[],
@@ -269,19 +250,14 @@ the same command with `--resume` goes on from there, along the same curve.
 
 
 def scorer_of(model):
-    """The same layers, compiled to be scored: in nats per token.
+    """A function that scores a model on windows, in nats per token.
 
-    Keras' loss is a mean over all places, padded ones, too, and in training a
-    metric would cost another softmax.
+    Keras' loss is a mean over all places, padded ones, too.
     """
-    scorer = keras.Model(model.input, model.output)
-    scorer.compile(
-        loss=model.loss,
-        weighted_metrics=[metrics.TokenCrossentropy(name="nats")],
-    )
+    scorer = metrics.token_scorer(model)
     return lambda windows: scorer.evaluate(
         windows, verbose=0, return_dict=True
-    )["nats"]
+    )["crossentropy"]
 
 
 class History(keras.callbacks.Callback):
@@ -392,33 +368,21 @@ A table of all models, and their learning curves.
 """
 
 
-def print_table():
-    table = Table(
-        title=f"{settings.task}, {keras.backend.backend()} backend, "
-        f"seed {settings.seed}"
-    )
-    for heading in (
-        "variant",
-        score_name,
-        "validation",
-        "training, s",
-        "parameters",
-    ):
-        table.add_column(heading, justify="right")
-    for run in results:
-        table.add_row(
+reporting.print_table(
+    f"{settings.task}, {keras.backend.backend()} backend, seed {settings.seed}",
+    ["variant", score_name, "validation", "training, s", "parameters"],
+    [
+        [
             run["variant"],
             f"{run['score']:.3f}",
             f"{run['validation']:.3f}",
             f"{sum(run['history']['seconds']):.0f}",
             f"{run['parameters']:,}",
-        )
-    Console().print(table)
-
-
-def save_picture(path):
-    picture = figure.Figure(figsize=(7, 4), layout="constrained")
-    axes = picture.subplots()
+        ]
+        for run in results
+    ],
+)
+with reporting.picture(settings.output / "learning_curves.png") as axes:
     for i, run in enumerate(results):
         epochs = np.arange(1, len(run["history"]["loss"]) + 1)
         validation = [score(loss) for loss in run["history"]["val_loss"]]
@@ -426,22 +390,10 @@ def save_picture(path):
         label = f"{run['variant']} (test {run['score']:.2f})"
         axes.plot(epochs, validation, f"C{i}o-", label=label)
         axes.plot(epochs, training, f"C{i}:", alpha=0.7)
-    axes.set_xlabel("epochs")
-    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(f"{score_name} (line: validation, dots: training)")
-    axes.grid(alpha=0.3)
     axes.legend()
-    partial = path.with_suffix(".partial.png")
-    picture.savefig(partial, dpi=150)
-    partial.replace(path)
-
-
-print_table()
-save_picture(settings.output / "learning_curves.png")
-results_file = settings.output / "results.json"
-partial = results_file.with_suffix(".partial")
-partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
-partial.replace(results_file)
+with files.writing(settings.output / "results.json") as file:
+    json.dump(results, file, indent=1)
 for path in checkpoints:  # what they hold is safe
     path.unlink(missing_ok=True)
 print(f"Models, results.json and learning_curves.png are in {settings.output}/")

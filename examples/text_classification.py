@@ -38,22 +38,12 @@ import argparse
 import os
 import pathlib
 import re
-import statistics
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Before Keras, so that TensorFlow starts in silence.
-from keras_synth import command_line, datasets, models, synthesizers
-
-# isort: split
-import keras
-import numpy as np
-import tensorflow as tf  # only for making tokens
-from matplotlib import figure
-from rich.console import Console
-from rich.table import Table
+from keras_synth import command_line
 
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
 
@@ -119,6 +109,24 @@ settings = parser.parse_args(
     )
 )
 
+# After the command line: --help does not wait for Keras. And before Keras, so
+# that TensorFlow starts in silence.
+from keras_synth import (
+    callbacks,
+    datasets,
+    files,
+    models,
+    optimizers,
+    reporting,
+    schedules,
+    synthesizers,
+)
+
+# isort: split
+import keras
+import numpy as np
+import tensorflow as tf  # only for making tokens
+
 """
 ## Data
 
@@ -176,9 +184,8 @@ def train_vocabulary():
     )
     if settings.vocabulary:
         words = tokenizer.get_vocabulary()
-        partial = settings.vocabulary.with_suffix(".partial")
-        partial.write_text("\n".join(words) + "\n", encoding="utf-8")
-        partial.replace(settings.vocabulary)
+        with files.writing(settings.vocabulary) as file:
+            file.write("\n".join(words) + "\n")
     return tokenizer
 
 
@@ -271,64 +278,26 @@ def build_classifier(name):
 ## Training
 
 The learning rate warms up over a tenth of the steps and decays to zero along a
-cosine. `StepLog` notes loss and duration of every step; the first steps, which
-compile, do not count for the speed. What delivering the batches alone takes is
-measured apart: it bounds the time that training waits for data.
+cosine. `StepLog` notes loss and duration of every step; the first steps of each
+length, which compile, do not count for the speed. What making the batches takes
+bounds the time that training waits for data.
 """
-
-
-class StepLog(keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.losses, self.seconds = [], []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.total = 0.0
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self.started = time.perf_counter()
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.seconds.append(time.perf_counter() - self.started)
-        # Keras reports the mean of the epoch so far.
-        total = float(logs["loss"]) * (batch + 1)
-        self.losses.append(total - self.total)
-        self.total = total
-
-    @property
-    def steps_per_second(self):
-        return 1 / statistics.median(self.seconds[5:] or self.seconds)
-
-
-def seconds_to_deliver(batches):
-    started = time.perf_counter()
-    for i in range(len(batches)):
-        batches[i]
-    return time.perf_counter() - started
 
 
 def train(name):
     keras.utils.set_random_seed(settings.seed)
     classifier = build_classifier(name)
     steps = settings.epochs * len(train_batches)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0,
-        decay_steps=steps - steps // 10,
-        warmup_target=settings.learning_rate,
-        warmup_steps=max(1, steps // 10),
-    )
-    optimizer = keras.optimizers.AdamW(
-        schedule, weight_decay=settings.weight_decay
-    )
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    schedule = schedules.cosine_with_warmup(settings.learning_rate, steps)
+    optimizer = optimizers.adamw(schedule, settings.weight_decay)
     classifier.compile(optimizer=optimizer)
-    log = StepLog()
-    train_batches.epoch = 0  # the same batches for all
+    history = {name: [] for name in callbacks.STEPS}
+    timed = callbacks.TimedBatches(train_batches)
     started = time.perf_counter()
     classifier.fit(
-        train_batches,
+        timed,
         epochs=settings.epochs,
-        callbacks=[log],
+        callbacks=[callbacks.StepLog(timed, history)],
         verbose=2,
     )
     seconds = time.perf_counter() - started
@@ -342,10 +311,9 @@ def train(name):
         "variant": name,
         "accuracy": accuracy,
         "parameters": classifier.count_params(),
-        "steps_per_second": log.steps_per_second,
         "seconds": seconds,
-        "data": seconds_to_deliver(train_batches) * settings.epochs / seconds,
-        "losses": log.losses,
+        "losses": history["losses"],
+        **callbacks.speed(history),
     }
 
 
@@ -362,50 +330,29 @@ A table of all runs, and a picture of their learning curves.
 """
 
 
-def print_table():
-    table = Table(
-        title=f"Test accuracy, {keras.backend.backend()} backend, "
-        f"seed {settings.seed}"
-    )
-    headings = "variant accuracy parameters steps/s data s"
-    for heading in headings.split():
-        table.add_column(heading, justify="right")
-    for run in results:
-        table.add_row(
+reporting.print_table(
+    f"Test accuracy, {keras.backend.backend()} backend, seed {settings.seed}",
+    "variant accuracy parameters steps/s data s".split(),
+    [
+        [
             run["variant"],
             f"{run['accuracy']:.4f}",
             f"{run['parameters']:,}",
-            f"{run['steps_per_second']:.2f}",
-            f"{100 * run['data']:.1f}%",
+            f"{run['steps_per_second'] or 0:.2f}",
+            f"{100 * run['data_share']:.1f}%",
             f"{run['seconds']:.0f}",
-        )
-    Console().print(table)
-
-
-def save_picture(path):
-    picture = figure.Figure(figsize=(7, 4), layout="constrained")
-    axes = picture.subplots()
+        ]
+        for run in results
+    ],
+)
+with reporting.picture(settings.output / "learning_curves.png") as axes:
     for run in results:
-        window = min(SMOOTHING, len(run["losses"]))
-        losses = np.convolve(
-            run["losses"], np.full(window, 1 / window), "valid"
-        )
-        steps = np.arange(len(losses)) + window
-        epochs = steps * settings.epochs / len(run["losses"])
         label = f"{run['variant']} (test accuracy {run['accuracy']:.3f})"
-        axes.plot(epochs, losses, label=label)
-    axes.set_xlabel("epochs")
+        curve = reporting.smoothed(run["losses"], SMOOTHING, settings.epochs)
+        axes.plot(*curve, label=label)
     axes.set_ylabel(f"training loss, mean of {SMOOTHING} steps")
     axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
     axes.legend()
-    partial = path.with_suffix(".partial.png")
-    picture.savefig(partial, dpi=150)
-    partial.replace(path)
-
-
-print_table()
-save_picture(settings.output / "learning_curves.png")
 print(f"Models and learning_curves.png are in {settings.output}/")
 
 """

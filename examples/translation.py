@@ -26,7 +26,7 @@ tabs.
 python examples/translation.py --variants V R R+V
 python examples/translation.py --task multi30k --data task1/raw
 python examples/translation.py --task tatoeba --data deu.txt
-python examples/translation.py --task files --data train.en train.fr
+python examples/translation.py --task text_pairs --data train.en train.fr
 python examples/translation.py --task dialogsum --data DialogSum_Data
 ```
 
@@ -45,35 +45,21 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "torch")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Before Keras, so that TensorFlow starts in silence.
-from keras_synth import (
-    callbacks,
-    command_line,
-    datasets,
-    losses,
-    metrics,
-    models,
-)
+from keras_synth import command_line
 
-# isort: split
-import keras
-import keras_hub
-import numpy as np
-import sacrebleu
-from matplotlib import figure
-from rich import box
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-from rouge_score import rouge_scorer
-
-TASKS = "generated multi30k tatoeba dialogsum personachat files".split()
+TASKS = "translations multi30k tatoeba dialogsum personachat text_pairs".split()
+RENAMED = {"generated": "translations", "files": "text_pairs"}
 SAMPLES = 4
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
 add = command_line.adder(parser)
-add("--task", choices=TASKS, default="generated", help="what to learn")
-add("--data", nargs="+", metavar="PATH", help="for files, one or two")
+add(
+    "--task",
+    **command_line.choice(TASKS, RENAMED),
+    default="translations",
+    help="what to learn; translations are generated",
+)
+add("--data", nargs="+", metavar="PATH", help="for text_pairs, one or two")
 add(
     "--languages",
     nargs=2,
@@ -144,36 +130,42 @@ settings = parser.parse_args(
 target_length = settings.target_length or settings.sequence_length
 
 
-def check_settings():
-    """Ends with one line if a model cannot be built, or is half trained."""
-    for name in ("epochs", "batch_size"):
-        value = getattr(settings, name)
-        if value < 1:
-            option = "--" + name.replace("_", "-")
-            parser.error(f"{option} must be at least 1. Received: {value}")
-    try:
-        for name in settings.variants:
-            models.SynthesizerSeq2SeqBackbone(
-                vocabulary_size=1,
-                num_layers=settings.num_layers,
-                num_heads=settings.num_heads,
-                hidden_dim=settings.hidden_dim,
-                intermediate_dim=1,
-                synthesizer=name,
-                dropout=settings.dropout,
-                max_sequence_length=1,
-            )
-    except ValueError as error:
-        parser.error(command_line.as_options(error, vars(settings)))
-    if any(path.exists() for path in checkpoints) and not settings.resume:
-        parser.error(
-            f"a run in {settings.output} has not ended. Pass --resume to go "
-            "on with it, or another --output"
+command_line.require_at_least(parser, settings, epochs=1, batch_size=1)
+checkpoints = command_line.unfinished(parser, settings)
+
+# After the command line: --help does not wait for Keras. And before Keras, so
+# that TensorFlow starts in silence.
+from keras_synth import (
+    callbacks,
+    datasets,
+    files,
+    losses,
+    metrics,
+    models,
+    reporting,
+    schedules,
+)
+
+# isort: split
+import keras
+import keras_hub
+import numpy as np
+from rich.progress import track
+
+try:  # a model of each variant, small but for what settings say
+    for name in settings.variants:
+        models.SynthesizerSeq2SeqBackbone(
+            vocabulary_size=1,
+            num_layers=settings.num_layers,
+            num_heads=settings.num_heads,
+            hidden_dim=settings.hidden_dim,
+            intermediate_dim=1,
+            synthesizer=name,
+            dropout=settings.dropout,
+            max_sequence_length=1,
         )
-
-
-checkpoints = [settings.output / f"{name}.npz" for name in settings.variants]
-check_settings()
+except ValueError as error:
+    parser.error(command_line.as_options(error, vars(settings)))
 
 """
 ## Data
@@ -186,14 +178,14 @@ one reference translation, or several.
 def load_data():
     """Returns training, validation and test pairs."""
     name, paths = settings.task, settings.data or []
-    if (name == "generated") != (not paths) or len(paths) > 2:
+    if (name == "translations") != (not paths) or len(paths) > 2:
         parser.error(
-            f"--task {name} needs --data: a path, for files perhaps two; "
-            f"generated takes none. Received: {paths}"
+            f"--task {name} needs --data: a path, for text_pairs perhaps two; "
+            f"what is generated takes none. Received: {paths}"
         )
     if settings.languages and name != "multi30k":
         parser.error(f"--task {name} takes no --languages")
-    if name == "generated":
+    if name == "translations":
         count = (settings.examples or 6000) + 1000
         return split(datasets.generated_translations(count), 500)
     if name == "multi30k":
@@ -320,12 +312,7 @@ def build_model(name, steps):
         positions=settings.positions,
     )
     model = models.SynthesizerSeq2SeqLM(backbone)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        initial_learning_rate=0.0,
-        decay_steps=max(1, steps - steps // 10),
-        warmup_target=settings.learning_rate,
-        warmup_steps=max(1, steps // 10),
-    )
+    schedule = schedules.cosine_with_warmup(settings.learning_rate, steps)
     model.compile(
         optimizer=keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9),
         loss=losses.LabelSmoothedCrossentropy(settings.label_smoothing),
@@ -413,25 +400,6 @@ def write(model, sources, size=100):
     return written
 
 
-def bleu(written):
-    """Returns BLEU and its signature, which says how it was computed."""
-    most = max(map(len, references))
-    columns = [[r[i % len(r)] for r in references] for i in range(most)]
-    metric = sacrebleu.metrics.BLEU()
-    score = metric.corpus_score(written, columns).score
-    return score, str(metric.get_signature())
-
-
-def rouge_l(written):
-    """Returns the mean of the best F measure for each example, in percent."""
-    scorer = rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)
-    scores = [
-        scorer.score_multi(texts, text)["rougeL"].fmeasure
-        for texts, text in zip(references, written, strict=True)
-    ]
-    return 100 * float(np.mean(scores))
-
-
 def exact(written):
     """Returns the share of texts that are a reference, in percent."""
     right = [t in r for t, r in zip(written, references, strict=True)]
@@ -463,14 +431,14 @@ for name in settings.variants:
         model.compile(sampler=sampler)
         started = time.perf_counter()
         written = write(model, test_sources)
-        score, signature = bleu(written)
+        score, signature = metrics.bleu(written, references)
         results.append(
             {
                 "variant": name,
                 "sampler": sampler_name,
                 "bleu": score,
                 "signature": signature,
-                "rouge_l": rouge_l(written),
+                "rouge_l": metrics.rouge_l(written, references)[0],
                 "exact": exact(written),
                 "seconds": time.perf_counter() - started,
                 "parameters": model.count_params(),
@@ -489,18 +457,14 @@ Scores of all models with the signature of sacrebleu, and the learning curves.
 """
 
 
-def print_table():
-    table = Table(
-        title=f"{settings.task}, {keras.backend.backend()} backend, "
-        f"seed {settings.seed}",
-        box=box.SIMPLE,
-    )
-    for heading in (
-        "variant/sampler/BLEU/ROUGE-L/exact\n%/writing\ns/training\ns/parameters"
-    ).split("/"):
-        table.add_column(heading, justify="right", no_wrap=heading != "variant")
-    for run in results:
-        table.add_row(
+headings = (
+    "variant/sampler/BLEU/ROUGE-L/exact\n%/writing\ns/training\ns/parameters"
+)
+reporting.print_table(
+    f"{settings.task}, {keras.backend.backend()} backend, seed {settings.seed}",
+    headings.split("/"),
+    [
+        [
             run["variant"],
             run["sampler"],
             f"{run['bleu']:.2f}",
@@ -509,35 +473,21 @@ def print_table():
             f"{run['seconds']:.0f}",
             f"{sum(run['history']['seconds']):.0f}",
             f"{run['parameters']:,}",
-        )
-    Console().print(table)
-    print(f"sacrebleu {results[0]['signature']}")
-
-
-def save_picture(path):
-    picture = figure.Figure(figsize=(7, 4), layout="constrained")
-    axes = picture.subplots()
+        ]
+        for run in results
+    ],
+    caption=f"sacrebleu {results[0]['signature']}",
+)
+with reporting.picture(settings.output / "learning_curves.png") as axes:
     for i, run in enumerate(results[:: len(samplers)]):
         epochs = np.arange(1, len(run["history"]["loss"]) + 1)
         label = f"{run['variant']} (BLEU {run['bleu']:.1f})"
         axes.plot(epochs, run["history"]["val_loss"], f"C{i}-", label=label)
         axes.plot(epochs, run["history"]["loss"], f"C{i}:", alpha=0.7)
-    axes.set_xlabel("epochs")
-    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("loss (line: validation, dots: training)")
-    axes.grid(alpha=0.3)
     axes.legend()
-    partial = path.with_suffix(".partial.png")
-    picture.savefig(partial, dpi=150)
-    partial.replace(path)
-
-
-print_table()
-save_picture(settings.output / "learning_curves.png")
-results_file = settings.output / "results.json"
-partial = results_file.with_suffix(".partial")
-partial.write_text(json.dumps(results, indent=1), encoding="utf-8")
-partial.replace(results_file)
+with files.writing(settings.output / "results.json") as file:
+    json.dump(results, file, indent=1)
 for path in checkpoints:  # what they hold is safe
     path.unlink(missing_ok=True)
 print(f"Models, results.json and learning_curves.png are in {settings.output}/")

@@ -2,8 +2,10 @@
 
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: functions from tokens to attention logits.
+- `keras_synth.mixers`: what stands in the place of attention.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
-- `keras_synth.losses`, `metrics`, `schedules`, `callbacks`: for training.
+- `keras_synth.losses`, `metrics`, `optimizers`, `schedules`, `callbacks`,
+  `batches`: for training.
 - `keras_synth.datasets`: loaders and generators of text.
 """
 
@@ -15,6 +17,7 @@ from keras_synth.version import __version__
 
 __all__ = [
     "__version__",
+    "batches",
     "callbacks",
     "datasets",
     "layers",
@@ -22,13 +25,16 @@ __all__ = [
     "metrics",
     "mixers",
     "models",
+    "optimizers",
     "schedules",
     "synthesizers",
 ]
 
 # Keras loads files of classes that have been imported. A command asks for what
-# it needs: `python -m keras_synth.compare --help` does not wait for Keras.
-if sys.argv[:1] != ["-m"] or "keras_synth.compare" not in sys.orig_argv:
+# it needs: nobody who wants --help waits for Keras.
+_IS_COMMAND = sys.argv[:1] == ["-m"] and "keras_synth.compare" in sys.orig_argv
+_IS_HELP = sys.argv[1:] in (["-h"], ["--help"])
+if not (_IS_COMMAND or _IS_HELP):
     with without_startup_lines():
         from keras_synth import (
             callbacks,

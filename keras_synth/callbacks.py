@@ -1,11 +1,13 @@
-"""`EpochCheckpoint`: training that was killed goes on."""
+"""Training that was killed goes on, and tells how fast it was."""
 
 import json
-import os
 import pathlib
+import time
 
 import keras
 import numpy as np
+
+from keras_synth.files import writing
 
 
 class EpochCheckpoint(keras.callbacks.Callback):
@@ -104,13 +106,102 @@ class EpochCheckpoint(keras.callbacks.Callback):
             "history": self.history,
         }
         arrays = {str(i): _array(v) for i, v in enumerate(variables)}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        with open(partial, "wb") as file:
+        with writing(self.path, "wb") as file:
             np.savez(file, notes=json.dumps(notes), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.path)
+
+
+STEPS = ("losses", "seconds", "lengths", "delivering")
+
+
+class TimedBatches(keras.utils.PyDataset):
+    """Batches of another dataset, whose time is noted.
+
+    Args:
+        batches: `LengthBuckets` or `TokenWindows`; `StepLog` sets their epoch.
+    """
+
+    def __init__(self, batches):
+        super().__init__()
+        self.batches, self.seconds = batches, 0.0
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        started = time.perf_counter()
+        batch = self.batches[index]
+        self.seconds += time.perf_counter() - started
+        return batch
+
+
+class StepLog(keras.callbacks.Callback):
+    """Notes loss and duration of each step.
+
+    ```python
+    timed = TimedBatches(batches)
+    history = {name: [] for name in STEPS}
+    model.fit(timed, callbacks=[StepLog(timed, history)])
+    speed(history)["steps_per_second"]
+    ```
+
+    Args:
+        timed: `TimedBatches`, what is trained on.
+        history: Dictionary of lists, among them those named by `STEPS`: of
+            each step the loss, the seconds and the length in tokens, of each
+            epoch the seconds that making its batches took.
+    """
+
+    def __init__(self, timed, history):
+        super().__init__()
+        self.timed, self.history = timed, history
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.total = 0.0
+        self.timed.batches.epoch = epoch
+        self.lengths = self.timed.batches.batch_lengths(epoch)
+        self.delivering = self.timed.seconds
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.started = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        seconds = time.perf_counter() - self.started
+        # Keras reports the mean of the epoch so far.
+        total = float(logs["loss"]) * (batch + 1)
+        loss, self.total = total - self.total, total
+        self.history["losses"].append(round(loss, 5))
+        self.history["seconds"].append(round(seconds, 5))
+        self.history["lengths"].append(self.lengths[batch])
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.history["delivering"].append(self.timed.seconds - self.delivering)
+
+
+def speed(history):
+    """Steps per second and seconds of compiling, from the steps' durations.
+
+    The first two steps of each length in tokens compile; what they took
+    beyond the mean of the others of that length is compiling.
+    """
+    by_length = {}
+    for length, seconds in zip(
+        history["lengths"], history["seconds"], strict=True
+    ):
+        by_length.setdefault(length, []).append(seconds)
+    steady = {n: s[2:] for n, s in by_length.items() if len(s) > 2}
+    later = [seconds for durations in steady.values() for seconds in durations]
+    compiling = sum(
+        sum(s[:2]) - 2 * float(np.mean(steady.get(n, s)))
+        for n, s in by_length.items()
+    )
+    total = sum(history["seconds"])
+    return {
+        "steps_per_second": len(later) / sum(later) if later else None,
+        "compile_seconds": max(0.0, compiling),
+        "train_seconds": total,
+        # What making the batches took, of the time beside compiling.
+        "data_share": sum(history["delivering"]) / (total - compiling),
+    }
 
 
 def _state(model):

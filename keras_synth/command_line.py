@@ -35,6 +35,53 @@ def adder(parser):
     return add
 
 
+def choice(names, renamed):
+    """A type of options: one of some names, old ones made new.
+
+    Args:
+        names: List of strings.
+        renamed: Dictionary, old name -> new one, for a release.
+    """
+
+    def name(text):
+        return _tell_of_new_name(text, renamed)
+
+    return {"type": name, "choices": names}
+
+
+def require_at_least(parser, settings, **least):
+    """Ends the command with one line where a setting is too small.
+
+    Args:
+        parser: `argparse.ArgumentParser`.
+        settings: What it returned.
+        **least: Integers, the smallest values by the names of settings.
+    """
+    for name, value in least.items():
+        given = getattr(settings, name)
+        if given < value:
+            option = f"--{name.replace('_', '-')}"
+            parser.error(
+                f"{option} must be at least {value}. Received: {given}"
+            )
+
+
+def unfinished(parser, settings, extension=".npz"):
+    """Returns the paths of checkpoints, one for each of `--variants`.
+
+    Ends the command with one line if there is one, but no `--resume`.
+    """
+    paths = [
+        settings.output / f"{name}{extension}" for name in settings.variants
+    ]
+    if any(path.exists() for path in paths) and not settings.resume:
+        parser.error(
+            f"a run in {settings.output} has not ended. Pass --resume to go "
+            "on with it, or another --output"
+        )
+    return paths
+
+
 def character(text):
     """A type of options: one character, a tab as backslash and t."""
     return "\t" if text == "\\t" else text
@@ -50,15 +97,20 @@ def arguments(renamed):
     found = []
     for argument in sys.argv[1:]:
         name, equals, value = argument.partition("=")
-        if name in renamed:
-            print(
-                f"{name} is now called {renamed[name]}; the old name goes "
-                "with the next release.",
-                file=sys.stderr,
-            )
-            argument = renamed[name] + equals + value
-        found.append(argument)
+        found.append(_tell_of_new_name(name, renamed) + equals + value)
     return found
+
+
+def _tell_of_new_name(name, renamed):
+    """Returns the name in use, and says so where another one was given."""
+    if name not in renamed:
+        return name
+    print(
+        f"{name} is now called {renamed[name]}; the old name goes "
+        "with the next release.",
+        file=sys.stderr,
+    )
+    return renamed[name]
 
 
 def as_options(error, names):

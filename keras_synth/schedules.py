@@ -1,9 +1,41 @@
-"""`InverseSquareRootDecay`, the schedule of Vaswani et al."""
+"""Learning rates that rise, then fall: along a cosine, or a square root."""
 
 import keras
 from keras import ops
 
 from keras_synth.checks import check_positive
+
+
+def cosine_with_warmup(peak_learning_rate, steps, warmup_steps=0):
+    """Grows linearly from 0, then falls along a cosine to 0.
+
+    Args:
+        peak_learning_rate: Float, the highest rate.
+        steps: Integer, all steps of a training; after the last the rate is 0.
+        warmup_steps: Integer, steps until the highest rate, at most half of
+            all. 0 takes a tenth.
+
+    Returns:
+        `keras.optimizers.schedules.CosineDecay`.
+
+    Example:
+
+    >>> schedule = keras_synth.schedules.cosine_with_warmup(1e-3, 1000)
+    >>> float(schedule(100)), float(schedule(1000))
+    (0.001, 0.0)
+    """
+    warmup = warmup_of(steps, warmup_steps)
+    return keras.optimizers.schedules.CosineDecay(
+        initial_learning_rate=0.0,
+        decay_steps=max(1, steps - warmup),
+        warmup_target=peak_learning_rate,
+        warmup_steps=warmup,
+    )
+
+
+def warmup_of(steps, warmup_steps=0):
+    """Steps of the warm-up: those given or a tenth, at most half, never 0."""
+    return max(1, min(warmup_steps or steps // 10, steps // 2))
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

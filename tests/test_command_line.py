@@ -1,6 +1,7 @@
 """The words of all commands, their help, and how they start."""
 
 import argparse
+import os
 import pathlib
 import re
 import runpy
@@ -56,19 +57,32 @@ def test_every_option_has_help_in_the_common_words(script, monkeypatch):
     assert "usage:" in help_text
 
 
-def test_help_does_not_wait_for_keras():
+@pytest.mark.parametrize(
+    ("command", "words", "module"),
+    [
+        ("-m keras_synth.compare -h", "multi30k", "keras_synth.compare.tasks"),
+        *(
+            (f"examples/{name}.py --help", "--variants", "argparse")
+            for name in "demo language_model text_classification".split()
+        ),
+        ("examples/translation.py -h", "text_pairs", "argparse"),
+    ],
+)
+def test_help_does_not_wait_for_keras(command, words, module):
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "keras_synth.compare", "-h"],
+        [sys.executable, "-X", "importtime", *command.split()],
         capture_output=True,
         text=True,
         check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    assert "--learning-rate X" in done.stdout
-    assert "multi30k" in done.stdout
+    assert "--epochs N" in done.stdout
+    assert words in done.stdout
     imported = {
         line.rsplit("|", 1)[-1].strip() for line in done.stderr.split("\n")
     }
-    assert "keras_synth.compare.tasks" in imported
+    assert module in imported
     for name in ("keras", "tensorflow", "jax", "torch", "matplotlib"):
         assert name not in imported
 
@@ -99,3 +113,40 @@ def test_old_names_of_options_are_told_of(monkeypatch, capsys):
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2
     assert said[0].startswith("--width is now called --hidden-dim")
+
+
+def test_old_names_of_choices_are_told_of(capsys):
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    options = command_line.choice(["texts", "pairs"], {"files": "pairs"})
+    parser.add_argument("--task", **options)
+    assert parser.parse_args(["--task", "texts"]).task == "texts"
+    assert capsys.readouterr().err == ""
+    assert parser.parse_args(["--task", "files"]).task == "pairs"
+    assert "files is now called pairs" in capsys.readouterr().err
+    with pytest.raises(argparse.ArgumentError, match="invalid choice: 'poems'"):
+        parser.parse_args(["--task", "poems"])
+
+
+def test_settings_that_are_too_small_are_one_line(capsys):
+    parser = argparse.ArgumentParser()
+    settings = argparse.Namespace(epochs=1, batch_size=0)
+    command_line.require_at_least(parser, settings, epochs=1)
+    with pytest.raises(SystemExit):
+        command_line.require_at_least(parser, settings, epochs=1, batch_size=1)
+    words = "--batch-size must be at least 1. Received: 0"
+    assert words in capsys.readouterr().err
+
+
+def test_a_run_that_has_not_ended_is_not_overwritten(tmp_path, capsys):
+    parser = argparse.ArgumentParser()
+    settings = argparse.Namespace(
+        output=tmp_path, variants=["R", "V"], resume=False
+    )
+    paths = [tmp_path / "R.npz", tmp_path / "V.npz"]
+    assert command_line.unfinished(parser, settings) == paths
+    paths[1].write_bytes(b"")
+    with pytest.raises(SystemExit):
+        command_line.unfinished(parser, settings)
+    assert "Pass --resume" in capsys.readouterr().err
+    settings.resume = True
+    assert command_line.unfinished(parser, settings) == paths

@@ -93,6 +93,10 @@ def test_a_script_that_was_killed_goes_on_along_the_same_curve(
             ["translation.py", "--task", "files", "--data", "none.tsv"],
             "no file or folder none.tsv",
         ),
+        (
+            ["translation.py", "--task", "text_pairs", "--data", "none.tsv"],
+            "no file or folder none.tsv",
+        ),
         (["translation.py", "--variants", "Q"], "'Q'"),
         (["translation.py", "--languages", "en", "fr"], "no --languages"),
         (["language_model.py", "--epochs", "0"], "--epochs must be"),

@@ -80,3 +80,14 @@ def test_evaluate_reports_the_mean_over_tokens():
     assert found["crossentropy"] == pytest.approx(nats, rel=1e-5)
     assert found["accuracy"] == pytest.approx(accuracy, rel=1e-5)
     assert abs(found["loss"] - nats) > 0.05
+
+
+def test_texts_may_have_different_numbers_of_references():
+    texts = ["a dog runs on the road", "nothing of it is here now"]
+    references = [["a dog runs on the road"], ["no", texts[1], "none"]]
+    score, signature = metrics.bleu(texts, references)
+    assert score == pytest.approx(100)
+    assert "nrefs:3" in signature
+    score, signature = metrics.rouge_l(texts, references)
+    assert score == pytest.approx(100)
+    assert "version:" in signature

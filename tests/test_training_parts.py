@@ -1,4 +1,4 @@
-"""The loss and the schedule, against their formulas and Keras' own."""
+"""The loss, schedules and optimizer, against their formulas and Keras' own."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from backend import gradients, numpy
 from keras import ops
 
-from keras_synth import losses
+from keras_synth import losses, optimizers, schedules
 from keras_synth.losses import LabelSmoothedCrossentropy
 from keras_synth.schedules import InverseSquareRootDecay
 
@@ -104,3 +104,32 @@ def test_the_former_name_of_the_loss_still_loads():
     assert saved["registered_name"] == "keras_synth>LabelSmoothedCrossentropy"
     with pytest.raises(AttributeError, match="no attribute 'Other'"):
         losses.Other  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "peak"),
+    [(0, 100, 10), (30, 100, 30), (80, 100, 50), (0, 4, 1), (0, 1, 1)],
+)
+def test_the_cosine_rises_to_its_peak_and_falls_to_nothing(given, steps, peak):
+    schedule = schedules.cosine_with_warmup(2.0, steps, given)
+    rates = [float(schedule(step)) for step in range(steps + 1)]
+    assert int(np.argmax(rates)) == peak
+    assert max(rates) == pytest.approx(2.0)
+    assert rates[steps] == pytest.approx(0 if steps > 1 else 2.0, abs=1e-6)
+    later = 2 * (1 + np.cos(np.pi * np.arange(steps - peak) / (steps - peak)))
+    np.testing.assert_allclose(rates[peak:steps], later / 2, atol=1e-5)
+
+
+def test_weight_decay_spares_biases_and_normalisations():
+    optimizer = optimizers.adamw(0.1, weight_decay=0.5)
+    layers = keras.Sequential(
+        [keras.layers.Dense(2), keras.layers.LayerNormalization()]
+    )
+    layers.build((None, 3))
+    optimizer.build(layers.trainable_variables)
+    decayed = [
+        v.name
+        for v in layers.trainable_variables
+        if optimizer._use_weight_decay(v)
+    ]
+    assert decayed == ["kernel"]

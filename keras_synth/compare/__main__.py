@@ -58,8 +58,8 @@ def main():
 def digest_of(data, settings):
     """What identifies the arrays in a file, if they are enough to train on."""
     prepared = prepare.read(data)
-    kind = tasks.TASKS[settings.task].kind
-    batches, *_ = kind.batches(settings, 0, prepared)
+    objective = tasks.TASKS[settings.task].objective
+    batches, *_ = objective.batches(settings, 0, prepared)
     if not len(batches):
         raise ValueError(
             "There are too few examples to train on for one batch. Pass a "
@@ -82,22 +82,23 @@ def run_all(wanted, launcher, results):
     todo = [run for run in wanted if launcher.key(run) not in results]
     if len(todo) < len(wanted):
         console.print(f"{len(wanted) - len(todo)} of {len(wanted)} are done.")
-    failed, kind = [], tasks.TASKS[launcher.settings.task].kind
+    failed = []
+    objective = tasks.TASKS[launcher.settings.task].objective
     with progress_on(console) as progress:
         grid_task = progress.add_task("all runs", total=len(todo), note="")
         for run in todo:
             task = progress.add_task(str(run), total=None, note="starting")
             try:
-                result = launcher(run, follower(progress, task, kind))
+                result = launcher(run, follower(progress, task, objective))
             except launch.RunFailed as error:
                 console.print(str(error), markup=False, style="red")
                 failed.append(run)
             else:
                 results.append(result)
                 launcher.forget(run)
+                score = objective.score.describe(result["score"])
                 console.print(
-                    f"{run}: test {kind.score.tell(result['score'])} in "
-                    f"{result['seconds']:.0f} s",
+                    f"{run}: test {score} in {result['seconds']:.0f} s",
                     highlight=False,
                 )
             progress.remove_task(task)
@@ -118,10 +119,10 @@ def progress_on(console):
     )
 
 
-def follower(progress, task, kind):
-    """A function that shows the events of a run of a `Kind`."""
+def follower(progress, task, objective):
+    """A function that shows the events of a run."""
 
-    def follow(event):
+    def on_event(event):
         changes = {}
         if "steps" in event:
             changes["total"] = event["steps"]
@@ -130,13 +131,13 @@ def follower(progress, task, kind):
         if "loss" in event:
             changes["note"] = f"loss {event['loss']:.3f}"
         if "score" in event:
-            score = kind.epoch_score.tell(event["score"])
+            score = objective.epoch_score.describe(event["score"])
             changes["note"] = f"validation {score}"
         if "note" in event:
             changes["note"] = event["note"]
         progress.update(task, **changes)
 
-    return follow
+    return on_event
 
 
 if __name__ == "__main__":

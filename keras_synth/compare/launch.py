@@ -1,4 +1,4 @@
-"""Starts a process for each run, and follows what it tells."""
+"""The launcher of local processes: runs a job, and passes on its events."""
 
 import collections
 import importlib.util
@@ -8,6 +8,8 @@ import pathlib
 import subprocess
 import sys
 import time
+
+from keras_synth.files import writing
 
 LAST_LINES = 5  # of a failed run's log, to show
 
@@ -19,15 +21,6 @@ class RunFailed(Exception):
 def missing(backends):
     """The backends that are not installed here."""
     return [b for b in backends if importlib.util.find_spec(b) is None]
-
-
-def key(settings, run, data):
-    """What a result is the result of, as JSON knows it."""
-    return {
-        "settings": settings.to_json(),
-        **run._asdict(),
-        "data": data,
-    }
 
 
 class Launcher:
@@ -45,8 +38,9 @@ class Launcher:
         self.folder = pathlib.Path(folder)
 
     def key(self, run):
-        """What identifies the result of a run."""
-        return key(self.settings, run, self.digest)
+        """What identifies the result of a run, as JSON knows it."""
+        settings = self.settings.to_json()
+        return {"settings": settings, **run._asdict(), "data": self.digest}
 
     def paths(self, run):
         """Where a run keeps its files."""
@@ -60,12 +54,12 @@ class Launcher:
             "log": str(self.folder / "logs" / f"{name}.txt"),
         }
 
-    def __call__(self, run, follow):
+    def __call__(self, run, on_event):
         """Trains one model.
 
         Args:
             run: `Run`.
-            follow: Function that takes each event, a dictionary.
+            on_event: Function that takes each event, a dictionary.
 
         Returns:
             Dictionary, the result.
@@ -74,17 +68,17 @@ class Launcher:
             RunFailed: With the last lines of the log.
         """
         paths = {k: pathlib.Path(v) for k, v in self.paths(run).items()}
-        for path in (paths["spec"], paths["log"]):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        paths["log"].parent.mkdir(parents=True, exist_ok=True)
         spec = {
             "settings": self.settings.to_json(),
             "run": run,
             "paths": self.paths(run),
         }
-        paths["spec"].write_text(json.dumps(spec), encoding="utf-8")
+        with writing(paths["spec"]) as file:
+            json.dump(spec, file)
         started = time.time()
         with open(paths["log"], "w", encoding="utf-8") as log:
-            result = self._follow(run, paths["spec"], log, follow)
+            result = self._result(run, paths["spec"], log, on_event)
         if result is None:
             lines = paths["log"].read_text(encoding="utf-8").splitlines()
             last = "\n".join(
@@ -102,8 +96,8 @@ class Launcher:
         """Removes the checkpoint of a run whose result is safe."""
         pathlib.Path(self.paths(run)["checkpoint"]).unlink(missing_ok=True)
 
-    def _follow(self, run, spec, log, follow):
-        """Returns the result that a run's process tells, or `None`."""
+    def _result(self, run, spec, log, on_event):
+        """Returns the result that a run's process ends with, or `None`."""
         environment = {**os.environ, "KERAS_BACKEND": run.backend}
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         command = [sys.executable, "-m", "keras_synth.compare.worker", spec]
@@ -115,7 +109,7 @@ class Launcher:
                 for line in process.stdout:
                     event = json.loads(line)
                     result = event.get("result", result)
-                    follow(event)
+                    on_event(event)
             except BaseException:
                 process.kill()
                 raise

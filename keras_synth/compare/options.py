@@ -5,6 +5,8 @@ import pathlib
 
 from keras_synth.command_line import adder, character
 from keras_synth.compare import grid, tasks
+from keras_synth.compare.objectives import OBJECTIVES
+from keras_synth.compare.settings import option_of, options_of
 
 EXAMPLES = """
 examples:
@@ -17,6 +19,40 @@ examples:
   python -m keras_synth.compare --task multi30k --data task1/raw --epochs 15
   python -m keras_synth.compare --task wikitext2 --data wikitext-2
 """
+# Where texts are: what it is, its default in words, and how it is parsed.
+SOURCE = {
+    "--test-data": ("a file to test on", "", dict(metavar="PATH")),
+    "--text": (
+        "name or 0-based number of the text column, or of two",
+        "text",
+        dict(nargs="+", metavar="COLUMN"),
+    ),
+    "--label": (
+        "name or number of the label column",
+        "label",
+        dict(metavar="COLUMN"),
+    ),
+    "--no-header": (
+        "columns have numbers, not names",
+        "",
+        dict(action="store_true"),
+    ),
+    "--delimiter": (
+        "character between fields, \\t for a tab",
+        "a tab in .tsv files, else a comma",
+        dict(type=character, metavar="X"),
+    ),
+    "--no-quotes": (
+        "quotation marks are ordinary characters, as they are in .tsv files",
+        "",
+        dict(action="store_true"),
+    ),
+    "--skip-empty": (
+        "leave out rows with an empty field, and say how many",
+        "",
+        dict(action="store_true"),
+    ),
+}
 
 
 def parser():
@@ -29,8 +65,56 @@ def parser():
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_task(made)
-    add = adder(made.add_argument_group("runs"))
+    _add_task(adder(made.add_argument_group("what to learn")))
+    _add_runs(adder(made.add_argument_group("runs")))
+    add = adder(
+        made.add_argument_group(
+            "settings of all runs",
+            "Where nothing is given, what suits the task, or else the default.",
+        )
+    )
+    for field in all_settings().values():
+        allowed, default = field.metadata["allowed"], field.metadata["default"]
+        if field.type is tuple:
+            options = {"type": int, "nargs": "*"}
+        elif field.type is str:
+            options = {"choices": allowed}
+        else:
+            options = {"type": field.type}
+        text = f"{field.metadata['text']} (default: {default})"
+        add(option_of(field.name), help=text, **options)
+    return made
+
+
+def all_settings():
+    """Name -> field of the settings of all objectives."""
+    return {
+        field.name: field
+        for objective in OBJECTIVES.values()
+        for field in options_of(objective.Settings)
+    }
+
+
+def _add_task(add):
+    generated = [name for name, task in tasks.TASKS.items() if not task.needs]
+    others = [name for name, task in tasks.TASKS.items() if task.needs]
+    add(
+        "--task",
+        choices=tasks.TASKS,
+        default="reviews",
+        metavar="TASK",
+        help=f"generated: {', '.join(generated)}; of files, with --data: "
+        f"{', '.join(others)}",
+    )
+    add("--data", metavar="PATH", help="of the task's files")
+    for option, (text, default, options) in SOURCE.items():
+        takers = [n for n, x in tasks.TASKS.items() if option in x.options]
+        text += f"; task{'s' * (len(takers) > 1)} {', '.join(takers)}"
+        text += f" (default: {default})" if default else ""
+        add(option, help=text, **options)
+
+
+def _add_runs(add):
     add(
         "--variants",
         nargs="+",
@@ -38,20 +122,10 @@ def parser():
         metavar="X",
         help="letters or names of synthesizers, and sums of them",
     )
-    add(
-        "--num-heads",
-        type=int,
-        nargs="+",
-        default=[4],
-        help="of each attention layer",
-    )
-    add(
-        "--seeds",
-        type=int,
-        nargs="+",
-        default=[0],
-        help="of initial weights, batches and dropout",
-    )
+    numbers = {"type": int, "nargs": "+"}
+    add("--num-heads", default=[4], help="of each attention layer", **numbers)
+    text = "of initial weights, batches and dropout"
+    add("--seeds", default=[0], help=text, **numbers)
     add(
         "--backends",
         nargs="+",
@@ -71,128 +145,50 @@ def parser():
         action="store_true",
         help="go on with the grid in --output, or add to it",
     )
-    settings = made.add_argument_group(
-        "settings of all runs",
-        "Where nothing is given, what suits the task, or else the default.",
-    )
-    add = adder(settings)
-    for field in grid.fields():
-        allowed, default = field.metadata["allowed"], field.metadata["default"]
-        if field.type is tuple:
-            options = {"type": int, "nargs": "*"}
-        elif field.type is str:
-            options = {"choices": allowed}
-        else:
-            options = {"type": field.type}
-        text = f"{field.metadata['text']} (default: {default})"
-        add(grid.option_of(field.name), help=text, **options)
-    return made
-
-
-def _add_task(made):
-    add = adder(made.add_argument_group("what to learn"))
-    generated = [name for name, task in tasks.TASKS.items() if not task.needs]
-    others = [name for name, task in tasks.TASKS.items() if task.needs]
-    add(
-        "--task",
-        choices=tasks.TASKS,
-        default="reviews",
-        metavar="TASK",
-        help=f"generated: {', '.join(generated)}; of files, with --data: "
-        f"{', '.join(others)}",
-    )
-    add("--data", metavar="PATH", help="of the task's files")
-    add(
-        "--test-data",
-        metavar="PATH",
-        help=f"a file to test on; {_takers('--test-data')}",
-    )
-    add(
-        "--text",
-        nargs="+",
-        metavar="COLUMN",
-        help="name or 0-based number of the text column, or of two; "
-        f"{_takers('--text')} (default: text)",
-    )
-    add(
-        "--label",
-        metavar="COLUMN",
-        help="name or number of the label column; "
-        f"{_takers('--label')} (default: label)",
-    )
-    add(
-        "--no-header",
-        action="store_true",
-        help=f"columns have numbers, not names; {_takers('--no-header')}",
-    )
-    add(
-        "--delimiter",
-        type=character,
-        metavar="X",
-        help="character between fields, \\t for a tab; "
-        f"{_takers('--delimiter')} (default: a tab in .tsv files, else a "
-        "comma)",
-    )
-    add(
-        "--no-quotes",
-        action="store_true",
-        help="quotation marks are ordinary characters, as they are in .tsv "
-        f"files; {_takers('--no-quotes')}",
-    )
-    add(
-        "--skip-empty",
-        action="store_true",
-        help="leave out rows with an empty field, and say how many; "
-        f"{_takers('--skip-empty')}",
-    )
-
-
-def _takers(option):
-    takers = [n for n, task in tasks.TASKS.items() if option in task.options]
-    return f"tasks {', '.join(takers)}" if takers[1:] else f"task {takers[0]}"
 
 
 def settings_of(given):
-    """The `Settings` of a command line: given, the task's, or general."""
+    """The settings of a command line: given, the task's, or general."""
     task = tasks.TASKS[given.task]
-    values = {"task": given.task, **task.defaults}
-    for field in grid.fields():
-        value = getattr(given, field.name)
-        if value is not None:
-            _check_used(field.name, value, given.task, task.kind)
-            values[field.name] = value
-    values["lengths"] = tuple(values.get("lengths", ()))
-    if given.sequence_length and given.lengths is None:
+    own = [field.name for field in options_of(task.objective.Settings)]
+    values = {}
+    for name in all_settings():
+        value = getattr(given, name)
+        if value is None:
+            continue
+        if name not in own:
+            option = option_of(name)
+            raise ValueError(
+                f"{option} means nothing to the task {given.task!r}, which is "
+                f"scored by {task.objective.score.name}. Leave it out. "
+                f"Received: {option} {value}"
+            )
+        values[name] = value
+    if "lengths" in values:
+        values["lengths"] = tuple(values["lengths"])
+    elif given.sequence_length and "lengths" in task.defaults:
         # The task's own lengths, as far as they are of use.
         values["lengths"] = tuple(
-            n for n in values["lengths"] if n < given.sequence_length
+            n for n in task.defaults["lengths"] if n < given.sequence_length
         )
-    return grid.Settings(**values)
-
-
-def _check_used(name, value, task, kind):
-    if name in kind.unused:
-        option = grid.option_of(name)
-        raise ValueError(
-            f"{option} means nothing to the task {task!r}, which is scored by "
-            f"{kind.score.name}. Leave it out. Received: {option} {value}"
-        )
+    return task.settings(given.task, **values)
 
 
 def source_of(given):
     """The `Source` of a command line."""
-    columns = {"text": given.text, "label": [given.label]}
-    for name, values in columns.items():
-        if values in (None, [None]):
-            columns[name] = None
-            continue
+
+    def column(names):
+        if names in (None, [None]):
+            return None
         if given.no_header:
-            values = [int(v) if v.isdigit() else v for v in values]
-        columns[name] = values[0] if len(values) == 1 else tuple(values)
+            names = [int(x) if x.isdigit() else x for x in names]
+        return names[0] if len(names) == 1 else tuple(names)
+
     return tasks.Source(
         given.data,
         given.test_data,
-        **columns,
+        column(given.text),
+        column([given.label]),
         header=not given.no_header,
         delimiter=given.delimiter,
         quoted=False if given.no_quotes else None,

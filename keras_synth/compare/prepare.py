@@ -9,14 +9,15 @@ import warnings
 import numpy as np
 
 from keras_synth.compare import tasks
-from keras_synth.compare.kinds import Prepared
+from keras_synth.compare.objectives import Prepared
 from keras_synth.compare.results import FORMAT
+from keras_synth.files import writing
 
 SPLITS = ("train", "validation", "test")
 BATCH_SIZE = 512  # texts to tokenize at a time
 
 
-def prepare(settings, source, folder, say=lambda text: None):
+def prepare(settings, source, folder, log=lambda line: None):
     """Tokenizes a task's texts, or finds that it has been done.
 
     Vocabularies are trained on the training texts alone.
@@ -25,7 +26,7 @@ def prepare(settings, source, folder, say=lambda text: None):
         settings: `Settings`.
         source: `Source`.
         folder: Path of a folder to keep the arrays in.
-        say: Function that is told what is going on.
+        log: Function of a line that says what is going on.
 
     Returns:
         Path of the file with the arrays, for `read`.
@@ -34,23 +35,22 @@ def prepare(settings, source, folder, say=lambda text: None):
         ImportError: A package is missing.
         ValueError: The texts cannot be read.
     """
-    kind = tasks.TASKS[settings.task].kind
-    _check_packages(settings.task, kind)
-    wanted = {name: getattr(settings, name) for name in kind.data_settings}
+    objective = tasks.TASKS[settings.task].objective
+    _check_packages(settings.task, objective)
+    wanted = {name: getattr(settings, name) for name in objective.data_settings}
     inputs = _stamp(source), source._replace(data=None, test_data=None)
     key = json.dumps([FORMAT, wanted, *inputs])
     name = hashlib.sha256(key.encode()).hexdigest()[:12]
     path = pathlib.Path(folder) / f"{settings.task}-{name}.npz"
     if path.exists():
-        say(f"Tokenized texts are in {path}")
+        log(f"Tokenized texts are in {path}")
         return path
-    say(f"Reading {settings.task}")
+    log(f"Reading {settings.task}")
     with warnings.catch_warnings():  # of rows that were left out
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_: say(str(message))
+        warnings.showwarning = lambda message, *_: log(str(message))
         examples = tasks.load(settings.task, source, settings)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, kind.prepare(examples, settings, _preprocess, say))
+    _write(path, objective.prepare(examples, settings, _preprocess, log))
     return path
 
 
@@ -74,25 +74,17 @@ def _write(path, prepared):
         for split in SPLITS
         for name, values in getattr(prepared, split).items()
     }
-    if "vocabulary" in prepared.notes:
-        _write_vocabulary(
-            path.with_suffix(".txt"), prepared.notes["vocabulary"]
-        )
-    partial = path.with_suffix(".partial")
-    with open(partial, "wb") as file:
+    if "vocabulary" in prepared.notes:  # a token a line, for readers
+        with writing(path.with_suffix(".txt")) as file:
+            file.writelines(f"{x}\n" for x in prepared.notes["vocabulary"])
+    with writing(path, "wb") as file:
         np.savez(file, notes=json.dumps(prepared.notes), **arrays)
-    partial.replace(path)
 
 
-def _write_vocabulary(path, words):
-    """Writes a token a line, for readers."""
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(f"{x}\n" for x in words), encoding="utf-8")
-    partial.replace(path)
-
-
-def _check_packages(task, kind):
-    missing = [x for x in kind.packages if importlib.util.find_spec(x) is None]
+def _check_packages(task, objective):
+    missing = [
+        x for x in objective.packages if importlib.util.find_spec(x) is None
+    ]
     if missing:
         raise ImportError(
             f"The task {task!r} needs {', '.join(missing)}: "

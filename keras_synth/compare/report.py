@@ -5,7 +5,9 @@ import statistics
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+
+from keras_synth.files import writing
+from keras_synth.reporting import picture, score_table, smoothed
 
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
 STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}
@@ -15,6 +17,23 @@ COLUMNS = (
     "parameters peak_memory_bytes score_name generate_seconds signature"
 ).split()
 OF_WRITING = ("generate_seconds", "signature")  # columns of few tasks
+
+
+def report(rows, task, folder):
+    """Prints the table, writes `results.csv`, `.md` and `curves.png`.
+
+    Args:
+        rows: List of results, dictionaries.
+        task: `Task` of all of them.
+        folder: Path.
+    """
+    Console().print(table(rows, task))
+    write_csv(rows, task.objective.score, folder / "results.csv")
+    write_markdown(rows, task, folder / "results.md")
+    draw(rows, task.objective, folder / "curves.png")
+    print(
+        f"results.jsonl, results.csv, results.md and curves.png are in {folder}"
+    )
 
 
 def groups(rows):
@@ -29,54 +48,48 @@ def groups(rows):
 
 def table(rows, task):
     """The rows as a `rich` table of 80 columns, one line for each group."""
-    score, epochs = task.kind.score, task.kind.epoch_score
+    score, epochs = task.objective.score, task.objective.epoch_score
     grouped = groups(rows)
     # What is the same in all lines stands above them.
-    several = [len(set(values)) > 1 for values in zip(*grouped, strict=True)]
-    shared = zip(several[1:], ("heads", "backend"), strict=True)
-    columns = ["variant", *(name for differs, name in shared if differs)]
-    columns += [f"test\n{score.heading}{_unit(score, chr(10))}"]
-    columns += [f"valid.\n{epochs.heading}{_unit(epochs, chr(10))}"]
-    columns += ["steps/s", "/V", "weights\nx 1e6", "peak\nMiB"]
-    columns += ["paper"] if task.paper else []
-    made = Table(
-        title=title(rows, task.kind.score),
-        caption=signature(rows),
-        box=None,
-        padding=(0, 1, 0, 0),
+    _, heads_differ, backends_differ = (
+        len(set(values)) > 1 for values in zip(*grouped, strict=True)
     )
-    for name in columns:
-        # Names of variants may be long; figures are never cut.
-        first = name == "variant"
-        made.add_column(
-            name,
-            justify="left" if first else "right",
-            no_wrap=not first,
-            overflow="fold",
+    headings = {
+        "variant": True,
+        "heads": heads_differ,
+        "backend": backends_differ,
+        f"test\n{score.heading}{_unit(score, chr(10))}": True,
+        f"valid.\n{epochs.heading}{_unit(epochs, chr(10))}": True,
+        "steps/s": True,
+        "/V": True,
+        "weights\nx 1e6": True,
+        "peak\nMiB": True,
+        "paper": bool(task.paper),
+    }
+    lines = []
+    for (variant, heads, backend), group in grouped.items():
+        speed = _mean(group, "steps_per_second")
+        baseline = _mean(
+            grouped.get(("V", heads, backend), ()), "steps_per_second"
         )
-    for (variant, heads, backend), some in grouped.items():
-        speed = _mean(some, "steps_per_second")
-        baseline = grouped.get(("V", heads, backend))
-        baseline = baseline and _mean(baseline, "steps_per_second")
-        memory = _mean(some, "peak_memory_bytes")
-        validation = [row["validation_scores"][-1] for row in some]
-        cells = {
-            "variant": variant,
-            "heads": str(heads),
-            "backend": backend,
-            "score": spread(score, some),
-            "validation": epochs.show(statistics.mean(validation)),
-            "speed": "-" if speed is None else f"{speed:.2f}",
-            "/V": f"{speed / baseline:.2f}" if speed and baseline else "-",
-            "weights": f"{some[0]['parameters'] / 1e6:.2f}",
-            "memory": "-" if memory is None else f"{memory / 2**20:.0f}",
-        }
-        for name in {"heads", "backend"} - set(columns):
-            del cells[name]
-        if task.paper:
-            cells["paper"] = str(task.paper.get(variant, ""))
-        made.add_row(*cells.values())
-    return made
+        memory = _mean(group, "peak_memory_bytes")
+        validation = [row["validation_scores"][-1] for row in group]
+        cells = (
+            variant,
+            str(heads),
+            backend,
+            spread(score, group),
+            epochs.show(statistics.mean(validation)),
+            "-" if speed is None else f"{speed:.2f}",
+            f"{speed / baseline:.2f}" if speed and baseline else "-",
+            f"{group[0]['parameters'] / 1e6:.2f}",
+            "-" if memory is None else f"{memory / 2**20:.0f}",
+            str(task.paper.get(variant, "")),
+        )
+        shown = zip(cells, headings.values(), strict=True)
+        lines.append([cell for cell, is_shown in shown if is_shown])
+    names = [name for name, is_shown in headings.items() if is_shown]
+    return score_table(title(rows, score), names, lines, signature(rows))
 
 
 def _unit(score, between=", "):
@@ -117,26 +130,9 @@ def spread(score, rows):
     return f"{mean} ±{score.show((max(values) - min(values)) / 2)}"
 
 
-def report(rows, task, folder):
-    """Prints the table, writes `results.csv`, `.md` and `curves.png`.
-
-    Args:
-        rows: List of results, dictionaries.
-        task: `Task` of all of them.
-        folder: Path.
-    """
-    Console().print(table(rows, task))
-    write_csv(rows, task.kind.score, folder / "results.csv")
-    write_markdown(rows, task, folder / "results.md")
-    draw(rows, task.kind, folder / "curves.png")
-    print(
-        f"results.jsonl, results.csv, results.md and curves.png are in {folder}"
-    )
-
-
 def write_markdown(rows, task, path):
     """Writes a table for a document, one line for each group of seeds."""
-    score, epochs = task.kind.score, task.kind.epoch_score
+    score, epochs = task.objective.score, task.objective.epoch_score
     headings = (
         f"| | heads | backend | seeds | test {score.name} | validation "
         f"{epochs.name} of each seed, epoch by epoch | training, s | steps/s | "
@@ -144,45 +140,34 @@ def write_markdown(rows, task, path):
     )
     lines = [headings + (" paper |" if task.paper else "")]
     lines.append("|---" * (lines[0].count("|") - 1) + "|")
-    lines += [
-        f"| {' | '.join(_cells(group, some, task))} |"
-        for group, some in groups(rows).items()
-    ]
+    for (variant, heads, backend), group in groups(rows).items():
+        speed = _mean(group, "steps_per_second")
+        validation = (
+            " ".join(epochs.show(x, 1) for x in row["validation_scores"])
+            for row in group
+        )
+        cells = (
+            variant,
+            f"{heads}",
+            backend,
+            ", ".join(str(row["key"]["seed"]) for row in group),
+            spread(score, group),
+            "; ".join(validation),
+            f"{_mean(group, 'train_seconds'):.0f}",
+            "" if speed is None else f"{speed:.2f}",
+            f"{group[0]['parameters']:,}",
+            *([str(task.paper.get(variant, ""))] if task.paper else []),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"`{signature(rows)}`"] if signature(rows) else []
-    partial = path.with_suffix(".partial")
-    partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    partial.replace(path)
-
-
-def _cells(group, rows, task):
-    """A line of the table for a document."""
-    variant, heads, backend = group
-    speed = _mean(rows, "steps_per_second")
-    cells = [
-        variant,
-        f"{heads}",
-        backend,
-        ", ".join(str(row["key"]["seed"]) for row in rows),
-        spread(task.kind.score, rows),
-        "; ".join(
-            " ".join(
-                task.kind.epoch_score.show(x, 1)
-                for x in row["validation_scores"]
-            )
-            for row in rows
-        ),
-        f"{_mean(rows, 'train_seconds'):.0f}",
-        "" if speed is None else f"{speed:.2f}",
-        f"{rows[0]['parameters']:,}",
-    ]
-    return cells + ([str(task.paper.get(variant, ""))] if task.paper else [])
+    with writing(path) as file:
+        file.write("\n".join(lines) + "\n")
 
 
 def write_csv(rows, score, path):
     """Writes one line for each run, scores as `results.jsonl` has them."""
-    partial = path.with_suffix(".partial")
     columns = [x for x in COLUMNS if x not in OF_WRITING or x in rows[0]]
-    with open(partial, "w", newline="", encoding="utf-8") as file:
+    with writing(path) as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         for row in rows:
@@ -190,57 +175,45 @@ def write_csv(rows, score, path):
             known["score_name"] = score.name
             known["validation_score"] = row["validation_scores"][-1]
             writer.writerow({name: known[name] for name in columns})
-    partial.replace(path)
 
 
-def draw(rows, kind, path):
+def draw(rows, objective, path):
     """Training losses and validation scores of all runs.
 
     Colours tell variants and heads, lines backends.
     """
-    from matplotlib import figure  # imported last: the command starts faster
-
-    picture = figure.Figure(figsize=(11, 4.5), layout="constrained")
-    steps, epochs = picture.subplots(1, 2)
+    score, epoch_score = objective.score, objective.epoch_score
     labels = {}
     # All runs of a grid have as many steps; short ones are averaged less.
     window = min(SMOOTHING, max(1, len(rows[0]["losses"]) // 8))
-    for row in rows:
-        variant, heads = row["key"]["variant"], row["key"]["num_heads"]
-        name = f"{variant}, {heads} heads"
-        shown = kind.score.show(row["score"], 1) + kind.score.unit
-        style = {
-            "linestyle": STYLES[row["key"]["backend"]],
-            "color": labels.setdefault(name, f"C{len(labels) % 10}"),
-            "linewidth": 1.2,
-            "alpha": 0.8,
-            "label": f"{name}, {row['key']['backend']}, {shown}",
-        }
-        losses, scores = row["losses"], row["validation_scores"]
-        smooth = np.convolve(losses, np.full(window, 1 / window), "valid")
-        places = (np.arange(len(smooth)) + window) * len(scores) / len(losses)
-        steps.plot(places, smooth, **style)
-        scaled = np.multiply(scores, kind.epoch_score.scale)
-        epochs.plot(np.arange(len(scores)) + 1, scaled, marker=".", **style)
-    steps.set_ylabel(f"training loss, mean of {window} steps")
-    steps.set_ylim(bottom=0)
-    epochs.set_ylabel(
-        f"validation {kind.epoch_score.name}{_unit(kind.epoch_score)}"
-    )
-    for axes in (steps, epochs):
-        axes.set_xlabel("epochs")
-        axes.grid(alpha=0.3)
-    picture.suptitle(rows[0]["key"]["settings"]["task"])
-    steps.legend(
-        title=f"test {kind.score.name}",
-        title_fontsize=7,
-        fontsize=7,
-        ncols=1 if len(rows) <= 12 else 2,
-        loc="lower left",
-    )
-    partial = path.with_suffix(".partial.png")
-    picture.savefig(partial, dpi=150)
-    partial.replace(path)
+    with picture(path, 2, size=(11, 4.5)) as (steps, epochs):
+        for row in rows:
+            key = row["key"]
+            name = f"{key['variant']}, {key['num_heads']} heads"
+            shown = score.show(row["score"], 1) + score.unit
+            style = {
+                "linestyle": STYLES[key["backend"]],
+                "color": labels.setdefault(name, f"C{len(labels) % 10}"),
+                "linewidth": 1.2,
+                "alpha": 0.8,
+                "label": f"{name}, {key['backend']}, {shown}",
+            }
+            scores = row["validation_scores"]
+            steps.plot(*smoothed(row["losses"], window, len(scores)), **style)
+            scaled = np.multiply(scores, epoch_score.scale)
+            places = np.arange(len(scores)) + 1
+            epochs.plot(places, scaled, marker=".", **style)
+        steps.set_ylabel(f"training loss, mean of {window} steps")
+        steps.set_ylim(bottom=0)
+        epochs.set_ylabel(f"validation {epoch_score.name}{_unit(epoch_score)}")
+        steps.figure.suptitle(rows[0]["key"]["settings"]["task"])
+        steps.legend(
+            title=f"test {score.name}",
+            title_fontsize=7,
+            fontsize=7,
+            ncols=1 if len(rows) <= 12 else 2,
+            loc="lower left",
+        )
 
 
 def _mean(rows, name):

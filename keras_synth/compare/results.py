@@ -1,10 +1,17 @@
 """A file of results, one JSON line per finished run."""
 
+import dataclasses
 import json
 import os
 import pathlib
 
-FORMAT = 3  # grows when settings get another meaning, or new ones come
+from keras_synth.compare.tasks import TASKS
+from keras_synth.files import writing
+
+# Grows when settings get another meaning. Settings that are added later have
+# their defaults in older results, and need no new format.
+FORMAT = 4
+READABLE = (3, FORMAT)  # 3 held settings of all objectives
 
 
 class Results:
@@ -40,7 +47,7 @@ class Results:
                     "that line, or name another folder with --output."
                 ) from error
             self._check_format(number, row)
-            rows.append(row)
+            rows.append(_with_current_key(row))
         else:
             if text and not text.endswith("\n"):  # cut right at its end
                 self._rewrite(lines)
@@ -48,7 +55,7 @@ class Results:
 
     def _check_format(self, number, row):
         found = row.get("format") if isinstance(row, dict) else None
-        if found != FORMAT:
+        if found not in READABLE:
             written = row.get("versions", {}) if isinstance(row, dict) else {}
             raise ValueError(
                 f"{self.path}, line {number}: expected results in format "
@@ -58,9 +65,8 @@ class Results:
             )
 
     def _rewrite(self, lines):
-        partial = self.path.with_suffix(".partial")
-        partial.write_text("".join(f"{x}\n" for x in lines), encoding="utf-8")
-        partial.replace(self.path)
+        with writing(self.path) as file:
+            file.writelines(f"{line}\n" for line in lines)
 
     def __contains__(self, key):
         return any(row["key"] == key for row in self.rows)
@@ -74,3 +80,16 @@ class Results:
             file.flush()
             os.fsync(file.fileno())
         self.rows.append(row)
+
+
+def _with_current_key(row):
+    """The row, found by the settings that its objective has today."""
+    settings = row["key"].get("settings", {})
+    if settings.get("task") not in TASKS:
+        return row
+    own = dataclasses.fields(TASKS[settings["task"]].objective.Settings)
+    missing = {x.name: x.default for x in own if x.name not in settings}
+    names = {x.name for x in own} if row["format"] == 3 else settings
+    kept = {name: settings[name] for name in settings if name in names}
+    current = json.loads(json.dumps({**missing, **kept}))
+    return {**row, "key": {**row["key"], "settings": current}}

@@ -1,241 +1,189 @@
-"""The catalogue of tasks: what each reads, and what suits it."""
+"""The tasks: what each learns from which texts, and what suits it."""
 
+import functools
+import tomllib
+from importlib import resources
 from typing import NamedTuple
 
 from keras_synth import datasets
-from keras_synth.compare import kinds, loaders
-from keras_synth.compare.loaders import Source
+from keras_synth.compare.objectives import OBJECTIVES, Objective
+from keras_synth.compare.settings import option_of, options_of
+from keras_synth.datasets.readers import by_source, cut
+from keras_synth.datasets.splitting import split_groups
 
-__all__ = ["TASKS", "Source", "Task", "load"]
+GENERATED = 6_000  # examples to train on, where the settings name no number
+HELD_OUT = 0.1  # of the training examples, where nothing else is published
+
+
+class Source(NamedTuple):
+    """Where a task's texts come from: paths, and what a CSV file is like."""
+
+    data: str | None = None
+    test_data: str | None = None
+    text: object = None
+    label: object = None
+    header: bool = True
+    delimiter: str | None = None
+    quoted: bool | None = None
+    skip_empty: bool = False
 
 
 class Task(NamedTuple):
     """Something to learn.
 
     Attributes:
-        kind: `Kind`.
-        load: Function of a `Source` and `Settings`, returning what its kind
-            prepares: `(train, validation, test)`, for classes also their
-            names.
+        objective: `Objective`.
+        load: Function of a `Source` and `Settings`, returning what its
+            objective prepares: `(train, validation, test)`, for classes also
+            their names.
         needs: What `--data` must name; empty if nothing.
-        defaults: Settings that differ from those of `Settings`.
+        defaults: Settings that differ from those of `objective.Settings`.
         paper: Scores in the paper (Tay et al., 2021), as they are shown.
         options: The options, beside `--data`, that say where texts are.
     """
 
-    kind: kinds.Kind
+    objective: Objective
     load: object
     needs: str
     defaults: dict
     paper: dict = {}
     options: tuple = ()
 
+    def settings(self, name, **values):
+        """The task's settings, where `values` say nothing else."""
+        return self.objective.Settings(name, **{**self.defaults, **values})
 
-CLASSIFICATION = {
-    "reviews": Task(
-        kinds.Classification(),
-        loaders.generated(datasets.generated_reviews),
-        "",
-        {"vocabulary_size": 1_000, "lengths": (48,), "hidden_dim": 64},
+
+# Where texts come from
+
+
+def published(name, options, source, settings):
+    """The splits of an entry of `datasets.DATASETS`."""
+    splits = datasets.load(name, source.data, **options)
+    if name in datasets.CLASS_NAMES:
+        train, test = splits
+        return *_hold_out(*train), test, datasets.CLASS_NAMES[name]
+    if isinstance(splits[0], str):
+        return [text.encode() for text in splits]
+    return splits
+
+
+def generated_texts(generator, source, settings):
+    """Labelled examples: 1,000 each to validate and to test on."""
+    train = generator(settings.examples or GENERATED, seed=0)
+    test, validation = (generator(1_000, seed=seed) for seed in (1, 2))
+    names = datasets.CLASS_NAMES[generator.__name__]
+    return train, validation, test, names
+
+
+def generated_translations(source, settings):
+    """Sources and targets: 500 each to validate and to test on."""
+    count = 1_000 + (settings.examples or GENERATED)
+    pairs = datasets.generated_translations(count)
+    # Those to train on come last: any number leaves the others alone.
+    return [
+        tuple(side[rows] for side in pairs)
+        for rows in (slice(1_000, None), slice(500, 1_000), slice(500))
+    ]
+
+
+def csv_file(source, settings):
+    """Loads any texts with classes; without test data, splits them."""
+    options = source._asdict()
+    paths = options.pop("data"), options.pop("test_data")
+    x, y, names = datasets.load_csv(paths[0], **options)
+    if paths[1] is None:
+        train, test = datasets.train_validation_split(x, y)
+    else:
+        train = x, y
+        test = datasets.load_csv(paths[1], class_names=names, **options)[:2]
+    return *_hold_out(*train), test, names
+
+
+def text_pairs(source, settings):
+    """Loads any sources and targets; without test data, holds out a tenth."""
+    read = functools.partial(
+        datasets.load_translations, skip_empty=source.skip_empty
+    )
+    groups = by_source(zip(*read(source.data), strict=True))
+    fractions = {"test": HELD_OUT, "validation": HELD_OUT}
+    tests = []
+    if source.test_data is not None:
+        tests = [read(source.test_data)]
+        del fractions["test"]
+    if len(groups) <= len(fractions):
+        raise ValueError(
+            f"{source.data}: expected more distinct sources, since some of "
+            f"them are held out for {' and '.join(fractions)}. Add lines"
+            f"{'' if tests else ', or pass --test-data'}. Received: "
+            f"{len(groups)}"
+        )
+    train, *others = split_groups(groups, fractions, 0, "distinct sources")
+    tests, (validation,) = (tests or others[:1]), others[-1:]
+    return train, validation, *tests
+
+
+def text_file(source, settings):
+    """Loads any text as bytes; without test data, holds out the last tenth."""
+    text = datasets.load_text(source.data)
+    if source.test_data is None:
+        parts = cut(text, 80, 90)
+    else:
+        parts = *cut(text, 90), datasets.load_text(source.test_data)
+    return [part.encode() for part in parts]
+
+
+def _hold_out(texts, labels):
+    return datasets.train_validation_split(texts, labels, HELD_OUT)
+
+
+# The tasks
+
+LOADERS = {
+    "generated_reviews": functools.partial(
+        generated_texts, datasets.generated_reviews
     ),
-    "pairs": Task(
-        kinds.Classification(),
-        loaders.generated(datasets.generated_pairs),
-        "",
-        {
-            "sequence_length": 48,
-            "vocabulary_size": 1_000,
-            "hidden_dim": 64,
-            "dropout": 0.0,
-            "epochs": 20,
-        },
+    "generated_pairs": functools.partial(
+        generated_texts, datasets.generated_pairs
     ),
-    "imdb": Task(
-        kinds.Classification(),
-        loaders.labelled("imdb", datasets.load_imdb),
-        "the folder aclImdb or its .tar.gz archive",
-        {
-            "sequence_length": 256,
-            "lengths": (128, 192),
-            "vocabulary_size": 20_000,
-            "epochs": 1,
-        },
-        {"V": 81.34, "FR": 83.39, "FR+V": 84.61},  # Table 7
-    ),
-    "ag_news": Task(
-        kinds.Classification(),
-        loaders.labelled("ag_news", datasets.load_ag_news),
-        "a folder with train.csv and test.csv",
-        {"sequence_length": 96, "lengths": (48, 64), "vocabulary_size": 20_000},
-        {"V": 88.83, "FR": 86.53, "FR+V": 89.13},  # Table 7
-    ),
-    "rt_polarity": Task(
-        kinds.Classification(),
-        loaders.labelled("rt_polarity", datasets.load_rt_polarity),
-        "the folder with rt-polarity.pos and rt-polarity.neg",
-        {"lengths": (24, 40), "dropout": 0.3, "epochs": 5},
-    ),
-    "sst2": Task(
-        kinds.Classification(),
-        loaders.labelled("SST-2", datasets.load_glue, "SST-2"),
-        "the folder SST-2",
-        {"lengths": (16, 32), "epochs": 2},
-    ),
-    "cola": Task(
-        kinds.Classification(),
-        loaders.labelled("CoLA", datasets.load_glue, "CoLA"),
-        "the folder CoLA",
-        {"sequence_length": 32, "lengths": (16,), "epochs": 5},
-    ),
-    "rte": Task(
-        kinds.Classification(),
-        loaders.labelled("RTE", datasets.load_glue, "RTE"),
-        "the folder RTE",
-        {"sequence_length": 192, "lengths": (64, 96), "epochs": 8},
-    ),
-    "mrpc": Task(
-        kinds.Classification(),
-        loaders.labelled("MRPC", datasets.load_glue, "MRPC"),
-        "the folder MRPC",
-        {"sequence_length": 96, "lengths": (64,), "epochs": 8},
-    ),
-    "csv": Task(
-        kinds.Classification(),
-        loaders.csv_file,
-        "a CSV or TSV file with texts and labels",
-        {},
-        options=(
-            "--test-data",
-            "--text",
-            "--label",
-            "--no-header",
-            "--delimiter",
-            "--no-quotes",
-            "--skip-empty",
-        ),
-    ),
+    "generated_translations": generated_translations,
+    "csv_file": csv_file,
+    "text_pairs": text_pairs,
+    "text_file": text_file,
 }
 
-SENTENCES = {
-    "sequence_length": 64,
-    "lengths": (16, 24, 32),
-    "vocabulary_size": 8_000,
-    "num_layers": 3,
-    "hidden_dim": 256,
-    "intermediate_dim": 512,
-    "dropout": 0.2,
-    "label_smoothing": 0.1,
-    "batch_size": 128,
-    "epochs": 10,
-    "learning_rate": 1.5e-3,
-}
-SMALL = {"num_layers": 2, "hidden_dim": 128, "intermediate_dim": 256}
 
-TRANSLATION = {
-    "translations": Task(
-        kinds.Translation(),
-        loaders.generated_pairs_of_texts(datasets.generated_translations),
-        "",
-        {
-            **SENTENCES,
-            **SMALL,
-            "sequence_length": 24,
-            "lengths": (12, 16),
-            "vocabulary_size": 1_000,
-            "dropout": 0.1,
-            "batch_size": 64,
-        },
-    ),
-    "multi30k": Task(
-        kinds.Translation(),
-        loaders.published(datasets.load_multi30k, "en", "de"),
-        "the folder with train.en, train.de and so on",
-        SENTENCES,
-    ),
-    "multi30k_fr": Task(
-        kinds.Translation(),
-        loaders.published(datasets.load_multi30k, "en", "fr"),
-        "the folder with train.en, train.fr and so on",
-        SENTENCES,
-    ),
-    "tatoeba": Task(
-        kinds.Translation(),
-        loaders.published(datasets.load_tatoeba),
-        "the file deu.txt, that of another language, or the folder",
-        {
-            **SENTENCES,
-            "sequence_length": 48,
-            "lengths": (12, 16, 24),
-            "dropout": 0.1,
-            "epochs": 3,
-        },
-    ),
-    "dialogsum": Task(
-        kinds.Translation(kinds.ROUGE_L),
-        loaders.published(
-            datasets.load_dialogsum, validation_fraction=loaders.HELD_OUT
-        ),
-        "the folder DialogSum_Data",
-        {
-            **SENTENCES,
-            **SMALL,
-            "sequence_length": 384,
-            "lengths": (128, 192, 256),
-            "vocabulary_size": 4_000,
-            "batch_size": 16,
-            "learning_rate": 1e-3,
-        },
-    ),
-    "personachat": Task(
-        kinds.Translation(),
-        loaders.published(
-            datasets.load_personachat, validation_fraction=loaders.HELD_OUT
-        ),
-        "the file valid_self_original_no_cands.txt or its folder",
-        {
-            **SENTENCES,
-            **SMALL,
-            "sequence_length": 96,
-            "lengths": (64, 80),
-            "vocabulary_size": 4_000,
-            "batch_size": 64,
-            "epochs": 5,
-        },
-    ),
-    "text_pairs": Task(
-        kinds.Translation(),
-        loaders.text_pairs,
-        "a file with a text, a tab and what to write for it on each line",
-        SENTENCES,
-        options=("--test-data", "--skip-empty"),
-    ),
-}
+def _tasks(tables):
+    """The tasks of tasks.toml."""
+    tasks = {}
+    for name, row in tables.items():
+        row = dict(row)
+        objective, texts = OBJECTIVES[row.pop("objective")], row.pop("texts")
+        needs, paper = row.pop("needs", None), row.pop("paper", {})
+        options = tuple(row.pop("options", ()))
+        names = {x.name for x in options_of(objective.Settings)}
+        like = tables.get(row.pop("like", None), {})
+        defaults = {k: x for k, x in {**like, **row}.items() if k in names}
+        if "lengths" in defaults:
+            defaults["lengths"] = tuple(defaults["lengths"])
+        if needs is None:
+            entry = datasets.DATASETS[texts]
+            needs = entry.path
+            more = {k: x for k, x in row.items() if k not in names}
+            if entry.held_out.get("validation") is False:
+                more["validation_fraction"] = HELD_OUT
+            read = functools.partial(published, texts, more)
+        else:
+            read = LOADERS[texts]
+        tasks[name] = Task(objective, read, needs, defaults, paper, options)
+    return tasks
 
-BYTES = {"sequence_length": 128, "batch_size": 32}
 
-LANGUAGE_MODEL = {
-    "wikitext2": Task(
-        kinds.LanguageModel(kinds.WORDS),
-        loaders.published(datasets.load_wikitext2),
-        "the folder with wiki.train.tokens and so on",
-        {"batch_size": 32},
-    ),
-    "tinyshakespeare": Task(
-        kinds.LanguageModel(kinds.BYTES),
-        loaders.tinyshakespeare,
-        "the file input.txt or its folder",
-        BYTES,
-    ),
-    "text": Task(
-        kinds.LanguageModel(kinds.BYTES),
-        loaders.text_file,
-        "a text file, UTF-8",
-        BYTES,
-        options=("--test-data",),
-    ),
-}
-
-TASKS = {**CLASSIFICATION, **TRANSLATION, **LANGUAGE_MODEL}
+TASKS = _tasks(
+    tomllib.loads(
+        (resources.files(__package__) / "tasks.toml").read_text("utf-8")
+    )
+)
 
 
 def load(name, source, settings):
@@ -256,13 +204,13 @@ def load(name, source, settings):
     _check_source(name, task, source)
     train, *others = task.load(source, settings)
     if task.needs and settings.examples:
-        train = task.kind.some(train, settings)
+        train = task.objective.sample(train, settings)
     return train, *others
 
 
 def _check_source(name, task, source):
-    generated = [repr(x) for x in TASKS if not TASKS[x].needs]
     if task.needs and source.data is None:
+        generated = [repr(x) for x in TASKS if not TASKS[x].needs]
         raise ValueError(
             f"The task {name!r} needs --data: {task.needs}. Without data "
             f"there are the generated tasks {', '.join(generated)}."
@@ -273,20 +221,22 @@ def _check_source(name, task, source):
             "'text_pairs' and 'text' read files. Received: --data "
             f"{source.data}"
         )
-    given = {
-        "--test-data": source.test_data,
-        "--text": source.text,
-        "--label": source.label,
-        "--no-header": not source.header,
-        "--delimiter": source.delimiter,
-        "--no-quotes": source.quoted is False,
-        "--skip-empty": source.skip_empty,
-    }
-    for option, value in given.items():
-        if value not in (None, False) and option not in task.options:
-            takers = [repr(x) for x in TASKS if option in TASKS[x].options]
-            raise ValueError(
-                f"The task {name!r} takes no {option}. Leave it out, or choose "
-                f"one that does: {', '.join(takers)}. Received: {option}"
-                + (f" {value}" if value is not True else "")
-            )
+    switches = {"header": "--no-header", "quoted": "--no-quotes"}
+    for field, value in source._asdict().items():
+        option = switches.get(field, option_of(field))
+        if value == Source._field_defaults[field] or option in (
+            "--data",
+            *task.options,
+        ):
+            continue
+        takers = [repr(x) for x in TASKS if option in TASKS[x].options]
+        raise ValueError(
+            f"The task {name!r} takes no {option}. Leave it out, or choose "
+            f"one that does: {', '.join(takers)}. Received: {option}"
+            + ("" if isinstance(value, bool) else f" {value}")
+        )
+
+
+def settings_from_json(values):
+    """The settings that `to_json` made, of the task's objective."""
+    return TASKS[values["task"]].objective.Settings.from_json(values)

@@ -14,82 +14,52 @@ import keras
 import numpy as np
 
 import keras_synth
-from keras_synth.callbacks import EpochCheckpoint
+from keras_synth.callbacks import (
+    STEPS,
+    EpochCheckpoint,
+    StepLog,
+    TimedBatches,
+    speed,
+)
 from keras_synth.compare import grid, prepare, tasks
-from keras_synth.compare.memory import peak_memory
+from keras_synth.files import writing
+from keras_synth.memory import peak_memory
 from keras_synth.quiet import without_startup_lines
 
 EVENT_SECONDS = 0.2  # at most five a second
 
 
-class Timed(keras.utils.PyDataset):
-    """Batches of another dataset, whose time is noted.
+class Log(StepLog):
+    """Notes scores beside steps, and reports both.
 
     Args:
-        batches: `PyDataset` with an `epoch`, which `Log` sets.
-    """
-
-    def __init__(self, batches):
-        super().__init__()
-        self.batches, self.seconds = batches, 0.0
-
-    def __len__(self):
-        return len(self.batches)
-
-    def __getitem__(self, index):
-        started = time.perf_counter()
-        batch = self.batches[index]
-        self.seconds += time.perf_counter() - started
-        return batch
-
-
-class Log(keras.callbacks.Callback):
-    """Notes losses, durations and scores, and tells of them.
-
-    Args:
+        timed: `TimedBatches`, what is trained on.
         history: Dictionary of lists, to be filled.
-        timed: `Timed`, what is trained on.
         scores: Function that returns the score and loss of an epoch.
-        tell: Function that takes an event, a dictionary.
+        emit: Function that takes an event, a dictionary.
     """
 
-    def __init__(self, history, timed, scores, tell):
-        super().__init__()
-        self.history, self.timed, self.scores = history, timed, scores
-        self.tell, self.told = tell, 0.0
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.total, self.epoch = 0.0, epoch
-        self.timed.batches.epoch = epoch
-        self.lengths = self.timed.batches.batch_lengths(epoch)
-        self.delivering = self.timed.seconds
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self.started = time.perf_counter()
+    def __init__(self, timed, history, scores, emit):
+        super().__init__(timed, history)
+        self.scores, self.emit, self.emitted = scores, emit, 0.0
 
     def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
         now = time.perf_counter()
-        # Keras reports the mean of the epoch so far.
-        total = float(logs["loss"]) * (batch + 1)
-        loss, self.total = total - self.total, total
-        self.history["losses"].append(round(loss, 5))
-        self.history["seconds"].append(round(now - self.started, 5))
-        self.history["lengths"].append(self.lengths[batch])
-        if now - self.told > EVENT_SECONDS:
-            self.told = now
-            step = self.epoch * len(self.lengths) + batch + 1
-            self.tell({"step": step, "loss": loss})
+        if now - self.emitted > EVENT_SECONDS:
+            self.emitted = now
+            step, loss = len(self.history["losses"]), self.history["losses"][-1]
+            self.emit({"step": step, "loss": loss})
 
     def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, logs)
         score, loss = self.scores()
-        self.history["delivering"].append(self.timed.seconds - self.delivering)
         self.history["validation_scores"].append(score)
         self.history["validation_losses"].append(loss)
-        step = (epoch + 1) * len(self.lengths)
-        self.tell({"step": step, "score": score})
+        self.emit({"step": len(self.history["losses"]), "score": score})
 
 
-def start_alike(model, path):
+def share_initial_weights(model, path):
     """Gives the model the initial weights in a file, or writes them there.
 
     Backends draw other numbers from the same seed, so the first one to come
@@ -100,36 +70,32 @@ def start_alike(model, path):
         with np.load(path) as file:
             model.set_weights([file[name] for name in file.files])
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with open(partial, "wb") as file:
+    with writing(path, "wb") as file:
         np.savez(file, *model.get_weights())
-    partial.replace(path)
 
 
-def train(settings, run, paths, tell):
+def train(settings, run, paths, emit):
     """Trains one model and returns its result."""
-    kind = tasks.TASKS[settings.task].kind
+    objective = tasks.TASKS[settings.task].objective
     prepared = prepare.read(paths["data"])
-    batches, validation, test = kind.batches(settings, run.seed, prepared)
+    batches, validation, test = objective.batches(settings, run.seed, prepared)
     steps = settings.epochs * len(batches)
-    tell({"steps": steps})
+    emit({"steps": steps})
     with without_startup_lines():  # Keras looks for TensorFlow to seed it
         keras.utils.set_random_seed(run.seed)
     keras.config.set_dtype_policy(settings.dtype_policy)
-    model = kind.build(settings, run, prepared, steps)
-    start_alike(model, paths["weights"])
+    model = objective.build(settings, run, prepared, steps)
+    share_initial_weights(model, paths["weights"])
     validated = ("validation_scores", "validation_losses")
-    names = ("losses", "seconds", "lengths", "delivering", *validated)
-    history = {name: [] for name in names}
+    history = {name: [] for name in (*STEPS, *validated)}
     checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
-    scorer = kind.scorer(model)
+    scorer = objective.scorer(model)
 
     def scores(batches):
         logs = scorer.evaluate(batches, verbose=0, return_dict=True)
-        return map(float, kind.scores(logs))
+        return map(float, objective.scores(logs))
 
-    log = Log(history, Timed(batches), lambda: scores(validation), tell)
+    log = Log(TimedBatches(batches), history, lambda: scores(validation), emit)
     fit(model, log, checkpoint, settings.epochs)
     score, loss = scores(test)
     return {
@@ -141,7 +107,7 @@ def train(settings, run, paths, tell):
         "peak_memory_bytes": peak_memory(),
         "data": prepared.digest,
         "versions": versions(),
-        **kind.finish(model, settings, prepared, tell),
+        **objective.finish(model, settings, prepared, emit),
     }
 
 
@@ -162,33 +128,6 @@ def fit(model, log, checkpoint, epochs):
         checkpoint.on_train_begin()
 
 
-def speed(history):
-    """Steps per second and seconds of compiling, from the steps' durations.
-
-    The first two steps of each length in tokens compile; what they took
-    beyond the mean of the others of that length is compiling.
-    """
-    by_length = {}
-    for length, seconds in zip(
-        history["lengths"], history["seconds"], strict=True
-    ):
-        by_length.setdefault(length, []).append(seconds)
-    steady = {n: s[2:] for n, s in by_length.items() if len(s) > 2}
-    later = [seconds for some in steady.values() for seconds in some]
-    compiling = sum(
-        sum(s[:2]) - 2 * float(np.mean(steady.get(n, s)))
-        for n, s in by_length.items()
-    )
-    total = sum(history["seconds"])
-    return {
-        "steps_per_second": len(later) / sum(later) if later else None,
-        "compile_seconds": max(0.0, compiling),
-        "train_seconds": total,
-        # What making the batches took, of the time beside compiling.
-        "data_share": sum(history["delivering"]) / (total - compiling),
-    }
-
-
 def versions():
     """Versions of what the numbers depend on."""
     backend = keras.backend.backend()
@@ -207,12 +146,12 @@ def main():
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(event):
+    def emit(event):
         print(json.dumps(event), file=events, flush=True)
 
-    settings = grid.Settings.from_json(spec["settings"])
-    result = train(settings, grid.Run(*spec["run"]), spec["paths"], tell)
-    tell({"result": result})
+    settings = tasks.settings_from_json(spec["settings"])
+    result = train(settings, grid.Run(*spec["run"]), spec["paths"], emit)
+    emit({"result": result})
 
 
 if __name__ == "__main__":

@@ -7,37 +7,43 @@ such as sentences and their translations.
 
 import importlib
 
-from keras_synth.datasets.ag_news import load_ag_news
-from keras_synth.datasets.class_names import CLASS_NAMES
 from keras_synth.datasets.csv_files import load_csv
-from keras_synth.datasets.dialogues import load_dialogsum, load_personachat
-from keras_synth.datasets.downloads import download
 from keras_synth.datasets.generated import generated_reviews
 from keras_synth.datasets.generated_pairs import generated_pairs
 from keras_synth.datasets.generated_translations import generated_translations
-from keras_synth.datasets.glue import load_glue
-from keras_synth.datasets.imdb import load_imdb
-from keras_synth.datasets.rt_polarity import load_rt_polarity
-from keras_synth.datasets.splitting import train_validation_split
-from keras_synth.datasets.texts import (
-    load_text,
+from keras_synth.datasets.loaders import (
+    load_ag_news,
+    load_dialogsum,
+    load_glue,
+    load_imdb,
+    load_multi30k,
+    load_personachat,
+    load_rt_polarity,
+    load_tatoeba,
     load_tinyshakespeare,
     load_wikitext2,
 )
-from keras_synth.datasets.translations import (
-    load_multi30k,
-    load_tatoeba,
-    load_translations,
+from keras_synth.datasets.published import (
+    CLASS_NAMES,
+    DATASETS,
+    Dataset,
+    download,
+    load,
 )
+from keras_synth.datasets.splitting import train_validation_split
+from keras_synth.datasets.text_files import load_text, load_translations
 
 __all__ = [
     "CLASS_NAMES",
+    "DATASETS",
+    "Dataset",
     "LengthBuckets",
     "TokenWindows",
     "download",
     "generated_pairs",
     "generated_reviews",
     "generated_translations",
+    "load",
     "load_ag_news",
     "load_csv",
     "load_dialogsum",
@@ -54,14 +60,11 @@ __all__ = [
     "train_validation_split",
 ]
 
-# These need Keras, which the readers of files do without.
-_BATCHES = {"LengthBuckets": "buckets", "TokenWindows": "windows"}
-
 
 def __getattr__(name):
-    if name in _BATCHES:
-        module = importlib.import_module(f"{__name__}.{_BATCHES[name]}")
-        return getattr(module, name)
+    if name in ("LengthBuckets", "TokenWindows"):
+        # They need Keras, which the readers of files do without.
+        return getattr(importlib.import_module("keras_synth.batches"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,10 +1,14 @@
 """Texts, or pairs of texts, and labels in columns of a CSV or TSV file."""
 
+import re
 from pathlib import Path
 
-from keras_synth.datasets.files import say_left_out
-from keras_synth.datasets.labels import find_class_names, number_labels
-from keras_synth.datasets.tables import read_rows
+import numpy as np
+
+from keras_synth.datasets.files import read_rows, warn_of_left_out
+
+# At most 18 digits: longer ones are names, not numbers.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def load_csv(
@@ -95,8 +99,8 @@ def load_csv(
         _check_texts(path, names[column], fields)
     labels = [row[label_column].strip() for row in examples]
     if class_names is None:
-        class_names = find_class_names(path, labels)
-    numbers = number_labels(path, lines, labels, class_names)
+        class_names = _find_class_names(path, labels)
+    numbers = _number_labels(path, lines, labels, class_names)
     return texts if len(texts) > 1 else texts[0], numbers, list(class_names)
 
 
@@ -178,7 +182,7 @@ def _without_empty(path, examples, columns, skip_empty):
             f"{path}: expected at least one row with a text and a label. Pass "
             f"another file. Received: {len(empty)} rows with an empty field"
         )
-    say_left_out(path, len(empty), len(examples))
+    warn_of_left_out(path, len(empty), len(examples))
     return [(line, row) for line, row in examples if line not in empty]
 
 
@@ -196,3 +200,45 @@ def _is_number(text):
     except ValueError:
         return False
     return True
+
+
+def _find_class_names(path, labels):
+    """Returns the distinct labels in order, numeric if all are integers."""
+    if _are_integers(labels):
+        labels = map(int, labels)
+    class_names = [str(name) for name in sorted(set(labels))]
+    if len(class_names) < 2:
+        raise ValueError(
+            f"{path}: all rows have the label {class_names[0]!r}, but a "
+            "classifier needs at least two classes. Add rows of another "
+            "class, or pass label= with another column. If this is no "
+            "training file, pass class_names= of the training file."
+        )
+    return class_names
+
+
+def _number_labels(path, lines, labels, class_names):
+    """Returns int32 numbers of labels; `lines` tell where each one stands."""
+    if isinstance(class_names, str) or len(set(class_names)) < 2:
+        raise ValueError(
+            "class_names must be a list of at least two different names, as "
+            f"load_csv returns it. Received: {class_names!r}"
+        )
+    names = [str(name) for name in class_names]
+    numbers = {name: i for i, name in enumerate(names)}
+    if _are_integers(names):  # then 01 and +1 are 1
+        numbers = {int(name): i for name, i in numbers.items()}
+        labels = [int(x) if _INTEGER.fullmatch(x) else x for x in labels]
+    for line, label in zip(lines, labels, strict=True):
+        if label not in numbers:
+            raise ValueError(
+                f"{path}, line {line}: expected a label of class_names, which "
+                f"are {names}. Received: {str(label)!r}. Correct the label or "
+                "remove the row; if it is a class, add examples of it to the "
+                "training file."
+            )
+    return np.array([numbers[label] for label in labels], dtype="int32")
+
+
+def _are_integers(labels):
+    return all(_INTEGER.fullmatch(label) for label in labels)

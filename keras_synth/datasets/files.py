@@ -1,12 +1,17 @@
-"""Errors that name the file: missing, damaged, or of the wrong encoding."""
+"""What is in a file: bytes, text, lines, rows. Errors name the file."""
 
 import contextlib
+import csv
 import gzip
+import io
 import tarfile
+import threading
 import warnings
 import zlib
+from pathlib import Path
 
 _GZIP_MARK = b"\x1f\x8b"  # no UTF-8 text starts like this
+_FIELD_LIMIT_LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -31,24 +36,23 @@ def naming_damage(path, kind):
         ) from error
 
 
-def find_files(folders, pattern):
-    """Returns the sorted files of the first folder with any that match.
+def find_files(path, pattern, folder=""):
+    """Returns the sorted files that match, plain ones or else zipped ones.
 
     Args:
-        folders: Paths; those that are missing are skipped, but for the last.
+        path: Path of a folder, or of one that contains it as `folder`.
         pattern: Glob pattern of a name. Names that end in `.gz` count, too.
+        folder: String, the name that the folder is published with.
     """
-    *optional, last = folders
-    with naming_damage(last, "a folder"):
-        list(last.iterdir())
-    for folder in (*optional, last):
-        if files := sorted(folder.glob(pattern)):
-            return files
-        if files := sorted(folder.glob(pattern + ".gz")):
-            return files
+    with naming_damage(path, "a folder"):
+        list(path.iterdir())
+    for place in (path / folder, path):
+        for name in (pattern, f"{pattern}.gz"):
+            if files := sorted(place.glob(name)):
+                return files
     raise FileNotFoundError(
-        f"There is no file {pattern} or {pattern}.gz in {last}. Pass the "
-        f"folder that holds it. Received: {last!r}"
+        f"There is no file {pattern} or {pattern}.gz in {path}. Pass the "
+        f"folder that holds it. Received: {path!r}"
     )
 
 
@@ -73,7 +77,85 @@ def decode(content, name):
         ) from error
 
 
-def say_left_out(path, count, total):
+def read_text(path):
+    """Returns the text of a UTF-8 file, gzipped or not, never blank."""
+    path = Path(path)
+    text = decode(read_bytes(path), path)
+    if not text.strip():
+        raise ValueError(
+            f"{path}: expected a text. Pass another file. Received: "
+            f"{len(text)} characters, none but white space"
+        )
+    return text
+
+
+def read_lines(path):
+    r"""Returns the lines of a UTF-8 file, gzipped or not, at least one.
+
+    Lines end with `\n` or `\r\n`. `str.splitlines` would also split at
+    characters such as U+0085 and U+2028, and lines of two files would no
+    longer belong together.
+    """
+    lines = read_text(path).split("\n")
+    if not lines[-1]:
+        lines.pop()  # the last newline ends a line, and starts none
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_rows(path, delimiter=None, quoted=None):
+    """Returns `(line number, fields)` of each row that is not blank.
+
+    Args:
+        path: Path of the file, gzipped or not.
+        delimiter: String of one character; `None`: a tab for TSV, else a
+            comma.
+        quoted: Boolean, whether quotation marks may enclose a field; `None`:
+            not in TSV.
+    """
+    is_tsv = path.name.lower().removesuffix(".gz").endswith(".tsv")
+    if delimiter is None:
+        delimiter = "\t" if is_tsv else ","
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise ValueError(
+            "delimiter must be a single character, or None to go by the name "
+            f"of the file. Received: {delimiter!r}"
+        )
+    quoted = not is_tsv if quoted is None else quoted
+    content = decode(read_bytes(path), path)
+    reader = csv.reader(
+        io.StringIO(content, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        # Otherwise a forgotten quotation mark swallows the rest of the file.
+        strict=True,
+    )
+    # The limit belongs to the process, so one reader at a time may change it.
+    with _FIELD_LIMIT_LOCK:
+        before = csv.field_size_limit(len(content))
+        try:
+            return list(_numbered_rows(path, reader))
+        finally:
+            csv.field_size_limit(before)
+
+
+def _numbered_rows(path, reader):
+    line = 1
+    try:
+        for row in reader:
+            if row:
+                yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(
+            f"{path}, line {line}: the row that starts here cannot be "
+            f"read: {error}. Close every quoted field with a quotation "
+            "mark, and double each mark inside it, or pass quoted=False. If "
+            "fields are separated by another character, pass delimiter= with "
+            "it."
+        ) from error
+
+
+def warn_of_left_out(path, count, total):
     """Warns of rows that were left out, if there are any."""
     if count:
         warnings.warn(

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_synth.checks import check_positive
 from keras_synth.datasets.sentences import pick
-from keras_synth.datasets.translation_words import (
+from keras_synth.datasets.words import (
     ADJECTIVES,
     ADVERBS,
     COUNTERS,

@@ -1,10 +1,7 @@
-"""The Large Movie Review Dataset."""
+"""The files of the Large Movie Review Dataset: a folder per class, or a tar."""
 
 import re
 import tarfile
-from pathlib import Path
-
-import numpy as np
 
 from keras_synth.datasets.files import decode, naming_damage
 
@@ -15,58 +12,45 @@ _REVIEW_NAME = re.compile(
 _LINE_BREAK_TAG = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
-def load_imdb(path):
-    """Reads the Large Movie Review Dataset (IMDB), all labelled reviews.
-
-    Reviews come sorted by class name, negative ones first, then by their
-    numeric id; the folder and the archive give the same lists. Each `<br />`
-    tag becomes a space. Unlabelled reviews and all other files are skipped.
-
-    Args:
-        path: String or path-like: the extracted folder `aclImdb`, a folder
-            that contains it, or the archive, `.tar` or `.tar.gz`. The archive
-            is read once, in memory; nothing is written to disk.
-
-    Returns:
-        `(train_texts, train_labels), (test_texts, test_labels)`. Texts are
-        lists of strings, labels int32 arrays: 0 negative, 1 positive.
-
-    Raises:
-        ValueError: The archive is damaged, a part such as `train/pos` is
-            missing or empty, or a review is not UTF-8.
-
-    Example:
-
-    ```python
-    (texts, labels), (test_texts, test_labels) = load_imdb("aclImdb_v1.tar.gz")
-    len(texts), labels.mean()  # 25000, 0.5
-    ```
-
-    References:
-        - [Maas et al., 2011](https://aclanthology.org/P11-1015/)
-    """
-    path = Path(path)
+def reviews(entry, path):
+    """All labelled reviews, sorted by class and number."""
     read = _read_folder if path.is_dir() else _read_archive
-    reviews = []
-    for match, content in read(path):
-        split, sentiment, number = match.groups()
-        text = _LINE_BREAK_TAG.sub(" ", decode(content, f"{path}, {match[0]}"))
-        reviews.append((split, sentiment, int(number), text))
-    _check_no_part_is_empty(path, reviews)
-    reviews.sort()
-    return _one_split(reviews, "train"), _one_split(reviews, "test")
+    found = {part: [] for part in _PARTS}
+    for match, content in read(entry, path):
+        split, label, number = match.groups()
+        review = int(number), decode(content, f"{path}, {match[0]}")
+        found[f"{split}/{label}"].append(review)
+    if missing := [part for part in _PARTS if not found[part]]:
+        raise ValueError(
+            f"{path} holds no reviews in {', '.join(missing)}. Expected files "
+            f"<id>_<rating>.txt in each of {', '.join(_PARTS)}. Pass the "
+            "extracted aclImdb folder, or its .tar.gz archive."
+        )
+    splits = {}
+    for split in entry.files:
+        by_class = [sorted(found[f"{split}/{x}"]) for x in entry.columns]
+        texts = [text for group in by_class for _, text in group]
+        labels = [i for i, group in enumerate(by_class) for _ in group]
+        splits[split] = texts, labels
+    return splits
 
 
-def _read_folder(path):
+def without_line_break_tags(texts):
+    """Each `<br />` becomes a space."""
+    return [_LINE_BREAK_TAG.sub(" ", text) for text in texts]
+
+
+def _read_folder(entry, path):
     """Yields `(match of the name, bytes)` of each review."""
-    root = path / "aclImdb" if (path / "aclImdb").is_dir() else path
+    inner = path / entry.folder
+    root = inner if inner.is_dir() else path
     for part in _PARTS:
         for file in (root / part).glob("*.txt"):
             if match := _REVIEW_NAME.fullmatch(f"{part}/{file.name}"):
                 yield match, file.read_bytes()
 
 
-def _read_archive(path):
+def _read_archive(entry, path):
     """Yields the same as `_read_folder`, from a tar archive."""
     with naming_damage(path, "a tar archive"), tarfile.open(path) as archive:
         for member in archive:
@@ -78,20 +62,3 @@ def _read_archive(path):
         rest = archive.fileobj.read()
         if not rest or rest.strip(b"\0"):
             raise tarfile.ReadError("the end of the archive is missing")
-
-
-def _check_no_part_is_empty(path, reviews):
-    found = {f"{split}/{sentiment}" for split, sentiment, *_ in reviews}
-    missing = [part for part in _PARTS if part not in found]
-    if missing:
-        raise ValueError(
-            f"{path} holds no reviews in {', '.join(missing)}. Expected files "
-            f"<id>_<rating>.txt in each of {', '.join(_PARTS)}. Pass the "
-            "extracted aclImdb folder, or its .tar.gz archive."
-        )
-
-
-def _one_split(reviews, wanted):
-    reviews = [review for review in reviews if review[0] == wanted]
-    labels = [sentiment == "pos" for _, sentiment, *_ in reviews]
-    return [text for *_, text in reviews], np.array(labels, dtype="int32")

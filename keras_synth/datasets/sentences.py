@@ -2,7 +2,7 @@
 
 import re
 
-from keras_synth.datasets.review_words import SLOTS
+from keras_synth.datasets.words import SLOTS
 
 
 def pick(rng, options):

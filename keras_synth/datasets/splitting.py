@@ -48,6 +48,36 @@ def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
     return _split(texts, labels, validation_fraction, seed)
 
 
+def split_groups(groups, fractions, seed, kind):
+    """Splits pairs of texts, those of a group always on one side.
+
+    Args:
+        groups: List of lists of pairs of strings.
+        fractions: Dictionary, name of an argument -> float in (0, 1), the
+            share of the groups on each side but the first.
+        seed: Integer, not negative.
+        kind: String, what to call a group in an error.
+
+    Returns:
+        List of sides, the rest of the groups first, then one per fraction.
+        Each is a tuple of two lists, the first and the second texts of its
+        pairs, shuffled.
+    """
+    for name, fraction in fractions.items():
+        check_fraction(name, fraction)
+    sizes = [max(1, round(f * len(groups))) for f in fractions.values()]
+    if sum(sizes) >= len(groups):
+        raise ValueError(
+            f"{' and '.join(fractions)} must leave some of the {kind} for "
+            "training, and every side needs one. Pass smaller fractions, or "
+            f"more {kind}. Received: {len(groups)} {kind} and {fractions}"
+        )
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(groups))
+    *sides, rest = np.split(order, np.cumsum(sizes))
+    return [_shuffled_pairs(rng, groups, side) for side in (rest, *sides)]
+
+
 def check_fraction(name, value):
     """Raises unless `value` lies between 0 and 1, both excluded."""
     if not 0 < value < 1:
@@ -126,3 +156,9 @@ def _draw_groups(rng, name, groups, fraction):
             drawn += groups[i]
     # If every text has more copies than fit, the least repeated one is drawn.
     return drawn or min(groups, key=len)
+
+
+def _shuffled_pairs(rng, groups, chosen):
+    pairs = [pair for number in chosen for pair in groups[number]]
+    pairs = [pairs[i] for i in rng.permutation(len(pairs))]
+    return tuple(map(list, zip(*pairs, strict=True)))

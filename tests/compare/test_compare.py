@@ -7,6 +7,7 @@ import itertools
 import pathlib
 import signal
 import sys
+import tomllib
 
 import command_line
 import keras
@@ -15,16 +16,18 @@ import pytest
 from command_line import BACKEND, rows
 from rich.console import Console
 
+from keras_synth import memory
 from keras_synth.compare import __main__ as command
 from keras_synth.compare import (
     grid,
     launch,
-    memory,
+    objectives,
     options,
     report,
     tasks,
     worker,
 )
+from keras_synth.compare.settings import RATE, setting
 
 SMALL = (
     "--task reviews --examples 400 --epochs 3 --num-layers 1 --num-heads 2 "
@@ -35,6 +38,22 @@ SMALL = (
 
 def run(folder, *arguments):
     return command_line.run(folder, *SMALL, *arguments)
+
+
+@pytest.fixture
+def run_here(monkeypatch, capsys):
+    """Runs the command here: a process of its own imports for seconds."""
+
+    def run_here(folder, *arguments):
+        given = ["compare", *SMALL, *arguments, "--backends", BACKEND]
+        monkeypatch.setattr(sys, "argv", [*given, "--output", str(folder)])
+        try:
+            status = command.main()
+        except SystemExit as stop:
+            status = stop.code
+        return status, *capsys.readouterr()
+
+    return run_here
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +99,13 @@ def test_a_grid_ends_in_a_table_a_csv_file_and_a_picture(whole):
     assert (folder / "curves.png").stat().st_size > 10_000
 
 
-def test_a_grid_that_is_there_is_not_run_again(whole):
+def test_a_grid_that_is_there_is_not_run_again(whole, run_here):
     folder, *_ = whole
     before = (folder / "results.jsonl").read_bytes()
-    status, _, err = run(folder, "--variants", "R", "V")
+    status, _, err = run_here(folder, "--variants", "R", "V")
     assert status == 2
     assert "--resume" in err
-    status, out, err = run(folder, "--variants", "R", "V", "--resume")
+    status, out, err = run_here(folder, "--variants", "R", "V", "--resume")
     assert status == 0
     assert "2 of 2 are done" in err
     assert "reviews: test accuracy" in out
@@ -98,7 +117,7 @@ def test_a_grid_that_is_there_is_not_run_again(whole):
     [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
 )
 def test_a_killed_run_goes_on_from_its_last_complete_epoch(
-    whole, tmp_path, how
+    whole, tmp_path, run_here, how
 ):
     """A signal to the command and its worker, once an epoch is on disk."""
     folder = tmp_path / "killed"
@@ -110,8 +129,8 @@ def test_a_killed_run_goes_on_from_its_last_complete_epoch(
         assert "--resume goes on" in err
     assert not (folder / "results.jsonl").exists()
     # The same folder without --resume would lose what is there.
-    assert run(folder, "--variants", "R")[0] == 2
-    status, _, err = run(folder, "--variants", "R", "--resume")
+    assert run_here(folder, "--variants", "R")[0] == 2
+    status, _, err = run_here(folder, "--variants", "R", "--resume")
     assert status == 0, err
     (resumed,) = rows(folder)
     expected = rows(whole[0])[0]
@@ -125,9 +144,11 @@ def test_a_killed_run_goes_on_from_its_last_complete_epoch(
 
 def test_a_batch_larger_than_the_data_is_refused(whole):
     (data,) = (whole[0] / "data").glob("*.npz")
-    settings = grid.Settings("reviews", lengths=(32,), batch_size=400)
+    settings = tasks.TASKS["reviews"].settings(
+        "reviews", lengths=(32,), batch_size=400
+    )
     assert command.digest_of(data, settings) == rows(whole[0])[0]["data"]
-    more = grid.Settings("reviews", lengths=(32,), batch_size=401)
+    more = dataclasses.replace(settings, batch_size=401)
     with pytest.raises(ValueError, match="smaller --batch-size"):
         command.digest_of(data, more)
 
@@ -171,7 +192,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
 
 
 def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
-    settings = grid.Settings("reviews")
+    settings = tasks.TASKS["reviews"].settings("reviews")
     launcher = launch.Launcher(settings, "/nowhere.npz", "0", tmp_path)
     wanted = grid.Run("R", 2, 0, BACKEND)
     with pytest.raises(launch.RunFailed, match="/nowhere"):
@@ -306,7 +327,9 @@ def test_the_test_is_looked_at_once_and_never_in_training(
     tmp_path, monkeypatch
 ):
     """Neither scores nor losses of epochs depend on what is tested on."""
-    settings = grid.Settings("reviews", examples=64, epochs=2, num_layers=1)
+    settings = objectives.Classification.Settings(
+        "reviews", examples=64, epochs=2, num_layers=1
+    )
     rng = np.random.default_rng(0)
 
     def split(count):
@@ -327,7 +350,7 @@ def test_the_test_is_looked_at_once_and_never_in_training(
 
     monkeypatch.setattr(keras.Model, "evaluate", noted)
     for test in tests:
-        prepared = tasks.kinds.Prepared(train, validation, test, notes)
+        prepared = objectives.Prepared(train, validation, test, notes)
         monkeypatch.setattr(worker.prepare, "read", lambda path, x=prepared: x)
         run = grid.Run("R", 2, 0, BACKEND)
         paths = launch.Launcher(settings, "x", "0", tmp_path).paths(run)
@@ -341,20 +364,70 @@ def test_the_test_is_looked_at_once_and_never_in_training(
 
 
 @pytest.mark.parametrize(
-    "name", [field.name for field in dataclasses.fields(grid.Settings)]
+    ("objective", "name"),
+    [
+        (objective, field.name)
+        for objective in {type(x) for x in objectives.OBJECTIVES.values()}
+        for field in dataclasses.fields(objective.Settings)
+    ],
 )
-def test_each_setting_is_part_of_what_a_result_is_found_by(name):
-    settings = grid.Settings("reviews")
+def test_each_setting_is_part_of_what_a_result_is_found_by(objective, name):
+    settings = objective.Settings("reviews")
     value = getattr(settings, name)
     others = {int: 7, float: 0.5, tuple: (16, 32)}
-    field = grid.Settings.__dataclass_fields__[name]
+    field = objective.Settings.__dataclass_fields__[name]
     choices = field.metadata.get("allowed", ("other",))
     other = others[type(value)] if type(value) in others else choices[-1]
     if other == value:
         other = choices[0]
     other = dataclasses.replace(settings, **{name: other})
     assert other.digest() != settings.digest()
-    assert grid.Settings.from_json(other.to_json()) == other
+    assert objective.Settings.from_json(other.to_json()) == other
+
+
+def test_a_result_is_found_by_the_settings_of_its_objective_alone():
+    names = {
+        name: {*vars(tasks.TASKS[name].settings(name))}
+        for name in ("reviews", "multi30k", "text")
+    }
+    shared = set.intersection(*names.values())
+    assert {"task", "dropout", "rank", "dtype_policy"} <= shared
+    own = {name: fields - shared for name, fields in names.items()}
+    assert own == {
+        "reviews": {
+            "lengths",
+            "keep",
+            "vocabulary_size",
+            "pooling",
+            "weight_decay",
+        },
+        "multi30k": {"lengths", "vocabulary_size", "label_smoothing"},
+        "text": {"weight_decay"},
+    }
+
+
+def test_a_new_objective_with_a_setting_changes_no_other_key(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Own(objectives.Objective.Settings):
+        margin: float = setting(0.5, "between pairs", RATE)
+
+    class Contrast(objectives.Objective):
+        Settings = Own
+        score = objectives.Score("recall", "recall")
+
+    before = tasks.TASKS["reviews"].settings("reviews").digest()
+    task = tasks.Task(Contrast(), None, "", {"epochs": 2})
+    monkeypatch.setitem(objectives.OBJECTIVES, "recall", task.objective)
+    monkeypatch.setitem(tasks.TASKS, "contrast", task)
+    assert "--margin X" in options.parser().format_help()
+    parse = options.parser().parse_args
+    found = options.settings_of(parse("--task contrast --margin 0.2".split()))
+    assert (found.margin, found.epochs) == (0.2, 2)
+    with pytest.raises(ValueError, match="--margin must be a number from 0"):
+        options.settings_of(parse("--task contrast --margin 1".split()))
+    with pytest.raises(ValueError, match="--margin means nothing to the task"):
+        options.settings_of(parse("--task reviews --margin 0.2".split()))
+    assert options.settings_of(parse([])).digest() == before
 
 
 def test_given_settings_come_before_the_task_s_own():
@@ -373,7 +446,15 @@ def test_each_task_s_defaults_are_settings(name):
     settings = options.settings_of(given)
     assert settings.task == name
     assert set(tasks.TASKS[name].defaults) <= set(vars(settings))
-    assert not {*tasks.TASKS[name].defaults} & {*tasks.TASKS[name].kind.unused}
+
+
+def test_the_table_of_tasks_says_nothing_that_nobody_reads():
+    text = pathlib.Path(tasks.__file__).with_name("tasks.toml").read_text()
+    keys = {"objective", "texts", "needs", "options", "paper", "like"}
+    for name, row in tomllib.loads(text).items():
+        own = {*vars(tasks.TASKS[name].settings(name))}
+        more = {"target"} if row["texts"] == "multi30k" else set()
+        assert {*row} <= keys | own | more, name
 
 
 def test_a_csv_file_may_have_pairs_and_a_test_file(tmp_path):
@@ -494,7 +575,7 @@ def test_the_table_is_whole_at_80_columns(task, backends, heads):
 
 def test_initial_weights_are_the_same_on_all_backends(tmp_path):
     """The first run draws them, whichever backend it is on."""
-    settings = grid.Settings("reviews")
+    settings = tasks.TASKS["reviews"].settings("reviews")
     launcher = launch.Launcher(settings, "data.npz", "0", tmp_path)
     paths = [
         launcher.paths(grid.Run("R", 2, seed, backend))["weights"]

@@ -9,13 +9,13 @@ from command_line import BACKEND, kill_after_an_epoch, rows, run
 
 from keras_synth import datasets
 from keras_synth.compare import grid, launch, prepare, tasks, worker
-from keras_synth.compare.kinds import WORDS, LanguageModel, Prepared
+from keras_synth.compare.objectives import LanguageModel, Prepared
 
 SMALL = (
     "--task text --epochs 2 --num-layers 1 --num-heads 2 --hidden-dim 32 "
     "--sequence-length 24 --batch-size 16 --learning-rate 3e-3 --variants R+V"
 ).split()
-TINY = grid.Settings(
+TINY = LanguageModel.Settings(
     "wikitext2", sequence_length=8, num_layers=1, hidden_dim=16, batch_size=16
 )
 
@@ -67,7 +67,7 @@ def words(tmp_path, text="a b a c b a d . "):
 
 
 def test_words_are_numbered_by_frequency(tmp_path):
-    settings = grid.Settings("wikitext2", sequence_length=8)
+    settings = LanguageModel.Settings("wikitext2", sequence_length=8)
     path = prepare.prepare(settings, words(tmp_path), tmp_path / "data")
     found = prepare.read(path)
     assert found.notes["vocabulary"] == "a b . c d <eos> <unk>".split()
@@ -75,31 +75,33 @@ def test_words_are_numbered_by_frequency(tmp_path):
     assert found.train["tokens"][:5].tolist() == [0, 1, 0, 3, 1]
     assert found.test["tokens"][-2:].tolist() == [6, 5]
     # Fewer are the first ones: `examples` windows.
-    some = grid.Settings("wikitext2", sequence_length=8, examples=5)
+    some = LanguageModel.Settings("wikitext2", sequence_length=8, examples=5)
     splits = tasks.load("wikitext2", words(tmp_path), some)
     assert [len(split) for split in splits] == [40, 10, 26]
-    many = grid.Settings("wikitext2", sequence_length=8, examples=99)
+    many = LanguageModel.Settings("wikitext2", sequence_length=8, examples=99)
     with pytest.raises(ValueError, match="at most 40"):
         tasks.load("wikitext2", words(tmp_path), many)
 
 
 def test_perplexity_counts_every_word_once():
     """The last windows are short, the last batch is not full."""
-    kind = LanguageModel(WORDS)
+    objective = LanguageModel("words")
     ids = np.random.default_rng(0).integers(11, size=(2, 400)).astype("int32")
     prepared = Prepared(
         *({"tokens": x} for x in (ids[0], ids[1], ids[1, :300])),
         {"vocabulary_size": 11},
     )
     wanted = grid.Run("R", 2, 0, BACKEND)
-    model = kind.build(TINY, wanted, prepared, 10)
+    model = objective.build(TINY, wanted, prepared, 10)
     rng = np.random.default_rng(1)
     model.set_weights(
         [w + rng.normal(scale=0.3, size=w.shape) for w in model.get_weights()]
     )
-    *_, test = kind.batches(TINY, 0, prepared)
-    scorer = kind.scorer(model)
-    found, _ = kind.scores(scorer.evaluate(test, verbose=0, return_dict=True))
+    *_, test = objective.batches(TINY, 0, prepared)
+    scorer = objective.scorer(model)
+    found, _ = objective.scores(
+        scorer.evaluate(test, verbose=0, return_dict=True)
+    )
 
     total = 0.0
     for features, labels, weight in (test[i] for i in range(len(test))):
@@ -143,9 +145,11 @@ def test_any_text_gives_its_last_fifth_to_validate_and_to_test_on(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("é" * 80 + "a" * 10 + "ü" * 10)
     source = tasks.Source(str(path))
-    parts = tasks.load("text", source, grid.Settings("text"))
+    parts = tasks.load("text", source, LanguageModel.Settings("text"))
     assert [*parts] == [b"\xc3\xa9" * 80, b"a" * 10, b"\xc3\xbc" * 10]
     both = tasks.Source(str(path), str(path))
-    train, validation, test = tasks.load("text", both, grid.Settings("text"))
+    train, validation, test = tasks.load(
+        "text", both, LanguageModel.Settings("text")
+    )
     assert train + validation == test == path.read_bytes()
     assert validation == b"\xc3\xbc" * 10

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_synth.compare import tasks
 from keras_synth.compare.results import FORMAT, Results
 
 
@@ -85,3 +86,47 @@ def test_results_of_another_version_are_refused_and_kept(tmp_path, other):
         Results(path)
     assert "Received" in str(error.value)
     assert path.read_bytes() == before
+
+
+def older_row(**more):
+    """As version 0.1 wrote it: with the settings of all objectives."""
+    settings = tasks.TASKS["text"].settings("text", epochs=5).to_json()
+    unused = {"lengths": [], "keep": "end", "label_smoothing": 0.0}
+    key = {"settings": {**settings, **unused}, "variant": "R", "seed": 0}
+    return {"format": 3, "key": key, "score": 0.5, **more}
+
+
+def test_results_of_the_last_format_are_read_and_found(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps(older_row()) + "\n")
+    results = Results(path)
+    settings = tasks.TASKS["text"].settings("text", epochs=5).to_json()
+    assert {"settings": settings, "variant": "R", "seed": 0} in results
+    other = {**settings, "epochs": 6}
+    assert {"settings": other, "variant": "R", "seed": 0} not in results
+    results.append(row(1))
+    assert [r["format"] for r in Results(path).rows] == [3, FORMAT]
+
+
+def test_a_new_setting_changes_no_key(tmp_path):
+    """A result from before the setting came has its default."""
+    path = tmp_path / "results.jsonl"
+    written = older_row(format=FORMAT)
+    for name in ("lengths", "keep", "label_smoothing", "dtype_policy"):
+        del written["key"]["settings"][name]
+    path.write_text(json.dumps(written) + "\n")
+    settings = tasks.TASKS["text"].settings("text", epochs=5).to_json()
+    key = {"settings": settings, "variant": "R", "seed": 0}
+    assert key in Results(path)
+    other = {**settings, "dtype_policy": "mixed_bfloat16"}
+    assert {**key, "settings": other} not in Results(path)
+
+
+def test_a_setting_that_only_a_later_version_knows_matches_nothing(tmp_path):
+    path = tmp_path / "results.jsonl"
+    written = older_row(format=FORMAT)
+    settings = tasks.TASKS["text"].settings("text", epochs=5).to_json()
+    written["key"]["settings"] = {**settings, "momentum": 0.5}
+    path.write_text(json.dumps(written) + "\n")
+    key = {"settings": settings, "variant": "R", "seed": 0}
+    assert key not in Results(path)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from command_line import BACKEND, kill_after_an_epoch, rows, run
 
-from keras_synth import datasets
+from keras_synth import datasets, metrics
 from keras_synth.compare import grid, launch, prepare, tasks, worker
-from keras_synth.compare.kinds import BLEU, ROUGE_L, Translation, recipes
+from keras_synth.compare.objectives import Translation, recipes
 
 SMALL = (
     "--task text_pairs --epochs 3 --num-layers 1 --num-heads 2 "
@@ -19,6 +19,8 @@ SMALL = (
     "--sequence-length 26 --lengths --vocabulary-size 500 --variants R "
     "--learning-rate 1e-2"
 ).split()
+
+SCHEDULES = ("cosine", "inverse_sqrt")
 
 
 def write_pairs(path, pairs):
@@ -30,7 +32,7 @@ def write_pairs(path, pairs):
 def whole(tmp_path_factory):
     """A folder, what was said, and the arguments that say what to do."""
     folder = tmp_path_factory.mktemp("pairs")
-    pairs = datasets.generated_translations(700)
+    pairs = datasets.generated_translations(640)
     files = [
         write_pairs(folder / name, [side[some] for side in pairs])
         for name, some in (
@@ -49,8 +51,8 @@ def whole(tmp_path_factory):
     [(0, 100, 10), (30, 100, 30), (80, 100, 50), (0, 1, 1)],
 )
 def test_rates_reach_their_peak_in_time(wanted, steps, found):
-    for kind in grid.SCHEDULES:
-        settings = grid.Settings(
+    for kind in SCHEDULES:
+        settings = Translation.Settings(
             "multi30k", warmup_steps=wanted, schedule=kind, learning_rate=2.0
         )
         schedule = recipes.schedule(settings, steps)
@@ -63,10 +65,11 @@ def test_schedules_end_as_their_names_say():
     ends = {
         kind: float(
             recipes.schedule(
-                grid.Settings("x", schedule=kind, learning_rate=1.0), 1000
+                Translation.Settings("x", schedule=kind, learning_rate=1.0),
+                1000,
             )(1000)
         )
-        for kind in grid.SCHEDULES
+        for kind in SCHEDULES
     }
     assert ends["cosine"] == pytest.approx(0, abs=1e-6)
     # Peaked after 100 steps; InverseSquareRootDecay counts from one.
@@ -122,7 +125,7 @@ def test_a_run_goes_on_whether_killed_in_training_or_in_writing(
     shutil.copytree(whole[0] / "data", folder / "data")
     kill_after_an_epoch(folder, *whole[2])
     key = expected["key"]
-    settings = grid.Settings.from_json(key["settings"])
+    settings = Translation.Settings.from_json(key["settings"])
     (data,) = (folder / "data").glob("*.npz")
     launcher = launch.Launcher(settings, data, key["data"], folder)
     wanted = grid.Run("R", 2, 0, BACKEND)
@@ -151,7 +154,7 @@ def test_a_run_goes_on_whether_killed_in_training_or_in_writing(
 
 def prepared(task, path, **options):
     """What a task's kind makes of files, without TensorFlow's pipelines."""
-    settings = grid.Settings(
+    settings = Translation.Settings(
         task, **{"sequence_length": 16, "vocabulary_size": 300, **options}
     )
     examples = tasks.load(task, tasks.Source(str(path)), settings)
@@ -160,8 +163,8 @@ def prepared(task, path, **options):
         made = preprocessor(*inputs)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, made)
 
-    kind = tasks.TASKS[task].kind
-    return kind.prepare(examples, settings, preprocess, print)
+    objective = tasks.TASKS[task].objective
+    return objective.prepare(examples, settings, preprocess, print)
 
 
 def test_long_pairs_are_trained_on_only_if_they_fit(tmp_path):
@@ -194,13 +197,13 @@ def test_copies_of_a_source_are_on_one_side(tmp_path):
     sources = [f"one {i // 3}" for i in range(90)]
     write_pairs(path, (sources, [f"uno {i}" for i in range(90)]))
     source = tasks.Source(str(path))
-    settings = grid.Settings("text_pairs")
+    settings = Translation.Settings("text_pairs")
     splits = tasks.load("text_pairs", source, settings)
     train, *held_out = splits
     assert [len(split[0]) for split in splits] == [72, 9, 9]
     assert len({x for split in splits for x in {*split[0]}}) == 30
     assert tasks.load("text_pairs", source, settings) == splits
-    some = grid.Settings("text_pairs", examples=20)
+    some = Translation.Settings("text_pairs", examples=20)
     (sources, targets), *others = tasks.load("text_pairs", source, some)
     assert len(sources) == len(targets) == 20
     assert set(zip(sources, targets, strict=True)) <= set(
@@ -215,7 +218,7 @@ def test_copies_of_a_source_are_on_one_side(tmp_path):
 def test_the_test_set_does_not_depend_on_the_number_of_examples():
     load = tasks.TASKS["translations"].load
     few, many = (
-        load(tasks.Source(), grid.Settings("translations", examples=n))
+        load(tasks.Source(), Translation.Settings("translations", examples=n))
         for n in (10, 20)
     )
     assert few[1:] == many[1:]
@@ -227,11 +230,11 @@ def test_the_test_set_does_not_depend_on_the_number_of_examples():
 def test_the_best_of_several_references_counts():
     written = ["a dog runs", "nothing of it"]
     references = [["two cats sleep", "a dog runs"], ["a b c", "d e f"]]
-    score, signature = ROUGE_L.compute(written, references)
+    score, signature = metrics.rouge_l(written, references)
     assert score == pytest.approx(50)
     assert "stemmer" in signature
     same = [["a b c d e f"], ["g h i j k"]]
-    score, signature = BLEU.compute([texts[0] for texts in same], same)
+    score, signature = metrics.bleu([texts[0] for texts in same], same)
     assert score == pytest.approx(100)
     assert "nrefs:1" in signature
 
@@ -251,7 +254,7 @@ def test_summaries_keep_all_their_references(tmp_path):
     found = prepared("dialogsum", tmp_path, sequence_length=48)
     _, references = json.loads(found.test["texts"].tobytes())
     assert [len(texts) for texts in references] == [3] * 8
-    assert tasks.TASKS["dialogsum"].kind.score.name == "ROUGE-L"
+    assert tasks.TASKS["dialogsum"].objective.score.name == "ROUGE-L"
 
 
 def test_a_missing_package_is_named_before_anything_is_done(tmp_path):
@@ -260,9 +263,9 @@ def test_a_missing_package_is_named_before_anything_is_done(tmp_path):
             super().__init__()
             self.packages = ("no_such_package",)
 
-    task = tasks.TASKS["translations"]._replace(kind=Odd())
+    task = tasks.TASKS["translations"]._replace(objective=Odd())
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(tasks.TASKS, "translations", task)
-        settings = grid.Settings("translations")
+        settings = Translation.Settings("translations")
         with pytest.raises(ImportError, match=r"keras-synth\[compare\]"):
             prepare.prepare(settings, tasks.Source(), tmp_path)

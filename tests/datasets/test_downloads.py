@@ -6,7 +6,6 @@ import keras
 import pytest
 
 from keras_synth import datasets
-from keras_synth.datasets import downloads
 
 
 @pytest.fixture
@@ -58,24 +57,22 @@ def test_an_extracted_task_is_what_load_glue_takes(tmp_path, monkeypatch):
     with zipfile.ZipFile(source, "w") as archive:
         for name in ("train.tsv", "dev.tsv"):
             archive.writestr(f"SST-2/{name}", rows)
-    published = downloads._Archive(
-        source.as_uri(),
-        hashlib.sha256(source.read_bytes()).hexdigest(),
-        "load_glue",
-        extract=True,
-    )
-    monkeypatch.setitem(downloads._ARCHIVES, "SST-2", published)
+    checksum = hashlib.sha256(source.read_bytes()).hexdigest()
+
+    def publish(url, checksum):
+        entry = datasets.DATASETS["SST-2"]._replace(urls={url: checksum})
+        monkeypatch.setitem(datasets.DATASETS, "SST-2", entry)
+
+    publish(source.as_uri(), checksum)
     for _ in range(2):  # the second time, it is there
         path = datasets.download("SST-2", folder)
         train, dev = datasets.load_glue(path, "SST-2")
         assert train[0] == dev[0] == ["good", "bad"]
     assert (folder / "source.zip").is_file()
-    wrong = published._replace(sha256="0" * 64)
-    monkeypatch.setitem(downloads._ARCHIVES, "SST-2", wrong)
+    publish(source.as_uri(), "0" * 64)
     with pytest.raises(ValueError, match=r"not the published one: .*00000"):
         datasets.download("SST-2", folder)
-    gone = published._replace(url=source.with_name("gone.zip").as_uri())
-    monkeypatch.setitem(downloads._ARCHIVES, "SST-2", gone)
+    publish(source.with_name("gone.zip").as_uri(), checksum)
     with pytest.raises(OSError, match=r"gone\.zip cannot be downloaded"):
         datasets.download("SST-2", folder)
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from keras_synth import datasets
-from keras_synth.datasets import pair_words, review_words
+from keras_synth.datasets import words as word_lists
 
 
 def words(text):
@@ -52,14 +52,14 @@ def test_hard_reviews_come_in_pairs_of_equal_words(num_sentences):
 
 
 def test_words_take_sides_only_where_meant():
-    negative, positive = map(set, review_words.OPINIONS)
+    negative, positive = map(set, word_lists.OPINIONS)
     opinions = negative | positive
     assert len(opinions) == 2 * len(positive) == 2 * len(negative)
     sentences = [
-        *review_words.NEUTRAL_SENTENCES,
-        *review_words.OPINION_SENTENCES,
-        *review_words.HARD_SENTENCES,
-        *(" ".join(slot) for slot in review_words.SLOTS.values()),
+        *word_lists.NEUTRAL_SENTENCES,
+        *word_lists.OPINION_SENTENCES,
+        *word_lists.HARD_SENTENCES,
+        *(" ".join(slot) for slot in word_lists.SLOTS.values()),
     ]
     neutral = set(words(" ".join(sentences)))
     assert not opinions & neutral
@@ -77,7 +77,7 @@ def test_reviews_have_the_promised_length():
 
 def test_the_word_before_each_adjective_decides_every_review():
     denying = set(words("seemed from expected began than not time looked"))
-    negative, positive = review_words.OPINIONS
+    negative, positive = word_lists.OPINIONS
     signs = dict.fromkeys(positive, 1) | dict.fromkeys(negative, -1)
     texts, labels = datasets.generated_reviews(2000)
     for text, label in zip(texts, labels, strict=True):
@@ -110,7 +110,7 @@ def test_arguments_out_of_range_are_refused(message, arguments):
 
 TOPIC_OF = {
     word: number
-    for number, topic in enumerate(pair_words.TOPICS)
+    for number, topic in enumerate(word_lists.TOPICS)
     for word in topic
 }
 
@@ -184,15 +184,15 @@ def test_topics_are_as_many_and_as_rich_as_asked_for():
         2000, num_topics=5, words_per_topic=4
     )
     used = set(topic_words(first))
-    assert used == {w for topic in pair_words.TOPICS[:5] for w in topic[:4]}
+    assert used == {w for topic in word_lists.TOPICS[:5] for w in topic[:4]}
 
 
 def test_topic_words_are_distinct_and_occur_nowhere_else():
     assert len(TOPIC_OF) == 24 * 6
-    assert {len(topic) for topic in pair_words.TOPICS} == {6}
-    slots = [" ".join(slot) for slot in review_words.SLOTS.values()]
+    assert {len(topic) for topic in word_lists.TOPICS} == {6}
+    slots = [" ".join(slot) for slot in word_lists.SLOTS.values()]
     assert not set(TOPIC_OF) & set(
-        words(" ".join([*pair_words.PAIR_SENTENCES, *slots]))
+        words(" ".join([*word_lists.PAIR_SENTENCES, *slots]))
     )
 
 

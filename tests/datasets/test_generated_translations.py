@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from keras_synth import datasets
-from keras_synth.datasets import translation_words as words
+from keras_synth.datasets import words
 
 SOURCES, TARGETS = datasets.generated_translations(5000, seed=7)
 PAIRS = [

@@ -1,4 +1,4 @@
-"""What a sequence-to-sequence model writes for all test sources."""
+"""What a sequence-to-sequence model generates for all test sources."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ import keras_synth
 BATCH_SIZE = 64  # one shape, since JAX and XLA compile for each
 
 
-def write(model, prepared, tell):
-    """Writes greedily.
+def generate(model, prepared, emit):
+    """Generates greedily, in batches of sources of about equal length.
 
     Args:
         model: `SynthesizerSeq2SeqLM`, compiled.
         prepared: `Prepared`, with the vocabulary in its notes.
-        tell: Function that takes an event, a dictionary.
+        emit: Function that takes an event, a dictionary.
 
     Returns:
         List of strings, one for each test source.
@@ -37,7 +37,7 @@ def write(model, prepared, tell):
         )
         for row, text in zip(rows, _texts(tokenizer, made), strict=False):
             written[row] = text
-        tell({"note": f"written {start + len(rows)} of {len(order)}"})
+        emit({"note": f"written {start + len(rows)} of {len(order)}"})
     return written
 
 

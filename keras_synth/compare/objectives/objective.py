@@ -1,10 +1,12 @@
-"""What a kind of tasks must say of itself, and in which words."""
+"""The contract of an objective, and what it speaks in."""
 
 from typing import NamedTuple
 
+from keras_synth.compare.settings import Settings
+
 
 class Score(NamedTuple):
-    """A figure that tells how good a model is.
+    """A figure that says how good a model is.
 
     Attributes:
         name: What it is called.
@@ -26,7 +28,7 @@ class Score(NamedTuple):
         """The figure alone, with `fewer` digits than usual."""
         return f"{self.scale * value:.{self.digits - fewer}f}"
 
-    def tell(self, value):
+    def describe(self, value):
         """The figure with its name and unit."""
         return f"{self.name} {self.show(value)}{self.unit}"
 
@@ -50,28 +52,29 @@ class Prepared(NamedTuple):
     digest: str = ""
 
 
-class Kind:
-    """What a kind of tasks has of its own.
+class Objective:
+    """Texts to arrays, arrays to batches, a model, and its score.
 
     Attributes:
+        Settings: The settings that it reads. They alone are options of its
+            tasks, and part of what a result is found by.
+        data_settings: Names of those that the arrays depend on.
         score: `Score` of a result, on what is tested on.
         epoch_score: `Score` of each epoch, on what is validated on.
-        data_settings: Names of the settings that the arrays depend on.
-        unused: Names of the settings that mean nothing here.
         packages: Names of packages that are needed beyond the usual ones.
     """
 
+    Settings = Settings
+    data_settings = ()
     score: Score
     epoch_score: Score
-    data_settings = ()
-    unused = ()
     packages = ()
 
-    def some(self, train, settings):
+    def sample(self, train, settings):
         """Returns the first `settings.examples` of what is trained on."""
         raise NotImplementedError
 
-    def prepare(self, examples, settings, preprocess, say):
+    def prepare(self, examples, settings, preprocess, log):
         """Makes arrays of what a task's loader returned.
 
         Args:
@@ -79,7 +82,7 @@ class Kind:
             settings: `Settings`.
             preprocess: Function of a KerasHub preprocessor and its inputs, for
                 all examples. Returns its outputs as arrays.
-            say: Function that is told what is going on.
+            log: Function of a line that says what is going on.
 
         Returns:
             `Prepared`.
@@ -103,18 +106,12 @@ class Kind:
 
     def scores(self, logs):
         """Returns score and loss from what `evaluate` returned."""
-        raise NotImplementedError
+        return logs["accuracy"], logs["loss"]
 
-    def finish(self, model, settings, prepared, tell):
-        """Returns what a result holds beyond these scores.
+    def finish(self, model, settings, prepared, emit):
+        """Returns what a result holds beyond these scores, a dictionary.
 
-        Args:
-            model: The trained model.
-            settings: `Settings`.
-            prepared: `Prepared`.
-            tell: Function that takes an event, a dictionary.
-
-        Returns:
-            Dictionary. A `"score"` in it takes the place of that of `scores`.
+        A `"score"` in it takes the place of that of `scores`; `emit` takes an
+        event, a dictionary.
         """
-        raise NotImplementedError
+        return {}

@@ -1,18 +1,37 @@
 """Texts, or pairs of them, and the classes that they belong to."""
 
+import dataclasses
+
 import keras_synth  # its models take seconds to import, when first asked for
 from keras_synth import datasets
-from keras_synth.compare.kinds.kind import Kind, Prepared, Score
-from keras_synth.compare.kinds.recipes import adamw, backbone_options
-from keras_synth.compare.kinds.some import some
+from keras_synth.compare import settings
+from keras_synth.compare.objectives.objective import Objective, Prepared, Score
+from keras_synth.compare.objectives.recipes import (
+    adamw,
+    backbone_options,
+    sample,
+)
 
 TEST_BATCH_SIZE = 256
 
 
-class Classification(Kind):
+@dataclasses.dataclass(frozen=True)
+class _Settings(settings.Settings):
+    lengths: tuple = settings.LENGTHS()
+    keep: str = settings.setting(
+        "end", "which part of texts that are too long", ("start", "end")
+    )
+    vocabulary_size: int = settings.VOCABULARY_SIZE()
+    pooling: str = settings.setting(
+        "mean", "how tokens become one vector", ("mean", "first")
+    )
+    weight_decay: float = settings.WEIGHT_DECAY()
+
+
+class Classification(Objective):
     """Texts, or pairs of them, and their classes: accuracy."""
 
-    score = epoch_score = Score("accuracy", "accuracy", 100, unit="%")
+    Settings = _Settings
     data_settings = (
         "task",
         "sequence_length",
@@ -20,17 +39,17 @@ class Classification(Kind):
         "vocabulary_size",
         "examples",
     )
-    unused = ("label_smoothing",)
+    score = epoch_score = Score("accuracy", "accuracy", 100, unit="%")
 
-    def some(self, train, settings):
-        return some(train, settings.examples)
+    def sample(self, train, settings):
+        return sample(train, settings.examples)
 
-    def prepare(self, examples, settings, preprocess, say):
+    def prepare(self, examples, settings, preprocess, log):
         *splits, class_names = examples
         train, *_ = splits
-        say(f"Training a vocabulary on {len(train[1]):,} examples")
+        log(f"Training a vocabulary on {len(train[1]):,} examples")
         preprocessor = _preprocessor(train[0], settings)
-        say(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
+        log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
         arrays = []
         for texts, labels in splits:
             # With labels, since a pair alone is taken for a text and its label.
@@ -45,19 +64,17 @@ class Classification(Kind):
         return Prepared(*arrays, notes)
 
     def batches(self, settings, seed, prepared):
-        train, *others = map(_features_and_labels, prepared[:3])
-        return datasets.LengthBuckets(
-            *train,
-            settings.batch_size,
-            settings.lengths,
-            drop_remainder=True,
-            seed=seed,
-        ), *(
-            datasets.LengthBuckets(
-                *other, TEST_BATCH_SIZE, settings.lengths, shuffle=False
+        def buckets(arrays, batch_size, **options):
+            features = dict(arrays)
+            labels = features.pop("labels")
+            return datasets.LengthBuckets(
+                features, labels, batch_size, settings.lengths, **options
             )
-            for other in others
-        )
+
+        train, *others = prepared[:3]
+        return buckets(
+            train, settings.batch_size, drop_remainder=True, seed=seed
+        ), *(buckets(x, TEST_BATCH_SIZE, shuffle=False) for x in others)
 
     def build(self, settings, run, prepared, steps):
         backbone = keras_synth.models.SynthesizerBackbone(
@@ -75,10 +92,7 @@ class Classification(Kind):
         )
         return classifier
 
-    def scores(self, logs):
-        return logs["accuracy"], logs["loss"]
-
-    def finish(self, model, settings, prepared, tell):
+    def finish(self, model, settings, prepared, emit):
         return {"classes": prepared.notes["class_names"]}
 
 
@@ -92,9 +106,3 @@ def _preprocessor(texts, settings):
         keep=settings.keep,
         with_segments=pairs,
     )
-
-
-def _features_and_labels(arrays):
-    features = dict(arrays)
-    labels = features.pop("labels")
-    return features, labels

@@ -1,0 +1,76 @@
+"""What several objectives build their models with."""
+
+import numpy as np
+
+import keras_synth  # Keras is imported with the first model
+from keras_synth.compare import grid
+
+
+def backbone_options(settings, run, prepared):
+    """The arguments that all backbones have in common."""
+    width, length = settings.hidden_dim, settings.sequence_length
+    return {
+        "vocabulary_size": prepared.notes["vocabulary_size"],
+        "num_layers": settings.num_layers,
+        "num_heads": run.num_heads,
+        "hidden_dim": width,
+        "intermediate_dim": settings.intermediate_dim or 4 * width,
+        "synthesizer": grid.synthesizer(
+            run.variant,
+            run.num_heads,
+            width // run.num_heads,
+            length,
+            settings.rank,
+        ),
+        "dropout": settings.dropout,
+        "max_sequence_length": length,
+    }
+
+
+def schedule(settings, steps):
+    """Learning rates of so many steps: up to the highest, and down again."""
+    schedules, peak = keras_synth.schedules, settings.learning_rate
+    warmup = schedules.warmup_of(steps, settings.warmup_steps)
+    if settings.schedule == "inverse_sqrt":
+        return schedules.InverseSquareRootDecay(peak, warmup)
+    return schedules.cosine_with_warmup(peak, steps, warmup)
+
+
+def adamw(settings, steps):
+    """AdamW, whose weight decay spares biases and normalisations."""
+    from keras_synth import optimizers  # with Keras
+
+    return optimizers.adamw(schedule(settings, steps), settings.weight_decay)
+
+
+def sample(examples, count):
+    """The first `count` examples in a random order, always the same one.
+
+    Args:
+        examples: Tuple of lists or arrays of equal length, or of tuples of
+            two.
+        count: Integer, number of examples.
+
+    Returns:
+        Tuple like `examples`.
+    """
+    check_count(count, len(examples[1]))
+    rows = np.random.default_rng(0).permutation(len(examples[1]))[:count]
+    return tuple(_rows(side, rows) for side in examples)
+
+
+def check_count(count, most):
+    """Raises if there are fewer than `count` examples."""
+    if count > most:
+        raise ValueError(
+            f"--examples must be at most {most}, the number of examples to "
+            f"train on. Received: {count}"
+        )
+
+
+def _rows(values, rows):
+    if isinstance(values, tuple):
+        return tuple(_rows(side, rows) for side in values)
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return [values[i] for i in rows]

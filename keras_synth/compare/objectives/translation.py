@@ -1,0 +1,184 @@
+"""Texts and what to write for them: translations, summaries, answers."""
+
+import dataclasses
+import json
+import time
+
+import numpy as np
+
+import keras_synth  # its models take seconds to import, when first asked for
+from keras_synth import datasets
+from keras_synth.compare import settings
+from keras_synth.compare.objectives.generation import generate
+from keras_synth.compare.objectives.objective import Objective, Prepared, Score
+from keras_synth.compare.objectives.recipes import (
+    backbone_options,
+    sample,
+    schedule,
+)
+
+SAMPLES = 10
+# Functions of `keras_synth.metrics`: their scores and packages.
+METRICS = {
+    "bleu": (Score("BLEU", "BLEU"), "sacrebleu"),
+    "rouge_l": (Score("ROUGE-L", "ROUGE-L"), "rouge_score"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings(settings.Settings):
+    lengths: tuple = settings.LENGTHS()
+    vocabulary_size: int = settings.VOCABULARY_SIZE()
+    label_smoothing: float = settings.setting(
+        0.0, "share of a label's probability that all tokens get", settings.RATE
+    )
+
+
+class Translation(Objective):
+    """Texts and what to write for them, scored when all has been written.
+
+    Args:
+        metric: String, a key of `METRICS`.
+    """
+
+    Settings = _Settings
+    data_settings = ("task", "sequence_length", "vocabulary_size", "examples")
+    epoch_score = Score("token accuracy", "accuracy", 100, unit="%")
+
+    def __init__(self, metric="bleu"):
+        self.metric = metric
+        self.score, package = METRICS[metric]
+        self.packages = (package,)
+
+    def sample(self, train, settings):
+        return sample(train, settings.examples)
+
+    def prepare(self, examples, settings, preprocess, log):
+        train, validation, (sources, references) = examples
+        references = [[r] if isinstance(r, str) else r for r in references]
+        log(f"Training a vocabulary on {len(train[0]):,} pairs")
+        preprocessor = _preprocessor(train, settings)
+        kept = _short_enough(train, preprocessor.tokenizer, settings, log)
+        test = sources, [texts[0] for texts in references]
+        counts = [len(split[0]) for split in (kept, validation, test)]
+        log(f"Tokenizing {sum(counts):,} pairs")
+        texts = (
+            [x for split in (kept, validation, test) for x in split[side]]
+            for side in (0, 1)
+        )
+        names = "encoder_text", "decoder_text"
+        features, labels, weight = preprocess(
+            preprocessor, dict(zip(names, texts, strict=True))
+        )
+        arrays = {**features, "labels": labels, "sample_weight": weight}
+        ends = np.cumsum(counts)[:-1]
+        parts = {name: np.split(x, ends) for name, x in arrays.items()}
+        splits = [{k: x[i] for k, x in parts.items()} for i in range(3)]
+        # Bytes, so that they count in the digest as all arrays do.
+        texts = json.dumps([sources, references]).encode()
+        splits[2]["texts"] = np.frombuffer(texts, "uint8")
+        ids = preprocessor.tokenizer.vocabulary
+        notes = {
+            "vocabulary_size": len(ids),
+            "vocabulary": sorted(ids, key=ids.get),
+            "merges": list(preprocessor.tokenizer.merges),
+            "dropped": len(train[0]) - len(kept[0]),
+        }
+        return Prepared(*splits, notes)
+
+    def batches(self, settings, seed, prepared):
+        def buckets(arrays, **options):
+            arrays = {k: x for k, x in arrays.items() if k != "texts"}
+            labels, weight = arrays.pop("labels"), arrays.pop("sample_weight")
+            return datasets.LengthBuckets(
+                arrays,
+                labels,
+                settings.batch_size,
+                settings.lengths,
+                sample_weight=weight.astype("float32"),
+                **options,
+            )
+
+        train, *others = prepared[:3]
+        return buckets(train, drop_remainder=True, seed=seed), *(
+            buckets(other, shuffle=False) for other in others
+        )
+
+    def build(self, settings, run, prepared, steps):
+        import keras
+
+        backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
+            **backbone_options(settings, run, prepared), positions="sinusoidal"
+        )
+        model = keras_synth.models.SynthesizerSeq2SeqLM(backbone)
+        model.compile(
+            # The decay rates of Vaswani et al., 2017, 5.3.
+            optimizer=keras.optimizers.Adam(
+                schedule(settings, steps), beta_2=0.98, epsilon=1e-9
+            ),
+            loss=keras_synth.losses.LabelSmoothedCrossentropy(
+                settings.label_smoothing
+            ),
+            weighted_metrics=[keras_synth.metrics.TokenAccuracy()],
+            sampler="greedy",
+        )
+        return model
+
+    def finish(self, model, settings, prepared, emit):
+        started = time.perf_counter()
+        written = generate(model, prepared, emit)
+        seconds = time.perf_counter() - started
+        sources, references = json.loads(prepared.test["texts"].tobytes())
+        compute = getattr(keras_synth.metrics, self.metric)
+        score, signature = compute(written, references)
+        rows = np.linspace(0, len(written) - 1, min(SAMPLES, len(written)))
+        samples = [
+            {
+                "source": sources[i],
+                "reference": references[i][0],
+                "written": written[i],
+            }
+            for i in rows.astype(int)
+        ]
+        return {
+            "score": score,
+            "signature": signature,
+            "samples": samples,
+            "generate_seconds": seconds,
+            "dropped": prepared.notes["dropped"],
+        }
+
+
+def _preprocessor(pairs, settings):
+    models = keras_synth.models
+    sources, targets = pairs
+    return models.SynthesizerSeq2SeqLMPreprocessor(
+        models.SynthesizerBytePairTokenizer.from_texts(
+            [*sources, *targets], settings.vocabulary_size
+        ),
+        settings.sequence_length,
+        settings.sequence_length,
+    )
+
+
+def _short_enough(pairs, tokenizer, settings, log):
+    """The pairs that need not be cut: half a translation teaches wrongly."""
+    most = settings.sequence_length
+    # Sources have a start and an end token; one of them is left of targets,
+    # since what is read and what is written lie one apart.
+    fit = [
+        np.array([len(ids) <= longest for ids in tokenizer(list(side))])
+        for side, longest in zip(pairs, (most - 2, most - 1), strict=True)
+    ]
+    rows = np.flatnonzero(fit[0] & fit[1])
+    if len(rows) < len(fit[0]):
+        log(
+            f"Left out {len(fit[0]) - len(rows):,} pairs to train on that are "
+            f"longer than --sequence-length {most}"
+        )
+    if not len(rows):
+        raise ValueError(
+            "All pairs to train on are longer than --sequence-length. Pass a "
+            f"larger one. Received: {most} tokens"
+        )
+    return tuple([side[i] for i in rows] for side in pairs)

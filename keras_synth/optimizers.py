@@ -1,0 +1,19 @@
+"""`adamw`: the optimizer that most models here are trained with."""
+
+import keras
+
+
+def adamw(learning_rate, weight_decay=0.004):
+    """AdamW, whose weight decay spares biases and normalisations.
+
+    Args:
+        learning_rate: Float, or a schedule such as
+            `keras_synth.schedules.cosine_with_warmup`.
+        weight_decay: Float.
+
+    Returns:
+        `keras.optimizers.AdamW`.
+    """
+    optimizer = keras.optimizers.AdamW(learning_rate, weight_decay=weight_decay)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    return optimizer

@@ -1,0 +1,86 @@
+"""Tables and pictures of scores."""
+
+import contextlib
+import pathlib
+
+import numpy as np
+
+from keras_synth.files import writing
+
+
+def print_table(title, headings, rows, caption=None):
+    """Prints figures as a table; names of variants are folded, not cut.
+
+    Args:
+        title: String.
+        headings: List of strings; that of the first column is of names.
+        rows: List of lists of strings, as many each.
+        caption: Optional string, below.
+    """
+    from rich.console import Console
+
+    Console().print(score_table(title, headings, rows, caption))
+
+
+def score_table(title, headings, rows, caption=None):
+    """The `rich` table that `print_table` prints."""
+    from rich.table import Table
+
+    table = Table(title=title, caption=caption, box=None, padding=(0, 1, 0, 0))
+    for index, name in enumerate(headings):
+        table.add_column(
+            name,
+            justify="right" if index else "left",
+            no_wrap=bool(index),
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+@contextlib.contextmanager
+def picture(path, panels=1, size=(7, 4)):
+    """Draws a picture; the file is there when it is complete.
+
+    ```python
+    with picture("curves.png") as axes:
+        axes.plot(losses)
+    ```
+
+    Args:
+        path: String or path-like, a `.png` file.
+        panels: Integer, how many panels lie side by side.
+        size: Width and height in inches.
+
+    Yields:
+        Matplotlib's axes, an array of them for several panels.
+    """
+    from matplotlib import figure  # imported last: commands start faster
+
+    made = figure.Figure(figsize=size, layout="constrained")
+    axes = made.subplots(1, panels)
+    yield axes
+    for each in made.axes:
+        each.set_xlabel("epochs")
+        each.xaxis.get_major_locator().set_params(integer=True)
+        each.grid(alpha=0.3)
+    with writing(path, "wb") as file:
+        made.savefig(file, format=pathlib.Path(path).suffix[1:], dpi=150)
+
+
+def smoothed(losses, window, epochs):
+    """Losses of steps, averaged, as a curve over epochs.
+
+    Args:
+        losses: List of floats, one for each step.
+        window: Integer, the steps that a point is the mean of.
+        epochs: Integer, how many the steps make.
+
+    Returns:
+        `(places, means)`, two arrays of equal length.
+    """
+    window = min(window, len(losses))
+    means = np.convolve(losses, np.full(window, 1 / window), "valid")
+    places = (np.arange(len(means)) + window) * epochs / len(losses)
+    return places, means

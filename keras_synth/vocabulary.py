@@ -1,0 +1,46 @@
+"""`WordVocabulary`: the words of a text, numbered."""
+
+import collections
+
+import numpy as np
+
+
+class WordVocabulary:
+    """Words and their ids, for language models of words.
+
+    Args:
+        words: List of strings in the order of their ids, among them `unknown`.
+        unknown: String, what any other word counts as.
+
+    Example:
+
+    ```python
+    vocabulary = WordVocabulary.from_text(train)
+    ids = vocabulary.encode(test)
+    ```
+    """
+
+    def __init__(self, words, unknown="<unk>"):
+        self.words, self.unknown = list(words), unknown
+        self.ids = {word: i for i, word in enumerate(self.words)}
+        if unknown not in self.ids:
+            raise ValueError(
+                f"`words` must hold the unknown word {unknown!r}. Received: "
+                f"{len(self.words)} words without it"
+            )
+
+    @classmethod
+    def from_text(cls, text, unknown="<unk>"):
+        """The words of a list, the most frequent one first."""
+        counts = collections.Counter(text)
+        counts[unknown] += 0
+        return cls(sorted(counts, key=lambda x: (-counts[x], x)), unknown)
+
+    def encode(self, text):
+        """Returns the ids of a list of words, an int32 array `(N,)`."""
+        unknown = self.ids[self.unknown]
+        return np.array([self.ids.get(x, unknown) for x in text], "int32")
+
+    def decode(self, ids):
+        """Returns the words of ids, a list of strings."""
+        return [self.words[i] for i in ids]

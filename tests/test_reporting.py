@@ -1,0 +1,40 @@
+"""Score tables and pictures."""
+
+import numpy as np
+import pytest
+
+from keras_synth import reporting
+
+pytest.importorskip("rich")
+
+
+def test_names_are_folded_and_figures_are_whole(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "factorized_random(rank=32) + dot_product"
+    rows = [[name, "0.8755", "254,360,064"]]
+    headings = ["variant", "accuracy", "parameters"]
+    reporting.print_table("Scores", headings, rows, "as computed")
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 40
+    for words in ("Scores", "0.8755", "254,360,064", "as computed"):
+        assert words in out
+
+
+def test_a_picture_is_there_when_it_is_complete(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "curves.png"
+    with reporting.picture(path, panels=2) as (left, right):
+        left.plot([3, 2, 1])
+        right.plot([1, 2])
+        assert not path.exists()
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_curves_end_with_the_last_epoch():
+    places, means = reporting.smoothed([1.0, 2.0, 3.0, 4.0], 2, epochs=8)
+    np.testing.assert_allclose(means, [1.5, 2.5, 3.5])
+    np.testing.assert_allclose(places, [4, 6, 8])
+    places, means = reporting.smoothed([1.0, 3.0], 25, epochs=1)
+    assert (places.tolist(), means.tolist()) == ([1.0], [2.0])

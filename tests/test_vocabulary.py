@@ -1,0 +1,20 @@
+"""Words and their numbers."""
+
+import pytest
+
+from keras_synth.vocabulary import WordVocabulary
+
+
+def test_words_are_numbered_by_frequency_then_alphabet():
+    vocabulary = WordVocabulary.from_text("c b a b c <unk> c".split())
+    assert vocabulary.words == ["c", "b", "<unk>", "a"]
+    ids = vocabulary.encode(["a", "new", "c"])
+    assert ids.dtype == "int32"
+    assert ids.tolist() == [3, 2, 0]
+    assert vocabulary.decode(ids) == ["a", "<unk>", "c"]
+
+
+def test_a_text_without_unknown_words_has_a_number_for_them():
+    assert WordVocabulary.from_text(["a"]).words == ["a", "<unk>"]
+    with pytest.raises(ValueError, match="must hold the unknown word"):
+        WordVocabulary(["a"])
