@@ -198,7 +198,7 @@ class SynthesizerDecoder(SynthesizerBlock):
                 scores.append(weights)
             return y
 
-        x = masks.finite_padding(decoder_sequence, own["value_mask"])
+        x = masks.zero_nonfinite_padding(decoder_sequence, own["value_mask"])
         y = attended(self.attention, self.attention_residual.before(x), **own)
         x = self.attention_residual.after(x, y, training=training)
         if encoder_sequence is not None:
@@ -218,7 +218,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         present, own_masks["value_mask"] = _cached_padding(
             own_masks["value_mask"], x, own, index
         )
-        x = masks.finite_padding(x, present)
+        x = masks.zero_nonfinite_padding(x, present)
         y, own = self.attention.call_with_cache(
             self.attention_residual.before(x), own, index, **own_masks
         )

@@ -294,12 +294,9 @@ class SyntheticAttention(keras.layers.Layer):
                 padding("value_mask", value_mask, value),
                 padding("key_mask", key_mask, key),
             ),
-            masks.all_of(given, self._positions(*lengths, use_causal_mask)),
-            use_causal_mask
-            and attention_mask is None
-            and self.sliding_window is None
-            and isinstance(lengths[0], int)
-            and lengths[0] == lengths[1],
+            masks.as_boolean(given),
+            causal=bool(use_causal_mask),
+            window=self.sliding_window,
         )
         context = self._attend(
             *axes.flatten_all(query, value, key),
@@ -339,7 +336,7 @@ class SyntheticAttention(keras.layers.Layer):
             dropout=self._active_dropout(training),
             return_weights=scores,
             # A batch of one is taken for a table of all samples: here it is.
-            route="once" if traced and query.shape[0] == 1 else None,
+            route="shared" if traced and query.shape[0] == 1 else None,
             flash_attention=self.flash_attention,
         )
         if scores:
@@ -417,7 +414,7 @@ class SyntheticAttention(keras.layers.Layer):
         attention_checks.check_cache(
             query, cache, start, self.num_heads, self.cache_dim
         )
-        length, window = ops.shape(cache)[1], self.sliding_window
+        length = ops.shape(cache)[1]
         pairs = AttentionAxes(None, len(query.shape)).flatten_pairs(
             "attention_mask", attention_mask, query, cache, self.num_heads
         )
@@ -426,11 +423,8 @@ class SyntheticAttention(keras.layers.Layer):
             fresh = ops.cast(self.remember(query), cache.dtype)
             cache = ops.slice_update(cache, [0, start, 0, 0], fresh)
             position = start
-            filled = masks.cached(*lengths, start, use_causal_mask)
-            pairs = masks.all_of(pairs, filled)
-        if window is not None:
-            near = masks.sliding_window(*lengths, window, position)
-            pairs = masks.all_of(pairs, near)
+            if not use_causal_mask:
+                pairs = masks.all_of(pairs, masks.cached(*lengths, start))
         keys = cache[..., : self.synthesizer.key_dim]
         logits = self.synthesizer(
             query,
@@ -444,6 +438,9 @@ class SyntheticAttention(keras.layers.Layer):
             AttentionMask(
                 keys=masks.as_boolean(value_mask),
                 pairs=masks.as_boolean(pairs),
+                causal=start is not None and use_causal_mask,
+                window=self.sliding_window,
+                start=position,
             ),
             target_length=lengths[0],
             flash_attention=self.flash_attention,
@@ -458,20 +455,15 @@ class SyntheticAttention(keras.layers.Layer):
         if not self.synthesizer.reads_tokens and self.gate is None:
             return query, masks.zero_padding(value, masked.keys), key
         same_value, same_key = value is query, key is value
-        value = masks.finite_padding(value, masked.keys)
-        key = value if same_key else masks.finite_padding(key, masked.keys)
+        value = masks.zero_nonfinite_padding(value, masked.keys)
+        key = (
+            value
+            if same_key
+            else masks.zero_nonfinite_padding(key, masked.keys)
+        )
         if same_value and masked.queries is None:
             return value, value, key
-        return masks.finite_padding(query, masked.queries), value, key
-
-    def _positions(self, target_length, source_length, causal, start=0):
-        """Which positions see which, `(1, 1, T, S)`; `None` for all."""
-        lengths = target_length, source_length
-        mask = masks.causal(*lengths, start) if causal else None
-        if self.sliding_window is None:
-            return mask
-        window = masks.sliding_window(*lengths, self.sliding_window, start)
-        return masks.both(mask, window)
+        return masks.zero_nonfinite_padding(query, masked.queries), value, key
 
     def _active_dropout(self, training):
         if self._dropout is None or not training:
