@@ -61,6 +61,8 @@ LAYOUT = {
     "bias": "bhts",
     "values": "bhs-",
 }
+# Gradients that are summed over rows as `(b, h, features, S)`, as they come.
+TRANSPOSED = {"keys", "values"}
 
 
 def attend(operands, constants):
@@ -134,11 +136,17 @@ def gradient(upstream, output, operands, constants):
         gradients = _piece_gradient(*outer, own, fixed, at)
         return tuple(getattr(gradients, name) for name in present)
 
-    results = [Result(LAYOUT[n], ops.shape(x), x) for n, x in present.items()]
-    found = assembled(piece, grid, results)
+    results = [
+        Result("bh-s", ops.shape(_swapped(x)), x)
+        if name in TRANSPOSED
+        else Result(LAYOUT[name], ops.shape(x), x)
+        for name, x in present.items()
+    ]
+    found = dict(zip(present, assembled(piece, grid, results), strict=True))
+    for name in TRANSPOSED & {*found}:
+        found[name] = _swapped(found[name])
     nothing = Operands(None, None, None, None)
-    gradients = nothing._replace(**dict(zip(present, found, strict=True)))
-    return _heads_first(gradients)
+    return _heads_first(nothing._replace(**found))
 
 
 # --- one piece ----------------------------------------------------------------
@@ -185,25 +193,23 @@ def _piece_gradient(upstream, along, own, fixed, at):
         of_queries = ops.matmul(slopes, own.keys)
         of_keys = _transposed_product(slopes, own.queries)
         of_queries = _summed_to(of_queries, own.queries)
-        of_keys = _summed_to(of_keys, own.keys)
+        of_keys = _summed_to(of_keys, own.keys, (0, 1))
     if own.bias is not None:
         of_bias = ops.cast(_summed_to(of_scores, own.bias), own.bias.dtype)
     return Operands(of_queries, of_keys, of_bias, of_values)
 
 
-def _summed_to(x, like):
+def _summed_to(x, like, among=(0, 1, 2, 3)):
     """Sums over the axes along which `like` was broadcast."""
     axes = [
-        axis
-        for axis in range(len(x.shape))
-        if like.shape[axis] == 1 and x.shape[axis] != 1
+        axis for axis in among if like.shape[axis] == 1 and x.shape[axis] != 1
     ]
     return ops.sum(x, axis=axes, keepdims=True) if axes else x
 
 
 def _transposed_product(x, y):
-    """`x^T y`, for an `x` so large that it is better not transposed."""
-    return _swapped(ops.matmul(_swapped(y), x))
+    """`(x^T y)^T`, for an `x` so large that it is better not transposed."""
+    return ops.matmul(_swapped(y), x)
 
 
 def _swapped(x):
