@@ -2,6 +2,7 @@
 
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: what makes attention logits.
+- `keras_synth.routes`: the ways to compute attention, and how to add one.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
 - `keras_synth.losses`, `metrics`, `schedules`, `callbacks`: what training them
   wants.
@@ -22,6 +23,7 @@ __all__ = [
     "losses",
     "metrics",
     "models",
+    "routes",
     "schedules",
     "synthesizers",
 ]
@@ -35,6 +37,7 @@ if sys.argv[:1] != ["-m"] or "keras_synth.compare" not in sys.orig_argv:
             layers,
             losses,
             metrics,
+            routes,
             schedules,
             synthesizers,
         )

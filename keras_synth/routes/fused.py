@@ -7,7 +7,7 @@ here alone.
 import keras
 from keras import ops
 
-from keras_synth.backends import on_cpu
+from keras_synth import backends
 from keras_synth.logits import repeat_batch
 from keras_synth.masks import zero_padded_keys, zero_rows
 from keras_synth.routes.route import Route
@@ -29,7 +29,7 @@ class FusedRoute(Route):
 
         On accelerators there is one, as far as we know without having one.
         """
-        if on_cpu(request.values) and not _has_cpu_kernel(request):
+        if backends.on_cpu(request.values) and not _has_cpu_kernel(request):
             return 1.5
         return 0.5
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_synth.backends import new_tensor, on_cpu, runs_at_once, writes
+from keras_synth import backends
 from keras_synth.loops import add, cut, put, repeat
 
 # Entries of the weights of a piece. 2 MiB of float32 fit into a core's cache;
@@ -133,7 +133,7 @@ def grid_of(values, target_length, pattern, fills):
         fills: Whether pieces of all heads may hold several samples.
     """
     batch, heads, source_length, _ = values.shape
-    most = PIECE_SIZE if on_cpu(values) else ACCELERATOR_PIECE_SIZE
+    most = PIECE_SIZE if backends.on_cpu(values) else ACCELERATOR_PIECE_SIZE
     samples, group = 1, heads
     rows = (Span(0, target_length, 1),)
     if isinstance(target_length, int) and isinstance(source_length, int):
@@ -166,7 +166,7 @@ def _row_spans(target_length, source_length, pattern, most, values):
     rows = -(-target_length // number)  # of about the same size
     runs = 1
     if pattern.causal and pattern.window is None:
-        runs = number if writes(values) else min(number, CAUSAL_LOOPS)
+        runs = number if backends.writes(values) else min(number, CAUSAL_LOOPS)
     full = target_length // rows
     spans = []
     for i in range(runs):
@@ -185,7 +185,7 @@ def _rows(target_length, source_length, pattern, most):
     fitting = max(1, most // source_length)
     if pattern.window is not None:
         # Half of the columns are inside of the window.
-        fitting = max(fitting, min(FEWEST_ROWS, most), pattern.window)
+        fitting = max(FEWEST_ROWS, pattern.window)
         while fitting > 1 and fitting * _span_columns(fitting, pattern) > most:
             fitting //= 2
         return min(target_length, fitting)
@@ -233,7 +233,7 @@ def assembled(piece, grid, results):
         results: List of `Result`, as `piece` returns them.
     """
     like = results[0].like
-    if runs_at_once(like) and not writes(like):
+    if backends.runs_at_once(like) and not backends.writes(like):
         return _joined(piece, grid, grid.loops, results, {})
     totals = tuple(_begun(r, grid) for r in results)
     return _visited(piece, grid, grid.loops, results, totals, {})
@@ -242,7 +242,7 @@ def assembled(piece, grid, results):
 def _begun(result, grid):
     """A tensor for a whole result: not filled if all of it will be."""
     partly = "s" in result.layout and grid.cuts_columns
-    return new_tensor(result.like, result.shape, zeros=partly)
+    return backends.new_tensor(result.like, result.shape, zeros=partly)
 
 
 def _visited(piece, grid, loops, results, totals, at):
@@ -262,7 +262,7 @@ def _visited(piece, grid, loops, results, totals, at):
         for r, sums in zip(results, apart, strict=True)
     ]
     begun = [
-        new_tensor(r.like, r.shape, zeros=True) if sums else total
+        backends.new_tensor(r.like, r.shape, zeros=True) if sums else total
         for r, sums, total in zip(own, apart, totals, strict=True)
     ]
     for span in spans:

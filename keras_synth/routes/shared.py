@@ -27,7 +27,7 @@ import math
 import keras
 from keras import ops
 
-from keras_synth.backends import on_cpu, runs_at_once
+from keras_synth import backends
 from keras_synth.gradients import with_gradient
 from keras_synth.loops import branch
 from keras_synth.masks import zero_rows
@@ -90,7 +90,7 @@ def _is_streamed(table, values, mask, dropout):
     known = all(isinstance(size, int) for size in sizes)
     alike = mask.keys is None or mask.keys.shape[0] == 1
     large = known and math.prod(sizes) >= LARGE_TABLE
-    return large and alike and dropout is None and on_cpu(values)
+    return large and alike and dropout is None and backends.on_cpu(values)
 
 
 def _streamed(table, values, mask, visible):
@@ -170,9 +170,9 @@ def apply_padded(table, values, keys, visible, keep=None):
 
 def _may_be_fast(values, dtype):
     """Whether the first way can be chosen without waiting for a device."""
-    if on_cpu(values):
+    if backends.on_cpu(values):
         return True
-    return not runs_at_once(values) and dtype != "float16"
+    return not backends.runs_at_once(values) and dtype != "float16"
 
 
 def _product(choose, keys, visible, keep):
@@ -207,7 +207,7 @@ def _product(choose, keys, visible, keep):
 
 def _chooser(predicate):
     """Returns `choose(if_true, if_false)` for a boolean scalar tensor."""
-    if runs_at_once(predicate):
+    if backends.runs_at_once(predicate):
         known = bool(predicate)
         return lambda if_true, if_false: (if_true if known else if_false)()
     return functools.partial(branch, predicate)

@@ -1,6 +1,6 @@
 """The streamed route: the explicit one, piece by piece, columns left out."""
 
-from keras_synth.backends import on_cpu, runs_at_once, writes
+from keras_synth import backends
 from keras_synth.masks import zero_padded_keys, zero_rows
 from keras_synth.routes import grid, pieces
 from keras_synth.routes.route import Route
@@ -28,7 +28,7 @@ class StreamedRoute(Route):
             share = grid.pieces_visit(
                 request.target_length, request.source_length, request.mask
             )
-        if on_cpu(request.values):
+        if backends.on_cpu(request.values):
             return 0.75 * share
         return 1.5 if share == 1 else 4.0 * share
 
@@ -55,5 +55,7 @@ def cuts_columns(request):
     allow writing into it.
     """
     known = (request.target_length, request.source_length, request.mask.start)
-    loops = writes(request.values) or not runs_at_once(request.values)
+    loops = backends.writes(request.values) or not backends.runs_at_once(
+        request.values
+    )
     return loops and all(isinstance(number, int) for number in known)
