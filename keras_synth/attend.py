@@ -57,7 +57,7 @@ def attend(
         target_length = logits.target_length
     request = Request(
         logits.with_rows(target_length),
-        values,
+        ops.convert_to_tensor(values),
         target_length,
         mask,
         dropout,
@@ -65,7 +65,7 @@ def attend(
         flash_attention,
     )
     chosen = routes.choose(request, route)
-    values = zero_padding(values, mask.keys)
+    values = zero_padding(request.values, mask.keys)
     found = chosen.run(request._replace(values=values))
     if mask.queries is None:
         return found

@@ -120,7 +120,7 @@ def _is(x, number):
 # --- choosing pieces ----------------------------------------------------------
 
 
-def grid_of(values, target_length, pattern, fills):
+def grid_of(values, target_length, pattern, fills, sums_tables):
     """Returns the `Grid` of attention.
 
     Pieces are as large as fits: all rows of some samples or heads; of one head
@@ -130,10 +130,12 @@ def grid_of(values, target_length, pattern, fills):
         values: Tensor `(B, H, S, v)`.
         target_length: Integer or scalar tensor, `T`.
         pattern: `AttentionMask` that tells causal mask and window.
-        fills: Whether pieces of all heads may hold several samples.
+        fills: Whether pieces of all heads may hold several samples on CPUs.
+        sums_tables: Whether a gradient of T x S is summed over samples.
     """
     batch, heads, source_length, _ = values.shape
-    most = PIECE_SIZE if backends.on_cpu(values) else ACCELERATOR_PIECE_SIZE
+    cpu = backends.on_cpu(values)
+    most = PIECE_SIZE if cpu else ACCELERATOR_PIECE_SIZE
     samples, group = 1, heads
     rows = (Span(0, target_length, 1),)
     if isinstance(target_length, int) and isinstance(source_length, int):
@@ -141,7 +143,8 @@ def grid_of(values, target_length, pattern, fills):
         columns = max(s.columns or source_length for s in rows)
         room = max(1, most // (rows[0].size * columns))
         group = _divisor(heads, room)
-        if group == heads and fills and isinstance(batch, int):
+        several = fills or not cpu
+        if group == heads and several and isinstance(batch, int):
             samples = _divisor(batch, room // heads)
     number = ops.shape(values)[0] // samples
     loops = {
@@ -149,9 +152,9 @@ def grid_of(values, target_length, pattern, fills):
         "b": (Span(0, samples, number),),
         "t": rows,
     }
-    # What has no samples is summed over them in the innermost loop, where it
-    # is as small as a piece; what has no rows over these, if it can be.
-    order = "hbt" if fills else "htb"
+    # What is summed over the innermost loop is as small as a piece: tables, or
+    # else the gradients of keys and values.
+    order = "htb" if sums_tables else "hbt"
     before = None if pattern.window is None else pattern.window - 1
     return Grid(
         tuple((letter, loops[letter]) for letter in order),

@@ -96,7 +96,7 @@ def context(operands, constants):
     operands = _heads_first(operands)
     values = operands.values
     target_length = _target_length(operands)
-    grid = grid_of(values, target_length, constants.pattern, _fills(operands))
+    grid = _grid(operands, constants.pattern)
 
     def piece(at):
         own, fixed = _cut(operands, constants, at)
@@ -122,12 +122,7 @@ def gradient(upstream, output, operands, constants):
     along = ops.sum(_swap_heads(along), axis=-1, keepdims=True)
     upstream = _swap_heads(upstream)
     operands = _heads_first(operands)
-    grid = grid_of(
-        operands.values,
-        _target_length(operands),
-        constants.pattern,
-        _fills(operands),
-    )
+    grid = _grid(operands, constants.pattern)
     present = {n: x for n, x in operands._asdict().items() if x is not None}
 
     def piece(at):
@@ -233,13 +228,19 @@ def _target_length(operands):
     return ops.shape(operands.queries if has_queries else operands.bias)[2]
 
 
-def _fills(operands):
-    """Whether pieces may hold several samples.
-
-    A table without queries is the exact way of the shared route, which
-    promises to hold the weights of one sample at most.
-    """
-    return operands.queries is not None
+def _grid(operands, pattern):
+    bias = operands.bias
+    return grid_of(
+        operands.values,
+        _target_length(operands),
+        pattern,
+        # A table without queries is the exact way of the shared route, which
+        # promises to hold the weights of one sample at most.
+        fills=operands.queries is not None,
+        sums_tables=bias is not None
+        and bias.shape[0] == 1
+        and bias.shape[2] != 1,
+    )
 
 
 def _cut(operands, constants, at):
