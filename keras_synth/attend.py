@@ -1,7 +1,7 @@
 """`attend` turns logits, values and a mask into a context.
 
-How it does that is a matter of routes, see `keras_synth.routes`. What all of
-them have in common stands here: padding must have no influence.
+How it does that is a matter of routes, see `keras_synth.routes`. What they have
+in common stands here: padding must have no influence.
 """
 
 from keras import ops

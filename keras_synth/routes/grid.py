@@ -12,8 +12,8 @@ from keras import ops
 from keras_synth import backends
 from keras_synth.loops import add, cut, put, repeat
 
-# Entries of the weights of a piece. 2 MiB of float32 fit into a core's cache;
-# accelerators want few and large ones.
+# Entries of the weights of a piece: 2 MiB of float32 fit into a CPU's cache
+# with what is computed of them, accelerators want few and large pieces.
 PIECE_SIZE = 2**19
 ACCELERATOR_PIECE_SIZE = 2**25
 # Rows of a piece along which a pattern forbids columns: fewer would be many

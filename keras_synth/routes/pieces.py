@@ -1,6 +1,6 @@
 """Attention piece by piece: some samples, some heads, some rows at a time.
 
-The weights of a piece fit into a core's cache. They are computed, used and
+The weights of a piece fit into a CPU's cache. They are computed, used and
 forgotten; the backward pass, written out here, computes them once more. So the
 weights of the whole batch, B x H x T x S, never exist, and on CPUs the memory
 that is not written and read costs less time than the products done twice.

@@ -7,7 +7,7 @@ from keras_synth.routes.route import Route
 
 
 class StreamedRoute(Route):
-    """Attention in pieces that fit into a core's cache; of windows O(T w)."""
+    """Attention in pieces that fit into a CPU's cache; of windows O(T w)."""
 
     name = "streamed"
 
