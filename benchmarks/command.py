@@ -26,6 +26,7 @@ HELP = {
     "--num-layers": "blocks in a stack",
     "--output": "folder for tables and pictures",
     "--rounds": "how often each is timed",
+    "--routes": "which to time",
     "--sequence-length": "in tokens, T",
     "--shapes": "B x T, in tokens",
     "--variants": "synthesizers",

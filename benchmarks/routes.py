@@ -1,13 +1,13 @@
-"""The routes of `attend`, each where it can serve: what `choose_route` knows.
+"""The routes of `attend`, each where it can serve: what their costs rest on.
 
 Times are those of `SyntheticAttention` as a whole with one route forced, beside
 the route that it takes by itself.
 
     KERAS_BACKEND=torch python benchmarks/routes.py
+    KERAS_BACKEND=torch python benchmarks/routes.py --routes fused streamed
 """
 
 import argparse
-import functools
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -20,8 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from keras_synth import attend as rooms
-from keras_synth.layers import synthetic_attention
+from keras_synth import routes
 
 
 def parse():
@@ -39,52 +38,58 @@ def parse():
     add("--dtype", default="float32")
     add("--mask", choices=contenders.MASKS, default="plain")
     add("--rounds", type=int, default=5)
+    known = [route.name for route in routes.registered()]
+    add("--routes", nargs="+", default=known, choices=known)
     settings = command.parse(parser)
     contenders.check(parser, settings.synthesizers)
     return settings
 
 
-def forced(route, taken):
-    """`attend` by one route if it can serve; notes the one it takes."""
+class Forced(routes.Route):
+    """A route that is taken wherever it can serve.
 
-    @functools.wraps(rooms.attend)
-    def attend(logits, values, mask=None, **options):
-        options.pop("route", None)
-        able = rooms.possible_routes(logits, mask or rooms.AttentionMask())
-        chosen = rooms.choose_route(able, logits, values)
-        taken.append(chosen)
-        own = route if route in able else None
-        if route and own is None:
-            raise contenders.Skipped(route)
-        return rooms.attend(logits, values, mask, route=own, **options)
+    Args:
+        route: The `Route` that does the work.
+        taken: List, to note the route that would have been taken.
+    """
 
-    return attend
+    name = "forced"
 
+    def __init__(self, route, taken):
+        self.route, self.taken = route, taken
 
-def one(name, cell, mode, rounds):
-    """Returns the route taken and `Timing` of each route."""
-    calls, taken = {}, []
-    try:
-        for route in rooms.ROUTES:
-            # Layers look the function up at each call while they are traced.
-            synthetic_attention.attend = forced(route, taken)
-            try:
-                program = contenders.make(name, cell)
-                step = steps.MODES[mode](program, cell.inputs())
-                step()
-            except contenders.Skipped:
-                continue
-            calls[route] = _with(synthetic_attention.attend, step)
-        timings = interleaved(calls, rounds)
-    finally:
-        synthetic_attention.attend = rooms.attend
-    return taken[-1], timings
+    def serves(self, request):
+        return self.route.serves(request)
+
+    def cost(self, request):
+        others = [r for r in routes.serving(request) if r is not self]
+        cheapest = min(others, key=lambda route: route.cost(request))
+        self.taken.append(cheapest.name)
+        return -1.0
+
+    def run(self, request):
+        return self.route.run(request)
 
 
-def _with(attend, step):
+def one(name, cell, mode, rounds, wanted):
+    """Returns the route taken and `Timing` of each route that can serve."""
+    calls, taken = {}, ["-"]
+    for route in wanted:
+        forced, before = Forced(route, taken), len(taken)
+        with routes.using(forced):
+            program = contenders.make(name, cell)
+            step = steps.MODES[mode](program, cell.inputs())
+            step()
+        if len(taken) > before:
+            calls[route.name] = _with(forced, step)
+    return taken[-1], interleaved(calls, rounds)
+
+
+def _with(route, step):
     def call():
-        synthetic_attention.attend = attend
-        step()
+        # PyTorch asks for the route at each step, others while they compile.
+        with routes.using(route):
+            step()
 
     return call
 
@@ -106,15 +111,16 @@ def main():
                 title=f"{steps.device()}: {mode}, ms, {settings.mask}, "
                 f"B {batch}, T {length}"
             )
-            for heading in ("synthesizer", *rooms.ROUTES, "taken"):
+            for heading in ("synthesizer", *settings.routes, "taken"):
                 table.add_column(heading, justify="right")
             for name in track(
                 settings.synthesizers, console=Console(stderr=True)
             ):
-                taken, timings = one(name, cell, mode, settings.rounds)
+                wanted = [routes.get(route) for route in settings.routes]
+                taken, timings = one(name, cell, mode, settings.rounds, wanted)
                 texts = [
                     f"{1000 * timings[r].median:.0f}" if r in timings else "-"
-                    for r in rooms.ROUTES
+                    for r in settings.routes
                 ]
                 table.add_row(name, *texts, taken)
             Console().print(table)

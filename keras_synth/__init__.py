@@ -3,6 +3,7 @@
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: functions from tokens to attention logits.
 - `keras_synth.mixers`: what stands in the place of attention.
+- `keras_synth.routes`: the ways to compute attention, and how to add one.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
 - `keras_synth.losses`, `metrics`, `optimizers`, `schedules`, `callbacks`,
   `batches`: for training.
@@ -26,6 +27,7 @@ __all__ = [
     "mixers",
     "models",
     "optimizers",
+    "routes",
     "schedules",
     "synthesizers",
 ]
@@ -42,6 +44,7 @@ if not (_IS_COMMAND or _IS_HELP):
             losses,
             metrics,
             mixers,
+            routes,
             schedules,
             synthesizers,
         )

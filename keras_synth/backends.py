@@ -1,6 +1,5 @@
 """What must be asked of the backend itself. No other module does."""
 
-import functools
 import sys
 
 import keras
@@ -12,17 +11,17 @@ def runs_at_once(x):
 
     False while a function is being traced, to be compiled as a whole. There a
     Python loop would be unrolled; here a loop of the backend's would be
-    compiled anew at each call.
+    compiled anew at each call. To ask makes nobody wait for a device.
 
     Args:
-        x: Tensor of rank 1 or more.
+        x: Tensor.
     """
-    if keras.backend.backend() == "torch":
-        return True
-    try:
-        return bool(ops.all(ops.isfinite(x[:0])))
-    except TypeError:  # while tracing, nobody knows the value of anything
-        return False
+    backend = keras.backend.backend()
+    if backend == "jax":
+        return not isinstance(x, sys.modules["jax"].core.Tracer)
+    if backend == "tensorflow":
+        return sys.modules["tensorflow"].executing_eagerly()
+    return True
 
 
 def is_placeholder(x):
@@ -46,13 +45,58 @@ def is_traced():
 
 
 def on_cpu(x):
-    """Whether operations on `x` run on a CPU."""
-    if keras.backend.backend() == "torch":
+    """Whether operations on `x` run on a CPU.
+
+    A tensor knows. Where it is being traced the scope does in which that
+    happens, or else the device that the backend takes by default.
+
+    Args:
+        x: Tensor.
+    """
+    backend = keras.backend.backend()
+    if backend == "torch":
         return x.device.type == "cpu"
-    return _only_cpus()
+    if backend == "jax":
+        return _jax_platform(x) == "cpu"
+    if backend == "tensorflow":
+        return _on_tensorflow_cpu(x)
+    return True
 
 
-@functools.cache
-def _only_cpus():
-    devices = keras.distribution.list_devices()
-    return all(name.lower().startswith("cpu") for name in devices)
+def _jax_platform(x):
+    jax = sys.modules["jax"]
+    if not isinstance(x, jax.core.Tracer):
+        return next(iter(x.devices())).platform
+    default = jax.config.jax_default_device  # a device, its platform or None
+    if default is None:
+        return jax.default_backend()
+    return getattr(default, "platform", default)
+
+
+def _on_tensorflow_cpu(x):
+    device = x.device or ""
+    if "device:" in device.lower():
+        return "device:cpu" in device.lower()
+    devices = sys.modules["tensorflow"].config.list_logical_devices()
+    return all(d.device_type == "CPU" for d in devices)
+
+
+def writes(x):
+    """Whether a part of `x` can be replaced where it is, without a copy.
+
+    Compilers see for themselves where they may do that.
+    """
+    return keras.backend.backend() == "torch"
+
+
+def new_tensor(like, shape, zeros=False):
+    """Returns a tensor of the dtype and on the device of another.
+
+    Args:
+        like: Tensor.
+        shape: Sequence of integers or scalar integer tensors.
+        zeros: Whether it must hold zeros; otherwise it may hold anything.
+    """
+    if keras.backend.backend() == "torch":
+        return (like.new_zeros if zeros else like.new_empty)(tuple(shape))
+    return ops.zeros(shape, like.dtype)

@@ -32,6 +32,14 @@ class Logits(NamedTuple):
         """Whether one `(H, T, S)` table holds the logits of all samples."""
         return all(x is None or x.shape[0] == 1 for x in self)
 
+    @property
+    def target_length(self):
+        """Rows of the logits, `T`; 1 too where one row is for all queries."""
+        has_queries = self.queries is not None
+        return ops.shape(self.queries if has_queries else self.bias)[
+            1 if has_queries else 2
+        ]
+
     def scaled(self, alpha):
         """Returns `alpha * self`; `alpha` is a tensor `(H,)` or `(1,)`."""
         queries, bias = self.queries, self.bias

@@ -11,6 +11,7 @@ import inspect
 import keras
 from keras import ops
 
+from keras_synth.backends import writes
 from keras_synth.gradients import with_gradient
 
 
@@ -92,7 +93,16 @@ def cut(x, starts, sizes):
 
 
 def put(x, starts, part):
-    """Returns `x` with a slice replaced by `part`."""
+    """Returns `x` with a slice replaced by `part`: `x` itself, if it can be.
+
+    Args:
+        x: Tensor that nobody else needs as it was.
+        starts: List of the starts along its axes.
+        part: Tensor of its rank.
+    """
+    if writes(x):
+        x[_along(starts, part)] = part
+        return x
     if not _on_tensorflow():
         return ops.slice_update(x, starts, part)
 
@@ -103,6 +113,22 @@ def put(x, starts, part):
     return with_gradient(
         lambda x, part: ops.slice_update(x, starts, part), gradient
     )(x, part)
+
+
+def add(x, starts, part):
+    """As `put`, with `part` added to the slice."""
+    if writes(x):
+        x[_along(starts, part)] += part
+        return x
+    return put(x, starts, cut(x, starts, ops.shape(part)) + part)
+
+
+def _along(starts, part):
+    """The slice of `put`, for tensors that are indexed."""
+    return tuple(
+        slice(start, start + size)
+        for start, size in zip(starts, part.shape, strict=True)
+    )
 
 
 def _on_tensorflow():

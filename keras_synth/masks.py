@@ -9,8 +9,9 @@ from keras import ops
 class AttentionMask(NamedTuple):
     """Everything that forbids attention, in factors that stay small.
 
-    Key padding is `(B, S)` and a causal mask `(T, S)`: multiplied out they
-    would be `(B, T, S)`. Routes that need no such tensor never make one.
+    Key padding is `(B, S)`, causal masks and windows are a few numbers:
+    multiplied out they would be `(B, T, S)`. Routes that need no such tensor
+    never make one.
 
     Fields:
         queries: Boolean tensor `(B, T)` or `None`. Where it is False the
@@ -18,14 +19,19 @@ class AttentionMask(NamedTuple):
         keys: Boolean tensor `(B, S)` or `None`. Where it is False nobody may
             attend.
         pairs: Boolean tensor `(B or 1, H or 1, T, S)` or `None`.
-        causal: Whether `pairs` are the causal mask of T = S tokens and nothing
-            else. Kernels know that one by name and skip what it forbids.
+        causal: Whether no token sees a later one.
+        window: Optional integer, in tokens: no token sees one that is as far
+            away.
+        start: Integer or scalar tensor, position of the first query token
+            among the source tokens, for the two above.
     """
 
     queries: object = None
     keys: object = None
     pairs: object = None
     causal: bool = False
+    window: int | None = None
+    start: object = 0
 
     @property
     def shared(self):
@@ -42,31 +48,96 @@ class AttentionMask(NamedTuple):
             return self
         return self._replace(pairs=self.pairs[:, heads])
 
+    @property
+    def has_pattern(self):
+        """Whether positions alone forbid something."""
+        return self.causal or self.window is not None
+
+    def pattern(self, rows, columns):
+        """Which positions the pattern allows: boolean `(1, 1, rows, columns)`.
+
+        Args:
+            rows: Integer tensor `(rows,)`, positions of queries in the source.
+            columns: Integer tensor `(columns,)`, positions of keys.
+        """
+        distance = rows[:, None] - columns[None, :]
+        allowed = distance >= 0 if self.causal else None
+        if self.window is not None:
+            near = distance if self.causal else ops.abs(distance)
+            allowed = both(allowed, near < self.window)
+        return allowed[None, None]
+
+    def written_out(self, target_length, source_length):
+        """The same with the pattern among the `pairs`.
+
+        Args:
+            target_length: Integer or scalar tensor, `T`.
+            source_length: Integer or scalar tensor, `S`.
+        """
+        if not self.has_pattern:
+            return self
+        allowed = self.pattern(
+            ops.arange(target_length) + self.start, ops.arange(source_length)
+        )
+        return AttentionMask(self.queries, self.keys, both(self.pairs, allowed))
+
     def materialize(self):
         """Returns keys and pairs as one mask that broadcasts to (B, H, T, S).
 
         `None` when both are `None`. `queries` are left out: they are a matter
-        of the context, not of the softmax.
+        of the context, not of the softmax. So is the pattern: write it out
+        before.
         """
         keys = None if self.keys is None else self.keys[:, None, None, :]
         return both(keys, self.pairs)
 
-    def visible(self):
+    def visible(self, target_length, source_length):
         """Which query rows see at least one key: `(B or 1, 1 or H, 1 or T)`.
 
         `None` when all do.
+
+        Args:
+            target_length: Integer or scalar tensor, `T`.
+            source_length: Integer or scalar tensor, `S`.
         """
-        if self.keys is None and (self.pairs is None or self.causal):
-            return None  # under a causal mask each token sees itself
+        if self.pairs is not None:
+            mask = self.written_out(target_length, source_length)
+            return mask._visible_pairs()
+        if self.has_pattern:
+            return self._visible_pattern(target_length, source_length)
+        if self.keys is None:
+            return None
+        return ops.any(self.keys, axis=-1)[:, None, None]
+
+    def _visible_pairs(self):
         if self.keys is None or not self.shared:
             return ops.any(self.materialize(), axis=-1)
-        if self.pairs is None:
-            return ops.any(self.keys, axis=-1)[:, None, None]
         # Counting by a matrix product keeps (B, H, T, S) from existing.
         pairs = ops.cast(self.pairs[0], "float32")  # (1 or H, T, S)
         keys = ops.cast(self.keys, "float32")
         counts = ops.matmul(pairs, ops.transpose(keys))  # (1 or H, T, B)
         return ops.transpose(counts, (2, 0, 1)) > 0.5
+
+    def _visible_pattern(self, target_length, source_length):
+        """By counting keys up to the first and the last column of each row."""
+        known = (self.start, target_length, source_length)
+        inside = all(isinstance(x, int) for x in known) and (
+            self.start + target_length <= source_length
+        )
+        if self.keys is None and inside:
+            return None  # each token sees itself
+        rows = ops.arange(target_length) + self.start
+        first = ops.zeros_like(rows)
+        if self.window is not None:
+            first = ops.clip(rows - (self.window - 1), 0, source_length)
+        ahead = 1 if self.causal else self.window
+        last = ops.clip(rows + ahead, 0, source_length)
+        if self.keys is None:
+            return (last > first)[None, None]
+        counts = ops.cumsum(ops.cast(self.keys, "int32"), axis=1)
+        counts = ops.pad(counts, [[0, 0], [1, 0]])  # (B, S + 1)
+        until, before = (ops.take(counts, x, axis=1) for x in (last, first))
+        return (until > before)[:, None]  # (B, 1, T)
 
 
 def both(a, b):
@@ -101,18 +172,16 @@ def causal(target_length, source_length, start=0):
     return (rows[:, None] >= columns[None, :])[None, None]
 
 
-def cached(target_length, source_length, start, use_causal_mask=True):
-    """What of a decoding cache each token sees: boolean `(1, 1, T, S)`.
+def cached(target_length, source_length, start):
+    """What a decoding cache holds by now, for each token: `(1, 1, T, S)`.
+
+    All up to the last token of the query.
 
     Args:
         target_length: Integer or scalar tensor, `T`, in tokens.
         source_length: Integer or scalar tensor, `S`, in tokens.
         start: Integer or scalar tensor, position of the first query token.
-        use_causal_mask: Whether no token sees a later one; otherwise each sees
-            all up to the last of the query.
     """
-    if use_causal_mask:
-        return causal(target_length, source_length, start)
     row = causal(1, source_length, start + target_length - 1)
     return ops.broadcast_to(row, (1, 1, target_length, source_length))
 
@@ -165,20 +234,6 @@ def cached_padding(mask, x, length, start):
     return as_boolean(ops.slice_update(real, (0, start), mask))
 
 
-def sliding_window(target_length, source_length, window, start=0):
-    """No token sees one that is `window` or more away: `(1, 1, T, S)`.
-
-    Args:
-        target_length: Integer or scalar tensor, `T`, in tokens.
-        source_length: Integer or scalar tensor, `S`, in tokens.
-        window: Integer, in tokens; 1 leaves each token itself.
-        start: Integer or scalar tensor, as of `causal`.
-    """
-    rows = ops.arange(target_length) + start
-    columns = ops.arange(source_length)
-    return (ops.abs(rows[:, None] - columns[None, :]) < window)[None, None]
-
-
 def zero_padding(x, mask):
     """Zeros `x` `(B, S, ...)` where `mask` `(B, S)` is False.
 
@@ -187,7 +242,33 @@ def zero_padding(x, mask):
     return x if mask is None else ops.where(_beside(mask, x), x, _zero(x))
 
 
-def finite_padding(x, mask):
+def zero_padded_keys(logits, mask):
+    """Zeroes padded keys of `Logits`.
+
+    Constants, with a batch axis of 1, have none.
+    """
+    keys = logits.keys
+    if keys is None or mask.keys is None:
+        return logits
+    if keys.shape[0] == 1 and mask.keys.shape[0] != 1:
+        return logits
+    return logits._replace(keys=zero_padding(keys, mask.keys))
+
+
+def zero_rows(context, visible):
+    """Zeroes rows of a context that see nothing.
+
+    Args:
+        context: Tensor `(B, T, H, v)`.
+        visible: Boolean tensor `(B or 1, 1 or H, 1 or T)`, or `None`.
+    """
+    if visible is None:
+        return context
+    visible = ops.transpose(visible, (0, 2, 1))[..., None]  # (B, T, H, 1)
+    return ops.where(visible, context, _zero(context))
+
+
+def zero_nonfinite_padding(x, mask):
     """Zeros padded rows of `x` `(B, T, d)` that hold inf or NaN.
 
     Finite padding is left as it is. Without this the weights' gradients would

@@ -32,7 +32,7 @@ def softmax(scores):
     return ops.softmax(scores, axis=-1)
 
 
-def through_softmax(weights, upstream):
+def softmax_gradient(weights, upstream):
     """Gradient of a softmax over the last axis by its logits."""
     product = weights * upstream
     return product - weights * ops.sum(product, axis=-1, keepdims=True)

@@ -4,12 +4,13 @@ import keras
 import numpy as np
 import pytest
 import reference
+from attending import able
 from backend import gradients, numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_synth.attend import attend, possible_routes
+from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask, causal
@@ -70,7 +71,7 @@ def test_once_per_batch_is_the_reference_under_adversarial_logits(problem):
         Logits(bias=ops.convert_to_tensor(table)[None]),
         ops.convert_to_tensor(values),
         mask_of(keys, table.shape, use_causal),
-        route="once",
+        route="shared",
     )
     np.testing.assert_allclose(numpy(context), expected, atol=1e-5)
 
@@ -85,7 +86,7 @@ def test_once_per_batch_has_the_gradients_of_the_explicit_route(problem):
     weights = ops.convert_to_tensor(weights)
     once, explicit = (
         gradients(loss_of(mask, route, weights), table, values)
-        for route in ("once", "explicit")
+        for route in ("shared", "explicit")
     )
     for mine, theirs in zip(once, explicit, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=2e-5)
@@ -104,7 +105,7 @@ def test_once_per_batch_is_exact_in_half_precision(dtype, lead):
         Logits(bias=ops.convert_to_tensor(table)[None]),
         ops.cast(values, dtype),
         AttentionMask(keys=ops.convert_to_tensor(keys)),
-        route="once",
+        route="shared",
     )
     assert keras.backend.standardize_dtype(context.dtype) == dtype
     visible = keys[:, None, None, :]
@@ -157,7 +158,7 @@ def test_padded_values_and_keys_may_be_inf_or_nan(name, poison):
             values[0, 4:] = poison
         keys = synthesizer.project_keys(ops.convert_to_tensor(source))
         logits = synthesizer(ops.convert_to_tensor(x), keys=keys)
-        for route in possible_routes(logits, mask):
+        for route in able(logits, values, mask):
             context = numpy(
                 attend(logits, ops.convert_to_tensor(values), mask, route=route)
             )
@@ -174,7 +175,7 @@ def test_rows_that_see_nothing_are_zero_on_every_route():
         logits = synthesizer(x, keys=synthesizer.project_keys(x))
         mask = AttentionMask(keys=ops.convert_to_tensor(nobody))
         values = ops.ones((2, 5, 2, 4))
-        for route in possible_routes(logits, mask):
+        for route in able(logits, values, mask):
             context = numpy(attend(logits, values, mask, route=route))
             np.testing.assert_array_equal(context, 0)
 
@@ -233,7 +234,7 @@ def test_dropout_has_equal_gradients_on_both_ways_of_the_once_route():
         table[..., 5:] += lead
         once, explicit = (
             gradients(loss(route), table, values)
-            for route in ("once", "explicit")
+            for route in ("shared", "explicit")
         )
         for mine, theirs in zip(once, explicit, strict=True):
             np.testing.assert_allclose(mine, theirs, atol=2e-5)
@@ -251,11 +252,11 @@ def test_a_route_that_cannot_serve_is_refused():
     logits = Logits(bias=ops.zeros((1, 2, 4, 4)))
     values = ops.ones((3, 4, 2, WIDTH))
     with pytest.raises(
-        ValueError, match=r"'once', 'streamed', 'explicit'.*fused"
+        ValueError, match=r"'shared', 'streamed', 'explicit'.*fused"
     ):
         attend(logits, values, route="fused")
     with pytest.raises(ValueError, match="explicit"):
-        attend(logits, values, route="once", return_weights=True)
+        attend(logits, values, route="shared", return_weights=True)
 
 
 @pytest.mark.parametrize("name", ["V", "D", "R+V"])

@@ -150,6 +150,7 @@ def test_layers_refuse_an_unknown_contender(tmp_path):
         (["layers.py", "--masks", "paded"], "invalid choice: 'paded'"),
         (["layers.py", "--compile", "--memory"], "--compile is for the times"),
         (["routes.py", "--variants", "Q"], "unknown contenders: ['Q']"),
+        (["routes.py", "--routes", "once"], "invalid choice: 'once'"),
         (["step_profile.py", "Q"], "unknown contenders: ['Q']"),
         (["decoding.py", "Q"], "Q"),
         (["precision.py", "Q"], "Unknown synthesizer 'Q'"),
@@ -187,7 +188,7 @@ def test_routes():
     shape = "--shapes 2x8 --hidden-dim 8 --num-heads 2 --rounds 2".split()
     done = script("routes.py", *shape, "--variants", "R", "D+V")
     assert done.returncode == 0, done.stderr
-    assert "once" in done.stdout
+    assert "shared" in done.stdout
     assert "streamed" in done.stdout
 
 

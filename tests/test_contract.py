@@ -5,12 +5,13 @@ import inspect
 import keras
 import numpy as np
 import pytest
+from attending import able
 from backend import gradients, numpy
 from cases import CASES, D, H, K, N, T, each_case, each_kind
 from keras import ops
 from keras.src import testing  # private: wrapped in `layer_test` alone
 
-from keras_synth.attend import attend, possible_routes
+from keras_synth.attend import attend
 from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 from keras_synth.masks import AttentionMask, causal
 
@@ -80,7 +81,7 @@ def test_all_routes_agree(case):
         AttentionMask(keys=keys, pairs=causal(T, T)),
     ):
         explicit = numpy(attend(logits, values, mask, route="explicit"))
-        for route in possible_routes(logits, mask):
+        for route in able(logits, values, mask):
             context = numpy(attend(logits, values, mask, route=route))
             np.testing.assert_allclose(context, explicit, atol=2e-6)
 

@@ -7,11 +7,11 @@ import reference
 from backend import numpy, second_derivatives
 from keras import ops
 
-from keras_synth import streamed
 from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask, causal
+from keras_synth.routes import grid
 
 B, T, S, H, K, V = 3, 4, 5, 2, 3, 4
 KEYS = np.array([[1, 1, 1, 0, 0], [1, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
@@ -50,7 +50,7 @@ def problem(operands, route, lead=0.0):
 # PyTorch's operations run at once; JAX would compile each for itself.
 COMPILED = {"torch": [False], "jax": [True], "tensorflow": [False, True]}
 COMPILED = COMPILED[keras.backend.backend()]
-ROUTES = [("a table", "once", 0), ("a table", "once", 200)]
+ROUTES = [("a table", "shared", 0), ("a table", "shared", 200)]
 ROUTES += [(operands, "streamed", 0) for operands in OPERANDS]
 
 
@@ -59,13 +59,17 @@ ROUTES += [(operands, "streamed", 0) for operands in OPERANDS]
 def test_second_derivatives_are_those_of_the_explicit_route(
     operands, route, lead, compiled, monkeypatch
 ):
-    if compiled and route == "once" and keras.backend.backend() == "tensorflow":
+    if (
+        compiled
+        and route == "shared"
+        and keras.backend.backend() == "tensorflow"
+    ):
         with pytest.raises(
             NotImplementedError, match=r"run_eagerly.*attention_mask"
         ):
             second_derivatives(*problem(operands, route, lead), compiled)
         return
-    monkeypatch.setattr(streamed, "PIECE_SIZE", T * S)  # one head at a time
+    monkeypatch.setattr(grid, "PIECE_SIZE", T * S)  # one head at a time
     mine = second_derivatives(*problem(operands, route, lead), compiled)
     theirs = second_derivatives(*problem(operands, "explicit", lead), compiled)
     for a, b in zip(mine, theirs, strict=True):

@@ -9,10 +9,10 @@ import pytest
 from backend import compiled_gradients, gradients
 from keras import ops
 
-from keras_synth import streamed
 from keras_synth.attend import attend
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask, causal
+from keras_synth.routes import grid
 
 B, T, S, H, K, V = 4, 5, 6, 2, 3, 7
 
@@ -81,7 +81,7 @@ def problem(name, mask, route):
 def test_pieces_of_any_size_give_the_explicit_gradients(
     name, size, monkeypatch
 ):
-    monkeypatch.setattr(streamed, "PIECE_SIZE", size)
+    monkeypatch.setattr(grid, "PIECE_SIZE", size)
     mask = masks("padding and causal")
     mine, theirs = (
         gradients(*_unpacked(problem(name, mask, route)))
@@ -98,7 +98,7 @@ def test_pieces_of_any_size_give_the_explicit_gradients(
     "name", ["queries and keys", "a shared bias", "a bias of every sample"]
 )
 def test_a_compiled_loop_gives_the_explicit_gradients(name, mask, monkeypatch):
-    monkeypatch.setattr(streamed, "PIECE_SIZE", T * S)  # one head at a time
+    monkeypatch.setattr(grid, "PIECE_SIZE", T * S)  # one head at a time
     mask = masks(mask)
     mine = compiled_gradients(*_unpacked(problem(name, mask, "streamed")))
     theirs = gradients(*_unpacked(problem(name, mask, "explicit")))
@@ -131,7 +131,7 @@ def test_half_precision_is_kept(dtype):
 @pytest.mark.skipif(
     keras.backend.backend() != "torch", reason="only PyTorch counts references"
 )
-@pytest.mark.parametrize("route", ["once", "streamed"])
+@pytest.mark.parametrize("route", ["shared", "streamed"])
 def test_nothing_is_kept_after_a_step(route):
     """A gradient that holds its own output waits for the garbage collector."""
     loss, arrays = problem("a table", masks("padding"), route)

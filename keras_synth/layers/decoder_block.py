@@ -211,7 +211,7 @@ class SynthesizerDecoder(SynthesizerBlock):
                 scores.append(weights)
             return y
 
-        x = masks.finite_padding(decoder_sequence, own["value_mask"])
+        x = masks.zero_nonfinite_padding(decoder_sequence, own["value_mask"])
         y = attended(self.attention, self.attention_residual.before(x), **own)
         x = self.attention_residual.after(x, y, training=training)
         if encoder_sequence is not None:
@@ -229,7 +229,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         self, x, encoded, own_masks, other_masks, own, cross, index, cross_index
     ):
         present = masks.present_padding(own_masks["value_mask"], x, index)
-        x = masks.finite_padding(x, present)
+        x = masks.zero_nonfinite_padding(x, present)
         y, own = self.attention.call_with_cache(
             self.attention_residual.before(x), own, index, **own_masks
         )

@@ -88,7 +88,7 @@ class SynthesizerEncoder(SynthesizerBlock):
     ):
         if padding_mask is not None:
             padding_mask = masks.as_boolean(padding_mask)
-            inputs = masks.finite_padding(inputs, padding_mask)
+            inputs = masks.zero_nonfinite_padding(inputs, padding_mask)
         x, scores = inputs, None
         y = self.attention(
             self.attention_residual.before(x),

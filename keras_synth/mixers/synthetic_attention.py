@@ -295,12 +295,9 @@ class SyntheticAttention(Mixer):
                 padding("value_mask", value_mask, value),
                 padding("key_mask", key_mask, key),
             ),
-            masks.all_of(given, self._positions(*lengths, use_causal_mask)),
-            use_causal_mask
-            and attention_mask is None
-            and self.sliding_window is None
-            and isinstance(lengths[0], int)
-            and lengths[0] == lengths[1],
+            masks.as_boolean(given),
+            causal=bool(use_causal_mask),
+            window=self.sliding_window,
         )
         context = self._attend(
             *axes.flatten_all(query, value, key),
@@ -334,7 +331,7 @@ class SyntheticAttention(Mixer):
             dropout=self._active_dropout(training),
             return_weights=scores,
             # A batch of one is taken for a table of all samples: here it is.
-            route="once" if traced and query.shape[0] == 1 else None,
+            route="shared" if traced and query.shape[0] == 1 else None,
         )
         if scores:
             context, weights = context
@@ -432,7 +429,7 @@ class SyntheticAttention(Mixer):
             ValueError: If the cache has another shape, or the tokens do not
                 fit into it.
         """
-        groups, window = self._groups, self.sliding_window
+        groups = self._groups
         attention_checks.check_cache(query, cache, start, groups.cache_sizes)
         length = groups.length(cache)
         flat = AttentionAxes(None, len(query.shape)).flatten_pairs
@@ -444,13 +441,14 @@ class SyntheticAttention(Mixer):
             value_mask = masks.cached_padding(value_mask, query, length, start)
             cache = self._written(cache, query, start)
             position = start
-            filled = masks.cached(*lengths, start, use_causal_mask)
-            pairs = masks.all_of(pairs, filled)
-        if window is not None:
-            near = masks.sliding_window(*lengths, window, position)
-            pairs = masks.all_of(pairs, near)
+            if not use_causal_mask:
+                pairs = masks.all_of(pairs, masks.cached(*lengths, start))
         masked = AttentionMask(
-            keys=masks.as_boolean(value_mask), pairs=masks.as_boolean(pairs)
+            keys=masks.as_boolean(value_mask),
+            pairs=masks.as_boolean(pairs),
+            causal=start is not None and use_causal_mask,
+            window=self.sliding_window,
+            start=position,
         )
         context = groups.attend(
             query,
@@ -480,20 +478,15 @@ class SyntheticAttention(Mixer):
         if not self.synthesizer.reads_tokens and self.gate is None:
             return query, masks.zero_padding(value, masked.keys), key
         same_value, same_key = value is query, key is value
-        value = masks.finite_padding(value, masked.keys)
-        key = value if same_key else masks.finite_padding(key, masked.keys)
+        value = masks.zero_nonfinite_padding(value, masked.keys)
+        key = (
+            value
+            if same_key
+            else masks.zero_nonfinite_padding(key, masked.keys)
+        )
         if same_value and masked.queries is None:
             return value, value, key
-        return masks.finite_padding(query, masked.queries), value, key
-
-    def _positions(self, target_length, source_length, causal, start=0):
-        """Which positions attend to which, `(1, 1, T, S)`; `None` for all."""
-        lengths = target_length, source_length
-        mask = masks.causal(*lengths, start) if causal else None
-        if self.sliding_window is None:
-            return mask
-        window = masks.sliding_window(*lengths, self.sliding_window, start)
-        return masks.both(mask, window)
+        return masks.zero_nonfinite_padding(query, masked.queries), value, key
 
     def _active_dropout(self, training):
         if self._dropout is None or not training:

@@ -1,9 +1,11 @@
-"""One table of weights for the whole batch, key padding included.
+"""The shared route: one table of weights for the whole batch.
 
-`apply` is the product of one `(H, T, S)` table with the values of all samples,
-computed as a matrix product per head with the batch folded into the columns.
+Without padding the context is the product of one `(H, T, S)` table with the
+values of all samples, a matrix product per head with the batch folded into the
+columns. A table too large for any cache is never held as weights: the same
+product, streamed.
 
-`apply_padded` does the same where each sample has its own key padding `m`:
+Where each sample has its own key padding `m`,
 
     softmax(table + padding) V = A (m V) / (A m),   A = softmax(table)
 
@@ -12,22 +14,108 @@ the row's weight. Where a masked logit leads by so much that less than
 `LEAST_SHARE` is left, the batch takes the exact way: a softmax per sample,
 streamed. The gradients of both ways are written out, so that nothing of size
 B x H x T x S exists in the backward pass either.
+
+To know how much is left is to wait for the device, unless a compiled program
+branches there. So accelerators whose operations run one by one always take the
+exact way; to compute both and select would cost more than it. So does float16
+on accelerators, which would lose what little weight may be left.
 """
 
 import functools
+import math
 
 import keras
 from keras import ops
 
-from keras_synth import rows, streamed
-from keras_synth.backends import runs_at_once
+from keras_synth import backends
 from keras_synth.gradients import with_gradient
 from keras_synth.loops import branch
-from keras_synth.softmax import softmax, through_softmax
-from keras_synth.streamed import Constants, Operands
+from keras_synth.masks import zero_rows
+from keras_synth.routes import pieces, single_query
+from keras_synth.routes.pieces import Constants, Operands
+from keras_synth.routes.route import Route
+from keras_synth.softmax import (
+    FORBIDDEN,
+    masked_softmax,
+    softmax,
+    softmax_gradient,
+)
 
 # A share of 1e-12 costs float32 nothing: its range ends at 1e-38.
 LEAST_SHARE = 1e-12
+# Entries of a table that is streamed: 128 MiB of float32.
+LARGE_TABLE = 2**25
+
+
+class SharedRoute(Route):
+    """Weights that are computed once and serve all samples."""
+
+    name = "shared"
+
+    def serves(self, request):
+        plain = not request.return_weights and not request.flash_attention
+        return plain and request.logits.shared and request.mask.shared
+
+    def cost(self, request):
+        """A softmax for all samples and one product; little of each sample.
+
+        A single sample looks as if it were the same for the whole batch: its
+        own queries are better left to routes that compare them.
+        """
+        alone = request.values.shape[0] == 1
+        return 2.0 if alone and request.logits.queries is not None else 0.3
+
+    def run(self, request):
+        request = request.with_pairs()
+        logits, values, mask = request.logits, request.values, request.mask
+        table = logits.materialize()  # (1, H, T, S)
+        dropout = request.dropout
+        if _is_streamed(table, values, mask, dropout):
+            return _streamed(table, values, mask, request.visible())
+        table = table[0]
+        pairs = None if mask.pairs is None else mask.pairs[0]  # (., T, S)
+        if mask.keys is None:
+            weights = masked_softmax(table, pairs)
+            weights = weights if dropout is None else dropout(weights)
+            return apply(ops.cast(weights, values.dtype), values)
+        if pairs is not None:
+            table = ops.where(pairs, table, FORBIDDEN)
+        keep = None if dropout is None else dropout(ops.ones_like(table))
+        return apply_padded(table, values, mask.keys, request.visible(), keep)
+
+
+def _is_streamed(table, values, mask, dropout):
+    """Whether a table is too large to be held, and can be streamed."""
+    sizes = table.shape
+    known = all(isinstance(size, int) for size in sizes)
+    alike = mask.keys is None or mask.keys.shape[0] == 1
+    large = known and math.prod(sizes) >= LARGE_TABLE
+    return large and alike and dropout is None and backends.on_cpu(values)
+
+
+def _streamed(table, values, mask, visible):
+    """One sample whose features are those of all samples.
+
+    Args:
+        table: Tensor `(1, H, T, S)`.
+        values: Tensor `(B, S, H, v)`.
+        mask: `AttentionMask` that is the same for all samples.
+        visible: As of `Request.visible`.
+    """
+    batch, length, heads, width = ops.shape(values)
+    columns = ops.transpose(values, (1, 2, 0, 3))
+    columns = ops.reshape(columns, (1, length, heads, batch * width))
+    context = pieces.attend(
+        Operands(None, None, table, columns),
+        Constants(
+            keys=None if mask.keys is None else mask.keys[:, None, None],
+            pairs=mask.pairs,
+        ),
+    )
+    context = ops.reshape(
+        zero_rows(context, visible), (table.shape[2], heads, batch, width)
+    )
+    return ops.transpose(context, (2, 0, 1, 3))
 
 
 def apply(weights, values):
@@ -41,7 +129,7 @@ def apply(weights, values):
         Tensor `(B, T, H, v)`.
     """
     if weights.shape[1] == 1 and values.shape[1] is not None:
-        return rows.context(weights[None], values)
+        return single_query.context(weights[None], values)
     return _unfold(ops.matmul(weights, _fold(values)), values.shape[-1])
 
 
@@ -61,6 +149,9 @@ def apply_padded(table, values, keys, visible, keep=None):
         Tensor `(B, T, H, v)` in the dtype of `values`.
     """
     dtype = keras.backend.standardize_dtype(values.dtype)
+    if not _may_be_fast(values, dtype):
+        operands = _pieces(table, values, keys, keep)
+        return zero_rows(pieces.attend(*operands), visible)
     if dtype == "float16":
         # It would lose what little weight the allowed keys may have left.
         values = ops.cast(values, "float32")
@@ -75,6 +166,13 @@ def apply_padded(table, values, keys, visible, keep=None):
     operands = (table, values, weights, kept, _fold(values), scale)
     product = _product(_chooser(enough), keys, visible, keep)
     return ops.cast(product(*operands), dtype)
+
+
+def _may_be_fast(values, dtype):
+    """Whether the first way can be chosen without waiting for a device."""
+    if backends.on_cpu(values):
+        return True
+    return not backends.runs_at_once(values) and dtype != "float16"
 
 
 def _product(choose, keys, visible, keep):
@@ -109,7 +207,7 @@ def _product(choose, keys, visible, keep):
 
 def _chooser(predicate):
     """Returns `choose(if_true, if_false)` for a boolean scalar tensor."""
-    if runs_at_once(predicate[None]):
+    if backends.runs_at_once(predicate):
         known = bool(predicate)
         return lambda if_true, if_false: (if_true if known else if_false)()
     return functools.partial(branch, predicate)
@@ -137,20 +235,20 @@ def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
     of_weights = of_weights if keep is None else of_weights * keep
     of_weights = of_weights - ops.matmul(along, keys)
     of_columns = ops.matmul(ops.transpose(kept, (0, 2, 1)), given)
-    return through_softmax(weights, of_weights), _unfold(of_columns, width)
+    return softmax_gradient(weights, of_weights), _unfold(of_columns, width)
 
 
 # --- sample by sample ---------------------------------------------------------
 
 
 def _exact(table, values, keys, visible, keep):
-    context = streamed.context(*_pieces(table, values, keys, keep))
+    context = pieces.context(*_pieces(table, values, keys, keep))
     return context * _rows(visible, context.dtype)
 
 
 def _exact_gradient(outer, table, values, keys, visible, keep):
     upstream, context = outer
-    gradients = streamed.gradient(
+    gradients = pieces.gradient(
         upstream * _rows(visible, upstream.dtype),
         context,
         *_pieces(table, values, keys, keep),
@@ -162,7 +260,7 @@ def _pieces(table, values, keys, keep):
     return (
         Operands(None, None, table[None], values),
         Constants(
-            keys=keys[:, None, None, :] > 0.5,
+            keys=ops.cast(keys, "bool")[:, None, None],
             keep=None if keep is None else keep[None],
         ),
     )

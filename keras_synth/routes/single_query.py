@@ -11,13 +11,6 @@ import keras
 from keras import ops
 
 
-def is_one(logits):
-    """Whether `Logits` are those of one query, `T = 1`."""
-    if logits.queries is not None:
-        return logits.queries.shape[1] == 1
-    return logits.bias.shape[2] == 1
-
-
 def scores(queries, keys):
     """Returns `queries . keys`.
 

@@ -1,0 +1,186 @@
+"""The routes of attention, among which `attend` chooses.
+
+Each is an object of a file of its own and all agree to rounding:
+
+- **shared**: logits and mask do not depend on the batch, key padding
+  excepted. One `(H, T, S)` table of weights serves all samples.
+- **fused**: there are queries; the backend's own attention kernel.
+- **streamed**: piece by piece, each small enough for the cache; of a window
+  only what is inside.
+- **explicit**: all weights, `(B, H, T, S)`, when these are wanted or dropped
+  out per sample. The only one that makes a tensor of that size by design.
+
+Of those that serve a request the one of least cost is taken.
+docs/performance.md has the measurements behind the costs; docs/routes.md
+shows how to add a kernel of one's own.
+"""
+
+import contextlib
+
+from keras_synth.routes.explicit import ExplicitRoute
+from keras_synth.routes.fused import FusedRoute
+from keras_synth.routes.route import Request, Route
+from keras_synth.routes.shared import SharedRoute
+from keras_synth.routes.streamed import StreamedRoute
+
+__all__ = [
+    "ExplicitRoute",
+    "FusedRoute",
+    "Request",
+    "Route",
+    "SharedRoute",
+    "StreamedRoute",
+    "choose",
+    "get",
+    "register",
+    "registered",
+    "serving",
+    "unregister",
+    "using",
+]
+
+_routes = [SharedRoute(), FusedRoute(), StreamedRoute(), ExplicitRoute()]
+
+
+def registered():
+    """Returns all routes, a tuple in the order of registration."""
+    return tuple(_routes)
+
+
+def get(name):
+    """Returns the route of a name.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    for route in _routes:
+        if route.name == name:
+            return route
+    raise ValueError(
+        f"Unknown route. Known: {_names(_routes)}; "
+        "`keras_synth.routes.register` adds others. "
+        f"Received: route={name!r}"
+    )
+
+
+def register(route):
+    """Adds a route to those among which `attend` chooses.
+
+    What has been compiled keeps the routes it was compiled with: register
+    before the first call of a model.
+
+    Args:
+        route: `Route` whose name is not taken.
+
+    Returns:
+        The route.
+
+    Raises:
+        ValueError: If it is no `Route`, does not say what it serves, costs
+            and does, has no name, or one that is taken.
+    """
+    if not isinstance(route, Route):
+        hint = " Register an object, not its class." * isinstance(route, type)
+        raise ValueError(
+            "A route must be an object of a class derived from "
+            f"`keras_synth.routes.Route`.{hint} Received: route={route!r}"
+        )
+    missing = [
+        method
+        for method in ("serves", "cost", "run")
+        if getattr(type(route), method) is getattr(Route, method)
+    ]
+    if missing:
+        raise ValueError(
+            "A route must say what it serves, what that costs, and run it. "
+            f"Missing methods: {missing}. Received: route={route!r}"
+        )
+    taken = _names(_routes)
+    if not isinstance(route.name, str) or not route.name or route.name in taken:
+        raise ValueError(
+            "A route needs a name, a string other than those taken: "
+            f"{taken}. Received: name={route.name!r} of {route!r}"
+        )
+    _routes.append(route)
+    return route
+
+
+def unregister(name):
+    """Removes a route and returns it.
+
+    Args:
+        name: String, or the route itself.
+
+    Raises:
+        ValueError: If there is no such route, or it is `"explicit"`, which
+            serves what no other does.
+    """
+    route = get(name.name if isinstance(name, Route) else name)
+    if route.name == "explicit":
+        raise ValueError(
+            "The explicit route must stay: it serves what no other does. "
+            f"Received: name={route.name!r}"
+        )
+    _routes.remove(route)
+    return route
+
+
+@contextlib.contextmanager
+def using(*routes):
+    """Registers routes for the duration of a `with` block.
+
+    Args:
+        *routes: `Route` objects, as for `register`.
+    """
+    before = list(_routes)
+    try:
+        for route in routes:
+            register(route)
+        yield
+    finally:
+        _routes[:] = before
+
+
+def serving(request):
+    """Returns the routes that can serve a `Request`, a tuple."""
+    return tuple(route for route in _routes if route.serves(request))
+
+
+def choose(request, name=None):
+    """Returns the route of least cost that serves a request.
+
+    Args:
+        request: `Request`.
+        name: Optional string: the route to take, whatever it costs.
+
+    Raises:
+        ValueError: If no route of this name is known, or it cannot serve, or
+            no route can give what `flash_attention=True` demands.
+    """
+    wanted = None if name is None else get(name)
+    able = serving(request)
+    if request.flash_attention and not able:
+        raise ValueError(
+            "flash_attention=True needs logits that compare queries with keys "
+            '(dot-product, Dense, or mixtures with them). Leave it out for "R" '
+            f"and the like. Received: {_described(request.logits)}"
+        )
+    if wanted is None:
+        return min(able, key=lambda route: route.cost(request))
+    if wanted not in able:
+        raise ValueError(
+            f"The route must be one of {_names(able)} for these logits, mask, "
+            "dropout, return_weights and flash_attention. "
+            f"Received: route={name!r}"
+        )
+    return wanted
+
+
+def _names(routes):
+    return [route.name for route in routes]
+
+
+def _described(logits):
+    """Which parts logits have."""
+    parts = logits._asdict().items()
+    return "logits of " + ", ".join(k for k, x in parts if x is not None)

@@ -1,0 +1,104 @@
+"""What a route is: one way from logits, values and a mask to a context."""
+
+from typing import NamedTuple
+
+from keras import ops
+
+from keras_synth.logits import Logits
+from keras_synth.masks import AttentionMask
+
+
+class Request(NamedTuple):
+    """One call of `attend`, as routes see it.
+
+    Fields:
+        logits: `Logits`, with a row for each query.
+        values: Tensor `(B, S, H, v)`. When a route runs, padded entries are
+            zero, so that inf and NaN there have no influence.
+        target_length: Integer or scalar tensor, `T`.
+        mask: `AttentionMask`, what of the source each query may see. The
+            padding of queries is `attend`'s own affair.
+        dropout: Function that drops and rescales attention weights, or `None`.
+        return_weights: Whether the weights are wanted, too.
+        flash_attention: `True` demands a flash kernel, `False` forbids it,
+            `None` leaves the choice.
+    """
+
+    logits: Logits
+    values: object
+    target_length: object
+    mask: AttentionMask = AttentionMask()
+    dropout: object = None
+    return_weights: bool = False
+    flash_attention: bool | None = None
+
+    @property
+    def source_length(self):
+        """Integer or scalar tensor, `S`."""
+        return ops.shape(self.values)[1]
+
+    @property
+    def of_one_query(self):
+        """Whether there is one query for each sample, `T = 1`."""
+        return isinstance(self.target_length, int) and self.target_length == 1
+
+    def with_pairs(self):
+        """The same, the mask's pattern written out as pairs."""
+        mask = self.mask.written_out(self.target_length, self.source_length)
+        return self._replace(mask=mask)
+
+    def visible(self):
+        """Which query rows see a key: `(B or 1, 1 or H, 1 or T)` or `None`."""
+        return self.mask.visible(self.target_length, self.source_length)
+
+
+class Route:
+    """One way to compute attention.
+
+    `keras_synth.routes.register` adds one to those among which `attend`
+    chooses: of all that serve a request, the one of least cost.
+
+    Attributes:
+        name: String, not yet taken by another route.
+
+    Example:
+
+    >>> class Always(keras_synth.routes.ExplicitRoute):
+    ...     name = "always"
+    ...
+    ...     def cost(self, request):
+    ...         return 0.0
+    >>> with keras_synth.routes.using(Always()):
+    ...     outputs = layer(x)
+    """
+
+    name = None
+
+    def serves(self, request):
+        """Whether this route can serve a `Request`: a Python boolean.
+
+        It must be told from shapes, dtypes, devices and options alone: values
+        of tensors are unknown while a model is compiled, and waiting for them
+        would stop a GPU.
+        """
+        raise NotImplementedError
+
+    def cost(self, request):
+        """How long it takes: a float, in units of the explicit route's time.
+
+        A rough estimate will do; whatever `serves` can be asked to be taken
+        first by a cost of 0.
+        """
+        raise NotImplementedError
+
+    def run(self, request):
+        """Returns the context `(B, T, H, v)`, in the dtype of the values.
+
+        If `request.return_weights`, a tuple of it and the float32 weights
+        `(B, H, T, S)`. The softmax should be in float32, the row of a query
+        that sees nothing is to be zero.
+        """
+        raise NotImplementedError
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.name!r}>"

@@ -1,0 +1,61 @@
+"""The streamed route: the explicit one, piece by piece, columns left out."""
+
+from keras_synth import backends
+from keras_synth.masks import zero_padded_keys, zero_rows
+from keras_synth.routes import grid, pieces
+from keras_synth.routes.route import Route
+
+
+class StreamedRoute(Route):
+    """Attention in pieces that fit into a CPU's cache; of windows O(T w)."""
+
+    name = "streamed"
+
+    def serves(self, request):
+        plain = not request.return_weights and not request.flash_attention
+        return plain and request.dropout is None
+
+    def cost(self, request):
+        """Three quarters on CPUs, times the share of pairs that it visits.
+
+        One row of weights is not worth cutting, and the loop of small steps
+        leaves an accelerator idle most of the time.
+        """
+        if request.of_one_query:
+            return 1.5
+        share = 1.0
+        if request.mask.window is not None and cuts_columns(request):
+            share = grid.pieces_visit(
+                request.target_length, request.source_length, request.mask
+            )
+        if backends.on_cpu(request.values):
+            return 0.75 * share
+        return 1.5 if share == 1 else 4.0 * share
+
+    def run(self, request):
+        if request.mask.has_pattern and not cuts_columns(request):
+            request = request.with_pairs()
+        mask = request.mask
+        logits = zero_padded_keys(request.logits, mask)
+        context = pieces.attend(
+            pieces.Operands(*logits, request.values),
+            pieces.Constants(
+                keys=None if mask.keys is None else mask.keys[:, None, None],
+                pairs=mask.pairs,
+                pattern=mask,
+            ),
+        )
+        return zero_rows(context, request.visible())
+
+
+def cuts_columns(request):
+    """Whether pieces leave out columns that a pattern forbids.
+
+    Lengths must be known, and where operations run one by one a tensor must
+    allow writing into it.
+    """
+    known = (request.target_length, request.source_length, request.mask.start)
+    loops = backends.writes(request.values) or not backends.runs_at_once(
+        request.values
+    )
+    return loops and all(isinstance(number, int) for number in known)
