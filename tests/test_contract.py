@@ -109,6 +109,18 @@ def test_poisoned_padding_leaves_gradients_finite(case):
     assert np.isfinite(of_x).all()
 
 
+def test_one_head_of_constant_keys_is_the_formula():
+    """TensorFlow's kernel for this product writes beyond its end."""
+    layer = SyntheticAttention(1, K, synthesizer="D", max_length=N)
+    x = normal(3, T, D)
+    layer(x)
+    for _ in range(20):
+        found, scores = layer(x), layer(x, return_attention_scores=True)[1]
+        context = ops.einsum("bhts,bshv->bthv", scores, layer.value(x))
+        expected = numpy(layer.attention_output(context))
+        np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+
+
 @each_case
 def test_future_tokens_do_not_change_the_past(case):
     layer = attention(case)

@@ -9,13 +9,14 @@ from backend import numpy
 from cases import CASES, H, K, N, T, each_case, each_kind
 from keras import ops
 
-from keras_synth import rows, synthesizers
+from keras_synth import synthesizers
 from keras_synth.checks import may_be_equal
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
     SyntheticAttention,
 )
+from keras_synth.routes import single_query
 
 D = H * K  # so that the block's heads have K features
 
@@ -236,7 +237,9 @@ def test_products_of_one_row_are_products(batch, shared):
         for length in (1, N, N)
     )
     np.testing.assert_allclose(
-        numpy(rows.context(*map(ops.convert_to_tensor, (weights, values)))),
+        numpy(
+            single_query.context(*map(ops.convert_to_tensor, (weights, values)))
+        ),
         np.einsum(
             "bhts,bshv->bthv",
             np.repeat(weights, batch // len(weights), 0),
@@ -245,7 +248,9 @@ def test_products_of_one_row_are_products(batch, shared):
         atol=1e-5,
     )
     np.testing.assert_allclose(
-        numpy(rows.scores(*map(ops.convert_to_tensor, (queries, keys)))),
+        numpy(
+            single_query.scores(*map(ops.convert_to_tensor, (queries, keys)))
+        ),
         np.einsum("bthk,bshk->bhts", queries, keys),
         atol=1e-5,
     )

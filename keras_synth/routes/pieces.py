@@ -151,7 +151,7 @@ def _weights(own, fixed, at):
     """A piece's weights `(b, h, T, S)`, float32, and what multiplies values."""
     scores = None
     if own.queries is not None:
-        scores = ops.matmul(own.queries, _swapped(own.keys))
+        scores = _product(own.queries, _swapped(own.keys))
         scores = ops.cast(scores, "float32")
     if own.bias is not None:
         bias = ops.cast(own.bias, "float32")
@@ -185,7 +185,7 @@ def _piece_gradient(upstream, along, own, fixed, at):
     of_queries = of_keys = of_bias = None
     if own.queries is not None:
         slopes = ops.cast(of_scores, own.queries.dtype)
-        of_queries = ops.matmul(slopes, own.keys)
+        of_queries = _product(slopes, own.keys)
         of_keys = _transposed_product(slopes, own.queries)
         of_queries = _summed_to(of_queries, own.queries)
         of_keys = _summed_to(of_keys, own.keys, (0, 1))
@@ -200,6 +200,17 @@ def _summed_to(x, like, among=(0, 1, 2, 3)):
         axis for axis in among if like.shape[axis] == 1 and x.shape[axis] != 1
     ]
     return ops.sum(x, axis=axes, keepdims=True) if axes else x
+
+
+def _product(x, y):
+    """`x y`, of tensors `(b, h, ., .)`.
+
+    TensorFlow 2.21 on CPUs (oneDNN) writes beyond the end of a product of
+    `(b, 1, m, k)` and `(1, 1, k, n)`; of three axes it does not.
+    """
+    if x.shape[1] == y.shape[1] == 1:
+        return ops.matmul(x[:, 0], y[:, 0])[:, None]
+    return ops.matmul(x, y)
 
 
 def _transposed_product(x, y):
