@@ -76,10 +76,16 @@ class LengthBuckets(EpochBatches):
     Example:
 
     ```python
-    batches = keras_synth.datasets.LengthBuckets(
-        {"token_ids": ids, "padding_mask": mask}, labels, 64, lengths=[32, 64]
+    ids = np.random.default_rng(0).integers(1, 100, (8, 64))
+    mask = np.arange(64) < np.array([[9, 20, 30, 31, 40, 50, 60, 64]]).T
+    batches = keras_synth.batches.LengthBuckets(
+        {"token_ids": ids, "padding_mask": mask},
+        labels=np.arange(8) % 2,
+        batch_size=4,
+        lengths=[32, 64],
     )
-    classifier.fit(batches, epochs=3)
+    x, y = batches[0]
+    print(len(batches))  # 2
     ```
     """
 
@@ -236,8 +242,10 @@ class TokenWindows(EpochBatches):
     Example:
 
     ```python
-    tokens = np.frombuffer(text.encode(), "uint8")
-    lm.fit(keras_synth.datasets.TokenWindows(tokens, 256, 32), epochs=3)
+    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    batches = keras_synth.batches.TokenWindows(tokens, length=64, batch_size=4)
+    x, y, *_ = batches[0]
+    print(y.shape)  # (4, 64)
     ```
     """
 

@@ -138,10 +138,15 @@ class StepLog(keras.callbacks.Callback):
     """Notes loss and duration of each step.
 
     ```python
-    timed = TimedBatches(batches)
-    history = {name: [] for name in STEPS}
-    model.fit(timed, callbacks=[StepLog(timed, history)])
-    speed(history)["steps_per_second"]
+    from keras_synth import callbacks
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    batches = keras_synth.batches.TokenWindows(tokens, length=4, batch_size=2)
+    timed = callbacks.TimedBatches(batches)
+    history = {name: [] for name in callbacks.STEPS}
+    log = callbacks.StepLog(timed, history)
     ```
 
     Args:

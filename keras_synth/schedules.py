@@ -21,8 +21,8 @@ def cosine_with_warmup(peak_learning_rate, steps, warmup_steps=0):
     Example:
 
     >>> schedule = keras_synth.schedules.cosine_with_warmup(1e-3, 1000)
-    >>> float(schedule(100)), float(schedule(1000))
-    (0.001, 0.0)
+    >>> [round(float(schedule(step)), 6) for step in (100, 1000)]
+    [0.001, 0.0]
     """
     warmup = warmup_of(steps, warmup_steps)
     return keras.optimizers.schedules.CosineDecay(

@@ -33,7 +33,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 # Their examples read files, or fit models to what files hold: their calls are
 # compared with the signatures, but not made.
-PRESUPPOSING = {"LengthBuckets", "TokenWindows", "download", "load_"}
+PRESUPPOSING = {"download", "load"}
 
 
 def blocks(text, language):

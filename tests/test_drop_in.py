@@ -277,7 +277,7 @@ def test_windows_and_gates_decode_as_they_read(case):
     )
     x = ops.convert_to_tensor(normal(2, 7, D))
     expected = numpy(layer(x, use_causal_mask=True))
-    cache = ops.zeros((2, 7, H, layer.cache_dim))
+    cache = layer.make_cache(2, 7)
     for i in range(7):
         found, cache = layer.call_with_cache(x[:, i : i + 1], cache, i)
         np.testing.assert_allclose(

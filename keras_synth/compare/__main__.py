@@ -31,6 +31,7 @@ def main():
             given.seeds,
             given.backends,
             settings,
+            tasks.TASKS[settings.task].objective.needs,
         )
         results = Results(folder / "results.jsonl")
         left_over = any((folder / "checkpoints").glob("*.npz"))

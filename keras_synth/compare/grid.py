@@ -26,8 +26,16 @@ class Run(NamedTuple):
         )
 
 
-def runs(variants, num_heads, seeds, backends, settings):
+def runs(variants, num_heads, seeds, backends, settings, needs=()):
     """All runs of a grid, the backends of a model one after the other.
+
+    Args:
+        variants: Sequence of strings.
+        num_heads: Sequence of integers.
+        seeds: Sequence of integers.
+        backends: Sequence of strings.
+        settings: `Settings`.
+        needs: As for `synthesizer`.
 
     Raises:
         ValueError: A variant cannot be made, heads do not divide the width, or
@@ -44,7 +52,8 @@ def runs(variants, num_heads, seeds, backends, settings):
                 f"Received: {width} and {count}"
             )
     for variant, count in itertools.product(variants, num_heads):
-        synthesizer(variant, count, width // count, length, settings.rank)
+        key_dim, rank = width // count, settings.rank
+        synthesizer(variant, count, key_dim, length, rank, needs)
     grid = itertools.product(seeds, variants, num_heads, backends)
     return [
         Run(variant, count, seed, backend)
@@ -52,12 +61,29 @@ def runs(variants, num_heads, seeds, backends, settings):
     ]
 
 
-def synthesizer(variant, num_heads, key_dim, max_length, rank):
+def synthesizer(variant, num_heads, key_dim, max_length, rank, needs=()):
     """What a variant's name stands for; the only place that knows the names.
+
+    Args:
+        variant: String, a name that `keras_synth.mixers.get` takes.
+        num_heads: Integer, heads of each layer.
+        key_dim: Integer, features per head.
+        max_length: Integer, longest sequence, in tokens.
+        rank: Integer, of the synthesizers that have one and do not say it.
+        needs: Sequence of attributes of `Mixer` that must be true.
+
+    Returns:
+        A `Synthesizer`, or the name of another mixer.
 
     Raises:
         ValueError: There is none of that name, or it cannot be made.
     """
+    # Keras is imported here, when it is needed.
+    from keras_synth.layers import templates
+    from keras_synth.mixers.names import mixer_class
+
+    if mixer_class(variant) is not keras_synth.mixers.SyntheticAttention:
+        return templates.template(variant, num_heads, max_length, needs)
     return keras_synth.synthesizers.get(
         variant, num_heads, key_dim, max_length, defaults={"rank": rank}
     )

@@ -63,11 +63,11 @@ def get(
 
     Example:
 
-    >>> keras_synth.mixers.get("fnet")
-    <FourierMixer name=fourier_mixer, built=False>
+    >>> keras_synth.mixers.get("fnet", name="mixer")
+    <FourierMixer name=mixer, built=False>
     >>> keras_synth.mixers.get("FR + V", num_heads=8, key_dim=64,
-    ...                        max_length=512)
-    <SyntheticAttention name=synthetic_attention, built=False>
+    ...                        max_length=512, name="attention")
+    <SyntheticAttention name=attention, built=False>
     """
     given = dict(zip(_GIVEN, (num_heads, key_dim, max_length), strict=True))
     cls = mixer_class(identifier)

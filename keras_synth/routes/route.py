@@ -68,8 +68,9 @@ class Route:
     ...
     ...     def cost(self, request):
     ...         return 0.0
+    >>> layer = keras_synth.layers.SyntheticAttention(2, 4, synthesizer="V")
     >>> with keras_synth.routes.using(Always()):
-    ...     outputs = layer(x)
+    ...     outputs = layer(keras.random.normal((3, 7, 8)))
     """
 
     name = None

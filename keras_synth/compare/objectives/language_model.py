@@ -38,6 +38,8 @@ class LanguageModel(Objective):
     Settings = _Settings
     data_settings = ("task", "sequence_length", "examples")
 
+    needs = ("supports_causal_mask",)
+
     def __init__(self, unit):
         self.unit = unit
         self.score = self.epoch_score = UNITS[unit]

@@ -62,6 +62,8 @@ class Objective:
         score: `Score` of a result, on what is tested on.
         epoch_score: `Score` of each epoch, on what is validated on.
         packages: Names of packages that are needed beyond the usual ones.
+        needs: Attributes of `keras_synth.mixers.Mixer` that must be true of a
+            variant.
     """
 
     Settings = Settings
@@ -69,6 +71,7 @@ class Objective:
     score: Score
     epoch_score: Score
     packages = ()
+    needs = ()
 
     def sample(self, train, settings):
         """Returns the first `settings.examples` of what is trained on."""

@@ -45,6 +45,8 @@ class Translation(Objective):
     data_settings = ("task", "sequence_length", "vocabulary_size", "examples")
     epoch_score = Score("token accuracy", "accuracy", 100, unit="%")
 
+    needs = ("supports_causal_mask",)
+
     def __init__(self, metric="bleu"):
         self.metric = metric
         self.score, package = METRICS[metric]
