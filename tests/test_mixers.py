@@ -491,3 +491,19 @@ def test_attention_biases_pass_through_both_sides():
     assert changed == {"encoder": both, "decoder": both[1:], "cross": both[1:]}
     for key, value in backbone(x, **zeros).items():
         np.testing.assert_allclose(numpy(value), plain[key], atol=1e-5)
+
+
+def test_the_comparison_takes_mixers():
+    from keras_synth.compare import grid, options, tasks
+
+    def runs(task):
+        arguments = ["--task", task, "--variants", "fnet", "R"]
+        given = options.parser().parse_args(arguments)
+        settings = options.settings_of(given)
+        needs = tasks.TASKS[task].objective.needs
+        return grid.runs(["fnet", "R"], [2], [0], ["jax"], settings, needs)
+
+    assert [run.variant for run in runs("reviews")] == ["fnet", "R"]
+    assert grid.synthesizer("fnet", H, K, N, rank=32) == "fnet"
+    with pytest.raises(ValueError, match=r"no causal form.*Received: 'fnet'"):
+        runs("translations")
