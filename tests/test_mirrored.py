@@ -8,6 +8,7 @@ import keras
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="a strategy of TensorFlow"
 )

@@ -78,11 +78,8 @@ def synthesizer(variant, num_heads, key_dim, max_length, rank, needs=()):
     Raises:
         ValueError: There is none of that name, or it cannot be made.
     """
-    # Keras is imported here, when it is needed.
-    from keras_synth.layers import templates
-    from keras_synth.mixers.names import mixer_class
-
-    if mixer_class(variant) is not keras_synth.mixers.SyntheticAttention:
+    mixers, templates = keras_synth.mixers, keras_synth.layers.templates
+    if mixers.names.mixer_class(variant) is not mixers.SyntheticAttention:
         return templates.template(variant, num_heads, max_length, needs)
     return keras_synth.synthesizers.get(
         variant, num_heads, key_dim, max_length, defaults={"rank": rank}

@@ -112,6 +112,9 @@ def test_a_grid_that_is_there_is_not_run_again(whole, run_here):
     assert (folder / "results.jsonl").read_bytes() == before
 
 
+@pytest.mark.skipif(
+    BACKEND != "torch", reason="of processes alone: where they start fastest"
+)
 @pytest.mark.parametrize(
     "how",
     [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
