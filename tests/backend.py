@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 
@@ -129,3 +130,13 @@ def second_derivatives(function, arrays, directions, compiled=False):
             second = _compiled(second, arrays)
         found = second(*map(tf.convert_to_tensor, arrays))
     return [numpy(x) for x in found]
+
+
+def slow_but_on(*backends):
+    """Marks a test as slow on all other backends.
+
+    For what takes them long and depends little on the backend.
+    """
+    if keras.backend.backend() in backends:
+        return pytest.mark.skipif(False, reason="fast here")
+    return pytest.mark.slow

@@ -52,16 +52,8 @@ CASES = {
         [RandomSynthesizer(H, N), DotProductSynthesizer(H, K)], per_head=False
     ),
     "relative": named("relative(max_distance=3)"),
-    "alibi": named("alibi"),
-    "alibi+V": named("alibi + V"),
     "t5+R+V": named("t5_relative(num_buckets=8, max_distance=6) + R + V"),
-    "t5 causal+D": named(
-        "t5_relative(num_buckets=5, max_distance=6, bidirectional=False) + D"
-    ),
-    "heads": named("heads(V=1, R=1)"),
-    "heads D, relative+V": named(
-        "heads(1 * D + 1 * mixture(relative(max_distance=2) + V))"
-    ),
+    "heads": named("heads(1 * D + 1 * mixture(relative(max_distance=2) + V))"),
     "nested": lambda: MixtureSynthesizer(
         [named("R+V")(), named("D+FD")(), DotProductSynthesizer(H, 3)]
     ),
@@ -69,7 +61,7 @@ CASES = {
 
 # One of each kind, for the tests that take seconds: those that compile.
 KINDS = [
-    *("V", "D", "FD", "R", "Fix", "FR", "relative"),
+    *("V", "D", "FD", "R", "Fix", "FR"),
     *("t5+R+V", "D+V shared", "heads", "nested"),
 ]
 

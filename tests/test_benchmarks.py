@@ -11,6 +11,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import pytest
+from backend import slow_but_on
 
 FOLDER = pathlib.Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(FOLDER))
@@ -162,6 +163,7 @@ def test_wrong_arguments_are_refused(arguments, words):
     assert words in done.stderr
 
 
+@slow_but_on("torch")
 def test_training(tmp_path):
     done = script(
         "training.py",

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 from cases import CASES, KINDS, D, H, N, T
 
 from keras_synth import layers, models
@@ -105,6 +106,7 @@ SMALL = {
 IDS = np.ones((2, 6), "int32")
 
 
+@slow_but_on("tensorflow", "torch")
 @pytest.mark.parametrize("causal", [False, pytest.param(True, marks=slow)])
 def test_the_backbone_passes(causal, tmp_path):
     names = ["R+V", "D", "FD+Fix", "FR"]
@@ -121,6 +123,7 @@ def test_the_backbone_passes(causal, tmp_path):
     )
 
 
+@slow_but_on("tensorflow", "torch")
 def test_the_sequence_to_sequence_backbone_passes(tmp_path):
     hub(tmp_path).run_backbone_test(
         cls=models.SynthesizerSeq2SeqBackbone,

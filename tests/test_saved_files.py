@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import saved_files
+from backend import slow_but_on
 from test_across_backends import INSTALLED
 
 HERE = keras.backend.backend()
@@ -16,6 +17,7 @@ HERE = keras.backend.backend()
 TOLERANCES = {"float16": 0.02, "bfloat16": 0.15, "float8": 0.15}
 
 
+@slow_but_on("tensorflow", "torch")
 def test_another_process_loads_the_files(tmp_path):
     check(HERE, saved_files.FILES, tmp_path)
 

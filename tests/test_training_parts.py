@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy
+from backend import gradients, numpy, slow_but_on
 from keras import ops
 
 from keras_synth import losses, optimizers, schedules
@@ -106,6 +106,7 @@ def test_the_former_name_of_the_loss_still_loads():
         losses.Other  # noqa: B018
 
 
+@slow_but_on("tensorflow", "torch")
 @pytest.mark.parametrize(
     ("given", "steps", "peak"),
     [(0, 100, 10), (30, 100, 30), (80, 100, 50), (0, 4, 1), (0, 1, 1)],

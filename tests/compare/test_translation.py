@@ -7,11 +7,15 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 from command_line import BACKEND, kill_after_an_epoch, rows, run
 
 from keras_synth import datasets, metrics
 from keras_synth.compare import grid, launch, prepare, tasks, worker
 from keras_synth.compare.objectives import Translation, recipes
+
+# Processes, files and arrays: generation itself has tests of its own.
+pytestmark = slow_but_on("torch")
 
 SMALL = (
     "--task text_pairs --epochs 3 --num-layers 1 --num-heads 2 "
