@@ -164,6 +164,17 @@ def test_what_a_mixer_cannot_honour_is_refused_at_the_call(arguments):
     mixer(x, attention_mask=None, use_causal_mask=False)
 
 
+def test_a_mixer_may_take_any_further_arguments():
+    class Any(mixers.SelfMixer):
+        def call(self, query, value=None, key=None, mask=None, **kwargs):
+            assert kwargs == {"scale": 2.0, "value_mask": None}
+            return kwargs["scale"] * query
+
+    x = normal(3, T, D)
+    found = numpy(Any()(x, x, scale=2.0, value_mask=None))
+    np.testing.assert_allclose(found, 2 * x)
+
+
 def test_a_block_refuses_for_its_mixer():
     block, x = SynthesizerEncoder(16, H, synthesizer="fnet"), normal(3, T, D)
     block(x, padding_mask=padding())

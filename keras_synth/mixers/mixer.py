@@ -60,7 +60,8 @@ class Mixer(keras.layers.Layer):
         self._check_supported(given.arguments)
         if self.supports_cross_attention:
             return super().__call__(query, value, key, *args, **kwargs)
-        others = {**given.arguments, **given.arguments.pop("kwargs", {})}
+        others = dict(given.arguments)
+        others |= others.pop("kwargs", {})  # of a `call` that takes any
         others = {k: v for k, v in others.items() if k not in _TENSORS}
         return super().__call__(query, **others)
 
