@@ -285,6 +285,23 @@ def zero_nonfinite_padding(x, mask):
     return zero_padding(x, ops.logical_or(mask, ops.isfinite(total)))
 
 
+def without_nonfinite_padding(query, value, key, mask):
+    """`zero_nonfinite_padding` of all three; what is one tensor stays one.
+
+    Args:
+        query: Tensor `(B, T, d)`.
+        value: Tensor `(B, S, d)`.
+        key: Tensor `(B, S, d)`.
+        mask: `AttentionMask`.
+    """
+    same_value, same_key = value is query, key is value
+    value = zero_nonfinite_padding(value, mask.keys)
+    key = value if same_key else zero_nonfinite_padding(key, mask.keys)
+    if same_value and mask.queries is None:
+        return value, value, key
+    return zero_nonfinite_padding(query, mask.queries), value, key
+
+
 def _zero(x):
     return ops.zeros((), dtype=x.dtype)
 

@@ -2,12 +2,14 @@
 
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.mixer import Mixer, SelfMixer
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 
 __all__ = [
     "FourierMixer",
     "Mixer",
+    "MultiHeadMixer",
     "SelfMixer",
     "SyntheticAttention",
     "get",

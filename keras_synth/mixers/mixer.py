@@ -52,13 +52,20 @@ class Mixer(keras.layers.Layer):
     supports_attention_scores = True
     overwrites_cache = True
 
-    def __call__(self, query, value=None, key=None, *args, **kwargs):
+    def __call__(self, query, value=None, key=None, *args, mask=None, **kwargs):
+        if mask is not None:
+            kwargs["mask"] = mask
         # Before Keras makes tensors, two of one array.
         given = inspect.signature(self.call).bind(
             query, value, key, *args, **kwargs
         )
         self._check_supported(given.arguments)
         if self.supports_cross_attention:
+            # Here, so that Keras hands over the masks of both tensors.
+            if value is None and mask is not None:
+                own = kwargs.get("value_mask")
+                kwargs["value_mask"] = masks.all_of(own, mask)
+            value = query if value is None else value
             return super().__call__(query, value, key, *args, **kwargs)
         others = dict(given.arguments)
         others |= others.pop("kwargs", {})  # of a `call` that takes any

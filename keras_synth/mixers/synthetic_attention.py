@@ -242,17 +242,6 @@ class SyntheticAttention(Mixer):
         attention_checks.check_other_axes(axes, query_shape, value_shape)
         return axes
 
-    def __call__(self, query, value=None, *args, mask=None, **kwargs):
-        # Here and not in `call`, so that Keras hands over the masks of both
-        # tensors, and before it makes two tensors of the one.
-        if mask is not None:
-            kwargs["mask"] = mask
-            if value is None:
-                given = kwargs.get("value_mask")
-                kwargs["value_mask"] = masks.all_of(given, mask)
-        value = query if value is None else value
-        return super().__call__(query, value, *args, **kwargs)
-
     def call(
         self,
         query,
@@ -471,22 +460,13 @@ class SyntheticAttention(Mixer):
         )
 
     def _without_padding(self, query, value, key, masked):
-        """Takes inf and NaN out of padded rows; what is one tensor stays one.
+        """Takes inf and NaN out of padded rows.
 
         Otherwise they would reach the gradients of the projections.
         """
         if not self.synthesizer.reads_tokens and self.gate is None:
             return query, masks.zero_padding(value, masked.keys), key
-        same_value, same_key = value is query, key is value
-        value = masks.zero_nonfinite_padding(value, masked.keys)
-        key = (
-            value
-            if same_key
-            else masks.zero_nonfinite_padding(key, masked.keys)
-        )
-        if same_value and masked.queries is None:
-            return value, value, key
-        return masks.zero_nonfinite_padding(query, masked.queries), value, key
+        return masks.without_nonfinite_padding(query, value, key, masked)
 
     def _active_dropout(self, training):
         if self._dropout is None or not training:

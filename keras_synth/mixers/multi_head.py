@@ -1,0 +1,347 @@
+"""What mixers with queries, keys and values share."""
+
+import keras
+from keras import ops
+
+from keras_synth import masks
+from keras_synth.axes import AttentionAxes
+from keras_synth.backends import is_placeholder
+from keras_synth.checks import check_positive, check_rate
+from keras_synth.masks import AttentionMask
+from keras_synth.mixers import attention_checks
+from keras_synth.mixers.mixer import Mixer
+from keras_synth.policies import settle, with_policies
+from keras_synth.projections import Projections
+
+_FLAT = AttentionAxes(None, 3)
+
+
+class MultiHeadMixer(Mixer):
+    """A mixer with the projections of `keras.layers.MultiHeadAttention`.
+
+    Queries, keys and values are projected, mixed by `attend`, which a subclass
+    implements, and the merged heads are projected once more. Weights have the
+    names, layouts and order of MultiHeadAttention's. A subclass without a
+    causal form, or without cross-attention, says so by the class attributes of
+    `Mixer`; attention masks, biases and scores are refused unless it allows
+    them.
+
+    When decoding, all keys and values are remembered, `(B, S, H, k + v)`. A
+    subclass that needs less overrides `make_cache`, `call_with_cache` and
+    `remember`.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        value_dim: Integer, value features per head, `v`; `key_dim` by
+            default.
+        dropout: Float, share of the attention weights to drop in training.
+        use_bias: Whether the projections have a bias.
+        seed: Optional integer, seed of initial values and dropout.
+        kernel_initializer: Initializer of the projections' kernels.
+        bias_initializer: Initializer of the projections' biases.
+        kernel_regularizer: Optional regularizer of the projections' kernels.
+        bias_regularizer: Optional regularizer of the projections' biases.
+        activity_regularizer: Optional regularizer of the projections' outputs.
+        kernel_constraint: Optional constraint on the projections' kernels.
+        bias_constraint: Optional constraint on the projections' biases.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: those of `SyntheticAttention`, for tensors of three axes.
+
+    Returns:
+        Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
+        the weights `(B, H, T, S)`, float32, before dropout.
+    """
+
+    supports_attention_mask = False
+    supports_attention_bias = False
+    supports_attention_scores = False
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        dropout=0.0,
+        use_bias=True,
+        seed=None,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self._projections = Projections(
+            use_bias,
+            seed,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+        )
+        self.num_heads = check_positive("num_heads", num_heads)
+        self.key_dim = check_positive("key_dim", key_dim)
+        self.value_dim = check_positive(
+            "value_dim", key_dim if value_dim is None else value_dim
+        )
+        self.dropout = check_rate("dropout", dropout)
+        self.use_bias = use_bias
+        self.seed = seed
+        self.query = self._split_heads(self.key_dim, "query")
+        self.key = self._split_heads(self.key_dim, "key")
+        self.value = self._split_heads(self.value_dim, "value")
+        self.attention_output = None
+        self._dropout = None
+        if self.dropout:
+            self._dropout = keras.layers.Dropout(
+                self.dropout, seed=seed, dtype=self.dtype_policy, name="dropout"
+            )
+
+    def _split_heads(self, width, name):
+        return self._projections.split_heads(
+            self.num_heads, width, name, self.dtype_policy
+        )
+
+    def attend(
+        self,
+        queries,
+        keys,
+        values,
+        mask,
+        *,
+        bias=None,
+        training=None,
+        return_weights=False,
+    ):
+        """Mixes values.
+
+        Args:
+            queries: Tensor `(B, T, H, k)`, not scaled.
+            keys: Tensor `(B, S, H, k)`, zero where padded.
+            values: Tensor `(B, S, H, v)`, zero where padded.
+            mask: `AttentionMask`; its `keys` are the padding, its `pairs` the
+                attention mask, `causal` and `start` are set when decoding too.
+                What its `queries` ask for, and rows that see no key by padding
+                and position, are taken care of afterwards.
+            bias: Float tensor that broadcasts to `(B, H, T, S)`, or `None`.
+            training: Whether to apply dropout.
+            return_weights: Whether to return the weights too.
+
+        Returns:
+            Tensor `(B, T, H, v)`; with `return_weights` a tuple of it and the
+            weights `(B, H, T, S)`.
+        """
+        raise NotImplementedError
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        value_shape = query_shape if value_shape is None else value_shape
+        key_shape = value_shape if key_shape is None else key_shape
+        self._check_shapes(query_shape, value_shape, key_shape)
+        self.query.build(query_shape)
+        self.key.build(key_shape)
+        self.value.build(value_shape)
+        self.attention_output = self._projections.merge_heads(
+            (query_shape[-1],), "attention_output", self.dtype_policy
+        )
+        self.attention_output.build(
+            (*query_shape[:-1], self.num_heads, self.value_dim)
+        )
+        settle(self)
+        self.built = True
+
+    def _check_shapes(self, *shapes):
+        attention_checks.check_shapes(*shapes)
+        attention_checks.check_rank(len(shapes[0]), 3)
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        attention_bias=None,
+        mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+    ):
+        value = query if value is None else value
+        key = value if key is None else key
+        self._check_shapes(query.shape, value.shape, key.shape)
+        attention_checks.check_dtypes(query, value, key)
+        if is_placeholder(query):
+            spec = self._spec(query, value, return_attention_scores)
+            return keras.tree.map_structure(
+                lambda x: ops.zeros(x.shape, x.dtype), spec
+            )
+        sizes = query, value, self.num_heads
+        pairs = _FLAT.flatten_pairs("attention_mask", attention_mask, *sizes)
+        bias = _FLAT.flatten_pairs("attention_bias", attention_bias, *sizes)
+        padding = _FLAT.flatten_padding
+        masked = AttentionMask(
+            masks.all_of(
+                padding("query_mask", query_mask, query),
+                padding("mask", mask, query),
+            ),
+            masks.all_of(
+                padding("value_mask", value_mask, value),
+                padding("key_mask", key_mask, key),
+                None if self.supports_cross_attention else mask,
+            ),
+            masks.as_boolean(pairs),
+            causal=bool(use_causal_mask),
+        )
+        query, value, key = masks.without_nonfinite_padding(
+            query, value, key, masked
+        )
+        context = self._context(
+            self.query(query),
+            self.key(key),
+            self.value(value),
+            masked,
+            bias,
+            training,
+            return_attention_scores,
+        )
+        if not return_attention_scores:
+            return self.attention_output(context)
+        return self.attention_output(context[0]), context[1]
+
+    def _context(
+        self, queries, keys, values, mask, bias=None, training=None, scores=None
+    ):
+        """What `attend` returns, rows that see nothing being zero."""
+        lengths = ops.shape(queries)[1], ops.shape(values)[1]
+        wanted = {"bias": bias, "return_weights": scores}
+        wanted = {name: x for name, x in wanted.items() if x is not None}
+        if not scores:
+            wanted.pop("return_weights", None)
+        context = self.attend(
+            queries,
+            masks.zero_padding(keys, mask.keys),
+            masks.zero_padding(values, mask.keys),
+            mask,
+            training=training,
+            **wanted,
+        )
+        context, *weights = context if scores else (context,)
+        context = masks.zero_rows(context, mask.visible(*lengths))
+        context = masks.zero_padding(context, mask.queries)
+        context = ops.cast(context, self.compute_dtype)
+        return (context, *weights) if scores else context
+
+    def dropped(self, weights, training):
+        """Attention weights after dropout."""
+        if self._dropout is None or not training:
+            return weights
+        # Not the layer itself, which would cast float32 weights.
+        return self._dropout.call(weights, training=True)
+
+    def make_cache(self, batch_size, length):
+        """Returns an empty cache: a tensor `(B, length, H, k + v)`."""
+        self._check_decodes()
+        return ops.zeros(
+            (batch_size, length, *self._cache_size), self.compute_dtype
+        )
+
+    def remember(self, source):
+        """Returns the keys and values of a source, `(B, S, H, k + v)`."""
+        self._check_decodes()
+        projected = self.key(source), self.value(source)
+        return ops.concatenate(projected, axis=-1)
+
+    def call_with_cache(
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
+        attention_bias=None,
+    ):
+        self._check_decodes()
+        attention_checks.check_cache(query, cache, start, (self._cache_size,))
+        self._check_supported(
+            {
+                "attention_mask": attention_mask,
+                "attention_bias": attention_bias,
+                "query": query,
+            }
+        )
+        lengths = ops.shape(query)[1], ops.shape(cache)[1]
+        sizes = query, cache, self.num_heads
+        pairs = _FLAT.flatten_pairs("attention_mask", attention_mask, *sizes)
+        bias = _FLAT.flatten_pairs("attention_bias", attention_bias, *sizes)
+        if start is not None:
+            value_mask = masks.cached_padding(
+                value_mask, query, lengths[1], start
+            )
+            new = ops.cast(self.remember(query), cache.dtype)
+            cache = ops.slice_update(cache, [0, start, 0, 0], new)
+            position = start
+            if not use_causal_mask:
+                pairs = masks.all_of(pairs, masks.cached(*lengths, start))
+        masked = AttentionMask(
+            keys=masks.as_boolean(value_mask),
+            pairs=masks.as_boolean(pairs),
+            causal=start is not None and use_causal_mask,
+            start=position,
+        )
+        keys, values = cache[..., : self.key_dim], cache[..., self.key_dim :]
+        context = self._context(self.query(query), keys, values, masked, bias)
+        return self.attention_output(context), cache
+
+    @property
+    def _cache_size(self):
+        return self.num_heads, self.key_dim + self.value_dim
+
+    def _check_decodes(self):
+        if not self.supports_causal_mask:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no causal form: it cannot decode."
+            )
+
+    def compute_output_shape(
+        self, query_shape, value_shape=None, key_shape=None
+    ):
+        return query_shape
+
+    def compute_output_spec(
+        self, query, value=None, *args, return_attention_scores=False, **kwargs
+    ):
+        value = query if value is None else value
+        return self._spec(query, value, return_attention_scores)
+
+    def _spec(self, query, value, scores):
+        output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
+        if not scores:
+            return output
+        batch, length, _ = query.shape
+        shape = (batch, self.num_heads, length, value.shape[1])
+        return output, keras.KerasTensor(shape, dtype="float32")
+
+    def get_config(self):
+        config = {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "dropout": self.dropout,
+            "seed": self.seed,
+            **self._projections.get_config(),
+        }
+        return with_policies(self, config)
