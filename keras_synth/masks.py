@@ -255,6 +255,22 @@ def zero_padded_keys(logits, mask):
     return logits._replace(keys=zero_padding(keys, mask.keys))
 
 
+def zero_padded_columns(bias, mask):
+    """Zeroes what a bias `(B or 1, H or 1, T, S)` holds for padded keys.
+
+    One bias for samples of unequal padding stays as it is.
+
+    Args:
+        bias: Float tensor or `None`.
+        mask: `AttentionMask`.
+    """
+    if bias is None or mask.keys is None:
+        return bias
+    if bias.shape[0] == 1 and mask.keys.shape[0] != 1:
+        return bias
+    return ops.where(mask.keys[:, None, None], bias, _zero(bias))
+
+
 def zero_rows(context, visible):
     """Zeroes rows of a context that see nothing.
 

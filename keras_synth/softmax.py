@@ -20,8 +20,21 @@ def masked_softmax(scores, mask=None):
     """
     if mask is None:
         return softmax(scores)
-    weights = softmax(ops.where(mask, scores, FORBIDDEN))
+    weights = softmax(forbid(scores, mask))
     return ops.where(mask, weights, 0.0)
+
+
+def forbid(scores, mask):
+    """Returns scores that are `FORBIDDEN` where `mask` is False.
+
+    Args:
+        scores: Float32 tensor `(B, H, T, S)`, not NaN.
+        mask: Boolean tensor that broadcasts with `scores`.
+    """
+    if mask.shape[-2] != 1:
+        return ops.where(mask, scores, FORBIDDEN)
+    # PyTorch selects by a broadcast mask in ten times as long on CPUs.
+    return ops.minimum(scores, ops.where(mask, -FORBIDDEN, FORBIDDEN))
 
 
 def softmax(scores):

@@ -404,6 +404,25 @@ def test_an_attention_bias_passes_through_blocks():
     np.testing.assert_allclose(biased, masked, atol=1e-5)
 
 
+@pytest.mark.parametrize("scores", [False, True])
+@pytest.mark.parametrize("poison", [np.inf, -np.inf, np.nan])
+def test_what_a_bias_holds_for_padding_does_not_matter(poison, scores):
+    bias, mask = normal(3, 1, T, T, seed=3), padding()
+    layer, x = mixers.get("R+V", H, K, N), normal(3, T, D)
+    clean, poisoned = (
+        numpy(
+            layer(
+                x,
+                value_mask=mask,
+                attention_bias=np.where(mask[:, None, None], bias, other),
+                return_attention_scores=scores,
+            )[0]
+        )
+        for other in (0, np.float32(poison))
+    )
+    np.testing.assert_allclose(poisoned, clean, atol=1e-6)
+
+
 def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
     own, cross = normal(1, H, N, N, seed=3), normal(1, H, N, T, seed=4)
     block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)

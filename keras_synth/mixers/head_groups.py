@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_synth.attend import attend
 from keras_synth.logits import Logits
+from keras_synth.masks import zero_padded_columns
 
 
 class HeadGroups:
@@ -62,6 +63,7 @@ class HeadGroups:
                 query token.
             **options: What `attend` takes beyond that.
         """
+        bias = zero_padded_columns(bias, mask)
         found = []
         for group, heads, own_keys, own_values in zip(
             self._groups, self._heads, keys, values, strict=True

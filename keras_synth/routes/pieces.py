@@ -17,7 +17,7 @@ from keras import ops
 from keras_synth.gradients import with_gradient
 from keras_synth.masks import AttentionMask, both
 from keras_synth.routes.grid import Result, assembled, grid_of, part
-from keras_synth.softmax import FORBIDDEN, softmax
+from keras_synth.softmax import forbid, softmax
 
 
 class Operands(NamedTuple):
@@ -156,9 +156,9 @@ def _weights(own, fixed, at):
     if own.bias is not None:
         bias = ops.cast(own.bias, "float32")
         scores = bias if scores is None else scores + bias
-    mask = both(fixed.keys, both(fixed.pairs, _allowed(fixed.pattern, at)))
-    if mask is not None:
-        scores = ops.where(mask, scores, FORBIDDEN)
+    pairs = both(fixed.pairs, _allowed(fixed.pattern, at))
+    for mask in (pairs, fixed.keys):
+        scores = scores if mask is None else forbid(scores, mask)
     weights = softmax(scores)
     kept = weights if fixed.keep is None else weights * fixed.keep
     return weights, ops.cast(kept, own.values.dtype)
