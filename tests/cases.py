@@ -67,3 +67,34 @@ KINDS = [
 
 each_kind = pytest.mark.parametrize("case", KINDS)
 each_case = pytest.mark.parametrize("case", CASES)
+
+
+# Every mixer, with options that fit the sizes above, and what it breaks of the
+# promises that all others keep:
+# "amount": how much padding there is counts;
+# "nothing": a row that sees nothing is not zero, positions have biases.
+MIXERS = {
+    "V": set(),
+    "heads(V=1, R=1)": set(),
+    "gaussian": set(),
+    "pattern": set(),
+    "V(trainable=False)": set(),
+    "fnet": {"amount"},
+    "light_conv(width=3)": set(),
+    "light_conv(width=4, border='renormalize')": set(),
+    "dynamic_conv(width=3)": set(),
+    "mlp_mixer": {"nothing"},
+    "gmlp": {"nothing"},
+    "linformer(rank=3)": set(),
+    "linear": set(),
+    "performer(features=8)": set(),
+    "additive": set(),
+    "relu": set(),
+    "local(window=2)": set(),
+    "local(window=2, synthesizer='R + V')": set(),
+    "strided(stride=3)": set(),
+    "longformer(window=1)": set(),
+    "big_bird(block_size=2, random_blocks=1, seed=1)": set(),
+}
+
+each_mixer = pytest.mark.parametrize("mixer", MIXERS)
