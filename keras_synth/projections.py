@@ -81,12 +81,32 @@ class Projections:
         equation = f"bthk,hk{axes}->bt{axes}"
         return self._dense(equation, output_shape, name, dtype)
 
-    def _dense(self, equation, output_shape, name, dtype, activation=None):
+    def dense(self, width, name, dtype, activation=None, use_bias=True):
+        """A dense layer `(B, T, d) -> (B, T, width)`.
+
+        Its kernel is `(d, width)`, its bias `(width,)`; there is no bias if
+        either `use_bias` forbids it.
+        """
+        equation = "btd,de->bte"
+        return self._dense(
+            equation, (width,), name, dtype, activation, use_bias
+        )
+
+    def _dense(
+        self,
+        equation,
+        output_shape,
+        name,
+        dtype,
+        activation=None,
+        use_bias=True,
+    ):
+        has_bias = self.use_bias and use_bias
         return keras.layers.EinsumDense(
             equation,
             output_shape=(None, *output_shape),
             activation=activation,
-            bias_axes=equation.split("->bt")[1] if self.use_bias else None,
+            bias_axes=equation.split("->bt")[1] if has_bias else None,
             name=name,
             dtype=dtype,
             **{
