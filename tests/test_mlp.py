@@ -175,23 +175,22 @@ def test_decoding_is_the_causal_form(name, room):
     layer = made(name)
     x = normal(4, T, D, seed=9)
     single = [(i, i + 1) for i in range(T)]
-    for mask in (None, ragged()):
+    for mask, chunks in ((None, single), (ragged(), CHUNKS)):
         expected = numpy(layer(x, value_mask=mask, use_causal_mask=True))
-        for chunks in (CHUNKS, single):
-            cache, outputs = layer.make_cache(4, room), []
-            for start, end in chunks:
-                at = start
-                if chunks is single:
-                    at = ops.convert_to_tensor(start, "int32")
-                output, cache = layer.call_with_cache(
-                    x[:, start:end],
-                    cache,
-                    at,
-                    value_mask=None if mask is None else mask[:, start:end],
-                )
-                outputs.append(numpy(output))
-            found = np.concatenate(outputs, axis=1)
-            np.testing.assert_allclose(found, expected, atol=1e-5)
+        cache, outputs = layer.make_cache(4, room), []
+        for start, end in chunks:
+            at = start
+            if chunks is single:
+                at = ops.convert_to_tensor(start, "int32")
+            output, cache = layer.call_with_cache(
+                x[:, start:end],
+                cache,
+                at,
+                value_mask=None if mask is None else mask[:, start:end],
+            )
+            outputs.append(numpy(output))
+        found = np.concatenate(outputs, axis=1)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @each_name
