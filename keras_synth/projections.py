@@ -110,7 +110,7 @@ class Projections:
             name=name,
             dtype=dtype,
             **{
-                n: _clone(seeded(value, self.seed, f"{name}/{n}"))
+                n: cloned(seeded(value, self.seed, f"{name}/{n}"))
                 for n, value in self.options.items()
             },
         )
@@ -137,6 +137,9 @@ def _kind(name):
     }[name.rsplit("_", 1)[1]]
 
 
-def _clone(value):
-    # A clone draws its own seed: projections must not start out equal.
+def cloned(value):
+    """Returns a copy of an initializer; others as they are.
+
+    It draws a seed of its own: weights must not start out equal.
+    """
     return value.clone() if hasattr(value, "clone") else value

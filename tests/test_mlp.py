@@ -118,6 +118,13 @@ def test_without_biases():
     np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
 
 
+def test_matrices_do_not_start_out_equal():
+    for seed in (None, 1):
+        layer = mixers.get("mlp_mixer", max_length=N, seed=seed)
+        layer.build((None, T, D))
+        assert np.abs(numpy(layer.W1) - numpy(layer.W2)).max() > 0.1
+
+
 def test_gmlp_starts_as_a_feed_forward_network():
     """W is near zero and b is one: the gate is open."""
     layer = mixers.get("gmlp", max_length=N)

@@ -7,7 +7,7 @@ from keras_synth import masks
 from keras_synth.checks import check_positive, check_rate, check_seed
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.policies import settle, with_policies
-from keras_synth.projections import Projections
+from keras_synth.projections import Projections, cloned
 from keras_synth.seeds import seeded
 from keras_synth.softmax import masked_softmax, softmax
 
@@ -209,6 +209,7 @@ class _Convolution(SelfMixer):
         mask = masks.as_boolean(masks.present_padding(value_mask, query, start))
         x = self._projected(ops.cast(query, self.compute_dtype), mask)
         real = ops.broadcast_to(_as_integers(mask, x), ops.shape(x)[:2])
+        start = ops.cast(start, "int32")
         tokens, before = _before(cache, start)
         tokens = ops.concatenate([tokens, x], axis=1)
         real = ops.concatenate([before, real], axis=1)
@@ -294,7 +295,7 @@ class LightConvolution(_Convolution):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.num_heads, self.width),
-            initializer=seeded(initializer, self.seed, "kernel"),
+            initializer=cloned(seeded(initializer, self.seed, "kernel")),
             autocast=False,
         )
 
@@ -410,7 +411,7 @@ def _before(cache, start):
 
     Args:
         cache: Dictionary, the state.
-        start: Integer or scalar integer tensor.
+        start: Scalar integer tensor.
 
     Returns:
         `(tokens, real)`: tensor `(B, width - 1, d)` and integers
@@ -436,8 +437,7 @@ def _after(cache, tokens, real, start):
         tokens: Tensor `(B, width - 1 + T, d)`, from position
             `start - width + 1` on.
         real: Integers `(B, width - 1 + T)`, 0 for padding.
-        start: Integer or scalar integer tensor, position of the first token
-            that is new.
+        start: Scalar integer tensor, position of the first token that is new.
     """
     size = cache["positions"].shape[1]
     place = ops.arange(ops.shape(real)[1])  # among `tokens`

@@ -8,7 +8,7 @@ from keras_synth.checks import check_positive, check_seed
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.policies import settle, with_policies
 from keras_synth.positions import window
-from keras_synth.projections import Projections
+from keras_synth.projections import Projections, cloned
 from keras_synth.seeds import seeded
 
 
@@ -27,7 +27,7 @@ class _LengthMixer(SelfMixer):
         return self.add_weight(
             name=name,
             shape=shape,
-            initializer=seeded(initializer, self.seed, name),
+            initializer=cloned(seeded(initializer, self.seed, name)),
             autocast=False,
         )
 
