@@ -215,6 +215,16 @@ def test_tokens_that_are_read_again_take_their_places(name):
         )
 
 
+def test_gmlp_takes_a_later_mask_of_all_tokens():
+    layer = made("gmlp")
+    x, mask = normal(3, T, D, seed=9), np.arange(T) != 1
+    mask = np.broadcast_to(mask, (3, T))
+    expected = layer(x, value_mask=mask, use_causal_mask=True)
+    _, cache = layer.call_with_cache(x[:, :3], layer.make_cache(3, T), 0)
+    found, _ = layer.call_with_cache(x[:, 3:], cache, 3, value_mask=mask)
+    np.testing.assert_allclose(numpy(found), numpy(expected)[:, 3:], atol=1e-5)
+
+
 @each_name
 def test_a_block_decodes_with_masks_of_the_present_and_of_all(name):
     block = SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
