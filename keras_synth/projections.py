@@ -81,16 +81,36 @@ class Projections:
         equation = f"bthk,hk{axes}->bt{axes}"
         return self._dense(equation, output_shape, name, dtype)
 
-    def _dense(self, equation, output_shape, name, dtype, activation=None):
+    def dense(self, width, name, dtype, activation=None, use_bias=True):
+        """A dense layer `(B, T, d) -> (B, T, width)`.
+
+        Its kernel is `(d, width)`, its bias `(width,)`; there is no bias if
+        either `use_bias` forbids it.
+        """
+        equation = "btd,de->bte"
+        return self._dense(
+            equation, (width,), name, dtype, activation, use_bias
+        )
+
+    def _dense(
+        self,
+        equation,
+        output_shape,
+        name,
+        dtype,
+        activation=None,
+        use_bias=True,
+    ):
+        has_bias = self.use_bias and use_bias
         return keras.layers.EinsumDense(
             equation,
             output_shape=(None, *output_shape),
             activation=activation,
-            bias_axes=equation.split("->bt")[1] if self.use_bias else None,
+            bias_axes=equation.split("->bt")[1] if has_bias else None,
             name=name,
             dtype=dtype,
             **{
-                n: _clone(seeded(value, self.seed, f"{name}/{n}"))
+                n: cloned(seeded(value, self.seed, f"{name}/{n}"))
                 for n, value in self.options.items()
             },
         )
@@ -117,6 +137,9 @@ def _kind(name):
     }[name.rsplit("_", 1)[1]]
 
 
-def _clone(value):
-    # A clone draws its own seed: projections must not start out equal.
+def cloned(value):
+    """Returns a copy of an initializer; others as they are.
+
+    It draws a seed of its own: weights must not start out equal.
+    """
     return value.clone() if hasattr(value, "clone") else value

@@ -53,12 +53,13 @@ class SynthesizerBlock(keras.layers.Layer):
         self.normalize_first = bool(normalize_first)
         self.attention_use_bias = bool(attention_use_bias)
 
-    def _mixer(self, key_dim, template, max_length, name):
+    def _mixer(self, key_dim, template, max_length, name, needs=()):
         return made(
             template,
             self.num_heads,
             key_dim,
             max_length,
+            needs,
             name=name,
             dtype=self.dtype_policy,
             defaults={
@@ -71,7 +72,11 @@ class SynthesizerBlock(keras.layers.Layer):
 
     def _self_attention(self, key_dim):
         return self._mixer(
-            key_dim, self.synthesizer, self.max_length, "self_attention"
+            key_dim,
+            self.synthesizer,
+            self.max_length,
+            "self_attention",
+            self.needs,
         )
 
     def _key_dim(self, hidden_dim):

@@ -32,16 +32,22 @@ def template(mixer, num_heads, max_length=None, needs=()):
         ValueError: If it is unknown, does not fit, lacks what is needed, or
             has weights.
     """
-    mixer = as_config(mixer)
+    given, mixer = mixer, as_config(mixer)
     cls = names.mixer_class(mixer)
-    for need in needs:
-        if not getattr(cls, need):
-            raise ValueError(
-                f"{cls.__name__} {_LACKS[need]}. Take another mixer there, "
-                f'such as "dot_product". Received: {mixer!r}'
-            )
+    _check_needs(given if isinstance(given, Mixer) else cls, needs, mixer)
     names.check(mixer, num_heads, max_length)
     return mixer
+
+
+def _check_needs(mixer, needs, identifier):
+    """Raises if a mixer, or all of its class, lack what is needed."""
+    cls = mixer if isinstance(mixer, type) else type(mixer)
+    for need in needs:
+        if not getattr(mixer, need):
+            raise ValueError(
+                f"{cls.__name__} {_LACKS[need]}. Take another mixer there, "
+                f'such as "dot_product". Received: {identifier!r}'
+            )
 
 
 def as_config(mixer):
@@ -66,7 +72,17 @@ def as_config(mixer):
     return keras.saving.serialize_keras_object(mixer)
 
 
-def made(template, num_heads, key_dim, max_length, *, name, dtype, defaults):
+def made(
+    template,
+    num_heads,
+    key_dim,
+    max_length,
+    needs=(),
+    *,
+    name,
+    dtype,
+    defaults,
+):
     """Makes the mixer of a block.
 
     Args:
@@ -74,6 +90,7 @@ def made(template, num_heads, key_dim, max_length, *, name, dtype, defaults):
         num_heads: Integer, `H`.
         key_dim: Integer, features per head.
         max_length: Integer, the most tokens, or `None`.
+        needs: As for `template`: options may decide what a mixer supports.
         name: String, the mixer's place in the block.
         dtype: Dtype policy of the block.
         defaults: Dictionary of options for those that have them.
@@ -81,14 +98,16 @@ def made(template, num_heads, key_dim, max_length, *, name, dtype, defaults):
     Returns:
         A `Mixer`.
     """
-    template = _under(dtype, template)
+    identifier, template = template, _under(dtype, template)
     named = {"name": name, "dtype": dtype}
     if names.is_mixer(template):  # a config, which knows its own name
         config = {**template["config"], "name": name}
         template, named = {**template, "config": config}, {}
-    return names.get(
+    mixer = names.get(
         template, num_heads, key_dim, max_length, defaults=defaults, **named
     )
+    _check_needs(mixer, needs, identifier)
+    return mixer
 
 
 def _under(policy, template):

@@ -1,13 +1,22 @@
 """Mixers: layers that stand where attention stands in a Transformer."""
 
+from keras_synth.mixers.convolution import (
+    DynamicConvolution,
+    LightConvolution,
+)
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.mixer import Mixer, SelfMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.mixers.mlp import GatedMLP, MLPMixer
 from keras_synth.mixers.names import get
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 
 __all__ = [
+    "DynamicConvolution",
     "FourierMixer",
+    "GatedMLP",
+    "LightConvolution",
+    "MLPMixer",
     "Mixer",
     "MultiHeadMixer",
     "SelfMixer",

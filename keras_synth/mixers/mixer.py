@@ -228,11 +228,7 @@ class SelfMixer(Mixer):
         training=None,
         use_causal_mask=False,
     ):
-        if len(query.shape) != 3:
-            raise ValueError(
-                f"{type(self).__name__} mixes tensors (batch, length, "
-                f"features). Received: query.shape={tuple(query.shape)}"
-            )
+        self._check_rank(query.shape)
         output = self.mix(
             query,
             masks.all_of(value_mask, key_mask, mask),
@@ -240,6 +236,38 @@ class SelfMixer(Mixer):
             training=training,
         )
         return masks.zero_padding(output, masks.all_of(query_mask, mask))
+
+    def _check_rank(self, query_shape):
+        if len(query_shape) != 3:
+            raise ValueError(
+                f"{type(self).__name__} mixes tensors (batch, length, "
+                f"features). Received: query.shape={tuple(query_shape)}"
+            )
+
+    def _check_cached(
+        self,
+        query,
+        start,
+        use_causal_mask=True,
+        attention_mask=None,
+        attention_bias=None,
+    ):
+        """Raises for arguments of `call_with_cache` that it cannot honour."""
+        self._check_rank(query.shape)
+        self._check_supported(
+            {
+                "query": query,
+                "attention_mask": attention_mask,
+                "attention_bias": attention_bias,
+            }
+        )
+        if start is None or not use_causal_mask:
+            raise ValueError(
+                f"{type(self).__name__} decodes in its causal form, token "
+                "after token: pass the position of the first one as `start`, "
+                "and leave `use_causal_mask` true. Received: "
+                f"start={start}, use_causal_mask={use_causal_mask}"
+            )
 
     def compute_output_shape(
         self, query_shape, value_shape=None, key_shape=None

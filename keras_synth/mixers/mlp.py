@@ -1,0 +1,508 @@
+"""Multi-layer perceptrons along the length: MLP-Mixer's and gMLP's."""
+
+import keras
+from keras import ops
+
+from keras_synth import masks
+from keras_synth.checks import check_positive, check_seed
+from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.policies import settle, with_policies
+from keras_synth.positions import window
+from keras_synth.projections import Projections, cloned
+from keras_synth.seeds import seeded
+
+
+class _LengthMixer(SelfMixer):
+    """Mixes tokens by learned matrices of positions by positions."""
+
+    supports_causal_mask = True
+
+    def __init__(self, max_length, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.max_length = check_positive("max_length", max_length)
+        self.seed = check_seed("seed", seed)
+
+    def _add_table(self, name, shape, initializer):
+        """A weight in float32, which mixed precision casts where it is used."""
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=cloned(seeded(initializer, self.seed, name)),
+            autocast=False,
+        )
+
+    def _check_length(self, length, start=0):
+        if not isinstance(length, int) or not isinstance(start, int):
+            return
+        if start + length > self.max_length:
+            raise ValueError(
+                f"A sequence of {start + length} tokens is longer than "
+                f"max_length={self.max_length}. Build the mixer with a larger "
+                "max_length, or shorten the input. Received: "
+                f"length={start + length}, max_length={self.max_length}"
+            )
+
+    def _along(self, matrix, bias, x, rows, causal=False, start=0):
+        """Multiplies by rows of a matrix along the length, and adds a bias.
+
+        Args:
+            matrix: Weight `(max_length or fewer, max_length or fewer)`.
+            bias: Weight with an entry for each row, or `None`.
+            x: Tensor `(B, S, d)`, for the first S columns.
+            rows: Integer or scalar integer tensor, how many rows.
+            causal: Whether row i has no columns above i.
+            start: Integer or scalar integer tensor, the first row.
+
+        Returns:
+            Tensor `(B, rows, d)`.
+        """
+        columns = ops.shape(x)[1]
+        matrix = window(matrix, 0, start, rows)
+        matrix = window(matrix, 1, 0, columns)
+        if causal:
+            seen = masks.causal(rows, columns, start)[0, 0]
+            matrix = ops.where(seen, matrix, ops.zeros_like(matrix))
+        y = ops.matmul(ops.cast(matrix, x.dtype), x)
+        if bias is None:
+            return y
+        bias = ops.cast(window(bias, 0, start, rows), x.dtype)
+        return y + bias[:, None]
+
+    def _check_cached_call(self, query, cache, start, *refused):
+        self._check_cached(query, start, *refused)
+        length = keras.tree.flatten(cache)[0].shape[1]
+        if isinstance(start, int) and start + query.shape[1] > length:
+            raise ValueError(
+                f"The cache has room for {length} tokens. Make a longer one "
+                "with `make_cache`, or decode fewer. Received: "
+                f"start={start}, query.shape={tuple(query.shape)}"
+            )
+
+    def compute_output_shape(
+        self, query_shape, value_shape=None, key_shape=None
+    ):
+        self._check_length(query_shape[1])
+        return query_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "seed": self.seed,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class MLPMixer(_LengthMixer):
+    """Mixes tokens by an MLP along the length, as MLP-Mixer ("mlp_mixer").
+
+    `y = W2 act(W1 x + b1) + b2`, the same for each of the d features; `W1` is
+    `(hidden_dim, max_length)`, `W2` `(max_length, hidden_dim)`, and the biases
+    have an entry per row. A sequence of T tokens uses the first T columns of
+    W1 and the first T rows of W2, causal or not: the output does not depend on
+    the length that it is padded to. Padding counts as zeros before W1; padded
+    tokens get zeros. There are no projections of features and no heads.
+
+    In the causal form hidden units stand for positions: unit i sees tokens up
+    to i, and output i sees units up to i. Both matrices are then lower
+    triangular, and `hidden_dim` must be `max_length`, which is the default.
+    With another `hidden_dim` there is no causal form. (The paper, which has
+    images of one size, chooses it freely, D_S = 256 for 49 patches to 640
+    for 256, and has no causal form.)
+
+    Args:
+        max_length: Integer, longest sequence, in tokens.
+        hidden_dim: Integer, hidden units, the paper's D_S; `max_length` by
+            default.
+        activation: Activation of the hidden units.
+        use_bias: Whether there are b1 and b2.
+        kernel_initializer: Initializer of W1 and W2.
+        bias_initializer: Initializer of b1 and b2.
+        seed: Optional integer, seed of the initial values.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `SelfMixer`.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If an argument is out of range, the sequence is longer than
+            `max_length`, or there is no causal form and one is asked for.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.MLPMixer(max_length=128)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Tolstikhin et al., 2021](https://arxiv.org/abs/2105.01601)
+    """
+
+    def __init__(
+        self,
+        max_length,
+        hidden_dim=None,
+        activation="gelu",
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(max_length, seed, **kwargs)
+        self.hidden_dim = check_positive(
+            "hidden_dim", max_length if hidden_dim is None else hidden_dim
+        )
+        self.supports_causal_mask = self.hidden_dim == self.max_length
+        self.activation = keras.activations.get(activation)
+        self.use_bias = bool(use_bias)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.W1 = self.W2 = self.b1 = self.b2 = None
+        self._features = None  # of a token, once it is built
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self._check_rank(query_shape)
+        self._features = query_shape[-1]
+        shape = self.hidden_dim, self.max_length
+        kernels, biases = self.kernel_initializer, self.bias_initializer
+        self.W1 = self._add_table("W1", shape, kernels)
+        self.W2 = self._add_table("W2", shape[::-1], kernels)
+        if self.use_bias:
+            self.b1 = self._add_table("b1", shape[:1], biases)
+            self.b2 = self._add_table("b2", shape[1:], biases)
+        self.built = True
+
+    def _check_supported(self, arguments):
+        if arguments.get("use_causal_mask"):
+            self._check_causal()
+        super()._check_supported(arguments)
+
+    def _check_causal(self):
+        if not self.supports_causal_mask:
+            raise ValueError(
+                "An MLPMixer has a causal form where hidden units stand for "
+                "positions: leave `hidden_dim` out, or make it equal to "
+                f"`max_length`. Received: hidden_dim={self.hidden_dim}, "
+                f"max_length={self.max_length}"
+            )
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        length = ops.shape(x)[1]
+        self._check_length(length)
+        x = masks.zero_padding(x, padding_mask)
+        units = length if causal else self.hidden_dim
+        y = self._output(self._hidden(x, units, causal), length, causal)
+        return masks.zero_padding(y, padding_mask)
+
+    def _hidden(self, x, units, causal, start=0):
+        """Hidden units `(B, units, d)` of tokens `(B, S, d)`."""
+        return self.activation(
+            self._along(self.W1, self.b1, x, units, causal, start)
+        )
+
+    def _output(self, hidden, length, causal, start=0):
+        return self._along(self.W2, self.b2, hidden, length, causal, start)
+
+    def make_cache(self, batch_size, length):
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode, up to `max_length`.
+
+        Returns:
+            Dictionary of `"tokens"` and `"hidden"`, tensors `(B, length, d)`.
+        """
+        self._check_causal()
+        self._check_length(length)
+        shape = batch_size, length, self._features
+        return {
+            "tokens": ops.zeros(shape, self.compute_dtype),
+            "hidden": ops.zeros(shape, self.compute_dtype),
+        }
+
+    def call_with_cache(
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
+        attention_bias=None,
+    ):
+        """Mixes tokens with those that a cache holds: O(S d) for each.
+
+        A token that `value_mask` forbids is written as zeros. It must be
+        forbidden when it comes: later the hidden units have seen it.
+
+        Args:
+            query: Tensor `(B, T, d)`, the tokens at positions `start` to
+                `start + T - 1`.
+            cache: As `make_cache` or this method returns it.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            value_mask: Boolean `(B, T)`, False for padding; or for all that
+                the cache has room for.
+            position: Ignored, as it is where `start` is given.
+            attention_mask: Refused, as is `attention_bias`.
+            use_causal_mask: True.
+            attention_bias: Refused.
+
+        Returns:
+            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
+            tokens in it.
+        """
+        self._check_causal()
+        refused = use_causal_mask, attention_mask, attention_bias
+        self._check_cached_call(query, cache, start, *refused)
+        length = ops.shape(query)[1]
+        mask = masks.as_boolean(masks.present_padding(value_mask, query, start))
+        x = masks.zero_padding(ops.cast(query, self.compute_dtype), mask)
+        tokens = _written(cache["tokens"], x, start)
+        new = self._hidden(tokens, length, True, start)
+        hidden = _written(cache["hidden"], new, start)
+        y = self._output(hidden, length, True, start)
+        cache = {"tokens": tokens, "hidden": hidden}
+        return masks.zero_padding(y, mask), cache
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "hidden_dim": self.hidden_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+            "bias_initializer": keras.initializers.serialize(
+                self.bias_initializer
+            ),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class GatedMLP(_LengthMixer):
+    """Gates tokens by a linear map along the length, as gMLP ("gmlp").
+
+    `u, v = split(act(x A + a))`, `y = (u * (W norm(v) + b)) C + c`: `W` is
+    `(max_length, max_length)`, `b` has an entry per position, norm is a layer
+    normalisation of the gating half, and u and v have `e = ffn_dim / 2`
+    features. At the start W is near zero, `U(-0.001 / n, 0.001 / n)` with n
+    for `max_length`, and b is one: tokens pass as they are.
+
+    A sequence of T tokens uses the first T rows and columns of W, causal or
+    not; in the causal form W is lower triangular. Padding counts as zeros
+    after the normalisation; padded tokens get `c`. The paper's optional tiny
+    attention is left out, and so is the normalisation of x before: blocks have
+    one.
+
+    Args:
+        max_length: Integer, longest sequence, in tokens.
+        ffn_dim: Integer, width of u and v together, even; `2 d` by default.
+            (The paper's is `6 d`, in blocks without a feed-forward network.)
+        activation: Activation before the split.
+        layer_norm_epsilon: Float, epsilon of the normalisation.
+        use_bias: Whether the two dense layers have biases, a and c.
+        kernel_initializer: Initializer of A and C.
+        bias_initializer: Initializer of a and c.
+        kernel_regularizer: Optional regularizer of A and C.
+        bias_regularizer: Optional regularizer of a and c.
+        activity_regularizer: Optional regularizer of the dense layers'
+            outputs.
+        kernel_constraint: Optional constraint on A and C.
+        bias_constraint: Optional constraint on a and c.
+        spatial_initializer: Initializer of W; by default the one above.
+        seed: Optional integer, seed of the initial values.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `SelfMixer`.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If an argument is out of range, or the sequence is longer
+            than `max_length`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.GatedMLP(max_length=128)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Liu et al., 2021](https://arxiv.org/abs/2105.08050)
+    """
+
+    def __init__(
+        self,
+        max_length,
+        ffn_dim=None,
+        activation="gelu",
+        layer_norm_epsilon=1e-5,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        activity_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        spatial_initializer=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(max_length, seed, **kwargs)
+        self._projections = Projections(
+            use_bias,
+            seed,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+        )
+        if ffn_dim is not None and check_positive("ffn_dim", ffn_dim) % 2:
+            raise ValueError(
+                "`ffn_dim` must be even: one half gates the other. "
+                f"Received: ffn_dim={ffn_dim}"
+            )
+        self.ffn_dim = ffn_dim
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.use_bias = use_bias
+        if spatial_initializer is None:
+            limit = 1e-3 / self.max_length
+            spatial_initializer = keras.initializers.RandomUniform(
+                -limit, limit
+            )
+        self.spatial_initializer = keras.initializers.get(spatial_initializer)
+        self.value = self.norm = self.output_dense = None
+        self.W = self.b = None
+        self._gated = None  # features, once it is built
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self._check_rank(query_shape)
+        dim = query_shape[-1]
+        self._gated = (self.ffn_dim or 2 * dim) // 2
+        gated_shape = (*query_shape[:-1], self._gated)
+        dtype = self.dtype_policy
+        self.value = self._projections.dense(
+            2 * self._gated, "value", dtype, self.activation
+        )
+        self.value.build(query_shape)
+        self.norm = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm"
+        )
+        self.norm.build(gated_shape)
+        length = self.max_length
+        self.W = self._add_table(
+            "W", (length, length), self.spatial_initializer
+        )
+        self.b = self._add_table("b", (length,), keras.initializers.Ones())
+        self.output_dense = self._projections.dense(dim, "output", dtype)
+        self.output_dense.build(gated_shape)
+        settle(self)
+        self.built = True
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        length = ops.shape(x)[1]
+        self._check_length(length)
+        u, v = self._halves(x, padding_mask)
+        gate = self._along(self.W, self.b, v, length, causal)
+        return self._gated_output(u, gate, padding_mask)
+
+    def _halves(self, x, padding_mask):
+        """What passes and what gates it, `(B, T, e)`; zero for padding."""
+        x = self.value(masks.zero_padding(x, padding_mask))
+        u, v = ops.split(x, 2, axis=-1)
+        return u, masks.zero_padding(self.norm(v), padding_mask)
+
+    def _gated_output(self, u, gate, padding_mask):
+        return self.output_dense(masks.zero_padding(u * gate, padding_mask))
+
+    def make_cache(self, batch_size, length):
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode, up to `max_length`.
+
+        Returns:
+            Tensor `(B, length, e)`, of normalised v.
+        """
+        self._check_length(length)
+        return ops.zeros((batch_size, length, self._gated), self.compute_dtype)
+
+    def call_with_cache(
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
+        attention_bias=None,
+    ):
+        """Gates tokens by those that a cache holds: O(S e) for each.
+
+        A token that `value_mask` forbids is written as zeros.
+
+        Args:
+            query: Tensor `(B, T, d)`, the tokens at positions `start` to
+                `start + T - 1`.
+            cache: As `make_cache` or this method returns it.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            value_mask: Boolean `(B, T)`, False for padding; or for all that
+                the cache has room for.
+            position: Ignored, as it is where `start` is given.
+            attention_mask: Refused, as is `attention_bias`.
+            use_causal_mask: True.
+            attention_bias: Refused.
+
+        Returns:
+            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
+            tokens in it.
+        """
+        refused = use_causal_mask, attention_mask, attention_bias
+        self._check_cached_call(query, cache, start, *refused)
+        mask = masks.as_boolean(masks.present_padding(value_mask, query, start))
+        u, v = self._halves(ops.cast(query, self.compute_dtype), mask)
+        cache = _written(cache, v, start)
+        given = masks.cached_padding(value_mask, query, cache.shape[1], start)
+        gate = self._along(
+            self.W,
+            self.b,
+            masks.zero_padding(cache, given),
+            ops.shape(query)[1],
+            causal=True,
+            start=start,
+        )
+        return self._gated_output(u, gate, mask), cache
+
+    def get_config(self):
+        config = {
+            **super().get_config(),
+            "ffn_dim": self.ffn_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "spatial_initializer": keras.initializers.serialize(
+                self.spatial_initializer
+            ),
+            **self._projections.get_config(),
+        }
+        return with_policies(self, config)
+
+
+def _written(cache, x, start):
+    """The cache `(B, S, ...)` with `x` from position `start` on."""
+    return ops.slice_update(cache, [0, start, 0], ops.cast(x, cache.dtype))
