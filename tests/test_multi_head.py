@@ -174,9 +174,8 @@ def test_what_a_subclass_lacks_is_refused():
     ):
         with pytest.raises(ValueError, match=r"cannot honour.*Received"):
             mixer(x, **arguments)
-    with pytest.raises(NotImplementedError, match="cannot decode"):
-        mixer.make_cache(3, N)
     cache = mixer.remember(x)
+    assert mixer.make_cache(3, T).shape == cache.shape
     with pytest.raises(NotImplementedError, match="cannot decode"):
         mixer.call_with_cache(x, cache, 0)
     found, _ = mixer.call_with_cache(x, cache)  # another sequence

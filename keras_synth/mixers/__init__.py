@@ -1,15 +1,19 @@
 """Mixers: layers that stand where attention stands in a Transformer."""
 
 from keras_synth.mixers.fourier import FourierMixer
+from keras_synth.mixers.linear import LinearAttention
 from keras_synth.mixers.mixer import Mixer, SelfMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
+from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 
 __all__ = [
     "FourierMixer",
+    "LinearAttention",
     "Mixer",
     "MultiHeadMixer",
+    "PerformerAttention",
     "SelfMixer",
     "SyntheticAttention",
     "get",

@@ -262,7 +262,6 @@ class MultiHeadMixer(Mixer):
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache: a tensor `(B, length, H, k + v)`."""
-        self._check_decodes()
         return ops.zeros(
             (batch_size, length, *self._cache_size), self.compute_dtype
         )

@@ -8,7 +8,9 @@ import keras
 from keras_synth import identifiers, synthesizers
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.fourier import FourierMixer
+from keras_synth.mixers.linear import LinearAttention
 from keras_synth.mixers.mixer import Mixer
+from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.projections import Projections
 from keras_synth.synthesizers import Synthesizer
@@ -17,6 +19,8 @@ from keras_synth.synthesizers import names as synthesizer_names
 # One line per name. Its options are the arguments of the class.
 _MIXERS = {
     "fnet": FourierMixer,
+    "linear": LinearAttention,
+    "performer": PerformerAttention,
 }
 
 _KNOWN = ", ".join(f'"{name}"' for name in _MIXERS)
