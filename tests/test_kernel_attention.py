@@ -397,6 +397,14 @@ def test_keys_of_large_norm_are_finite(dtype, causal):
     assert np.abs(found).min() > 0
     if causal:
         np.testing.assert_allclose(found[:, 0], v[:, 0], atol=1e-5)
+    # Padding, whose logarithms are 0, must not be what others are scaled by.
+    real = padding(5, 5)
+    short = mixer.attend(*(x[:, :5] for x in (q, k, v)), mask)
+    padded = (np.where(real[..., None, None], x, 0) for x in (k, v))
+    found = mixer.attend(
+        q, *padded, mask._replace(keys=ops.convert_to_tensor(real))
+    )
+    np.testing.assert_allclose(numpy(found)[:, :5], numpy(short), atol=1e-4)
     for slope in gradients(loss, q, k, v):
         assert np.isfinite(slope).all()
 

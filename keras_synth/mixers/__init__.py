@@ -2,6 +2,7 @@
 
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.linear import LinearAttention
+from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.mixer import Mixer, SelfMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
@@ -11,6 +12,7 @@ from keras_synth.mixers.synthetic_attention import SyntheticAttention
 __all__ = [
     "FourierMixer",
     "LinearAttention",
+    "LinformerAttention",
     "Mixer",
     "MultiHeadMixer",
     "PerformerAttention",

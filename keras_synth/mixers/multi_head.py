@@ -331,9 +331,17 @@ class MultiHeadMixer(Mixer):
         return query_shape
 
     def compute_output_spec(
-        self, query, value=None, *args, return_attention_scores=False, **kwargs
+        self,
+        query,
+        value=None,
+        key=None,
+        *args,
+        return_attention_scores=False,
+        **kwargs,
     ):
         value = query if value is None else value
+        key = value if key is None else key
+        self._check_shapes(query.shape, value.shape, key.shape)
         return self._spec(query, value, return_attention_scores)
 
     def _spec(self, query, value, scores):

@@ -9,6 +9,7 @@ from keras_synth import identifiers, synthesizers
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.linear import LinearAttention
+from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
@@ -20,6 +21,7 @@ from keras_synth.synthesizers import names as synthesizer_names
 _MIXERS = {
     "fnet": FourierMixer,
     "linear": LinearAttention,
+    "linformer": LinformerAttention,
     "performer": PerformerAttention,
 }
 
