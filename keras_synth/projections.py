@@ -21,6 +21,7 @@ class Projections:
         kernel_constraint: Optional constraint on the kernels.
         bias_constraint: Optional constraint on the biases.
         seed: Optional integer, seed of the initial values.
+        fixed: Whether the layers are never trained.
     """
 
     defaults = {
@@ -33,9 +34,10 @@ class Projections:
         "bias_constraint": None,
     }
 
-    def __init__(self, use_bias=True, seed=None, **options):
+    def __init__(self, use_bias=True, seed=None, fixed=False, **options):
         self.use_bias = use_bias
         self.seed = seed
+        self.fixed = fixed
         self.options = {
             name: _kind(name).get(options.pop(name, default))
             for name, default in self.defaults.items()
@@ -47,14 +49,14 @@ class Projections:
             )
 
     @classmethod
-    def taken_from(cls, kwargs, use_bias):
+    def taken_from(cls, kwargs, use_bias, fixed=False):
         """Makes it from the options among `kwargs`, which it removes there.
 
         A `seed` stays: the layer has use for it, too.
         """
         names = [name for name in cls.defaults if name in kwargs]
         options = {name: kwargs.pop(name) for name in names}
-        return cls(use_bias, kwargs.get("seed"), **options)
+        return cls(use_bias, kwargs.get("seed"), fixed, **options)
 
     def get_config(self):
         """Returns the options in serializable form, `use_bias` included."""
@@ -102,7 +104,8 @@ class Projections:
         use_bias=True,
     ):
         has_bias = self.use_bias and use_bias
-        return keras.layers.EinsumDense(
+        layer = FixedEinsumDense if self.fixed else keras.layers.EinsumDense
+        return layer(
             equation,
             output_shape=(None, *output_shape),
             activation=activation,
@@ -114,6 +117,28 @@ class Projections:
                 for n, value in self.options.items()
             },
         )
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class FixedEinsumDense(keras.layers.EinsumDense):
+    """A dense layer whose weights are never trained.
+
+    They stay so when `trainable` is set on it or on a model around it, and
+    LoRA adds nothing to them.
+
+    Args:
+        *args: Arguments of `keras.layers.EinsumDense`.
+        **kwargs: Its keyword arguments.
+    """
+
+    def add_weight(self, *args, **kwargs):
+        return super().add_weight(*args, **{**kwargs, "trainable": False})
+
+    def enable_lora(self, *args, **kwargs):
+        """Leaves it as it is: nothing of it is to be trained."""
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        return super().quantize(mode, type_check=False, config=config)
 
 
 def positive_shape(output_shape):

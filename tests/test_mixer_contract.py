@@ -73,14 +73,14 @@ def test_what_padding_holds_does_not_matter(mixer, poison):
     layer, x, mask = made(mixer), normal(3, T, D), padding()
     beyond = ~mask[..., None]
     masked = {"value_mask": mask, "query_mask": mask}
-    clean, poisoned = (
-        np.where(beyond, np.float32(y), x) for y in (0, poison)
-    )
+    clean, poisoned = (np.where(beyond, np.float32(y), x) for y in (0, poison))
     found = [numpy(layer(y, **masked))[mask] for y in (clean, poisoned)]
     np.testing.assert_allclose(*found, atol=1e-5)
 
     def loss(y):
-        return ops.sum(layer(y, **masked) * ops.cast(mask[..., None], "float32"))
+        return ops.sum(
+            layer(y, **masked) * ops.cast(mask[..., None], "float32")
+        )
 
     (slopes,) = gradients(loss, poisoned)
     assert np.isfinite(slopes).all()

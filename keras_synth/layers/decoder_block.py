@@ -237,10 +237,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         if cross is None:
             return self._fed_forward(x), own
         if cross_index is not None:
-            cross = keras.tree.map_structure(
-                lambda old, new: ops.cast(new, old.dtype),
-                cross,
-                self.cross_attention.remember(encoded),
+            cross = _with_dtypes(
+                self.cross_attention.remember(encoded), cross, ops.cast
             )
         y, cross = self.cross_attention.call_with_cache(
             self.cross_residual.before(x), cross, position=index, **other_masks
@@ -305,10 +303,10 @@ class SynthesizerDecoder(SynthesizerBlock):
                     _symbolic(encoder_sequence)
                 )
             outputs.append(
-                keras.tree.map_structure(
-                    lambda x, like: keras.KerasTensor(x.shape, like.dtype),
+                _with_dtypes(
                     cross,
                     cross_attention_cache,
+                    lambda x, dtype: keras.KerasTensor(x.shape, dtype),
                 )
             )
         if return_attention_scores:
@@ -361,4 +359,22 @@ def _symbolic(tensors):
     """Symbolic tensors of the same shapes and dtypes."""
     return keras.tree.map_structure(
         lambda x: keras.KerasTensor(x.shape, x.dtype), tensors
+    )
+
+
+def _with_dtypes(found, given, cast):
+    """What a mixer remembers of a source, in the dtypes of a given cache.
+
+    Mixers whose state sums up the past remember a source in another form than
+    that of an empty state: that is taken as it is.
+
+    Args:
+        found: Tensor or nested structure of tensors.
+        given: The same, of equal or other structure.
+        cast: Function of a tensor and a dtype.
+    """
+    flat, like = keras.tree.flatten(found), keras.tree.flatten(given)
+    dtypes = [x.dtype for x in (like if len(like) == len(flat) else flat)]
+    return keras.tree.pack_sequence_as(
+        found, [cast(x, d) for x, d in zip(flat, dtypes, strict=True)]
     )

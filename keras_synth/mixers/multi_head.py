@@ -220,27 +220,38 @@ class MultiHeadMixer(Mixer):
         return self.attention_output(context[0]), context[1]
 
     def _context(
-        self, queries, keys, values, mask, bias=None, training=None, scores=None
+        self,
+        queries,
+        keys,
+        values,
+        mask,
+        bias=None,
+        training=None,
+        scores=False,
     ):
         """What `attend` returns, rows that see nothing being zero."""
-        lengths = ops.shape(queries)[1], ops.shape(values)[1]
-        wanted = {"bias": bias, "return_weights": scores}
-        wanted = {name: x for name, x in wanted.items() if x is not None}
-        if not scores:
-            wanted.pop("return_weights", None)
-        context = self.attend(
+        # Subclasses need not take what they do not support.
+        wanted = {} if bias is None else {"bias": bias}
+        found = self.attend(
             queries,
             masks.zero_padding(keys, mask.keys),
             masks.zero_padding(values, mask.keys),
             mask,
             training=training,
             **wanted,
+            **({"return_weights": True} if scores else {}),
         )
-        context, *weights = context if scores else (context,)
-        context = masks.zero_rows(context, mask.visible(*lengths))
+        context, weights = found if scores else (found, None)
+        visible = mask.visible(ops.shape(queries)[1], ops.shape(values)[1])
+        context = masks.zero_rows(context, visible)
         context = masks.zero_padding(context, mask.queries)
         context = ops.cast(context, self.compute_dtype)
-        return (context, *weights) if scores else context
+        if not scores:
+            return context
+        weights = ops.transpose(weights, (0, 2, 1, 3))
+        weights = masks.zero_rows(weights, visible)
+        weights = masks.zero_padding(weights, mask.queries)
+        return context, ops.transpose(weights, (0, 2, 1, 3))
 
     def dropped(self, weights, training):
         """Attention weights after dropout."""
@@ -251,14 +262,12 @@ class MultiHeadMixer(Mixer):
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache: a tensor `(B, length, H, k + v)`."""
-        self._check_decodes()
         return ops.zeros(
             (batch_size, length, *self._cache_size), self.compute_dtype
         )
 
     def remember(self, source):
         """Returns the keys and values of a source, `(B, S, H, k + v)`."""
-        self._check_decodes()
         projected = self.key(source), self.value(source)
         return ops.concatenate(projected, axis=-1)
 
@@ -273,7 +282,8 @@ class MultiHeadMixer(Mixer):
         use_causal_mask=True,
         attention_bias=None,
     ):
-        self._check_decodes()
+        if start is not None:
+            self._check_decodes()
         attention_checks.check_cache(query, cache, start, (self._cache_size,))
         self._check_supported(
             {
@@ -321,9 +331,17 @@ class MultiHeadMixer(Mixer):
         return query_shape
 
     def compute_output_spec(
-        self, query, value=None, *args, return_attention_scores=False, **kwargs
+        self,
+        query,
+        value=None,
+        key=None,
+        *args,
+        return_attention_scores=False,
+        **kwargs,
     ):
         value = query if value is None else value
+        key = value if key is None else key
+        self._check_shapes(query.shape, value.shape, key.shape)
         return self._spec(query, value, return_attention_scores)
 
     def _spec(self, query, value, scores):

@@ -7,13 +7,18 @@ import keras
 
 from keras_synth import identifiers, synthesizers
 from keras_synth.identifiers import near, written
+from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.convolution import (
     DynamicConvolution,
     LightConvolution,
 )
 from keras_synth.mixers.fourier import FourierMixer
+from keras_synth.mixers.linear import LinearAttention
+from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import GatedMLP, MLPMixer
+from keras_synth.mixers.performer import PerformerAttention
+from keras_synth.mixers.relu import ReLUAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.projections import Projections
 from keras_synth.synthesizers import Synthesizer
@@ -26,6 +31,11 @@ _MIXERS = {
     "dynamic_conv": DynamicConvolution,
     "mlp_mixer": MLPMixer,
     "gmlp": GatedMLP,
+    "linear": LinearAttention,
+    "linformer": LinformerAttention,
+    "performer": PerformerAttention,
+    "additive": AdditiveAttention,
+    "relu": ReLUAttention,
 }
 
 _KNOWN = ", ".join(f'"{name}"' for name in _MIXERS)

@@ -5,6 +5,10 @@ from keras_synth.synthesizers.dense import (
     FactorizedDenseSynthesizer,
 )
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.hand_made import (
+    GaussianSynthesizer,
+    PatternSynthesizer,
+)
 from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.names import get
@@ -25,8 +29,10 @@ __all__ = [
     "DotProductSynthesizer",
     "FactorizedDenseSynthesizer",
     "FactorizedRandomSynthesizer",
+    "GaussianSynthesizer",
     "HeadGroupsSynthesizer",
     "MixtureSynthesizer",
+    "PatternSynthesizer",
     "RandomSynthesizer",
     "RelativeSynthesizer",
     "Synthesizer",

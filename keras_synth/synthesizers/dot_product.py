@@ -16,10 +16,15 @@ class DotProductSynthesizer(Synthesizer):
     scaled dot-product attention. Names, layout and initial values of the
     projections are those of `keras.layers.MultiHeadAttention`.
 
+    With `fixed=True` the projections are drawn once and never trained: tokens
+    are compared by random features ("frozen-QK").
+
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head, `k`.
         use_bias: Whether the projections have a bias.
+        fixed: Whether the projections are never trained. They stay so when
+            `trainable` is set on the layer or on a model around it.
         **kwargs: Options of the projections as in
             `keras.layers.MultiHeadAttention` (`kernel_initializer`,
             `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
@@ -40,10 +45,15 @@ class DotProductSynthesizer(Synthesizer):
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
+        - [Dong et al., 2025](https://arxiv.org/abs/2506.01115), for fixed
+          projections
     """
 
-    def __init__(self, num_heads, key_dim, use_bias=True, **kwargs):
-        self._projections = Projections.taken_from(kwargs, use_bias)
+    def __init__(
+        self, num_heads, key_dim, use_bias=True, fixed=False, **kwargs
+    ):
+        self.fixed = bool(fixed)
+        self._projections = Projections.taken_from(kwargs, use_bias, self.fixed)
         super().__init__(num_heads, **kwargs)
         self.key_dim = check_positive("key_dim", key_dim)
         self.query, self.key = (
@@ -79,5 +89,6 @@ class DotProductSynthesizer(Synthesizer):
         return {
             **super().get_config(),
             "key_dim": self.key_dim,
+            "fixed": self.fixed,
             **self._projections.get_config(),
         }

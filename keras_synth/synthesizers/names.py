@@ -16,6 +16,10 @@ from keras_synth.synthesizers.dense import (
     FactorizedDenseSynthesizer,
 )
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.hand_made import (
+    GaussianSynthesizer,
+    PatternSynthesizer,
+)
 from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.random import (
@@ -53,6 +57,8 @@ _NAMES = {
     "relative": _Name(None, RelativeSynthesizer),
     "alibi": _Name(None, AlibiSynthesizer),
     "t5_relative": _Name(None, T5RelativeSynthesizer),
+    "gaussian": _Name(None, GaussianSynthesizer),
+    "pattern": _Name(None, PatternSynthesizer),
     "mixture": _Name(None, MixtureSynthesizer),
     "heads": _Name(None, HeadGroupsSynthesizer),
 }

@@ -1,0 +1,57 @@
+"""Attention by the feature map `elu(x) + 1`, the Linear Transformer's."""
+
+import keras
+from keras import ops
+
+from keras_synth.mixers.kernel_attention import KernelMixer
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LinearAttention(KernelMixer):
+    """Attention with a state of constant size ("linear").
+
+    With `phi(x) = elu(x) + 1`, per head,
+
+        y_i = sum_j (phi(q_i) . phi(k_j)) v_j / (sum_j phi(q_i) . phi(k_j) + e)
+
+    over the tokens that i may see, `e = 1e-6`. `sum_j phi(k_j) v_j^T` is
+    computed once for all queries: O(T) in time and memory. In the causal form
+    it is passed on from one chunk of tokens to the next; when decoding it is
+    all that is remembered of the past, `(B, H, k, v)`.
+
+    Queries are not scaled by `1 / sqrt(k)`, as in the authors' code. There are
+    no logits to add a bias to, no scores, and no attention masks but padding
+    and the causal one.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        **kwargs: Keyword arguments of `MultiHeadMixer`. `dropout` is the share
+            of source tokens to leave out of the sum of values in training,
+            drawn for each head and for all queries at once.
+
+    Call arguments: see `MultiHeadMixer`.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.LinearAttention(num_heads=4, key_dim=16)
+    >>> mixer(keras.random.normal((2, 100, 64)), use_causal_mask=True).shape
+    (2, 100, 64)
+
+    References:
+        - [Katharopoulos et al., 2020](https://arxiv.org/abs/2006.16236)
+    """
+
+    def __init__(self, num_heads, key_dim, **kwargs):
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.num_features = self.key_dim
+
+    def feature_map(self, queries, keys, training=None):
+        return _positive(queries), _positive(keys), None
+
+
+def _positive(x):
+    return ops.elu(ops.cast(x, "float32")) + 1.0

@@ -1,0 +1,162 @@
+"""Attention to a few weighted sums of keys and values: Linformer's."""
+
+import keras
+from keras import ops
+
+from keras_synth.attend import attend
+from keras_synth.checks import check_positive
+from keras_synth.logits import Logits
+from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.positions import window
+from keras_synth.seeds import seeded
+
+SHARE = ("none", "heads", "key_value")
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LinformerAttention(MultiHeadMixer):
+    """Projects keys and values along the length ("linformer").
+
+    `softmax(Q (E K)^T / sqrt(k)) (F V)` per head, E and F being trainable
+    tables `(rank, max_length)`: each query attends to `rank` weighted sums of
+    keys instead of to S keys. O(T rank) in time and memory.
+
+    A source of `S <= max_length` tokens uses the first S columns of E and F.
+    Padded keys and values are zero before they are projected, so that neither
+    what padding holds nor how much of it there is has any influence. Every
+    sum has a share of every token: there is no causal form, there are no
+    attention masks but padding, and no logits of pairs to add a bias to or to
+    return.
+
+    Initially entries of E and F are `N(0, 1 / max_length)`: sums over
+    `max_length` keys vary as much as a key does, and so do the logits. (The
+    PyTorch package draws from `U(+-1 / sqrt(rank))`: sums over many more than
+    `rank` keys are then large, and the softmax is sharp from the start.)
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        max_length: Integer, the longest source, in tokens.
+        rank: Integer, the sums that each query attends to, at most
+            `max_length`. By default 128, the paper's choice for 512 tokens,
+            or `max_length` if that is less.
+        share: `"heads"`, the default: one E and one F serve all heads. The
+            paper finds no loss in that. `"none"`: each head has its own.
+            `"key_value"`: one table is E and F of all heads. Tables shared by
+            all layers are not offered: a weight would belong to several.
+        projection_initializer: Initializer of E and F.
+        **kwargs: Keyword arguments of `MultiHeadMixer`.
+
+    Call arguments: see `MultiHeadMixer`.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If `rank` exceeds `max_length`, or a source does.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.LinformerAttention(
+    ...     num_heads=4, key_dim=16, max_length=128, rank=32)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Wang et al., 2020](https://arxiv.org/abs/2006.04768)
+    """
+
+    supports_causal_mask = False
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        max_length,
+        rank=None,
+        share="heads",
+        projection_initializer=None,
+        **kwargs,
+    ):
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.max_length = check_positive("max_length", max_length)
+        if rank is None:
+            rank = min(128, self.max_length)
+        self.rank = check_positive("rank", rank)
+        if self.rank > self.max_length:
+            raise ValueError(
+                "`rank` must be at most `max_length`: more sums than tokens "
+                "say nothing more. "
+                f"Received: rank={rank}, max_length={max_length}"
+            )
+        if share not in SHARE:
+            raise ValueError(
+                f"`share` must be one of {SHARE}. Received: share={share!r}"
+            )
+        self.share = share
+        if projection_initializer is None:
+            projection_initializer = keras.initializers.RandomNormal(
+                stddev=self.max_length**-0.5
+            )
+        self.projection_initializer = keras.initializers.get(
+            projection_initializer
+        )
+        self.E = self.F = None
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self.E = self._add_table("E")
+        if self.share != "key_value":
+            self.F = self._add_table("F")
+        super().build(query_shape, value_shape, key_shape)
+
+    def _add_table(self, name):
+        heads = self.num_heads if self.share == "none" else 1
+        return self.add_weight(
+            name=name,
+            shape=(heads, self.rank, self.max_length),
+            initializer=seeded(self.projection_initializer, self.seed, name),
+        )
+
+    def _check_shapes(self, query_shape, value_shape, key_shape):
+        super()._check_shapes(query_shape, value_shape, key_shape)
+        self._check_length(value_shape[1])
+
+    def _check_length(self, length):
+        if isinstance(length, int) and length > self.max_length:
+            raise ValueError(
+                f"Source of {length} tokens is longer than "
+                f"max_length={self.max_length}. Make the mixer with a larger "
+                "max_length, or shorten the input. "
+                f"Received: length={length}, max_length={self.max_length}"
+            )
+
+    def attend(self, queries, keys, values, mask, *, training=None):
+        self._check_length(values.shape[1])
+        of_values = self.E if self.F is None else self.F
+        dropout = None
+        if self._dropout is not None and training:
+            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
+        return attend(
+            Logits(queries * self.key_dim**-0.5, self._projected(self.E, keys)),
+            self._projected(of_values, values),
+            dropout=dropout,
+        )
+
+    def _projected(self, table, x):
+        """`(B, S, H, k) -> (B, rank, H, k)`."""
+        table = window(table, 2, 0, ops.shape(x)[1])
+        table = ops.cast(table, x.dtype)
+        if self.share != "none":
+            return ops.einsum("rs,bshk->brhk", table[0], x)
+        return ops.einsum("hrs,bshk->brhk", table, x)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "rank": self.rank,
+            "share": self.share,
+            "projection_initializer": keras.initializers.serialize(
+                self.projection_initializer
+            ),
+        }

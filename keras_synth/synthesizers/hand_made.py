@@ -1,0 +1,173 @@
+"""Logits that are made by hand: fixed tables without weights, of any length."""
+
+import numbers
+
+import keras
+from keras import ops
+
+from keras_synth.checks import check_positive
+from keras_synth.synthesizers.relative import DistanceSynthesizer
+
+# Logits fall by this much for each token that one is farther from a pattern.
+# Weights outside of it are then below 2.1e-9 of those in it, less than float32
+# resolves; and multiples of it are exact for any length.
+STEEP = 20.0
+
+# How many tokens the distance `d = j - i` is away from a pattern.
+_AWAY = {
+    "previous": lambda d, width: ops.abs(d + 1),
+    "current": lambda d, width: ops.abs(d),
+    "next": lambda d, width: ops.abs(d - 1),
+    "window": lambda d, width: ops.maximum(ops.abs(d) - width, 0),
+    "left": lambda d, width: ops.maximum(d + 2, 0),
+    "right": lambda d, width: ops.maximum(2 - d, 0),
+    # Within a row only differences count: that i is subtracted changes nothing.
+    "start": lambda d, width: d,
+    "end": lambda d, width: -d,
+}
+
+PATTERNS = tuple(_AWAY)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class GaussianSynthesizer(DistanceSynthesizer):
+    """Attends to a neighbourhood that is fixed by hand ("gaussian").
+
+    `S[i, j] = -(j - i - o)^2 / (2 s^2)`: weights are a normal distribution
+    around the token o places away, with standard deviation s, normalised over
+    the tokens that i may see. It has no weights and serves sequences of any
+    length.
+
+    Args:
+        num_heads: Integer, `H`.
+        offsets: Sequence of integers, in tokens: head h takes the entry
+            `h mod len(offsets)`. By default the previous token, the token
+            itself and the next one, as in the paper's encoder; its decoder
+            takes `(-1, 0)`.
+        stddev: Float, `s`, in tokens; 1 as in the paper.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `RandomSynthesizer`.
+
+    Returns:
+        `Logits`: bias `(1, H, T, S)`.
+
+    References:
+        - [You et al., 2020](https://arxiv.org/abs/2005.00742)
+    """
+
+    def __init__(self, num_heads, offsets=(-1, 0, 1), stddev=1.0, **kwargs):
+        super().__init__(num_heads, **kwargs)
+        self.offsets = _sequence("offsets", offsets)
+        for offset in self.offsets:
+            if not isinstance(offset, numbers.Integral):
+                raise ValueError(
+                    "`offsets` must be integers, in tokens. "
+                    f"Received: offsets={offsets!r}"
+                )
+        is_number = isinstance(stddev, numbers.Real)
+        if not is_number or not 0 < stddev < float("inf"):
+            raise ValueError(
+                "`stddev` must be a positive number, in tokens. "
+                f"Received: stddev={stddev!r}"
+            )
+        self.stddev = float(stddev)
+
+    def weigh(self, distances):
+        offsets = _cycled(self.offsets, self.num_heads)
+        offsets = ops.convert_to_tensor(offsets, "float32")
+        away = ops.cast(distances, "float32") - offsets[:, None]
+        return -ops.square(away / self.stddev) / 2.0
+
+    def get_config(self):
+        config = {"offsets": list(self.offsets), "stddev": self.stddev}
+        return {**super().get_config(), **config}
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class PatternSynthesizer(DistanceSynthesizer):
+    """Gives each head a place to attend to, fixed by hand ("pattern").
+
+    | pattern | tokens j that i attends to, with equal weights |
+    |---|---|
+    | `"previous"`, `"current"`, `"next"` | `i - 1`, `i`, `i + 1` |
+    | `"window"` | those up to `width` away, i among them |
+    | `"left"`, `"right"` | all up to `i - 2`, all from `i + 2` on |
+    | `"start"`, `"end"` | the first one, the last one |
+
+    Where padding, masks or the sequence's end leave none of these to see, a
+    token attends to the nearest ones to them that are left: the first token's
+    previous one is itself; in the causal form so is each token's next one. So
+    `"start"` and `"end"` are the first and the last token that may be seen,
+    however much padding there is. It has no weights and serves sequences of
+    any length.
+
+    `S[i, j]` is -20 times the number of tokens that j is away from the
+    pattern. (In the paper the weights of wide contexts are no constants;
+    and all heads but one, which is learned, have a pattern, as in
+    `"heads(7 * pattern + 1 * V)"`.)
+
+    Args:
+        num_heads: Integer, `H`.
+        patterns: Sequence of names; head h has `h mod len(patterns)`. By
+            default the seven of the paper.
+        width: Integer, half the width of `"window"`, in tokens.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `RandomSynthesizer`.
+
+    Returns:
+        `Logits`: bias `(1, H, T, S)`.
+
+    References:
+        - [Raganato et al., 2020](https://arxiv.org/abs/2002.10260)
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        patterns=(
+            "current",
+            "previous",
+            "next",
+            "left",
+            "right",
+            "end",
+            "start",
+        ),
+        width=2,
+        **kwargs,
+    ):
+        super().__init__(num_heads, **kwargs)
+        self.patterns = _sequence("patterns", patterns)
+        for name in self.patterns:
+            if name not in PATTERNS:
+                raise ValueError(
+                    f"`patterns` must be among {PATTERNS}. "
+                    f"Received: {name!r} in patterns={patterns!r}"
+                )
+        self.width = check_positive("width", width)
+
+    def weigh(self, distances):
+        away = [
+            _AWAY[name](distances, self.width)
+            for name in _cycled(self.patterns, self.num_heads)
+        ]
+        return -STEEP * ops.cast(ops.stack(away), "float32")
+
+    def get_config(self):
+        config = {"patterns": list(self.patterns), "width": self.width}
+        return {**super().get_config(), **config}
+
+
+def _sequence(name, given):
+    if not isinstance(given, (list, tuple)) or not given:
+        raise ValueError(
+            f"`{name}` must be a sequence with an entry or more. "
+            f"Received: {name}={given!r}"
+        )
+    return tuple(given)
+
+
+def _cycled(entries, number):
+    return [entries[i % len(entries)] for i in range(number)]
