@@ -9,6 +9,7 @@ from keras_synth import identifiers, synthesizers
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.mixer import Mixer
+from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.projections import Projections
 from keras_synth.synthesizers import Synthesizer
@@ -17,6 +18,7 @@ from keras_synth.synthesizers import names as synthesizer_names
 # One line per name. Its options are the arguments of the class.
 _MIXERS = {
     "fnet": FourierMixer,
+    "strided": StridedAttention,
 }
 
 _KNOWN = ", ".join(f'"{name}"' for name in _MIXERS)

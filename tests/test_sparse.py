@@ -1,0 +1,154 @@
+"""Sparse attention: blocks give what a mask of all pairs would give."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from backend import gradients, numpy
+from keras import ops
+
+from keras_synth import mixers
+from keras_synth.mixers import patterns
+from keras_synth.mixers.patterns import (
+    BlockWindow,
+    GlobalTokens,
+    RandomBlocks,
+    Stride,
+    Window,
+)
+
+B, H, K, D, N = 3, 2, 4, 8, 40
+
+PATTERNS = {
+    "window": Window(2),
+    "wide window": Window(30),
+    "dilated window": Window(2, dilation=3),
+    "stride": Stride(5),
+    "global": GlobalTokens(2),
+    "blocks": BlockWindow(3, 4),
+    "wide blocks": BlockWindow(5, 2),
+    "random": RandomBlocks(2, 4, seed=1, max_length=N),
+}
+PAIRS = [f"{a} | {b}" for a, b in itertools.permutations(PATTERNS, 2)]
+
+
+def pattern_of(name):
+    a, *others = (PATTERNS[one] for one in name.split(" | "))
+    return a | others[0] if others else a
+
+
+def normal(*shape, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=shape).astype("float32")
+
+
+def padding(length):
+    return np.arange(length) < [[length], [(length + 1) // 2], [1]]
+
+
+# --- the oracle ---------------------------------------------------------------
+
+
+def sees(pattern, i, j):
+    """The definitions once more, of two integers."""
+    if isinstance(pattern, Window):
+        distance = abs(i - j)
+        return (
+            distance % pattern.dilation == 0
+            and distance // pattern.dilation <= pattern.size
+        )
+    if isinstance(pattern, Stride):
+        return i % pattern.stride == j % pattern.stride
+    if isinstance(pattern, GlobalTokens):
+        return min(i, j) < pattern.number
+    size = getattr(pattern, "block_size", None)
+    if isinstance(pattern, BlockWindow):
+        reach = pattern.number // 2
+        return -reach <= i // size - j // size <= reach
+    if isinstance(pattern, RandomBlocks):
+        return j // size in pattern.table[i // size]
+    return any(sees(one, i, j) for one in pattern.patterns)
+
+
+def allowed_pairs(pattern, length, real=None, causal=False):
+    """Boolean `(B, T, T)`."""
+    real = np.ones((B, length), bool) if real is None else real
+    found = np.zeros((B, length, length), bool)
+    for i, j in itertools.product(range(length), repeat=2):
+        if sees(pattern, i, j) and (j <= i or not causal):
+            found[:, i, j] = real[:, j]
+    return found
+
+
+def masked_attention(q, k, v, allowed):
+    """Of one head: `(B, T, k) -> (B, T, v)`, zero where nothing is seen."""
+    scores = np.einsum("btk,bsk->bts", q, k) / np.sqrt(q.shape[-1])
+    scores = np.where(allowed, scores, -np.inf)
+    top = np.where(allowed.any(-1), scores.max(-1), 0.0)
+    weights = np.exp(scores - top[..., None])
+    total = weights.sum(-1, keepdims=True)
+    return np.einsum("bts,bsv->btv", weights / np.where(total, total, 1), v)
+
+
+def expected_of(mixer, x, allowed):
+    """What a mixer must return, in NumPy."""
+    projected = [
+        np.einsum("btd,dhk->bhtk", x, numpy(layer.kernel))
+        + numpy(layer.bias)[:, None]
+        for layer in (mixer.query, mixer.key, mixer.value)
+    ]
+    output = numpy(mixer.attention_output.bias)
+    for head in range(H):
+        context = masked_attention(*(p[:, head] for p in projected), allowed)
+        kernel = numpy(mixer.attention_output.kernel)[head]
+        output = output + context @ kernel
+    return output
+
+
+def with_biases(mixer):
+    """Weights whose biases are not zero."""
+    rng = np.random.default_rng(7)
+    mixer.set_weights(
+        [0.4 * rng.normal(size=w.shape) for w in mixer.get_weights()]
+    )
+    return mixer
+
+
+def sparse(pattern, **options):
+    mixer = mixers.SparseAttention(H, K, pattern, **options)
+    mixer.build((None, None, D))
+    return with_biases(mixer)
+
+
+# --- blocks are a mask --------------------------------------------------------
+
+
+def check_blocks(pattern, length, causal):
+    mixer, x = sparse(pattern), normal(B, length, D)
+    real = padding(length)
+    found = numpy(mixer(x, value_mask=real, use_causal_mask=causal))
+    allowed = allowed_pairs(pattern, length, real, causal)
+    np.testing.assert_allclose(found, expected_of(mixer, x, allowed), atol=1e-5)
+    found = numpy(mixer(x, use_causal_mask=causal))
+    allowed = allowed_pairs(pattern, length, None, causal)
+    np.testing.assert_allclose(found, expected_of(mixer, x, allowed), atol=1e-5)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of queries so small that windows have several."""
+    monkeypatch.setattr(patterns, "BLOCK", 4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("length", [1, 3, 23])
+def test_blocks_are_a_mask_of_all_pairs(name, length, causal, small_blocks):
+    check_blocks(pattern_of(name), length, causal)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_blocks_of_unions_are_a_mask_of_all_pairs(name, small_blocks):
+    check_blocks(pattern_of(name), 23, causal=False)
+    check_blocks(pattern_of(name), 10, causal=True)
