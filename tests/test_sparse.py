@@ -2,11 +2,9 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy
-from keras import ops
+from backend import numpy
 
 from keras_synth import mixers
 from keras_synth.mixers import patterns

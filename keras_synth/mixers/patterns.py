@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.checks import check_positive, check_seed
-from keras_synth.mixers.pieces import Band, Columns, Taken
+from keras_synth.mixers.pieces import Drawn, First, Grid, Neighbours
 
 # Rows of a block of queries: smaller ones are many small products, larger ones
 # read more keys outside of the window.
@@ -62,6 +62,10 @@ class Pattern:
         Args:
             length: Integer or scalar tensor, `T`.
             causal: Whether no position sees a later one.
+
+        Returns:
+            `(grid, columns)`: a `Grid` of queries, or `None` where any will
+            do, and the columns that each group is compared with.
         """
         raise NotImplementedError
 
@@ -135,9 +139,8 @@ class Window(Pattern):
         return self
 
     def piece(self, length, causal):
-        after = 0 if causal else self.size
-        block = max(BLOCK, self.size)
-        return Band(length, self.dilation, block, self.size, after)
+        grid = Grid(length, self.dilation, max(BLOCK, self.size))
+        return grid, Neighbours(self.size, 0 if causal else self.size)
 
     def columns(self, row, length):
         return row - self.dilation * ops.arange(self.size + 1)
@@ -167,7 +170,7 @@ class Stride(Pattern):
         return self
 
     def piece(self, length, causal):
-        return Band(length, self.stride)
+        return Grid(length, self.stride), Neighbours()
 
     def columns(self, row, length):
         return row % self.stride + ops.arange(0, length, self.stride)
@@ -196,7 +199,7 @@ class GlobalTokens(Pattern):
 
     def piece(self, length, causal):
         """Of their columns; rows that see all are no matter of pieces."""
-        return Columns(length, self.number)
+        return None, First(self.number)
 
     def columns(self, row, length):
         return ops.arange(self.number)
@@ -233,8 +236,8 @@ class BlockWindow(Pattern):
 
     def piece(self, length, causal):
         before = self.number // 2 * self.block_size
-        after = 0 if causal else before
-        return Band(length, 1, self.block_size, before, after, exact=True)
+        grid = Grid(length, block=self.block_size, exact=True)
+        return grid, Neighbours(before, 0 if causal else before)
 
     def columns(self, row, length):
         reach = (self.number // 2 + 1) * self.block_size
@@ -338,7 +341,8 @@ class RandomBlocks(Pattern):
         return self
 
     def piece(self, length, causal):
-        return Taken(length, self.table, self.block_size)
+        grid = Grid(length, block=self.block_size, exact=True)
+        return grid, Drawn(self.table)
 
     def columns(self, row, length):
         table = ops.convert_to_tensor(self.table)
