@@ -91,10 +91,11 @@ def masked_attention(q, k, v, allowed):
 
 def expected_of(mixer, x, allowed):
     """What a mixer must return, in NumPy."""
+    compared = getattr(mixer, "synthesizer", mixer)
     projected = [
         np.einsum("btd,dhk->bhtk", x, numpy(layer.kernel))
         + numpy(layer.bias)[:, None]
-        for layer in (mixer.query, mixer.key, mixer.value)
+        for layer in (compared.query, compared.key, mixer.value)
     ]
     output = numpy(mixer.attention_output.bias)
     for head in range(H):
@@ -150,3 +151,79 @@ def test_blocks_are_a_mask_of_all_pairs(name, length, causal, small_blocks):
 def test_blocks_of_unions_are_a_mask_of_all_pairs(name, small_blocks):
     check_blocks(pattern_of(name), 23, causal=False)
     check_blocks(pattern_of(name), 10, causal=True)
+
+
+# --- by name ------------------------------------------------------------------
+
+NAMES = {
+    "local": "local(window=3)",
+    "strided": "strided(stride=4)",
+}
+each_name = pytest.mark.parametrize("name", NAMES)
+# The definition of each, for the oracle.
+MEANING = {
+    "local": Window(3),
+    "strided": Window(4) | Stride(4),
+}
+
+
+def named(name, **options):
+    mixer = mixers.get(NAMES[name], H, K, N, **options)
+    mixer.build((None, None, D))
+    return with_biases(mixer)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@each_name
+def test_named_mixers_are_masks_of_all_pairs(name, causal):
+    mixer, length = named(name), 19
+    x, real = normal(B, length, D), padding(19)
+    found = numpy(mixer(x, value_mask=real, use_causal_mask=causal))
+    allowed = allowed_pairs(MEANING[name], length, real, causal)
+    np.testing.assert_allclose(found, expected_of(mixer, x, allowed), atol=1e-5)
+
+
+@each_name
+def test_padding_has_no_influence(name):
+    mixer, x, real = named(name), normal(B, 19, D), padding(19)
+    expected = numpy(mixer(x, mask=real))
+    for value in (1e9, np.inf, np.nan):
+        padded = np.where(real[..., None], x, value).astype("float32")
+        padded = np.pad(padded, [(0, 0), (0, 9), (0, 0)], constant_values=value)
+        mask = np.pad(real, [(0, 0), (0, 9)])
+        found = numpy(mixer(padded, mask=mask))[:, :19]
+        np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
+        assert np.isfinite(numpy(mixer(padded, mask=mask))).all()
+
+
+@each_name
+def test_decoding_is_calling_with_a_causal_mask(name):
+    mixer, x = named(name), normal(B, 19, D)
+    expected = numpy(mixer(x, use_causal_mask=True))
+    for ends in ((1, 2, 19), (7, 12, 13, 14, 19), range(1, 20)):
+        cache, outputs, start = mixer.make_cache(B, 24), [], 0
+        for end in ends:
+            output, cache = mixer.call_with_cache(x[:, start:end], cache, start)
+            outputs.append(numpy(output))
+            start = end
+        found = np.concatenate(outputs, axis=1)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@each_name
+def test_decoding_leaves_padding_out(name, whole):
+    mixer, x, real = named(name), normal(B, 19, D), padding(19)
+    expected = numpy(mixer(x, value_mask=real, use_causal_mask=True))
+    x = np.where(real[..., None], x, 7.0).astype("float32")
+    room = np.pad(real, [(0, 0), (0, 5)])  # of all that the cache may hold
+    cache, outputs, start = mixer.make_cache(B, 24), [], 0
+    for end in (4, 5, 6, 12, 13, 19):
+        mask = room if whole else real[:, start:end]
+        output, cache = mixer.call_with_cache(
+            x[:, start:end], cache, start, value_mask=mask
+        )
+        outputs.append(numpy(output))
+        start = end
+    found = np.concatenate(outputs, axis=1)
+    np.testing.assert_allclose(found[real], expected[real], atol=1e-5)

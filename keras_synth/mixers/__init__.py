@@ -2,6 +2,7 @@
 
 from keras_synth.mixers import patterns
 from keras_synth.mixers.fourier import FourierMixer
+from keras_synth.mixers.local import LocalAttention
 from keras_synth.mixers.mixer import Mixer, SelfMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
@@ -10,6 +11,7 @@ from keras_synth.mixers.synthetic_attention import SyntheticAttention
 
 __all__ = [
     "FourierMixer",
+    "LocalAttention",
     "Mixer",
     "MultiHeadMixer",
     "SelfMixer",

@@ -8,6 +8,7 @@ import keras
 from keras_synth import identifiers, synthesizers
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.fourier import FourierMixer
+from keras_synth.mixers.local import LocalAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
@@ -18,6 +19,7 @@ from keras_synth.synthesizers import names as synthesizer_names
 # One line per name. Its options are the arguments of the class.
 _MIXERS = {
     "fnet": FourierMixer,
+    "local": LocalAttention,
     "strided": StridedAttention,
 }
 
