@@ -2,6 +2,7 @@
 
 import itertools
 
+import keras
 import numpy as np
 import pytest
 from backend import numpy
@@ -89,17 +90,32 @@ def masked_attention(q, k, v, allowed):
     return np.einsum("bts,bsv->btv", weights / np.where(total, total, 1), v)
 
 
+def projected(layer, x):
+    """`(B, T, d) -> (B, H, T, k)`."""
+    found = np.einsum("btd,dhk->bhtk", x, numpy(layer.kernel))
+    return found + numpy(layer.bias)[:, None]
+
+
 def expected_of(mixer, x, allowed):
     """What a mixer must return, in NumPy."""
     compared = getattr(mixer, "synthesizer", mixer)
-    projected = [
-        np.einsum("btd,dhk->bhtk", x, numpy(layer.kernel))
-        + numpy(layer.bias)[:, None]
+    own = [
+        projected(layer, x)
         for layer in (compared.query, compared.key, mixer.value)
+    ]
+    first = getattr(mixer, "global_tokens", 0)
+    others = [
+        projected(getattr(mixer, f"global_{name}"), x)
+        for name in ("query", "key", "value")
+        if first
     ]
     output = numpy(mixer.attention_output.bias)
     for head in range(H):
-        context = masked_attention(*(p[:, head] for p in projected), allowed)
+        context = masked_attention(*(p[:, head] for p in own), allowed)
+        if first:
+            context[:, :first] = masked_attention(
+                *(p[:, head] for p in others), allowed
+            )[:, :first]
         kernel = numpy(mixer.attention_output.kernel)[head]
         output = output + context @ kernel
     return output
@@ -158,13 +174,19 @@ def test_blocks_of_unions_are_a_mask_of_all_pairs(name, small_blocks):
 NAMES = {
     "local": "local(window=3)",
     "strided": "strided(stride=4)",
+    "longformer": "longformer(window=3, global_tokens=2)",
+    "big_bird": "big_bird(block_size=2, global_blocks=1, random_blocks=2, "
+    "random_seed=5)",
 }
 each_name = pytest.mark.parametrize("name", NAMES)
 # The definition of each, for the oracle.
 MEANING = {
     "local": Window(3),
     "strided": Window(4) | Stride(4),
+    "longformer": Window(3) | GlobalTokens(2),
 }
+MEANING["big_bird"] = BlockWindow(3, 2) | GlobalTokens(2)
+MEANING["big_bird"] |= RandomBlocks(2, 2, 5, N, without=MEANING["big_bird"])
 
 
 def named(name, **options):
@@ -227,3 +249,85 @@ def test_decoding_leaves_padding_out(name, whole):
         start = end
     found = np.concatenate(outputs, axis=1)
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
+
+
+# --- the original ---------------------------------------------------------
+
+
+def test_longformer_is_that_of_transformers():
+    if keras.backend.backend() != "torch":
+        pytest.skip("of PyTorch modules")
+    pytest.importorskip("transformers.models.longformer.modeling_longformer")
+    import torch
+    from transformers import LongformerConfig
+    from transformers.models.longformer import modeling_longformer
+
+    window, length = 2, 12
+    config = LongformerConfig(
+        hidden_size=D,
+        num_attention_heads=H,
+        attention_window=[2 * window],
+        attention_probs_dropout_prob=0.0,
+    )
+    theirs = modeling_longformer.LongformerSelfAttention(config, 0).eval()
+    ours = mixers.LongformerAttention(H, D // H, window, global_tokens=2)
+    ours.build((None, None, D))
+    with_biases(ours)
+    # Their module ends before the output projection.
+    ours.attention_output.set_weights(
+        [np.eye(D).reshape(H, D // H, D), np.zeros(D)]
+    )
+    for name in ("query", "key", "value"):
+        for their_name, our_name in (
+            (name, name),
+            (f"{name}_global", f"global_{name}"),
+        ):
+            linear = getattr(theirs, their_name)
+            dense = getattr(ours, our_name)
+            kernel = numpy(dense.kernel).reshape(D, D).T
+            linear.weight.data = torch.tensor(kernel)
+            linear.bias.data = torch.tensor(numpy(dense.bias).reshape(D))
+    x, real = normal(B, length, D), np.arange(length) < [[12], [7], [3]]
+    kinds = np.where(real, 0.0, -10000.0).astype("float32")
+    kinds[:, :2] = 10000.0
+    kinds = torch.tensor(kinds)
+    expected = theirs(
+        torch.tensor(x),
+        attention_mask=kinds,
+        is_index_masked=kinds < 0,
+        is_index_global_attn=kinds > 0,
+        is_global_attn=True,
+    )[0]
+    found = numpy(ours(x, mask=real))
+    np.testing.assert_allclose(found[real], numpy(expected)[real], atol=1e-5)
+
+
+# --- random blocks ------------------------------------------------------------
+
+
+def test_random_blocks_depend_on_nothing_but_seed_and_longest_length():
+    one, same, other = (RandomBlocks(2, 4, s, N) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.table, same.table)
+    assert (one.table != other.table).any()
+    assert one.table.shape == (N // 4, 2)
+    assert all(len({*row}) == 2 for row in one.table.tolist())
+
+
+def test_random_blocks_of_big_bird_are_not_seen_anyway():
+    mixer = named("big_bird")
+    *near, drawn = mixer.pattern.patterns
+    rows, blocks = np.nonzero(drawn.table >= 0)[0], drawn.table
+    blocks = blocks[blocks >= 0]
+    assert len(rows) > N // 2
+    for pattern in near:
+        assert not pattern.allows(2 * rows, 2 * blocks).any()
+
+
+def test_a_seed_that_is_not_given_is_stored():
+    one = mixers.get("big_bird(block_size=2)", H, K, N)
+    again = mixers.BigBirdAttention.from_config(one.get_config())
+    assert one.pattern == again.pattern
+    tables = [m.pattern.patterns[-1].table for m in (one, again)]
+    np.testing.assert_array_equal(*tables)
+    other = mixers.get("big_bird(block_size=2)", H, K, N)
+    assert (other.pattern.patterns[-1].table != tables[0]).any()

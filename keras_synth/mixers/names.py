@@ -7,8 +7,10 @@ import keras
 
 from keras_synth import identifiers, synthesizers
 from keras_synth.identifiers import near, written
+from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.local import LocalAttention
+from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
@@ -18,8 +20,10 @@ from keras_synth.synthesizers import names as synthesizer_names
 
 # One line per name. Its options are the arguments of the class.
 _MIXERS = {
+    "big_bird": BigBirdAttention,
     "fnet": FourierMixer,
     "local": LocalAttention,
+    "longformer": LongformerAttention,
     "strided": StridedAttention,
 }
 
