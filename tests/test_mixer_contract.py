@@ -1,5 +1,7 @@
 """What every mixer promises, whatever it mixes by."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -10,7 +12,6 @@ from test_causal_lm import greedy, language_model
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
-from keras_synth.synthesizers import names as synthesizer_names
 
 LENGTHS = [T, 4, 1]
 
@@ -35,22 +36,18 @@ def made(identifier, width=D, max_length=N, **options):
     return mixer
 
 
-def causal_mixers():
-    def is_causal(identifier):
-        mixer = mixers.get(identifier, H, K, N)
-        return mixer.supports_causal_mask
-
-    return pytest.mark.parametrize("mixer", filter(is_causal, MIXERS))
+def is_causal(mixer):
+    return mixers.get(mixer, H, K, N).supports_causal_mask
 
 
-each_causal_mixer = causal_mixers()
+each_causal_mixer = pytest.mark.parametrize(
+    "mixer", [mixer for mixer in MIXERS if is_causal(mixer)]
+)
 
 
 def test_every_name_has_a_case():
-    names = {*mixers.names._MIXERS, *synthesizer_names._NAMES}
-    cased = {identifier.split("(")[0].lower() for identifier in MIXERS}
-    elsewhere = {name for name in synthesizer_names._NAMES} - {"pattern"}
-    assert names - cased <= elsewhere
+    cased = {identifier.split("(")[0] for identifier in MIXERS}
+    assert {*mixers.names._MIXERS} <= cased
 
 
 @each_mixer
@@ -118,7 +115,7 @@ def test_a_row_that_sees_nothing_is_zero(mixer):
     mask[2] = False
     found = numpy(layer(x, value_mask=mask))
     assert np.isfinite(found).all()
-    assert bool(found[2].any()) == ("nothing" in MIXERS[mixer])
+    assert not found[2].any()
     # A query that is padding itself is zero, and changes no other.
     again = numpy(layer(x, value_mask=mask, query_mask=mask))
     assert not again[~mask].any()
@@ -147,7 +144,7 @@ def test_a_cache_gives_the_same(mixer):
         expected = numpy(layer(x, use_causal_mask=True, value_mask=masked))
         for cuts in ((0, 3, 4, 5, N), range(N + 1)):
             cache, outputs = layer.make_cache(3, N), []
-            for start, end in zip(cuts, cuts[1:], strict=False):
+            for start, end in itertools.pairwise(cuts):
                 own = None if masked is None else masked[:, start:end]
                 output, cache = layer.call_with_cache(
                     ops.convert_to_tensor(x[:, start:end]),
@@ -182,7 +179,8 @@ def test_half_precision_is_finite(mixer, dtype):
     layer = mixers.get(mixer, H, K, N, dtype=f"mixed_{dtype}")
     x, mask = normal(3, T, D), padding()
     mask[2] = False
-    output = layer(ops.cast(100 * x, dtype), value_mask=mask)
+    large = 10 if "unbounded" in MIXERS[mixer] else 100
+    output = layer(ops.cast(large * x, dtype), value_mask=mask)
     assert keras.backend.standardize_dtype(output.dtype) == dtype
     assert np.isfinite(numpy(output)).all()
     single = mixers.get(mixer, H, K, N)
@@ -210,6 +208,8 @@ def test_gradients_reach_all_weights(mixer):
         with scope:
             return ops.sum(layer(x, value_mask=mask) * direction)
 
+    if not trained:
+        return
     found = gradients(loss, *(numpy(v.value) for v in trained))
     for variable, slopes in zip(trained, found, strict=True):
         assert np.isfinite(slopes).all(), variable.path

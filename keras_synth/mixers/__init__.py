@@ -1,6 +1,8 @@
 """Mixers: layers that stand where attention stands in a Transformer."""
 
+from keras_synth.mixers import patterns
 from keras_synth.mixers.additive import AdditiveAttention
+from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.convolution import (
     DynamicConvolution,
     LightConvolution,
@@ -8,28 +10,37 @@ from keras_synth.mixers.convolution import (
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.linear import LinearAttention
 from keras_synth.mixers.linformer import LinformerAttention
+from keras_synth.mixers.local import LocalAttention
+from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer, SelfMixer
 from keras_synth.mixers.mlp import GatedMLP, MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.relu import ReLUAttention
+from keras_synth.mixers.sparse import SparseAttention, StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 
 __all__ = [
     "AdditiveAttention",
+    "BigBirdAttention",
     "DynamicConvolution",
     "FourierMixer",
     "GatedMLP",
     "LightConvolution",
     "LinearAttention",
     "LinformerAttention",
+    "LocalAttention",
+    "LongformerAttention",
     "MLPMixer",
     "Mixer",
     "MultiHeadMixer",
     "PerformerAttention",
     "ReLUAttention",
     "SelfMixer",
+    "SparseAttention",
+    "StridedAttention",
     "SyntheticAttention",
     "get",
+    "patterns",
 ]

@@ -8,6 +8,7 @@ import keras
 from keras_synth import identifiers, synthesizers
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.additive import AdditiveAttention
+from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.convolution import (
     DynamicConvolution,
     LightConvolution,
@@ -15,10 +16,13 @@ from keras_synth.mixers.convolution import (
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.linear import LinearAttention
 from keras_synth.mixers.linformer import LinformerAttention
+from keras_synth.mixers.local import LocalAttention
+from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import GatedMLP, MLPMixer
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.relu import ReLUAttention
+from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.projections import Projections
 from keras_synth.synthesizers import Synthesizer
@@ -26,6 +30,7 @@ from keras_synth.synthesizers import names as synthesizer_names
 
 # One line per name. Its options are the arguments of the class.
 _MIXERS = {
+    "big_bird": BigBirdAttention,
     "fnet": FourierMixer,
     "light_conv": LightConvolution,
     "dynamic_conv": DynamicConvolution,
@@ -36,6 +41,9 @@ _MIXERS = {
     "performer": PerformerAttention,
     "additive": AdditiveAttention,
     "relu": ReLUAttention,
+    "local": LocalAttention,
+    "longformer": LongformerAttention,
+    "strided": StridedAttention,
 }
 
 _KNOWN = ", ".join(f'"{name}"' for name in _MIXERS)

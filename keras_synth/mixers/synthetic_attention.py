@@ -61,7 +61,8 @@ class SyntheticAttention(Mixer):
         bias_constraint: Optional constraint on the projections' biases.
         use_gate: Whether the context is multiplied by `sigmoid(x Wg + bg)`, x
             the query, before heads are merged.
-        seed: Optional integer, seed of the dropout.
+        seed: Optional integer, seed of the dropout and of the initial values
+            of the layer's own projections; a synthesizer has its own.
         synthesizer: What makes the logits: a name or a sum of names such as
             `"R"` or `"FR(rank=32) + dot_product"`, a `Synthesizer` that
             belongs to no other layer, or a config of one; see
@@ -145,6 +146,7 @@ class SyntheticAttention(Mixer):
         self.supports_masking = True
         self._projections = Projections(
             use_bias,
+            seed,
             kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer,
             kernel_regularizer=kernel_regularizer,

@@ -1,0 +1,298 @@
+"""Attention to neighbours."""
+
+import keras
+from keras import ops
+
+from keras_synth import masks, synthesizers
+from keras_synth.checks import check_positive
+from keras_synth.masks import AttentionMask
+from keras_synth.mixers import pieces
+from keras_synth.mixers.patterns import Window
+from keras_synth.mixers.synthetic_attention import SyntheticAttention
+from keras_synth.projections import Projections
+from keras_synth.synthesizers import DotProductSynthesizer
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LocalAttention(SyntheticAttention):
+    """Attention to the tokens up to `window` away ("local").
+
+    Token `i` sees token `j` where `|i - j| <= window`; under a causal mask
+    where `0 <= i - j <= window`. That is `SyntheticAttention` with
+    `sliding_window = window + 1`, for one sequence. By default it compares
+    tokens, with the weights of `keras.layers.MultiHeadAttention` in their
+    order; any other synthesizer may give the logits.
+
+    Time and memory are O(T window):
+
+    - with dot products in blocks of queries and the keys around them, on all
+      backends, with dropout and unknown lengths too;
+    - with other synthesizers on the streamed route, which needs lengths that
+      are known when a model is compiled, and no dropout.
+
+    Otherwise, and where scores are returned or an attention mask or bias is
+    given, the window is a mask of all pairs. A table such as R's has as many
+    numbers as before, of which few are used.
+
+    When decoding, dot products remember the last `window` real tokens: keys
+    and values `(B, window, H, k + v)` with their positions `(B, window)`. Such
+    a state must be shown each token once (`overwrites_cache` is False). Tokens
+    that `value_mask` forbids do not enter it. Attention masks and biases of a
+    cache are refused. Other synthesizers have the cache of
+    `SyntheticAttention`.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        window: Integer, how far a token sees to each side, in tokens.
+        synthesizer: What makes the logits, as for `SyntheticAttention`.
+        max_length: Optional integer, the longest sequence in tokens;
+            length-bound synthesizers need it.
+        seed: Optional integer, seed of dropout and, with a synthesizer given
+            by name, of initial values.
+        **kwargs: Arguments of `SyntheticAttention`.
+
+    Call arguments: those of `SyntheticAttention`, of one sequence.
+
+    Returns:
+        Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
+        the weights `(B, H, T, T)`.
+
+    Raises:
+        ValueError: If the window is no positive integer, or beyond
+            `max_length`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.LocalAttention(4, 16, window=8)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+    >>> mixer = keras_synth.mixers.get(
+    ...     'local(window=8, synthesizer="R + V")', 4, 16, max_length=100)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Parmar et al., 2018](https://arxiv.org/abs/1802.05751)
+        - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
+    """
+
+    supports_cross_attention = False
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        window,
+        synthesizer="dot_product",
+        max_length=None,
+        seed=None,
+        **kwargs,
+    ):
+        window = check_positive("window", window)
+        if max_length is not None:
+            max_length = check_positive("max_length", max_length)
+        pattern = Window(window).fitted(max_length)
+        if isinstance(synthesizer, str) and seed is not None:
+            shared = ("dtype", *Projections.defaults)
+            synthesizer = synthesizers.get(
+                synthesizer,
+                num_heads=num_heads,
+                key_dim=key_dim,
+                max_length=max_length,
+                use_bias=kwargs.get("use_bias", True),
+                defaults={k: v for k, v in kwargs.items() if k in shared},
+                seed=seed,
+            )
+        super().__init__(
+            num_heads,
+            key_dim,
+            sliding_window=window + 1,
+            synthesizer=synthesizer,
+            max_length=max_length,
+            seed=seed,
+            **kwargs,
+        )
+        self.window = window
+        self._pattern = pattern
+        self._compares = isinstance(self.synthesizer, DotProductSynthesizer)
+        self.overwrites_cache = not self._compares
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        attention_bias=None,
+        mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+    ):
+        # Keras hands over the query's mask alone.
+        return super().call(
+            query,
+            query_mask=query_mask,
+            value_mask=masks.all_of(value_mask, mask),
+            key_mask=key_mask,
+            attention_mask=attention_mask,
+            attention_bias=attention_bias,
+            mask=mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+            use_causal_mask=use_causal_mask,
+        )
+
+    def _attend(self, query, value, key, masked, bias, scores, training):
+        plain = bias is None and masked.pairs is None and not scores
+        empty = 0 in query.shape[:2]
+        if not (plain and self._compares) or self.flash_attention or empty:
+            return super()._attend(
+                query, value, key, masked, bias, scores, training
+            )
+        query, value, key = self._without_padding(query, value, key, masked)
+        context = self._blocked(
+            query,
+            self.synthesizer.project_keys(key),
+            self.value(value),
+            masked,
+            self._active_dropout(training),
+        )
+        return self._gated(masks.zero_padding(context, masked.queries), query)
+
+    def _blocked(self, query, keys, values, masked, dropped=None):
+        logits = self.synthesizer(query, keys=keys)
+        return pieces.attend(
+            logits.queries,
+            masks.zero_padding(logits.keys, masked.keys),
+            masks.zero_padding(values, masked.keys),
+            self._pattern,
+            masked.keys,
+            masked.causal,
+            dropped,
+        )
+
+    # --- decoding -------------------------------------------------------------
+
+    def make_cache(self, batch_size, length):
+        """Returns an empty cache.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode.
+
+        Returns:
+            With dot products a dictionary of `tokens`
+            `(B, window, H, k + v)` and `positions` `(B, window)`, -1 where
+            there is no token; else that of `SyntheticAttention`.
+        """
+        if not self._compares:
+            return super().make_cache(batch_size, length)
+        return {
+            "tokens": super().make_cache(batch_size, self.window),
+            "positions": ops.full((batch_size, self.window), -1, "int32"),
+        }
+
+    def call_with_cache(
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
+        attention_bias=None,
+    ):
+        if not self._compares or start is None:
+            return super().call_with_cache(
+                query,
+                cache,
+                start,
+                value_mask,
+                position,
+                attention_mask,
+                use_causal_mask,
+                attention_bias,
+            )
+        self._check_cache(cache, attention_mask, attention_bias)
+        query = ops.convert_to_tensor(query)
+        real = masks.as_boolean(masks.present_padding(value_mask, query, start))
+        query = masks.zero_nonfinite_padding(query, real)
+        tokens = ops.cast(self.remember(query), cache["tokens"].dtype)
+        tokens = masks.zero_padding(tokens, real)
+        here = ops.arange(ops.shape(query)[1])[None] + start  # (1, T)
+        positions = ops.broadcast_to(here, ops.shape(query)[:2])
+        if real is not None:
+            positions = ops.where(real, positions, -1)
+        memory = {
+            "tokens": ops.concatenate([cache["tokens"], tokens], axis=1),
+            "positions": ops.concatenate(
+                [cache["positions"], ops.cast(positions, "int32")], axis=1
+            ),
+        }
+        if isinstance(start, int) and start == 0:
+            masked = AttentionMask(keys=real, causal=use_causal_mask)
+            context = self._blocked(query, *self._split(tokens), masked)
+        else:
+            context = self._remembering(query, memory, here, use_causal_mask)
+        context = ops.cast(context, self.compute_dtype)
+        output = self.attention_output(self._gated(context, query))
+        return output, self._latest(memory)
+
+    def _split(self, tokens):
+        """Keys and values of what is remembered."""
+        return tokens[..., : self.key_dim], tokens[..., self.key_dim :]
+
+    def _remembering(self, query, memory, here, causal):
+        """Of tokens that go on from others: `(B, T, H, v)`."""
+        keys, values = self._split(memory["tokens"])
+        i, j = here[:, :, None], memory["positions"][:, None]  # (B, T, n)
+        allowed = (j >= 0) & self._pattern.allows(i, j)
+        if causal:
+            allowed = allowed & (j <= i)
+        queries = self.synthesizer(query, keys=keys).queries
+        return pieces.dense(queries, keys, values, allowed[:, None])
+
+    def _latest(self, memory):
+        """The cache after all tokens: the last of those that are real."""
+        positions, at = ops.top_k(memory["positions"], self.window)
+        at = ops.cast(at, "int32")[:, :, None, None]
+        tokens = ops.take_along_axis(memory["tokens"], at, axis=1)
+        return {"tokens": tokens, "positions": positions}
+
+    def _check_cache(self, cache, attention_mask, attention_bias):
+        shapes = {}
+        if isinstance(cache, dict):
+            shapes = {name: tuple(x.shape[1:]) for name, x in cache.items()}
+        (size,) = self._groups.cache_sizes
+        expected = {
+            "tokens": (self.window, *size),
+            "positions": (self.window,),
+        }
+        if shapes != expected:
+            raise ValueError(
+                "The cache must be this layer's, as its `make_cache` makes it: "
+                f"a dictionary of tensors (batch, ...) with {expected}. "
+                f"Received: {shapes or cache}"
+            )
+        for name, x in (
+            ("attention_mask", attention_mask),
+            ("attention_bias", attention_bias),
+        ):
+            if x is not None:
+                raise ValueError(
+                    "A cache of the last tokens has no places that "
+                    f"`{name}` could refer to. Leave it out, or call the layer "
+                    f"with whole sequences. Received: {name}.shape="
+                    f"{tuple(x.shape)}"
+                )
+
+    def get_config(self):
+        config = super().get_config()
+        del config["sliding_window"]
+        return {**config, "window": self.window}

@@ -1,0 +1,236 @@
+"""Longformer: neighbours, and first tokens that see all."""
+
+import keras
+from keras import ops
+
+from keras_synth import masks
+from keras_synth.backends import is_placeholder
+from keras_synth.checks import check_positive
+from keras_synth.mixers import pieces
+from keras_synth.mixers.patterns import GlobalTokens, Window
+from keras_synth.mixers.sparse import PatternMixer
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LongformerAttention(PatternMixer):
+    """A window and global tokens with projections of their own ("longformer").
+
+    Token `i` sees token `j` where `|i - j| <= window` or `j < global_tokens`.
+    The first `global_tokens` see all: by other queries, keys and values,
+    `global_query`, `global_key` and `global_value`; the output projection is
+    one for all. Time and memory are O(T (window + global_tokens)).
+
+    The original lets the task choose the global tokens of each text; here they
+    are the first ones, such as a token to classify by. Its `attention_window`
+    is `2 window`.
+
+    Under a causal mask all later tokens see the global ones, and these see the
+    tokens up to themselves, by their own projections. The original's causal
+    form has no global tokens. When decoding, the cache holds all keys and
+    values, and those of the global tokens beside them.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        window: Integer, how far a token sees to each side, in tokens.
+        global_tokens: Integer, how many first tokens see all.
+        **kwargs: Arguments of `MultiHeadMixer`.
+
+    Call arguments: see `SelfMixer`.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If a number is no positive integer.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.LongformerAttention(4, 16, window=8)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
+    """
+
+    _rows_that_see_all = 0  # They are this layer's own affair.
+
+    def __init__(self, num_heads, key_dim, window, global_tokens=1, **kwargs):
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.window = check_positive("window", window)
+        self.global_tokens = check_positive("global_tokens", global_tokens)
+        self._set_pattern(
+            Window(self.window) | GlobalTokens(self.global_tokens)
+        )
+        self.global_query = self._split_heads(self.key_dim, "global_query")
+        self.global_key = self._split_heads(self.key_dim, "global_key")
+        self.global_value = self._split_heads(self.value_dim, "global_value")
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        for layer in (self.global_query, self.global_key, self.global_value):
+            layer.build(query_shape)
+        super().build(query_shape, value_shape, key_shape)
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        attention_bias=None,
+        mask=None,
+        return_attention_scores=False,
+        training=None,
+        use_causal_mask=False,
+    ):
+        output = super().call(
+            query,
+            query_mask=query_mask,
+            value_mask=value_mask,
+            key_mask=key_mask,
+            mask=mask,
+            training=training,
+            use_causal_mask=use_causal_mask,
+        )
+        if is_placeholder(query):
+            return output
+        query = ops.convert_to_tensor(query)
+        rows = masks.all_of(query_mask, mask)
+        real = masks.all_of(value_mask, key_mask, mask)
+        number = self.global_tokens
+        source = masks.zero_nonfinite_padding(query, real)
+        query = masks.zero_nonfinite_padding(
+            source[:, :number], _first(rows, number)
+        )
+        if use_causal_mask:
+            source, real = source[:, :number], _first(real, number)
+        first = self._global_rows(
+            self.global_query(query),
+            self.global_key(source),
+            self.global_value(source),
+            real,
+            use_causal_mask,
+            training,
+        )
+        first = masks.zero_padding(first, _first(rows, number))
+        first = self.attention_output(first)
+        return ops.concatenate([first, output[:, number:]], axis=1)
+
+    def _global_rows(
+        self, queries, keys, values, real, causal, training=None, start=0
+    ):
+        """The context of global tokens.
+
+        Args:
+            queries: Tensor `(B, T, H, k)`, those at `start` and after.
+            keys: Tensor `(B, S, H, k)`.
+            values: Tensor `(B, S, H, v)`.
+            real: Boolean tensor `(B, S)`, False for padding, or `None`.
+            causal: Whether no token sees a later one.
+            training: Whether to apply dropout.
+            start: Integer or scalar integer tensor.
+
+        Returns:
+            Tensor `(B, T, H, v)`.
+        """
+        allowed = None if real is None else real[:, None, None]
+        if causal:
+            lengths = ops.shape(queries)[1], ops.shape(keys)[1]
+            allowed = masks.both(allowed, masks.causal(*lengths, start))
+        return pieces.dense(
+            queries * self.key_dim**-0.5,
+            masks.zero_padding(keys, real),
+            masks.zero_padding(values, real),
+            allowed,
+            lambda weights: self.dropped(weights, training),
+        )
+
+    # --- decoding -------------------------------------------------------------
+
+    def make_cache(self, batch_size, length):
+        """Returns an empty cache.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode.
+
+        Returns:
+            A dictionary of keys and values: of all `tokens`
+            `(B, length, H, k + v)`, and of `global_tokens`
+            `(B, global_tokens, H, k + v)` by projections of their own.
+        """
+        return {
+            "tokens": super().make_cache(batch_size, length),
+            "global_tokens": super().make_cache(batch_size, self.global_tokens),
+        }
+
+    def call_with_cache(
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
+        attention_bias=None,
+    ):
+        self._check_cache(cache, start, use_causal_mask)
+        output, tokens = super().call_with_cache(
+            query,
+            cache["tokens"],
+            start,
+            value_mask=value_mask,
+            attention_mask=attention_mask,
+            attention_bias=attention_bias,
+        )
+        query = ops.convert_to_tensor(query)
+        first = self._written(cache["global_tokens"], query, start)
+        length = ops.shape(tokens)[1]
+        real = masks.cached_padding(value_mask, query, length, start)
+        context = self._global_rows(
+            self.global_query(query),
+            first[..., : self.key_dim],
+            first[..., self.key_dim :],
+            _first(real, self.global_tokens),
+            causal=True,
+            start=start,
+        )
+        at = ops.arange(ops.shape(query)[1]) + start
+        output = ops.where(
+            (at < self.global_tokens)[None, :, None],
+            self.attention_output(ops.cast(context, self.compute_dtype)),
+            output,
+        )
+        return output, {"tokens": tokens, "global_tokens": first}
+
+    def _written(self, cache, query, start):
+        """Keys and values of the global tokens, those in the query included."""
+        new = [self.global_key(query), self.global_value(query)]
+        new = ops.cast(ops.concatenate(new, axis=-1), cache.dtype)
+        length = ops.shape(query)[1]
+        at = ops.arange(self.global_tokens) - start  # among the new ones
+        there = (at >= 0) & (at < length)
+        new = ops.take(new, ops.clip(at, 0, length - 1), axis=1)
+        return ops.where(there[None, :, None, None], new, cache)
+
+    def _check_cache(self, cache, start, causal):
+        if not isinstance(cache, dict) or start is None or not causal:
+            raise ValueError(
+                "Longformer decodes one token after the other, with a cache as "
+                "its `make_cache` makes it, a start and a causal mask. "
+                f"Received: cache={type(cache).__name__}, start={start}, "
+                f"use_causal_mask={causal}"
+            )
+
+    def get_config(self):
+        config = {"window": self.window, "global_tokens": self.global_tokens}
+        return {**super().get_config(), **config}
+
+
+def _first(mask, number):
+    return None if mask is None else mask[:, :number]
