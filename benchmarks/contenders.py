@@ -12,7 +12,8 @@ import keras_hub
 import numpy as np
 from steps import BACKEND, Program, array, of_layer, on_gpu
 
-from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
+from keras_synth import mixers
+from keras_synth.layers import SynthesizerEncoder
 
 SYNTHESIZERS = "V R FR Fix D FD R+FR R+V FR+V D+V R+D".split()
 MASKS = ("plain", "padded", "causal")
@@ -65,27 +66,33 @@ def names():
 
 def check(parser, wanted):
     """Ends with the parser's error if a name is not known here."""
-    unknown = sorted(set(wanted) - set(_MAKERS))
-    if unknown:
-        parser.error(
-            f"unknown contenders: {unknown}; known on {BACKEND}: {names()}"
-        )
+    for name in wanted:
+        if name in _MAKERS:
+            continue
+        try:
+            mixers.names.check(name, num_heads=1, max_length=1)
+        except ValueError as error:
+            parser.error(
+                f"unknown contender {name!r}; known on {BACKEND}: {names()}, "
+                f"and the names of mixers. {error}"
+            )
 
 
 def make(name, cell):
     """Returns the `Program` of a contender, or raises `Skipped`."""
-    return _MAKERS[name](cell)
+    maker = _MAKERS.get(name) or _mixer(name)
+    return maker(cell)
 
 
 # --- Keras layers -------------------------------------------------------------
 
 
-def _synthetic(name):
+def _mixer(name):
     def program(cell):
-        layer = SyntheticAttention(
-            cell.heads,
-            cell.width // cell.heads,
-            synthesizer=name,
+        layer = mixers.get(
+            name,
+            num_heads=cell.heads,
+            key_dim=cell.width // cell.heads,
             max_length=cell.length,
             dtype=cell.dtype,
         )
@@ -122,7 +129,7 @@ def _keras_attention(layer, cell):
     if cell.mask == "causal":
         arguments["use_causal_mask"] = True
 
-    if not isinstance(layer, SyntheticAttention):
+    if not isinstance(layer, mixers.Mixer):
         layer = SelfAttention(layer)
 
     def build():
@@ -297,7 +304,7 @@ _MAKERS = {
     "MultiHeadAttention, flash": _multi_head(True),
     **_NATIVE,
     "floor of R": _floor,
-    **{name: _synthetic(name) for name in SYNTHESIZERS},
+    **{name: _mixer(name) for name in SYNTHESIZERS},
     "TransformerEncoder": _block(None),
     **{f"block {n}": _block(n) for n in ("V", "R", "FR", "R+V", "D")},
 }

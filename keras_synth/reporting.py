@@ -40,7 +40,7 @@ def score_table(title, headings, rows, caption=None):
 
 
 @contextlib.contextmanager
-def picture(path, panels=1, size=(7, 4)):
+def picture(path, panels=1, size=(7, 4), label="epochs"):
     """Draws a picture; the file is there when it is complete.
 
     ```python
@@ -52,6 +52,8 @@ def picture(path, panels=1, size=(7, 4)):
         path: String or path-like, a `.png` file.
         panels: Integer, how many panels lie side by side.
         size: Width and height in inches.
+        label: String, what runs along the horizontal axes; epochs are
+            integers.
 
     Yields:
         Matplotlib's axes, an array of them for several panels.
@@ -62,8 +64,9 @@ def picture(path, panels=1, size=(7, 4)):
     axes = made.subplots(1, panels)
     yield axes
     for each in made.axes:
-        each.set_xlabel("epochs")
-        each.xaxis.get_major_locator().set_params(integer=True)
+        each.set_xlabel(label)
+        if label == "epochs":
+            each.xaxis.get_major_locator().set_params(integer=True)
         each.grid(alpha=0.3)
     with writing(path, "wb") as file:
         made.savefig(file, format=pathlib.Path(path).suffix[1:], dpi=150)
