@@ -99,13 +99,16 @@ def one(mixer, mode, settings):
     import steps
     from measuring import PeakMemory
 
-    steps.array([0.0])  # starts the backend
-    for length in settings.lengths:
-        memory = PeakMemory(steps.BACKEND, steps.on_gpu())
+    def step_at(length):
         cell = contenders.Cell(
             1, length, settings.width, settings.heads, "float32", "plain"
         )
-        step = steps.MODES[mode](contenders.make(mixer, cell), cell.inputs())
+        return steps.MODES[mode](contenders.make(mixer, cell), cell.inputs())
+
+    step_at(64)()  # loads what is loaded when it is first used
+    memory = PeakMemory(steps.BACKEND, steps.on_gpu())
+    for length in settings.lengths:
+        step = step_at(length)
         step()
         taken = memory.of(step)  # warms up, too
         seconds = []

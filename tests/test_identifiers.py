@@ -144,7 +144,8 @@ def test_case_blanks_and_hyphens_make_no_difference(identifier):
 
 
 def test_every_public_synthesizer_has_a_name():
-    letters = "V D R Fix FD FR R+V relative alibi t5_relative".split()
+    letters = "V D R Fix FD FR R+V relative alibi t5_relative"
+    letters = f"{letters} gaussian pattern".split()
     made = {type(get(name)) for name in [*letters, f"heads(V={H})"]}
     public = {getattr(synthesizers, name) for name in synthesizers.__all__}
     assert made == public - {synthesizers.Synthesizer, synthesizers.get}

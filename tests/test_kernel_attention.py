@@ -8,6 +8,8 @@ import pytest
 from backend import gradients, numpy
 from keras import ops
 from test_causal_lm import greedy, language_model
+from test_seq2seq_lm import greedy as writing
+from test_seq2seq_lm import seq2seq, tensors
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder
@@ -328,6 +330,23 @@ def test_generating_with_states_is_generating_without(name):
     )
     np.testing.assert_array_equal(
         numpy(written["token_ids"]), greedy(model, prompts, 12)
+    )
+
+
+@pytest.mark.parametrize("cross", ["performer", "linformer(rank=3)"])
+def test_writing_with_states_is_writing_without(cross):
+    """Also with a cross-attention whose memory is of another form."""
+    model = seq2seq("linear", cross_synthesizer=cross)
+    model.compile(sampler="greedy")
+    sources = ["a quick brown fox", "the lazy", "dog and then it"]
+    prompts = ["fox", "the lazy dog", "a"]
+    features = model.preprocessor.generate_preprocess(
+        {"encoder_text": sources, "decoder_text": prompts}
+    )
+    features = tensors(features)
+    written = model.generate_step(features)
+    np.testing.assert_array_equal(
+        numpy(written["decoder_token_ids"]), writing(model, features)
     )
 
 

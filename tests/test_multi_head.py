@@ -121,6 +121,17 @@ def test_it_attends_to_another_sequence():
     )
 
 
+@pytest.mark.parametrize("sizes", [(0, T, T), (3, 0, T), (3, T, 0)])
+def test_there_may_be_nothing_to_attend_to(sizes):
+    batch, length, source = sizes
+    mixer, attention = pair()
+    x, value = normal(batch, length, D), normal(batch, source, D)
+    found = mixer(x, value, return_attention_scores=True)
+    expected = attention(x, value, return_attention_scores=True)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(numpy(mine), numpy(theirs))
+
+
 def test_caches_are_attention_s():
     mixer, attention = pair()
     x, source = normal(3, T, D), normal(3, N, D, seed=1)

@@ -230,6 +230,8 @@ class MultiHeadMixer(Mixer):
         scores=False,
     ):
         """What `attend` returns, rows that see nothing being zero."""
+        if 0 in (*queries.shape[:2], values.shape[1]):
+            return self._nothing(queries, values, scores)
         # Subclasses need not take what they do not support.
         wanted = {} if bias is None else {"bias": bias}
         found = self.attend(
@@ -252,6 +254,16 @@ class MultiHeadMixer(Mixer):
         weights = masks.zero_rows(weights, visible)
         weights = masks.zero_padding(weights, mask.queries)
         return context, ops.transpose(weights, (0, 2, 1, 3))
+
+    def _nothing(self, queries, values, scores):
+        """What `_context` returns where there are no queries or no source."""
+        batch, length, heads, _ = ops.shape(queries)
+        shape = (batch, length, heads, self.value_dim)
+        context = ops.zeros(shape, self.compute_dtype)
+        if not scores:
+            return context
+        shape = (batch, heads, length, ops.shape(values)[1])
+        return context, ops.zeros(shape, "float32")
 
     def dropped(self, weights, training):
         """Attention weights after dropout."""

@@ -71,12 +71,12 @@ class PerformerAttention(KernelMixer):
     ):
         super().__init__(num_heads, key_dim, **kwargs)
         if features is not None:
-            check_positive("features", features)
+            features = check_positive("features", features)
         self.features = features
         width = self.key_dim
         self.num_features = features or max(width, int(width * math.log(width)))
         if redraw_interval is not None:
-            check_positive("redraw_interval", redraw_interval)
+            redraw_interval = check_positive("redraw_interval", redraw_interval)
         self.redraw_interval = redraw_interval
         self.projection = self.steps = self._draws = None
 

@@ -103,8 +103,8 @@ class PatternSynthesizer(DistanceSynthesizer):
     any length.
 
     `S[i, j]` is -20 times the number of tokens that j is away from the
-    pattern. (In the paper the weights of wide contexts are no constants;
-    and all heads but one, which is learned, have a pattern, as in
+    pattern. (The paper grades the weights within wide contexts. All heads but
+    one, which is learned, have a pattern there, as in
     `"heads(7 * pattern + 1 * V)"`.)
 
     Args:
