@@ -682,3 +682,20 @@ def test_a_decoder_decodes_with_its_cache(name):
     np.testing.assert_allclose(
         np.concatenate(outputs, axis=1), expected, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("name", ["local", "strided", "big_bird"])
+def test_a_cache_may_be_filled_without_a_causal_mask(name):
+    mixer, x = named(name), normal(B, 19, D)
+    found, _ = mixer.call_with_cache(
+        x, mixer.make_cache(B, 24), 0, use_causal_mask=False
+    )
+    np.testing.assert_allclose(numpy(found), numpy(mixer(x)), atol=1e-5)
+
+
+def test_caches_of_other_sequences_are_refused():
+    for name in ("strided", "big_bird"):
+        mixer = named(name)
+        cache = mixer.make_cache(B, 24)
+        with pytest.raises(ValueError, match=r"cross-attention.*Received"):
+            mixer.call_with_cache(normal(B, 5, D), cache)

@@ -29,13 +29,39 @@ class PatternMixer(MultiHeadMixer):
             dropped = lambda weights: self.dropped(weights, training)  # noqa: E731
         inputs = queries, keys, values
         begins = isinstance(mask.start, int) and mask.start == 0
-        whole = length is source or length == source or mask.causal
-        if mask.pairs is None and begins and whole:
+        if mask.pairs is None and begins:
             return self._blocked(*inputs, mask, dropped)
-        if mask.pairs is None and mask.causal and queries.shape[1] == 1:
+        if mask.pairs is None and queries.shape[1] == 1:
             return self._of_one(*inputs, mask)
         allowed = self._allowed(length, source, mask)
         return pieces.dense(*inputs, allowed, dropped)
+
+    def call_with_cache(
+        self,
+        query,
+        cache,
+        start=None,
+        value_mask=None,
+        position=0,
+        attention_mask=None,
+        use_causal_mask=True,
+        attention_bias=None,
+    ):
+        if start is None:
+            raise ValueError(
+                f"{type(self).__name__} is for the tokens of one sequence: "
+                "its cache needs a `start`. For cross-attention take a mixer "
+                "that has it, such as SyntheticAttention. Received: start=None"
+            )
+        return super().call_with_cache(
+            query,
+            cache,
+            start,
+            value_mask=value_mask,
+            attention_mask=attention_mask,
+            use_causal_mask=use_causal_mask,
+            attention_bias=attention_bias,
+        )
 
     def _blocked(self, queries, keys, values, mask, dropped):
         """Of whole sequences; a cache is filled as far as there are queries."""
