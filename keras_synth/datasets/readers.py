@@ -14,6 +14,7 @@ import numpy as np
 from keras_synth.datasets.csv_files import load_csv
 from keras_synth.datasets.files import (
     find_files,
+    lists,
     read_bytes,
     read_lines,
     read_text,
@@ -65,7 +66,7 @@ def pairs(entry, path, seed=0, **options):
         splits.update(zip(("train", *held_out), sides, strict=True))
     for split, groups_of_split in groups.items():
         if fractions.get(split, 1) is not None:
-            splits[split] = two_lists(itertools.chain(*groups_of_split))
+            splits[split] = lists(itertools.chain(*groups_of_split))
     return tuple(splits[split] for split in SPLITS if split in splits)
 
 
@@ -90,12 +91,6 @@ def cut(text, *percents):
     """Cuts a text, or a list, where so many per cent of it end."""
     ends = [0, *(len(text) * x // 100 for x in percents), len(text)]
     return tuple(text[a:b] for a, b in itertools.pairwise(ends))
-
-
-def two_lists(pairs):
-    """The first and the second texts of pairs, in two lists."""
-    firsts, seconds = zip(*pairs, strict=True)
-    return list(firsts), list(seconds)
 
 
 # Formats of labelled texts
