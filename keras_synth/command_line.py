@@ -4,15 +4,18 @@ import pathlib
 import re
 import sys
 
-# Arguments whose option does not have their name.
+# Arguments that are true or false, and the options that take no value.
 _SWITCHES = {
-    "header=False": "--no-header",
-    "quoted=False": "--no-quotes",
-    "skip_empty=True": "--skip-empty",
+    "header": "--no-header",
+    "quoted": "--no-quotes",
+    "skip_empty": "--skip-empty",
 }
-
-
 _METAVARS = {int: "N", float: "X", pathlib.Path: "PATH"}
+
+
+def option_of(name):
+    """The option that gives the argument of this name."""
+    return _SWITCHES.get(name, f"--{name.replace('_', '-')}")
 
 
 def adder(parser):
@@ -60,9 +63,8 @@ def require_at_least(parser, settings, **least):
     for name, value in least.items():
         given = getattr(settings, name)
         if given < value:
-            option = f"--{name.replace('_', '-')}"
             parser.error(
-                f"{option} must be at least {value}. Received: {given}"
+                f"{option_of(name)} must be at least {value}. Received: {given}"
             )
 
 
@@ -121,10 +123,10 @@ def as_options(error, names):
         names: The names of the options as arguments: `num_heads`.
     """
     words = str(error)
-    for argument, option in _SWITCHES.items():
-        words = words.replace(argument, option)
+    for name, option in _SWITCHES.items():
+        words = re.sub(rf"\b{name}=(True|False)", option, words)
     for name in names:
-        option = f"--{name.replace('_', '-')}"
+        option = option_of(name)
         words = words.replace(f"`{name}`", option)
         words = re.sub(rf"(?<![\w/]){name}= ?", f"{option} ", words)
     return words

@@ -6,8 +6,9 @@ from importlib import resources
 from typing import NamedTuple
 
 from keras_synth import datasets
+from keras_synth.command_line import option_of
 from keras_synth.compare.objectives import OBJECTIVES, Objective
-from keras_synth.compare.settings import option_of, options_of
+from keras_synth.compare.settings import options_of
 from keras_synth.datasets.readers import by_source, cut
 from keras_synth.datasets.splitting import split_groups
 
@@ -106,11 +107,9 @@ def text_pairs(source, settings):
         datasets.load_translations, skip_empty=source.skip_empty
     )
     groups = by_source(zip(*read(source.data), strict=True))
-    fractions = {"test": HELD_OUT, "validation": HELD_OUT}
-    tests = []
-    if source.test_data is not None:
-        tests = [read(source.test_data)]
-        del fractions["test"]
+    tests = [] if source.test_data is None else [read(source.test_data)]
+    names = ("validation",) if tests else ("test", "validation")
+    fractions = dict.fromkeys(names, HELD_OUT)
     if len(groups) <= len(fractions):
         raise ValueError(
             f"{source.data}: expected more distinct sources, since some of "
@@ -119,8 +118,7 @@ def text_pairs(source, settings):
             f"{len(groups)}"
         )
     train, *others = split_groups(groups, fractions, 0, "distinct sources")
-    tests, (validation,) = (tests or others[:1]), others[-1:]
-    return train, validation, *tests
+    return train, others[-1], *(tests or others[:1])
 
 
 def text_file(source, settings):
@@ -221,13 +219,10 @@ def _check_source(name, task, source):
             "'text_pairs' and 'text' read files. Received: --data "
             f"{source.data}"
         )
-    switches = {"header": "--no-header", "quoted": "--no-quotes"}
     for field, value in source._asdict().items():
-        option = switches.get(field, option_of(field))
-        if value == Source._field_defaults[field] or option in (
-            "--data",
-            *task.options,
-        ):
+        option = option_of(field)
+        is_default = value == Source._field_defaults[field]
+        if is_default or option in ("--data", *task.options):
             continue
         takers = [repr(x) for x in TASKS if option in TASKS[x].options]
         raise ValueError(
@@ -235,8 +230,3 @@ def _check_source(name, task, source):
             f"one that does: {', '.join(takers)}. Received: {option}"
             + ("" if isinstance(value, bool) else f" {value}")
         )
-
-
-def settings_from_json(values):
-    """The settings that `to_json` made, of the task's objective."""
-    return TASKS[values["task"]].objective.Settings.from_json(values)

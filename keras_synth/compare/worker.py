@@ -149,7 +149,8 @@ def main():
     def emit(event):
         print(json.dumps(event), file=events, flush=True)
 
-    settings = tasks.settings_from_json(spec["settings"])
+    task = tasks.TASKS[spec["settings"]["task"]]
+    settings = task.objective.Settings.from_json(spec["settings"])
     result = train(settings, grid.Run(*spec["run"]), spec["paths"], emit)
     emit({"result": result})
 
