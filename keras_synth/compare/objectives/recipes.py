@@ -3,6 +3,7 @@
 import numpy as np
 
 import keras_synth  # Keras is imported with the first model
+from keras_synth import datasets
 from keras_synth.compare import grid
 
 
@@ -41,6 +42,30 @@ def adamw(settings, steps):
     from keras_synth import optimizers  # with Keras
 
     return optimizers.adamw(schedule(settings, steps), settings.weight_decay)
+
+
+def length_batches(settings, seed, prepared, test_batch_size):
+    """Batches of about equally long texts, as `Objective.batches` returns."""
+
+    def buckets(arrays, batch_size, **options):
+        features = {k: x for k, x in arrays.items() if k != "texts"}
+        labels = features.pop("labels")
+        weight = features.pop("sample_weight", None)
+        if weight is not None:
+            weight = weight.astype("float32")
+        return datasets.LengthBuckets(
+            features,
+            labels,
+            batch_size,
+            settings.lengths,
+            sample_weight=weight,
+            **options,
+        )
+
+    train, *others = prepared[:3]
+    return buckets(
+        train, settings.batch_size, drop_remainder=True, seed=seed
+    ), *(buckets(x, test_batch_size, shuffle=False) for x in others)
 
 
 def sample(examples, count):
