@@ -1,5 +1,6 @@
 """What all commands have in common: old names of options, and errors."""
 
+import contextlib
 import pathlib
 import re
 import sys
@@ -50,6 +51,61 @@ def choice(names, renamed):
         return _tell_of_new_name(text, renamed)
 
     return {"type": name, "choices": names}
+
+
+def add_training(add, folder):
+    """Adds what scripts ask that train, stop and go on.
+
+    Args:
+        add: Function that `adder` returned.
+        folder: String, the default of `--output`.
+    """
+    add(
+        "--dtype-policy",
+        choices=["float32", "mixed_bfloat16"],
+        default="float32",
+        help="precision of computing; weights are float32",
+    )
+    add("--seed", type=int, default=0, help="of weights, batches and dropout")
+    add(
+        "--output",
+        type=pathlib.Path,
+        default=pathlib.Path(folder),
+        help="folder for models, results and the picture",
+    )
+    text = "go on after the last epoch on disk"
+    add("--resume", action="store_true", help=text)
+
+
+@contextlib.contextmanager
+def errors_in_options(parser, settings):
+    """Ends the command with one line where arguments or files do not do."""
+    try:
+        yield
+    except (OSError, TypeError, ValueError) as error:
+        parser.error(as_options(error, vars(settings)))
+
+
+def check_variants(parser, settings, backbone):
+    """Ends the command with one line if a model cannot be made.
+
+    Args:
+        parser: `argparse.ArgumentParser`.
+        settings: What it returned.
+        backbone: Class. The models are small but for what settings say.
+    """
+    with errors_in_options(parser, settings):
+        for name in settings.variants:
+            backbone(
+                vocabulary_size=1,
+                num_layers=settings.num_layers,
+                num_heads=settings.num_heads,
+                hidden_dim=settings.hidden_dim,
+                intermediate_dim=1,
+                synthesizer=name,
+                dropout=settings.dropout,
+                max_sequence_length=1,
+            )
 
 
 def require_at_least(parser, settings, **least):
