@@ -147,11 +147,9 @@ def settings_of(given):
     """The settings of a command line: given, the task's, or general."""
     task = tasks.TASKS[given.task]
     own = [field.name for field in options_of(task.objective.Settings)]
-    values = {}
-    for name in all_settings():
-        value = getattr(given, name)
-        if value is None:
-            continue
+    values = {name: getattr(given, name) for name in all_settings()}
+    values = {name: x for name, x in values.items() if x is not None}
+    for name, value in values.items():
         if name not in own:
             option = option_of(name)
             raise ValueError(
@@ -159,7 +157,6 @@ def settings_of(given):
                 f"scored by {task.objective.score.name}. Leave it out. "
                 f"Received: {option} {value}"
             )
-        values[name] = value
     if "lengths" in values:
         values["lengths"] = tuple(values["lengths"])
     elif given.sequence_length and "lengths" in task.defaults:

@@ -57,13 +57,17 @@ class Task(NamedTuple):
 
 # Where texts come from
 
+hold_out = functools.partial(
+    datasets.train_validation_split, validation_fraction=HELD_OUT
+)
+
 
 def published(name, options, source, settings):
     """The splits of an entry of `datasets.DATASETS`."""
     splits = datasets.load(name, source.data, **options)
     if name in datasets.CLASS_NAMES:
         train, test = splits
-        return *_hold_out(*train), test, datasets.CLASS_NAMES[name]
+        return *hold_out(*train), test, datasets.CLASS_NAMES[name]
     if isinstance(splits[0], str):
         return [text.encode() for text in splits]
     return splits
@@ -98,7 +102,7 @@ def csv_file(source, settings):
     else:
         train = x, y
         test = datasets.load_csv(paths[1], class_names=names, **options)[:2]
-    return *_hold_out(*train), test, names
+    return *hold_out(*train), test, names
 
 
 def text_pairs(source, settings):
@@ -131,57 +135,43 @@ def text_file(source, settings):
     return [part.encode() for part in parts]
 
 
-def _hold_out(texts, labels):
-    return datasets.train_validation_split(texts, labels, HELD_OUT)
-
-
 # The tasks
 
 LOADERS = {
-    "generated_reviews": functools.partial(
-        generated_texts, datasets.generated_reviews
-    ),
-    "generated_pairs": functools.partial(
-        generated_texts, datasets.generated_pairs
-    ),
-    "generated_translations": generated_translations,
-    "csv_file": csv_file,
-    "text_pairs": text_pairs,
-    "text_file": text_file,
+    function.__name__: function
+    for function in (generated_translations, csv_file, text_pairs, text_file)
 }
-
-
-def _tasks(tables):
-    """The tasks of tasks.toml."""
-    tasks = {}
-    for name, row in tables.items():
-        row = dict(row)
-        objective, texts = OBJECTIVES[row.pop("objective")], row.pop("texts")
-        needs, paper = row.pop("needs", None), row.pop("paper", {})
-        options = tuple(row.pop("options", ()))
-        names = {x.name for x in options_of(objective.Settings)}
-        like = tables.get(row.pop("like", None), {})
-        defaults = {k: x for k, x in {**like, **row}.items() if k in names}
-        if "lengths" in defaults:
-            defaults["lengths"] = tuple(defaults["lengths"])
-        if needs is None:
-            entry = datasets.DATASETS[texts]
-            needs = entry.path
-            more = {k: x for k, x in row.items() if k not in names}
-            if entry.held_out.get("validation") is False:
-                more["validation_fraction"] = HELD_OUT
-            read = functools.partial(published, texts, more)
-        else:
-            read = LOADERS[texts]
-        tasks[name] = Task(objective, read, needs, defaults, paper, options)
-    return tasks
-
-
-TASKS = _tasks(
-    tomllib.loads(
-        (resources.files(__package__) / "tasks.toml").read_text("utf-8")
+for _generator in (datasets.generated_reviews, datasets.generated_pairs):
+    LOADERS[_generator.__name__] = functools.partial(
+        generated_texts, _generator
     )
+
+
+def _task(objective, texts, like="", needs=None, paper=None, options=(), **own):
+    """The task of a table of tasks.toml."""
+    objective = OBJECTIVES[objective]
+    names = {field.name for field in options_of(objective.Settings)}
+    defaults = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in {**_TABLES.get(like, {}), **own}.items()
+        if name in names
+    }
+    if needs is not None:
+        read = LOADERS[texts]
+    else:
+        entry = datasets.DATASETS[texts]
+        needs = entry.path
+        more = {name: x for name, x in own.items() if name not in names}
+        if entry.held_out.get("validation") is False:
+            more["validation_fraction"] = HELD_OUT
+        read = functools.partial(published, texts, more)
+    return Task(objective, read, needs, defaults, paper or {}, tuple(options))
+
+
+_TABLES = tomllib.loads(
+    (resources.files(__package__) / "tasks.toml").read_text("utf-8")
 )
+TASKS = {name: _task(**table) for name, table in _TABLES.items()}
 
 
 def load(name, source, settings):

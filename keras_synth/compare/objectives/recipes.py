@@ -81,7 +81,15 @@ def sample(examples, count):
     """
     check_count(count, len(examples[1]))
     rows = np.random.default_rng(0).permutation(len(examples[1]))[:count]
-    return tuple(_rows(side, rows) for side in examples)
+
+    def chosen(values):
+        if isinstance(values, tuple):
+            return tuple(map(chosen, values))
+        if isinstance(values, np.ndarray):
+            return values[rows]
+        return [values[i] for i in rows]
+
+    return chosen(examples)
 
 
 def check_count(count, most):
@@ -91,11 +99,3 @@ def check_count(count, most):
             f"--examples must be at most {most}, the number of examples to "
             f"train on. Received: {count}"
         )
-
-
-def _rows(values, rows):
-    if isinstance(values, tuple):
-        return tuple(_rows(side, rows) for side in values)
-    if isinstance(values, np.ndarray):
-        return values[rows]
-    return [values[i] for i in rows]
