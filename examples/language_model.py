@@ -34,7 +34,6 @@ import argparse
 import json
 import math
 import os
-import pathlib
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -67,20 +66,7 @@ add("--learning-rate", type=float, default=1e-3, help="the highest one")
 add("--weight-decay", type=float, default=0.004, help="of AdamW")
 add("--prompt", metavar="TEXT", help="what the samples start with")
 add("--sample-length", type=int, help="in tokens; at most --sequence-length")
-add(
-    "--dtype-policy",
-    choices=["float32", "mixed_bfloat16"],
-    default="float32",
-    help="precision of computing; weights are float32",
-)
-add("--seed", type=int, default=0, help="of weights, batches and dropout")
-add(
-    "--output",
-    type=pathlib.Path,
-    default=pathlib.Path("language_model"),
-    help="folder for models, results and the picture",
-)
-add("--resume", action="store_true", help="go on after the last epoch on disk")
+command_line.add_training(add, "language_model")
 settings = parser.parse_args(
     command_line.arguments(
         {"--synthesizers": "--variants", "--dataset": "--task"}
@@ -92,8 +78,6 @@ if sample_length > settings.sequence_length:
         "--sample-length must be at most --sequence-length. Received: "
         f"{sample_length} and {settings.sequence_length}"
     )
-
-
 command_line.require_at_least(parser, settings, epochs=1, batch_size=1)
 checkpoints = command_line.unfinished(parser, settings)
 
@@ -116,20 +100,7 @@ import keras
 import keras_hub
 import numpy as np
 
-try:  # a model of each variant, small but for what settings say
-    for name in settings.variants:
-        models.SynthesizerBackbone(
-            vocabulary_size=1,
-            num_layers=settings.num_layers,
-            num_heads=settings.num_heads,
-            hidden_dim=settings.hidden_dim,
-            intermediate_dim=1,
-            synthesizer=name,
-            dropout=settings.dropout,
-            max_sequence_length=1,
-        )
-except ValueError as error:
-    parser.error(command_line.as_options(error, vars(settings)))
+command_line.check_variants(parser, settings, models.SynthesizerBackbone)
 
 """
 ## Data
@@ -146,10 +117,8 @@ def load_data():
             f"--task {name} needs --data, and generated takes none. "
             f"Received: {path}"
         )
-    if name == "wikitext2":
-        return datasets.load_wikitext2(path)
-    if name == "tinyshakespeare":
-        return datasets.load_tinyshakespeare(path)
+    if name in datasets.DATASETS:
+        return datasets.load(name, path)
     if name == "text":
         text = datasets.load_text(path)
     else:
@@ -158,10 +127,8 @@ def load_data():
     return text[:first], text[first:second], text[second:]
 
 
-try:
+with command_line.errors_in_options(parser, settings):
     texts = load_data()
-except (OSError, ValueError) as error:
-    parser.error(command_line.as_options(error, vars(settings)))
 are_words = isinstance(texts[0], list)
 texts = texts[0][: settings.tokens or None], *texts[1:]
 
@@ -202,13 +169,11 @@ def windows(stream, **options):
     )
 
 
-try:
+with command_line.errors_in_options(parser, settings):
     validation_windows, test_windows = (
         windows(stream, shuffle=False) for stream in streams[1:]
     )
     windows(streams[0])
-except ValueError as error:
-    parser.error(command_line.as_options(error, vars(settings)))
 
 """
 ## Model

@@ -159,12 +159,10 @@ def load_data():
     return train, test, names
 
 
-try:
+with command_line.errors_in_options(parser, settings):
     (train_texts, train_labels), (test_texts, test_labels), class_names = (
         load_data()
     )
-except (OSError, ValueError) as error:
-    parser.error(command_line.as_options(error, vars(settings)))
 print(
     f"{len(train_texts):,} texts to train on, {len(test_texts):,} to test on, "
     f"classes: {', '.join(class_names)}"

@@ -39,7 +39,6 @@ PyTorch is the fastest here: it compiles nothing, and there are many lengths.
 import argparse
 import json
 import os
-import pathlib
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -104,20 +103,7 @@ add("--dropout", type=float, default=0.2, help="share to drop in training")
 add("--label-smoothing", type=float, default=0.1, help="share of all tokens")
 add("--learning-rate", type=float, default=1.5e-3, help="the highest one")
 add("--beams", type=int, default=4, help="1 for greedy decoding alone")
-add(
-    "--dtype-policy",
-    choices=["float32", "mixed_bfloat16"],
-    default="float32",
-    help="precision of computing; weights are float32",
-)
-add("--seed", type=int, default=0, help="of weights, batches and dropout")
-add(
-    "--output",
-    type=pathlib.Path,
-    default=pathlib.Path("translation"),
-    help="folder for models, results and the picture",
-)
-add("--resume", action="store_true", help="go on after the last epoch on disk")
+command_line.add_training(add, "translation")
 settings = parser.parse_args(
     command_line.arguments(
         {
@@ -128,8 +114,6 @@ settings = parser.parse_args(
     )
 )
 target_length = settings.target_length or settings.sequence_length
-
-
 command_line.require_at_least(parser, settings, epochs=1, batch_size=1)
 checkpoints = command_line.unfinished(parser, settings)
 
@@ -152,20 +136,7 @@ import keras_hub
 import numpy as np
 from rich.progress import track
 
-try:  # a model of each variant, small but for what settings say
-    for name in settings.variants:
-        models.SynthesizerSeq2SeqBackbone(
-            vocabulary_size=1,
-            num_layers=settings.num_layers,
-            num_heads=settings.num_heads,
-            hidden_dim=settings.hidden_dim,
-            intermediate_dim=1,
-            synthesizer=name,
-            dropout=settings.dropout,
-            max_sequence_length=1,
-        )
-except ValueError as error:
-    parser.error(command_line.as_options(error, vars(settings)))
+command_line.check_variants(parser, settings, models.SynthesizerSeq2SeqBackbone)
 
 """
 ## Data
@@ -213,10 +184,8 @@ def first(pairs, count):
     return tuple(side[: count or None] for side in pairs)
 
 
-try:
+with command_line.errors_in_options(parser, settings):
     train, validation, test = load_data()
-except (OSError, TypeError, ValueError) as error:
-    parser.error(command_line.as_options(error, vars(settings)))
 train = first(train, settings.examples)
 test_sources, references = first(test, settings.test_examples)
 if isinstance(references[0], str):

@@ -1,18 +1,22 @@
 """What all commands have in common: old names of options, and errors."""
 
+import contextlib
 import pathlib
 import re
 import sys
 
-# Arguments whose option does not have their name.
+# Arguments that are true or false, and the options that take no value.
 _SWITCHES = {
-    "header=False": "--no-header",
-    "quoted=False": "--no-quotes",
-    "skip_empty=True": "--skip-empty",
+    "header": "--no-header",
+    "quoted": "--no-quotes",
+    "skip_empty": "--skip-empty",
 }
-
-
 _METAVARS = {int: "N", float: "X", pathlib.Path: "PATH"}
+
+
+def option_of(name):
+    """The option that gives the argument of this name."""
+    return _SWITCHES.get(name, f"--{name.replace('_', '-')}")
 
 
 def adder(parser):
@@ -49,6 +53,61 @@ def choice(names, renamed):
     return {"type": name, "choices": names}
 
 
+def add_training(add, folder):
+    """Adds what scripts ask that train, stop and go on.
+
+    Args:
+        add: Function that `adder` returned.
+        folder: String, the default of `--output`.
+    """
+    add(
+        "--dtype-policy",
+        choices=["float32", "mixed_bfloat16"],
+        default="float32",
+        help="precision of computing; weights are float32",
+    )
+    add("--seed", type=int, default=0, help="of weights, batches and dropout")
+    add(
+        "--output",
+        type=pathlib.Path,
+        default=pathlib.Path(folder),
+        help="folder for models, results and the picture",
+    )
+    text = "go on after the last epoch on disk"
+    add("--resume", action="store_true", help=text)
+
+
+@contextlib.contextmanager
+def errors_in_options(parser, settings):
+    """Ends the command with one line where arguments or files do not do."""
+    try:
+        yield
+    except (OSError, TypeError, ValueError) as error:
+        parser.error(as_options(error, vars(settings)))
+
+
+def check_variants(parser, settings, backbone):
+    """Ends the command with one line if a model cannot be made.
+
+    Args:
+        parser: `argparse.ArgumentParser`.
+        settings: What it returned.
+        backbone: Class. The models are small but for what settings say.
+    """
+    with errors_in_options(parser, settings):
+        for name in settings.variants:
+            backbone(
+                vocabulary_size=1,
+                num_layers=settings.num_layers,
+                num_heads=settings.num_heads,
+                hidden_dim=settings.hidden_dim,
+                intermediate_dim=1,
+                synthesizer=name,
+                dropout=settings.dropout,
+                max_sequence_length=1,
+            )
+
+
 def require_at_least(parser, settings, **least):
     """Ends the command with one line where a setting is too small.
 
@@ -60,9 +119,8 @@ def require_at_least(parser, settings, **least):
     for name, value in least.items():
         given = getattr(settings, name)
         if given < value:
-            option = f"--{name.replace('_', '-')}"
             parser.error(
-                f"{option} must be at least {value}. Received: {given}"
+                f"{option_of(name)} must be at least {value}. Received: {given}"
             )
 
 
@@ -121,10 +179,10 @@ def as_options(error, names):
         names: The names of the options as arguments: `num_heads`.
     """
     words = str(error)
-    for argument, option in _SWITCHES.items():
-        words = words.replace(argument, option)
+    for name, option in _SWITCHES.items():
+        words = re.sub(rf"\b{name}=(True|False)", option, words)
     for name in names:
-        option = f"--{name.replace('_', '-')}"
+        option = option_of(name)
         words = words.replace(f"`{name}`", option)
         words = re.sub(rf"(?<![\w/]){name}= ?", f"{option} ", words)
     return words

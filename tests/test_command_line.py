@@ -137,6 +137,23 @@ def test_settings_that_are_too_small_are_one_line(capsys):
     assert words in capsys.readouterr().err
 
 
+def test_errors_are_one_line_and_name_options(capsys):
+    parser = argparse.ArgumentParser()
+    settings = argparse.Namespace(num_heads=0)
+    words = (
+        "The argument `num_heads` is odd. Received: num_heads=0; or pass "
+        "header=False and skip_empty=True"
+    )
+    told = command_line.errors_in_options(parser, settings)
+    with pytest.raises(SystemExit), told:
+        raise ValueError(words)
+    (*_, said) = capsys.readouterr().err.splitlines()
+    assert said.endswith(
+        "The argument --num-heads is odd. Received: --num-heads 0; or pass "
+        "--no-header and --skip-empty"
+    )
+
+
 def test_a_run_that_has_not_ended_is_not_overwritten(tmp_path, capsys):
     parser = argparse.ArgumentParser()
     settings = argparse.Namespace(

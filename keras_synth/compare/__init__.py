@@ -5,14 +5,9 @@ run, with the same data, initial weights and batches. See
 `python -m keras_synth.compare --help`.
 """
 
-import importlib.util
+from keras_synth.compare.launch import missing
 
-_missing = [
-    name
-    for name in ("keras_hub", "matplotlib", "rich")
-    if importlib.util.find_spec(name) is None
-]
-if _missing:
+if _missing := missing(("keras_hub", "matplotlib", "rich")):
     raise ImportError(
         f"keras_synth.compare needs {', '.join(_missing)}: "
         'pip install "keras-synth[compare]"'

@@ -29,17 +29,9 @@ class Run(NamedTuple):
 def runs(variants, num_heads, seeds, backends, settings, needs=()):
     """All runs of a grid, the backends of a model one after the other.
 
-    Args:
-        variants: Sequence of strings.
-        num_heads: Sequence of integers.
-        seeds: Sequence of integers.
-        backends: Sequence of strings.
-        settings: `Settings`.
-        needs: As for `synthesizer`.
-
-    Raises:
-        ValueError: A variant cannot be made, heads do not divide the width, or
-            a seed is out of range.
+    Takes sequences of what runs differ in, and their `Settings`; `needs` is as
+    for `synthesizer`. A `ValueError` says what variant cannot be made, what
+    heads do not divide the width, or what seed is out of range.
     """
     width, length = settings.hidden_dim, settings.sequence_length
     for seed in seeds:

@@ -18,9 +18,9 @@ class RunFailed(Exception):
     """A run's process ended without a result."""
 
 
-def missing(backends):
-    """The backends that are not installed here."""
-    return [b for b in backends if importlib.util.find_spec(b) is None]
+def missing(packages):
+    """Those of the packages, or backends, that are not installed here."""
+    return [x for x in packages if importlib.util.find_spec(x) is None]
 
 
 class Launcher:
@@ -47,35 +47,24 @@ class Launcher:
         name = self.settings.digest(self.digest, run)
         start = self.settings.digest(self.digest, run._replace(backend=""))
         return {
-            "data": str(self.data),
-            "weights": str(self.folder / "initial" / f"{start}.npz"),
-            "checkpoint": str(self.folder / "checkpoints" / f"{name}.npz"),
-            "spec": str(self.folder / "specs" / f"{name}.json"),
-            "log": str(self.folder / "logs" / f"{name}.txt"),
+            "data": pathlib.Path(self.data),
+            "weights": self.folder / "initial" / f"{start}.npz",
+            "checkpoint": self.folder / "checkpoints" / f"{name}.npz",
+            "spec": self.folder / "specs" / f"{name}.json",
+            "log": self.folder / "logs" / f"{name}.txt",
         }
 
     def __call__(self, run, on_event):
-        """Trains one model.
+        """Trains one model; returns its result, a dictionary.
 
-        Args:
-            run: `Run`.
-            on_event: Function that takes each event, a dictionary.
-
-        Returns:
-            Dictionary, the result.
-
-        Raises:
-            RunFailed: With the last lines of the log.
+        `on_event` is a function that takes each event, a dictionary. If the
+        process fails, `RunFailed` has the last lines of its log.
         """
-        paths = {k: pathlib.Path(v) for k, v in self.paths(run).items()}
+        paths, settings = self.paths(run), self.settings.to_json()
         paths["log"].parent.mkdir(parents=True, exist_ok=True)
-        spec = {
-            "settings": self.settings.to_json(),
-            "run": run,
-            "paths": self.paths(run),
-        }
+        spec = {"settings": settings, "run": run, "paths": paths}
         with writing(paths["spec"]) as file:
-            json.dump(spec, file)
+            json.dump(spec, file, default=str)
         started = time.time()
         with open(paths["log"], "w", encoding="utf-8") as log:
             result = self._result(run, paths["spec"], log, on_event)
@@ -94,7 +83,7 @@ class Launcher:
 
     def forget(self, run):
         """Removes the checkpoint of a run whose result is safe."""
-        pathlib.Path(self.paths(run)["checkpoint"]).unlink(missing_ok=True)
+        self.paths(run)["checkpoint"].unlink(missing_ok=True)
 
     def _result(self, run, spec, log, on_event):
         """Returns the result that a run's process ends with, or `None`."""

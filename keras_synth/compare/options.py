@@ -3,10 +3,10 @@
 import argparse
 import pathlib
 
-from keras_synth.command_line import adder, character
+from keras_synth.command_line import adder, character, option_of
 from keras_synth.compare import grid, tasks
 from keras_synth.compare.objectives import OBJECTIVES
-from keras_synth.compare.settings import option_of, options_of
+from keras_synth.compare.settings import options_of
 
 EXAMPLES = """
 examples:
@@ -19,40 +19,6 @@ examples:
   python -m keras_synth.compare --task multi30k --data task1/raw --epochs 15
   python -m keras_synth.compare --task wikitext2 --data wikitext-2
 """
-# Where texts are: what it is, its default in words, and how it is parsed.
-SOURCE = {
-    "--test-data": ("a file to test on", "", dict(metavar="PATH")),
-    "--text": (
-        "name or 0-based number of the text column, or of two",
-        "text",
-        dict(nargs="+", metavar="COLUMN"),
-    ),
-    "--label": (
-        "name or number of the label column",
-        "label",
-        dict(metavar="COLUMN"),
-    ),
-    "--no-header": (
-        "columns have numbers, not names",
-        "",
-        dict(action="store_true"),
-    ),
-    "--delimiter": (
-        "character between fields, \\t for a tab",
-        "a tab in .tsv files, else a comma",
-        dict(type=character, metavar="X"),
-    ),
-    "--no-quotes": (
-        "quotation marks are ordinary characters, as they are in .tsv files",
-        "",
-        dict(action="store_true"),
-    ),
-    "--skip-empty": (
-        "leave out rows with an empty field, and say how many",
-        "",
-        dict(action="store_true"),
-    ),
-}
 
 
 def parser():
@@ -107,11 +73,41 @@ def _add_task(add):
         f"{', '.join(others)}",
     )
     add("--data", metavar="PATH", help="of the task's files")
-    for option, (text, default, options) in SOURCE.items():
+
+    def add_source(option, text, default="", **options):
         takers = [n for n, x in tasks.TASKS.items() if option in x.options]
         text += f"; task{'s' * (len(takers) > 1)} {', '.join(takers)}"
         text += f" (default: {default})" if default else ""
         add(option, help=text, **options)
+
+    add_source("--test-data", "a file to test on", metavar="PATH")
+    add_source(
+        "--text",
+        "name or 0-based number of the text column, or of two",
+        "text",
+        nargs="+",
+        metavar="COLUMN",
+    )
+    text = "name or number of the label column"
+    add_source("--label", text, "label", metavar="COLUMN")
+    text = "columns have numbers, not names"
+    add_source("--no-header", text, dest="header", action="store_false")
+    add_source(
+        "--delimiter",
+        "character between fields, \\t for a tab",
+        "a tab in .tsv files, else a comma",
+        type=character,
+        metavar="X",
+    )
+    add_source(
+        "--no-quotes",
+        "quotation marks are ordinary characters, as they are in .tsv files",
+        dest="quoted",
+        action="store_const",
+        const=False,
+    )
+    text = "leave out rows with an empty field, and say how many"
+    add_source("--skip-empty", text, action="store_true")
 
 
 def _add_runs(add):
@@ -151,11 +147,9 @@ def settings_of(given):
     """The settings of a command line: given, the task's, or general."""
     task = tasks.TASKS[given.task]
     own = [field.name for field in options_of(task.objective.Settings)]
-    values = {}
-    for name in all_settings():
-        value = getattr(given, name)
-        if value is None:
-            continue
+    values = {name: getattr(given, name) for name in all_settings()}
+    values = {name: x for name, x in values.items() if x is not None}
+    for name, value in values.items():
         if name not in own:
             option = option_of(name)
             raise ValueError(
@@ -163,7 +157,6 @@ def settings_of(given):
                 f"scored by {task.objective.score.name}. Leave it out. "
                 f"Received: {option} {value}"
             )
-        values[name] = value
     if "lengths" in values:
         values["lengths"] = tuple(values["lengths"])
     elif given.sequence_length and "lengths" in task.defaults:
@@ -177,20 +170,15 @@ def settings_of(given):
 def source_of(given):
     """The `Source` of a command line."""
 
-    def column(names):
-        if names in (None, [None]):
-            return None
-        if given.no_header:
-            names = [int(x) if x.isdigit() else x for x in names]
-        return names[0] if len(names) == 1 else tuple(names)
+    def column(name):
+        return int(name) if name.isdigit() and not given.header else name
 
-    return tasks.Source(
-        given.data,
-        given.test_data,
-        column(given.text),
-        column([given.label]),
-        header=not given.no_header,
-        delimiter=given.delimiter,
-        quoted=False if given.no_quotes else None,
-        skip_empty=given.skip_empty,
+    source = tasks.Source(
+        **{x: getattr(given, x) for x in tasks.Source._fields}
     )
+    if source.label is not None:
+        source = source._replace(label=column(source.label))
+    if source.text is not None:
+        text = tuple(map(column, source.text))
+        source = source._replace(text=text if text[1:] else text[0])
+    return source

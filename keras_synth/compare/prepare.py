@@ -1,7 +1,6 @@
 """Texts to token ids, once: what all runs of a grid read."""
 
 import hashlib
-import importlib.util
 import json
 import pathlib
 import warnings
@@ -9,11 +8,12 @@ import warnings
 import numpy as np
 
 from keras_synth.compare import tasks
+from keras_synth.compare.launch import missing
 from keras_synth.compare.objectives import Prepared
 from keras_synth.compare.results import FORMAT
+from keras_synth.datasets.readers import SPLITS
 from keras_synth.files import writing
 
-SPLITS = ("train", "validation", "test")
 BATCH_SIZE = 512  # texts to tokenize at a time
 
 
@@ -36,7 +36,11 @@ def prepare(settings, source, folder, log=lambda line: None):
         ValueError: The texts cannot be read.
     """
     objective = tasks.TASKS[settings.task].objective
-    _check_packages(settings.task, objective)
+    if absent := missing(objective.packages):
+        raise ImportError(
+            f"The task {settings.task!r} needs {', '.join(absent)}: "
+            'pip install "keras-synth[compare]"'
+        )
     wanted = {name: getattr(settings, name) for name in objective.data_settings}
     inputs = _stamp(source), source._replace(data=None, test_data=None)
     key = json.dumps([FORMAT, wanted, *inputs])
@@ -79,17 +83,6 @@ def _write(path, prepared):
             file.writelines(f"{x}\n" for x in prepared.notes["vocabulary"])
     with writing(path, "wb") as file:
         np.savez(file, notes=json.dumps(prepared.notes), **arrays)
-
-
-def _check_packages(task, objective):
-    missing = [
-        x for x in objective.packages if importlib.util.find_spec(x) is None
-    ]
-    if missing:
-        raise ImportError(
-            f"The task {task!r} needs {', '.join(missing)}: "
-            'pip install "keras-synth[compare]"'
-        )
 
 
 def _stamp(source):

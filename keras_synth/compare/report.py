@@ -49,47 +49,38 @@ def groups(rows):
 def table(rows, task):
     """The rows as a `rich` table of 80 columns, one line for each group."""
     score, epochs = task.objective.score, task.objective.epoch_score
-    grouped = groups(rows)
-    # What is the same in all lines stands above them.
-    _, heads_differ, backends_differ = (
-        len(set(values)) > 1 for values in zip(*grouped, strict=True)
+    test, validation = (
+        f"{split}\n{x.heading}{_unit(x, chr(10))}"
+        for split, x in (("test", score), ("valid.", epochs))
     )
-    headings = {
-        "variant": True,
-        "heads": heads_differ,
-        "backend": backends_differ,
-        f"test\n{score.heading}{_unit(score, chr(10))}": True,
-        f"valid.\n{epochs.heading}{_unit(epochs, chr(10))}": True,
-        "steps/s": True,
-        "/V": True,
-        "weights\nx 1e6": True,
-        "peak\nMiB": True,
-        "paper": bool(task.paper),
-    }
-    lines = []
+    grouped, lines = groups(rows), []
     for (variant, heads, backend), group in grouped.items():
         speed = _mean(group, "steps_per_second")
         baseline = _mean(
             grouped.get(("V", heads, backend), ()), "steps_per_second"
         )
         memory = _mean(group, "peak_memory_bytes")
-        validation = [row["validation_scores"][-1] for row in group]
-        cells = (
-            variant,
-            str(heads),
-            backend,
-            spread(score, group),
-            epochs.show(statistics.mean(validation)),
-            "-" if speed is None else f"{speed:.2f}",
-            f"{speed / baseline:.2f}" if speed and baseline else "-",
-            f"{group[0]['parameters'] / 1e6:.2f}",
-            "-" if memory is None else f"{memory / 2**20:.0f}",
-            str(task.paper.get(variant, "")),
-        )
-        shown = zip(cells, headings.values(), strict=True)
-        lines.append([cell for cell, is_shown in shown if is_shown])
-    names = [name for name, is_shown in headings.items() if is_shown]
-    return score_table(title(rows, score), names, lines, signature(rows))
+        last = statistics.mean(row["validation_scores"][-1] for row in group)
+        line = {
+            "variant": variant,
+            "heads": str(heads),
+            "backend": backend,
+            test: spread(score, group),
+            validation: epochs.show(last),
+            "steps/s": "-" if speed is None else f"{speed:.2f}",
+            "/V": f"{speed / baseline:.2f}" if speed and baseline else "-",
+            "weights\nx 1e6": f"{group[0]['parameters'] / 1e6:.2f}",
+            "peak\nMiB": "-" if memory is None else f"{memory / 2**20:.0f}",
+            "paper": str(task.paper.get(variant, "")),
+        }
+        lines.append(line)
+    # What is the same in all lines stands above them.
+    same = [x for x in ("heads", "backend") if len({y[x] for y in lines}) == 1]
+    for name in (*same, *(() if task.paper else ("paper",))):
+        for line in lines:
+            del line[name]
+    cells = [list(line.values()) for line in lines]
+    return score_table(title(rows, score), [*lines[0]], cells, signature(rows))
 
 
 def _unit(score, between=", "):
@@ -133,35 +124,36 @@ def spread(score, rows):
 def write_markdown(rows, task, path):
     """Writes a table for a document, one line for each group of seeds."""
     score, epochs = task.objective.score, task.objective.epoch_score
-    headings = (
-        f"| | heads | backend | seeds | test {score.name} | validation "
-        f"{epochs.name} of each seed, epoch by epoch | training, s | steps/s | "
-        "parameters |"
-    )
-    lines = [headings + (" paper |" if task.paper else "")]
-    lines.append("|---" * (lines[0].count("|") - 1) + "|")
+    lines = []
     for (variant, heads, backend), group in groups(rows).items():
         speed = _mean(group, "steps_per_second")
         validation = (
             " ".join(epochs.show(x, 1) for x in row["validation_scores"])
             for row in group
         )
-        cells = (
-            variant,
-            f"{heads}",
-            backend,
-            ", ".join(str(row["key"]["seed"]) for row in group),
-            spread(score, group),
-            "; ".join(validation),
-            f"{_mean(group, 'train_seconds'):.0f}",
-            "" if speed is None else f"{speed:.2f}",
-            f"{group[0]['parameters']:,}",
-            *([str(task.paper.get(variant, ""))] if task.paper else []),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"`{signature(rows)}`"] if signature(rows) else []
+        line = {
+            "": variant,
+            "heads": f"{heads}",
+            "backend": backend,
+            "seeds": ", ".join(str(row["key"]["seed"]) for row in group),
+            f"test {score.name}": spread(score, group),
+            f"validation {epochs.name} of each seed, epoch by epoch": "; ".join(
+                validation
+            ),
+            "training, s": f"{_mean(group, 'train_seconds'):.0f}",
+            "steps/s": "" if speed is None else f"{speed:.2f}",
+            "parameters": f"{group[0]['parameters']:,}",
+        }
+        if task.paper:
+            line["paper"] = str(task.paper.get(variant, ""))
+        lines.append(line)
     with writing(path) as file:
-        file.write("\n".join(lines) + "\n")
+        file.write(f"| {' | '.join(lines[0]).strip()} |\n")
+        file.write("|---" * len(lines[0]) + "|\n")
+        for line in lines:
+            file.write(f"| {' | '.join(line.values())} |\n")
+        if signature(rows):
+            file.write(f"\n`{signature(rows)}`\n")
 
 
 def write_csv(rows, score, path):

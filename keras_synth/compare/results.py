@@ -54,14 +54,13 @@ class Results:
         return rows
 
     def _check_format(self, number, row):
-        found = row.get("format") if isinstance(row, dict) else None
-        if found not in READABLE:
-            written = row.get("versions", {}) if isinstance(row, dict) else {}
+        row = row if isinstance(row, dict) else {}
+        if row.get("format") not in READABLE:
             raise ValueError(
                 f"{self.path}, line {number}: expected results in format "
                 f"{FORMAT}. Name another folder with --output. Received: "
-                f"format {found!r} of keras_synth "
-                f"{written.get('keras_synth', 'unknown')}"
+                f"format {row.get('format')!r} of keras_synth "
+                f"{row.get('versions', {}).get('keras_synth', 'unknown')}"
             )
 
     def _rewrite(self, lines):

@@ -8,6 +8,8 @@ import math
 import numbers
 from collections.abc import Callable
 
+from keras_synth.command_line import option_of
+
 
 @dataclasses.dataclass(frozen=True)
 class Range:
@@ -128,11 +130,8 @@ class Settings:
 
     def __post_init__(self):
         for field in options_of(self):
-            value, allowed = (
-                getattr(self, field.name),
-                field.metadata["allowed"],
-            )
-            option = option_of(field.name)
+            value, option = getattr(self, field.name), option_of(field.name)
+            allowed = field.metadata["allowed"]
             if isinstance(allowed, Range):
                 for each in value if field.type is tuple else (value,):
                     allowed.check(option, each)
@@ -168,8 +167,3 @@ class Settings:
 def options_of(settings):
     """The fields of `Settings` that have an option: all but the task."""
     return dataclasses.fields(settings)[1:]
-
-
-def option_of(name):
-    """The option that gives the setting of this name."""
-    return f"--{name.replace('_', '-')}"

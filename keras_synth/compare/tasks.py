@@ -6,8 +6,9 @@ from importlib import resources
 from typing import NamedTuple
 
 from keras_synth import datasets
+from keras_synth.command_line import option_of
 from keras_synth.compare.objectives import OBJECTIVES, Objective
-from keras_synth.compare.settings import option_of, options_of
+from keras_synth.compare.settings import options_of
 from keras_synth.datasets.readers import by_source, cut
 from keras_synth.datasets.splitting import split_groups
 
@@ -56,13 +57,17 @@ class Task(NamedTuple):
 
 # Where texts come from
 
+hold_out = functools.partial(
+    datasets.train_validation_split, validation_fraction=HELD_OUT
+)
+
 
 def published(name, options, source, settings):
     """The splits of an entry of `datasets.DATASETS`."""
     splits = datasets.load(name, source.data, **options)
     if name in datasets.CLASS_NAMES:
         train, test = splits
-        return *_hold_out(*train), test, datasets.CLASS_NAMES[name]
+        return *hold_out(*train), test, datasets.CLASS_NAMES[name]
     if isinstance(splits[0], str):
         return [text.encode() for text in splits]
     return splits
@@ -97,7 +102,7 @@ def csv_file(source, settings):
     else:
         train = x, y
         test = datasets.load_csv(paths[1], class_names=names, **options)[:2]
-    return *_hold_out(*train), test, names
+    return *hold_out(*train), test, names
 
 
 def text_pairs(source, settings):
@@ -106,11 +111,9 @@ def text_pairs(source, settings):
         datasets.load_translations, skip_empty=source.skip_empty
     )
     groups = by_source(zip(*read(source.data), strict=True))
-    fractions = {"test": HELD_OUT, "validation": HELD_OUT}
-    tests = []
-    if source.test_data is not None:
-        tests = [read(source.test_data)]
-        del fractions["test"]
+    tests = [] if source.test_data is None else [read(source.test_data)]
+    names = ("validation",) if tests else ("test", "validation")
+    fractions = dict.fromkeys(names, HELD_OUT)
     if len(groups) <= len(fractions):
         raise ValueError(
             f"{source.data}: expected more distinct sources, since some of "
@@ -119,8 +122,7 @@ def text_pairs(source, settings):
             f"{len(groups)}"
         )
     train, *others = split_groups(groups, fractions, 0, "distinct sources")
-    tests, (validation,) = (tests or others[:1]), others[-1:]
-    return train, validation, *tests
+    return train, others[-1], *(tests or others[:1])
 
 
 def text_file(source, settings):
@@ -133,57 +135,43 @@ def text_file(source, settings):
     return [part.encode() for part in parts]
 
 
-def _hold_out(texts, labels):
-    return datasets.train_validation_split(texts, labels, HELD_OUT)
-
-
 # The tasks
 
 LOADERS = {
-    "generated_reviews": functools.partial(
-        generated_texts, datasets.generated_reviews
-    ),
-    "generated_pairs": functools.partial(
-        generated_texts, datasets.generated_pairs
-    ),
-    "generated_translations": generated_translations,
-    "csv_file": csv_file,
-    "text_pairs": text_pairs,
-    "text_file": text_file,
+    function.__name__: function
+    for function in (generated_translations, csv_file, text_pairs, text_file)
 }
-
-
-def _tasks(tables):
-    """The tasks of tasks.toml."""
-    tasks = {}
-    for name, row in tables.items():
-        row = dict(row)
-        objective, texts = OBJECTIVES[row.pop("objective")], row.pop("texts")
-        needs, paper = row.pop("needs", None), row.pop("paper", {})
-        options = tuple(row.pop("options", ()))
-        names = {x.name for x in options_of(objective.Settings)}
-        like = tables.get(row.pop("like", None), {})
-        defaults = {k: x for k, x in {**like, **row}.items() if k in names}
-        if "lengths" in defaults:
-            defaults["lengths"] = tuple(defaults["lengths"])
-        if needs is None:
-            entry = datasets.DATASETS[texts]
-            needs = entry.path
-            more = {k: x for k, x in row.items() if k not in names}
-            if entry.held_out.get("validation") is False:
-                more["validation_fraction"] = HELD_OUT
-            read = functools.partial(published, texts, more)
-        else:
-            read = LOADERS[texts]
-        tasks[name] = Task(objective, read, needs, defaults, paper, options)
-    return tasks
-
-
-TASKS = _tasks(
-    tomllib.loads(
-        (resources.files(__package__) / "tasks.toml").read_text("utf-8")
+for _generator in (datasets.generated_reviews, datasets.generated_pairs):
+    LOADERS[_generator.__name__] = functools.partial(
+        generated_texts, _generator
     )
+
+
+def _task(objective, texts, like="", needs=None, paper=None, options=(), **own):
+    """The task of a table of tasks.toml."""
+    objective = OBJECTIVES[objective]
+    names = {field.name for field in options_of(objective.Settings)}
+    defaults = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in {**_TABLES.get(like, {}), **own}.items()
+        if name in names
+    }
+    if needs is not None:
+        read = LOADERS[texts]
+    else:
+        entry = datasets.DATASETS[texts]
+        needs = entry.path
+        more = {name: x for name, x in own.items() if name not in names}
+        if entry.held_out.get("validation") is False:
+            more["validation_fraction"] = HELD_OUT
+        read = functools.partial(published, texts, more)
+    return Task(objective, read, needs, defaults, paper or {}, tuple(options))
+
+
+_TABLES = tomllib.loads(
+    (resources.files(__package__) / "tasks.toml").read_text("utf-8")
 )
+TASKS = {name: _task(**table) for name, table in _TABLES.items()}
 
 
 def load(name, source, settings):
@@ -221,13 +209,10 @@ def _check_source(name, task, source):
             "'text_pairs' and 'text' read files. Received: --data "
             f"{source.data}"
         )
-    switches = {"header": "--no-header", "quoted": "--no-quotes"}
     for field, value in source._asdict().items():
-        option = switches.get(field, option_of(field))
-        if value == Source._field_defaults[field] or option in (
-            "--data",
-            *task.options,
-        ):
+        option = option_of(field)
+        is_default = value == Source._field_defaults[field]
+        if is_default or option in ("--data", *task.options):
             continue
         takers = [repr(x) for x in TASKS if option in TASKS[x].options]
         raise ValueError(
@@ -235,8 +220,3 @@ def _check_source(name, task, source):
             f"one that does: {', '.join(takers)}. Received: {option}"
             + ("" if isinstance(value, bool) else f" {value}")
         )
-
-
-def settings_from_json(values):
-    """The settings that `to_json` made, of the task's objective."""
-    return TASKS[values["task"]].objective.Settings.from_json(values)

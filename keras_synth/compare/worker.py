@@ -32,11 +32,8 @@ EVENT_SECONDS = 0.2  # at most five a second
 class Log(StepLog):
     """Notes scores beside steps, and reports both.
 
-    Args:
-        timed: `TimedBatches`, what is trained on.
-        history: Dictionary of lists, to be filled.
-        scores: Function that returns the score and loss of an epoch.
-        emit: Function that takes an event, a dictionary.
+    Beside what `StepLog` takes: `scores`, a function that returns the score
+    and loss of an epoch, and `emit`, one that takes an event, a dictionary.
     """
 
     def __init__(self, timed, history, scores, emit):
@@ -149,7 +146,8 @@ def main():
     def emit(event):
         print(json.dumps(event), file=events, flush=True)
 
-    settings = tasks.settings_from_json(spec["settings"])
+    task = tasks.TASKS[spec["settings"]["task"]]
+    settings = task.objective.Settings.from_json(spec["settings"])
     result = train(settings, grid.Run(*spec["run"]), spec["paths"], emit)
     emit({"result": result})
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_synth.datasets.files import read_rows, warn_of_left_out
+from keras_synth.datasets.files import lists, read_rows, without_empty
 
 # At most 18 digits: longer ones are names, not numbers.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -79,38 +79,44 @@ def load_csv(
     path = Path(path)
     rows = read_rows(path, delimiter, quoted)
     if len(rows) < 1 + bool(header):
+        names = "a header row with the names of the columns, then "
         raise ValueError(
-            f"{path}: expected {_expected_rows(header)}. Received: "
-            f"{len(rows)} rows."
+            f"{path}: expected {names if header else ''}one row per example. "
+            f"Received: {len(rows)} rows."
         )
-    (_, first), *examples = rows
-    if header:
-        names = [name.strip() for name in first]
-    else:
-        names, examples = list(range(len(first))), rows
-    *text_columns, label_column = _find_columns(path, names, text, label)
-    for line, row in examples:
-        _check_row(path, line, row, names)
-    columns = {names[i]: i for i in (*text_columns, label_column)}
-    examples = _without_empty(path, examples, columns, skip_empty)
-    lines, examples = zip(*examples, strict=True)
-    texts = tuple([row[column] for row in examples] for column in text_columns)
-    for column, fields in zip(text_columns, texts, strict=True):
+    _, names = rows.pop(0) if header else (0, range(len(rows[0][1])))
+    names = [name.strip() if header else name for name in names]
+    columns = _find_columns(path, names, text, label)
+    _check_widths(path, rows, len(names))
+    rows = [(line, [row[i] for i in columns]) for line, row in rows]
+    empty = [
+        (path, f"the field of column {names[i]!r} is empty") for i in columns
+    ]
+    whole = "row with a text and a label"
+    rows = without_empty(rows, empty, skip_empty, "rows", whole)
+    *texts, labels = lists(fields for _, fields in rows)
+    for column, fields in zip(columns, texts, strict=False):
         _check_texts(path, names[column], fields)
-    labels = [row[label_column].strip() for row in examples]
+    labels = [label.strip() for label in labels]
     if class_names is None:
         class_names = _find_class_names(path, labels)
+    lines = [line for line, _ in rows]
     numbers = _number_labels(path, lines, labels, class_names)
-    return texts if len(texts) > 1 else texts[0], numbers, list(class_names)
+    texts = tuple(texts) if len(texts) > 1 else texts[0]
+    return texts, numbers, list(class_names)
 
 
-def _expected_rows(header):
-    if header:
-        return (
-            "a header row with the names of the columns, then one row per "
-            "example"
-        )
-    return "one row per example"
+def _check_widths(path, rows, count):
+    """Raises unless all rows have so many fields."""
+    for line, row in rows:
+        if len(row) != count:
+            raise ValueError(
+                f"{path}, line {line}: expected {count} fields as in the "
+                f"first row, received {len(row)}. Put quotation marks around "
+                "a field that holds the delimiter; in a .tsv file, remove "
+                "tabs from the field; or pass delimiter= with another "
+                "character."
+            )
 
 
 def _find_columns(path, names, text, label):
@@ -150,40 +156,6 @@ def _find_column(path, names, argument, wanted):
         "with the index. If fields are separated by another character, pass "
         f"delimiter= with it. Columns: {shown}"
     )
-
-
-def _check_row(path, line, row, names):
-    if len(row) != len(names):
-        raise ValueError(
-            f"{path}, line {line}: expected {len(names)} fields as in the "
-            f"first row, received {len(row)}. Put quotation marks around a "
-            "field that holds the delimiter; in a .tsv file, remove tabs from "
-            "the field; or pass delimiter= with another character."
-        )
-
-
-def _without_empty(path, examples, columns, skip_empty):
-    """Returns the rows whose columns, name -> index, all hold something."""
-    empty = {
-        line: name
-        for line, row in examples
-        for name, column in columns.items()
-        if not row[column].strip()
-    }
-    if empty and not skip_empty:
-        line, name = next(iter(empty.items()))
-        raise ValueError(
-            f"{path}, line {line}: the field of column {name!r} is empty. Fill "
-            "it in, or pass skip_empty=True to leave out rows with an empty "
-            f"field. Received: {len(empty)} such rows of {len(examples)}"
-        )
-    if len(empty) == len(examples):
-        raise ValueError(
-            f"{path}: expected at least one row with a text and a label. Pass "
-            f"another file. Received: {len(empty)} rows with an empty field"
-        )
-    warn_of_left_out(path, len(empty), len(examples))
-    return [(line, row) for line, row in examples if line not in empty]
 
 
 def _check_texts(path, name, texts):

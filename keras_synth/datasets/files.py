@@ -155,11 +155,45 @@ def _numbered_rows(path, reader):
         ) from error
 
 
-def warn_of_left_out(path, count, total):
-    """Warns of rows that were left out, if there are any."""
+def without_empty(rows, missing, skip_empty, kind, whole):
+    """Returns the rows in which no field is empty.
+
+    Args:
+        rows: List of `(line number, fields)`.
+        missing: List of `(path, words)`, one for each field: its file, and
+            what to say if the field is empty.
+        skip_empty: Boolean, whether to leave out the others, with a warning.
+        kind: String, what to call rows: "rows", "pairs".
+        whole: String, what to call one that is not empty.
+    """
+    full = [(line, fields) for line, fields in rows if _is_full(fields)]
+    count, (path, _) = len(rows) - len(full), missing[0]
+    if count and not skip_empty:
+        line, fields = next(row for row in rows if not _is_full(row[1]))
+        path, words = missing[[bool(x.strip()) for x in fields].index(False)]
+        raise ValueError(
+            f"{path}, line {line}: {words}. Fill it in, or pass "
+            f"skip_empty=True to leave out {kind} with an empty field. "
+            f"Received: {count} such {kind} of {len(rows)}"
+        )
+    if not full:
+        raise ValueError(
+            f"{path}: expected at least one {whole}. Pass another file. "
+            f"Received: {count} {kind} with an empty field"
+        )
     if count:
         warnings.warn(
-            f"{path}: left out {count} of {total} rows, which have an empty "
-            "field",
-            stacklevel=4,  # at the one who called the loader
+            f"{path}: left out {count} of {len(rows)} rows, which have an "
+            "empty field",
+            stacklevel=3,  # at the one who called the loader
         )
+    return full
+
+
+def _is_full(fields):
+    return all(map(str.strip, fields))
+
+
+def lists(rows):
+    """The columns of rows, a tuple of lists."""
+    return tuple(map(list, zip(*rows, strict=True)))

@@ -3,12 +3,13 @@
 import numpy as np
 
 from keras_synth.checks import check_positive
-from keras_synth.datasets.sentences import fill, pick
 from keras_synth.datasets.words import (
     HARD_SENTENCES,
     NEUTRAL_SENTENCES,
     OPINION_SENTENCES,
     OPINIONS,
+    fill,
+    pick,
 )
 
 

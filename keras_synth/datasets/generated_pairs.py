@@ -3,8 +3,7 @@
 import numpy as np
 
 from keras_synth.checks import check_positive
-from keras_synth.datasets.sentences import fill, pick
-from keras_synth.datasets.words import PAIR_SENTENCES, TOPICS
+from keras_synth.datasets.words import PAIR_SENTENCES, TOPICS, fill, pick
 
 
 def generated_pairs(num_examples, seed=0, num_topics=12, words_per_topic=2):

@@ -5,21 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_synth.checks import check_positive
-from keras_synth.datasets.sentences import pick
-from keras_synth.datasets.words import (
-    ADJECTIVES,
-    ADVERBS,
-    COUNTERS,
-    DETERMINERS,
-    ENDINGS,
-    NOT,
-    NOUN_PLURAL,
-    NOUNS,
-    PREPOSITIONS,
-    VERB_PAST,
-    VERB_PRESENT,
-    VERBS,
-)
+from keras_synth.datasets import words
+from keras_synth.datasets.words import pick
 
 
 def generated_translations(count, seed=0):
@@ -85,15 +72,15 @@ class _Phrase(NamedTuple):
 
 def _sentence(rng):
     """Returns a sentence and its translation."""
-    numbers = rng.choice(len(NOUNS), size=3, replace=False)
-    subject, other, third = (_noun_phrase(rng, NOUNS[i]) for i in numbers)
+    numbers = rng.choice(len(words.NOUNS), size=3, replace=False)
+    subject, other, third = (_noun_phrase(rng, words.NOUNS[i]) for i in numbers)
     place = rng.integers(3)  # of the third noun: by either one, or nowhere
     if place == 0:
         subject = _with_preposition(rng, subject, third)
     elif place == 1:
         other = _with_preposition(rng, other, third)
     verb, translated_verb = _verb(rng, subject)
-    adverb, translated_adverb = _maybe(rng, ADVERBS)
+    adverb, translated_adverb = _maybe(rng, words.ADVERBS)
     return (
         _spaced(subject.english, verb, other.english, adverb),
         _spaced(
@@ -108,13 +95,13 @@ def _sentence(rng):
 def _noun_phrase(rng, noun):
     singular, plural, stem, gender = noun
     is_plural = bool(rng.integers(2))
-    ending = ENDINGS[gender][is_plural]
-    determiner, pattern = pick(rng, DETERMINERS[is_plural])
-    adjective, adjective_stem = _maybe(rng, ADJECTIVES)
+    ending = words.ENDINGS[gender][is_plural]
+    determiner, pattern = pick(rng, words.DETERMINERS[is_plural])
+    adjective, adjective_stem = _maybe(rng, words.ADJECTIVES)
     translation = pattern.format(
-        counter=COUNTERS[gender],
+        counter=words.COUNTERS[gender],
         ending=ending,
-        noun=NOUN_PLURAL.format(stem=stem) if is_plural else stem,
+        noun=words.PATTERNS["plural"].format(stem=stem) if is_plural else stem,
         adjective=adjective_stem + ending if adjective else "",
     )
     english = _spaced(determiner, adjective, plural if is_plural else singular)
@@ -123,7 +110,7 @@ def _noun_phrase(rng, noun):
 
 def _with_preposition(rng, phrase, other):
     """Returns `phrase` with a preposition and `other`; it agrees as before."""
-    preposition, postposition = pick(rng, PREPOSITIONS)
+    preposition, postposition = pick(rng, words.PREPOSITIONS)
     return phrase._replace(
         english=_spaced(phrase.english, preposition, other.english),
         translation=_spaced(
@@ -134,14 +121,15 @@ def _with_preposition(rng, phrase, other):
 
 def _verb(rng, subject):
     """Returns a verb that agrees with the subject, and its translation."""
-    plural, singular, past, stem = pick(rng, VERBS)
+    plural, singular, past, stem = pick(rng, words.VERBS)
     is_past, is_negated = rng.integers(2, size=2)
-    pattern = VERB_PAST if is_past else VERB_PRESENT
+    pattern = words.PATTERNS["past" if is_past else "present"]
     translation = pattern.format(stem=stem, ending=subject.ending)
     if is_negated:
         present_auxiliary = "do" if subject.is_plural else "does"
         auxiliary = "did" if is_past else present_auxiliary
-        return _spaced(auxiliary, "not", plural), _spaced(NOT, translation)
+        translation = words.PATTERNS["negated"].format(verb=translation)
+        return _spaced(auxiliary, "not", plural), translation
     present = plural if subject.is_plural else singular
     return past if is_past else present, translation
 

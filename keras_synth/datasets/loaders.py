@@ -1,4 +1,15 @@
-"""A function for each published data set, beside `load`, which reads any."""
+"""A function for each published data set, beside `load`, which reads any.
+
+All of them take a `path`, a string or path-like. Files are plain or `.gz`; in
+the place of a folder, the one that contains it under its published name will
+do. They return a tuple of splits, as `load` says, and raise a
+`FileNotFoundError` where a file is missing and a `ValueError` where one is
+empty, damaged, not UTF-8 or not as published, or an argument is out of range.
+
+Where a set has no official split, a fraction, in (0, 1), is the share of what
+is held out, and the same `seed`, an integer that is not negative, gives the
+same split. Figures compare only where fractions and seed agree.
+"""
 
 from keras_synth.datasets.published import DATASETS, find, load
 
@@ -11,17 +22,15 @@ def load_imdb(path):
     tag becomes a space. Unlabelled reviews and all other files are skipped.
 
     Args:
-        path: String or path-like: the extracted folder `aclImdb`, a folder
-            that contains it, or the archive, `.tar` or `.tar.gz`. The archive
-            is read once, in memory; nothing is written to disk.
+        path: The extracted folder `aclImdb`, or the archive, `.tar` or
+            `.tar.gz`, which is read once, in memory; nothing is written.
 
     Returns:
-        `(train_texts, train_labels), (test_texts, test_labels)`. Texts are
-        lists of strings, labels int32 arrays: 0 negative, 1 positive.
+        `(train_texts, train_labels), (test_texts, test_labels)`, labels 0
+        negative, 1 positive.
 
     Raises:
-        ValueError: The archive is damaged, a part such as `train/pos` is
-            missing or empty, or a review is not UTF-8.
+        ValueError: A part such as `train/pos` is missing or empty.
 
     Example:
 
@@ -55,17 +64,12 @@ def load_ag_news(path):
     which come from all 120,000 examples.
 
     Args:
-        path: String or path-like: the folder with `test.csv` and `train.csv`,
-            or with the samples, all of them plain or `.gz`; or a folder that
-            contains it as `ag_news_csv`.
+        path: The folder `ag_news_csv` with `test.csv` and `train.csv`, or with
+            the samples.
 
     Returns:
         `(train_texts, train_labels), (test_texts, test_labels)`, always in the
-        same order. Texts are lists of strings, labels int32 arrays: 0 World,
-        1 Sports, 2 Business, 3 Sci/Tech.
-
-    Raises:
-        ValueError: A file is damaged, or not as published.
+        same order, labels 0 World, 1 Sports, 2 Business, 3 Sci/Tech.
 
     Example:
 
@@ -85,26 +89,19 @@ def load_ag_news(path):
 def load_rt_polarity(path, test_fraction=0.1, seed=0):
     """Reads the sentence polarity data set, "MR", and splits it.
 
-    One lower-cased, tokenized sentence of a review each. There is no official
-    split, so figures compare only where the fraction and the seed agree.
-
-    Many of these sentences are in SST-2, too: do not train on the one and
-    test on the other.
+    One lower-cased, tokenized sentence of a review each. Many of them are in
+    SST-2, too: do not train on the one and test on the other.
 
     Args:
-        path: String or path-like, the folder with `rt-polarity.neg` and
-            `rt-polarity.pos`, plain or `.gz`, in UTF-8 or, as originally
-            published, in windows-1252.
-        test_fraction: Float in (0, 1), the share of the test sentences.
-        seed: Integer, not negative. The same seed gives the same split.
+        path: The folder with `rt-polarity.neg` and `rt-polarity.pos`, in UTF-8
+            or, as originally published, in windows-1252.
+        test_fraction: Float, the share of the test sentences.
+        seed: Integer, of the split; there is no official one.
 
     Returns:
         `(train_texts, train_labels), (test_texts, test_labels)`, both
-        shuffled, copies of a sentence on one side. Texts are lists of strings,
-        labels int32 arrays: 0 negative, 1 positive.
-
-    Raises:
-        ValueError: A file is empty or damaged, or the fraction out of range.
+        shuffled, copies of a sentence on one side, labels 0 negative, 1
+        positive.
 
     Example:
 
@@ -133,18 +130,16 @@ def load_glue(path, task):
     result on the development set.
 
     Args:
-        path: String or path-like: the folder with `train.tsv` and `dev.tsv`,
-            or `train.tsv.gz` and `dev.tsv.gz`, or the folder that contains it
-            under the name of the task.
+        path: The folder of the task, with `train.tsv` and `dev.tsv`, or the
+            one that contains it.
         task: String, "CoLA", "SST-2", "RTE" or "MRPC", in any case, with or
             without hyphen.
 
     Returns:
-        `(train_texts, train_labels), (dev_texts, dev_labels)`. Texts are lists
-        of strings, pairs tuples of two such lists; labels are int32 arrays.
+        `(train_texts, train_labels), (dev_texts, dev_labels)`.
 
     Raises:
-        ValueError: The task is unknown, or a file is not as GLUE has it.
+        ValueError: The task is unknown.
 
     Example:
 
@@ -169,19 +164,17 @@ def load_multi30k(path, source="en", target="de"):
     """Reads Multi30K, captions of pictures with professional translations.
 
     Args:
-        path: String or path-like, the folder with `train.*`, `val.*` and
-            `test_2016_flickr.*`, plain or `.gz`, where `*` is a language, as
-            in `data/task1/raw` of the published set.
+        path: The folder with `train.*`, `val.*` and `test_2016_flickr.*`,
+            where `*` is a language, `data/task1/raw` of the published set.
         source: String, the language to translate from.
         target: String, the language to translate to.
 
     Returns:
-        `train, validation, test`, each `(sources, targets)`, two lists of
-        strings, in the published order.
+        `train, validation, test`, each `(sources, targets)`, in the published
+        order.
 
     Raises:
-        ValueError: The languages are the same, or there is no file of one, or
-            a file is not as published.
+        ValueError: The languages are the same, or there is no file of one.
 
     Example:
 
@@ -205,24 +198,16 @@ def load_tatoeba(path, validation_fraction=0.02, test_fraction=0.02, seed=0):
     on translates another English one in training, too. To translate into
     English, swap the two lists, and leave those out of the test.
 
-    Pairs that occur twice are kept once. There is no official split, so
-    figures compare only where the fractions and the seed agree.
-
     Args:
-        path: String or path-like, the file, plain or `.gz`, of any language;
-            or the folder with `deu.txt` or `deu.txt.gz`.
-        validation_fraction: Float in (0, 1), the share of the distinct English
-            sentences to validate on.
-        test_fraction: Float in (0, 1), the share of those to test on.
-        seed: Integer, not negative. The same seed gives the same split.
+        path: The file, of any language, or the folder with `deu.txt`.
+        validation_fraction: Float, the share of the distinct English sentences
+            to validate on.
+        test_fraction: Float, the share of those to test on.
+        seed: Integer, of the split; there is no official one.
 
     Returns:
-        `train, validation, test`, each `(sources, targets)`, two lists of
-        strings, shuffled.
-
-    Raises:
-        ValueError: A fraction is out of range, or the file is not as
-            published.
+        `train, validation, test`, each `(sources, targets)`, shuffled; pairs
+        that occur twice are there once.
 
     Example:
 
@@ -256,23 +241,16 @@ def load_dialogsum(path, validation_fraction=None):
     place**, and results do not compare with published ones.
 
     Args:
-        path: String or path-like: the folder with `dialogsum.test.jsonl` and
-            at least one of the two others, plain or `.gz`; or a folder that
-            contains it as `DialogSum_Data`.
-        validation_fraction: `None`, or a float in (0, 1): then there is a
-            split to validate on, too, `dialogsum.dev.jsonl` as published, or
-            this share of the dialogues where that file is trained on or
-            missing.
+        path: The folder `DialogSum_Data` with `dialogsum.test.jsonl` and at
+            least one of the two others.
+        validation_fraction: `None`, or a float: then there is a split to
+            validate on, too, `dialogsum.dev.jsonl` as published, or this share
+            of the dialogues where that file is trained on or missing.
 
     Returns:
         `(dialogues, summaries), (test_dialogues, references)`, in the order
-        of the files, or `train, validation, test` of the same form. Dialogues
-        and summaries are lists of strings; `references` is a list of lists of
-        three summaries each, by different people.
-
-    Raises:
-        ValueError: A line is no JSON object, or lacks a text, or the fraction
-            is out of range.
+        of the files, or `train, validation, test` of the same form. Each of
+        `references` is a list of three summaries, by different people.
 
     Example:
 
@@ -299,26 +277,21 @@ def load_personachat(
     first. The last one is always the partner's.
 
     All of a dialogue is on one side of the split, but a persona may be on
-    both, as many have several dialogues. Figures compare only where fraction
-    and seed agree.
+    both, as many have several dialogues.
 
     Args:
-        path: String or path-like, a file in the text format of ParlAI, plain
-            or `.gz`; or the folder with `valid_self_original_no_cands.txt`,
-            plain or `.gz`. Candidate replies, if any, are ignored.
-        test_fraction: Float in (0, 1), the share of the test dialogues.
-        seed: Integer, not negative. The same seed gives the same split.
+        path: A file in the text format of ParlAI, or the folder with
+            `valid_self_original_no_cands.txt`. Candidate replies are ignored.
+        test_fraction: Float, the share of the test dialogues.
+        seed: Integer, of the split; there is no official one.
         turns: Integer, the number of utterances of a context, fewer only at
             the start of a dialogue.
-        validation_fraction: Float in (0, 1), the share of the dialogues to
-            validate on, or `None`. Those to test on are the same.
+        validation_fraction: Float, the share of the dialogues to validate on,
+            or `None`. Those to test on are the same.
 
     Returns:
         `train, test`, or `train, validation, test`, each `(contexts,
-        replies)`, two lists of strings, shuffled.
-
-    Raises:
-        ValueError: A line is not as expected, or an argument out of range.
+        replies)`, shuffled.
 
     Example:
 
@@ -349,15 +322,11 @@ def load_wikitext2(path):
     217,646 and 245,569 tokens, of 33,278 different ones.
 
     Args:
-        path: String or path-like: the folder with `wiki.train.tokens`,
-            `wiki.valid.tokens` and `wiki.test.tokens`, all of them plain or
-            `.gz`; or a folder that contains it as `wikitext-2`.
+        path: The folder `wikitext-2` with `wiki.train.tokens`,
+            `wiki.valid.tokens` and `wiki.test.tokens`.
 
     Returns:
         `train, validation, test`, three lists of strings, one per token.
-
-    Raises:
-        ValueError: A file is empty, damaged or not UTF-8.
 
     Example:
 
@@ -379,14 +348,13 @@ def load_tinyshakespeare(path):
     the next 5 %, the last 5 %.
 
     Args:
-        path: String or path-like, the file, or the folder with `input.txt` or
-            `input.txt.gz`.
+        path: The file, or the folder with `input.txt`.
 
     Returns:
         `train, validation, test`, three strings; joined, they are the file.
 
     Raises:
-        ValueError: The file is too short to split, damaged or not UTF-8.
+        ValueError: The file is too short to split.
 
     Example:
 

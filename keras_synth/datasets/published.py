@@ -164,25 +164,23 @@ def download(name, folder=None):
             "Other data can be read with load_csv."
         )
     loader = entry.loader or f"load_{entry.name}"
+    here = f"Download it yourself and pass its path to {loader}."
     if not entry.urls:
         raise ValueError(
             f"{name} cannot be downloaded from here: it {entry.not_offered}. "
-            f"Download it yourself and pass its path to {loader}."
+            f"{here}"
         )
     folder = "datasets" if folder is None else str(Path(folder).absolute())
-    if len(entry.urls) == 1:
-        ((url, sha256),) = entry.urls.items()
-        return _get(url, sha256, folder, loader)
-    folder = f"{folder}/{entry.name}"
-    paths = [_get(*file, folder, loader) for file in entry.urls.items()]
-    return str(Path(paths[0]).parent)
+    if len(entry.urls) > 1:
+        folder = f"{folder}/{entry.name}"
+    paths = [_get(*file, folder, here) for file in entry.urls.items()]
+    return paths[0] if len(paths) == 1 else str(Path(paths[0]).parent)
 
 
-def _get(url, sha256, folder, loader):
+def _get(url, sha256, folder, here):
     """Downloads one file, or finds that it is there; extracts a `.zip`."""
     import keras  # readers of files do without
 
-    here = f"Download it yourself and pass its path to {loader}."
     try:
         return keras.utils.get_file(
             fname=url.rsplit("/", 1)[-1],

@@ -14,6 +14,7 @@ import numpy as np
 from keras_synth.datasets.csv_files import load_csv
 from keras_synth.datasets.files import (
     find_files,
+    lists,
     read_bytes,
     read_lines,
     read_text,
@@ -65,7 +66,7 @@ def pairs(entry, path, seed=0, **options):
         splits.update(zip(("train", *held_out), sides, strict=True))
     for split, groups_of_split in groups.items():
         if fractions.get(split, 1) is not None:
-            splits[split] = two_lists(itertools.chain(*groups_of_split))
+            splits[split] = lists(itertools.chain(*groups_of_split))
     return tuple(splits[split] for split in SPLITS if split in splits)
 
 
@@ -92,21 +93,13 @@ def cut(text, *percents):
     return tuple(text[a:b] for a, b in itertools.pairwise(ends))
 
 
-def two_lists(pairs):
-    """The first and the second texts of pairs, in two lists."""
-    firsts, seconds = zip(*pairs, strict=True)
-    return list(firsts), list(seconds)
-
-
 # Formats of labelled texts
 
 
 def tables(entry, path):
     """A CSV or TSV file per split; `columns` are arguments of `load_csv`."""
     return {
-        split: load_csv(
-            find_files(path, name, entry.folder)[0], **entry.columns
-        )[:2]
+        split: load_csv(_file(entry, path, name), **entry.columns)[:2]
         for split, name in entry.files.items()
     }
 
@@ -116,7 +109,7 @@ def file_per_class(entry, path):
     (pattern,) = entry.files.values()
     by_class = [
         _lines_of_either_encoding(
-            find_files(path, pattern.format(label=label), entry.folder)[0]
+            _file(entry, path, pattern.format(label=label))
         )
         for label in entry.columns
     ]
@@ -162,7 +155,7 @@ def file_per_language(entry, path, source="en", target="de"):
     splits = {}
     for split, name in entry.files.items():
         names = (name.format(language=x) for x in (source, target))
-        files = [find_files(path, x, entry.folder)[0] for x in names]
+        files = [_file(entry, path, x) for x in names]
         splits[split] = [zip(*load_translations(*files), strict=True)]
     return splits
 
@@ -186,7 +179,7 @@ def json_lines(entry, path):
 
     Where there is no training file, that to validate on takes its place.
     """
-    test_file, *_ = find_files(path, entry.files["test"], entry.folder)
+    test_file = _file(entry, path, entry.files["test"])
     folder, files = test_file.parent, {"test": test_file}
     for split in ("train", "validation"):
         for file in sorted(folder.glob(f"{entry.files[split]}*"))[:1]:
@@ -194,13 +187,9 @@ def json_lines(entry, path):
     if "train" not in files:
         files["train"], *_ = find_files(folder, entry.files["validation"])
         files.pop("validation", None)
+    columns = {"validation": entry.columns["train"], **entry.columns}
     return {
-        split: [
-            [pair]
-            for pair in _objects(
-                file, *entry.columns["test" if split == "test" else "train"]
-            )
-        ]
+        split: [[pair] for pair in _objects(file, *columns[split])]
         for split, file in files.items()
     }
 
@@ -247,7 +236,11 @@ def one_file(entry, path):
     """The path, if it is a file, or the data set's file in that folder."""
     if path.is_file():
         return path
-    return find_files(path, entry.files["train"], entry.folder)[0]
+    return _file(entry, path, entry.files["train"])
+
+
+def _file(entry, path, name):
+    return find_files(path, name, entry.folder)[0]
 
 
 # Formats of plain text
@@ -257,7 +250,7 @@ def words(entry, path):
     """What stands between spaces, and `"<eos>"` for each end of a line."""
     splits = {split: [] for split in entry.files}
     for split, name in entry.files.items():
-        for line in read_lines(find_files(path, name, entry.folder)[0]):
+        for line in read_lines(_file(entry, path, name)):
             # Interned, a word takes memory once, not once per token.
             splits[split] += map(sys.intern, filter(None, line.split(" ")))
             splits[split].append("<eos>")

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from keras_synth.datasets.files import lists
+
 
 def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
     """Splits examples in two, each class in the same proportion.
@@ -37,15 +39,25 @@ def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
     ```
     """
     check_fraction("validation_fraction", validation_fraction)
-    if _are_pairs(texts):
-        pairs, labels = _checked_pairs(*texts, labels)
-        sides = _split(pairs, labels, validation_fraction, seed)
-        return tuple(
-            (tuple(map(list, zip(*pairs, strict=True))), labels)
-            for pairs, labels in sides
-        )
-    texts, labels = _checked_examples(texts, labels)
-    return _split(texts, labels, validation_fraction, seed)
+    are_pairs = (
+        isinstance(texts, tuple)
+        and len(texts) == 2
+        and not any(isinstance(side, str) for side in texts)
+    )
+    sides, labels = texts if are_pairs else (texts,), np.asarray(labels)
+    for side in sides:
+        _check_examples(side, labels)
+    examples = list(zip(*sides, strict=True))
+    rng = np.random.default_rng(seed)
+    chosen = np.zeros(len(examples), dtype=bool)
+    for name, groups in _copies_by_class(examples, labels).items():
+        chosen[_draw_groups(rng, name, groups, validation_fraction)] = True
+    order = rng.permutation(len(examples))
+    parts = []
+    for rows in (order[~chosen[order]], order[chosen[order]]):
+        columns = lists(examples[i] for i in rows)
+        parts.append((columns if are_pairs else columns[0], labels[rows]))
+    return tuple(parts)
 
 
 def split_groups(groups, fractions, seed, kind):
@@ -75,7 +87,11 @@ def split_groups(groups, fractions, seed, kind):
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(groups))
     *sides, rest = np.split(order, np.cumsum(sizes))
-    return [_shuffled_pairs(rng, groups, side) for side in (rest, *sides)]
+    shuffled = []
+    for side in (rest, *sides):
+        pairs = [pair for number in side for pair in groups[number]]
+        shuffled.append(lists(pairs[i] for i in rng.permutation(len(pairs))))
+    return shuffled
 
 
 def check_fraction(name, value):
@@ -87,45 +103,18 @@ def check_fraction(name, value):
         )
 
 
-def _are_pairs(texts):
-    """Whether this is a tuple of two sequences, and not of two strings."""
-    return (
-        isinstance(texts, tuple)
-        and len(texts) == 2
-        and not any(isinstance(side, str) for side in texts)
-    )
-
-
-def _checked_pairs(first, second, labels):
-    first, labels = _checked_examples(first, labels)
-    second, _ = _checked_examples(second, labels)
-    return list(zip(first, second, strict=True)), labels
-
-
-def _split(texts, labels, fraction, seed):
-    rng = np.random.default_rng(seed)
-    chosen = np.zeros(len(texts), dtype=bool)
-    for name, groups in _copies_by_class(texts, labels).items():
-        chosen[_draw_groups(rng, name, groups, fraction)] = True
-    order = rng.permutation(len(texts))
-    sides = order[~chosen[order]], order[chosen[order]]
-    return tuple(([texts[i] for i in side], labels[side]) for side in sides)
-
-
-def _checked_examples(texts, labels):
+def _check_examples(texts, labels):
     if isinstance(texts, str) or not all(isinstance(t, str) for t in texts):
         raise TypeError(
             "texts must be a sequence of strings. Received: "
             f"{type(texts).__name__}"
         )
-    texts, labels = list(texts), np.asarray(labels)
-    if not texts or labels.shape != (len(texts),):
+    if not len(texts) or labels.shape != (len(texts),):
         raise ValueError(
             "texts and labels must have the same length, at least 1, and one "
             f"label per text. Received: {len(texts)} texts and labels of "
             f"shape {labels.shape}"
         )
-    return texts, labels
 
 
 def _copies_by_class(texts, labels):
@@ -156,9 +145,3 @@ def _draw_groups(rng, name, groups, fraction):
             drawn += groups[i]
     # If every text has more copies than fit, the least repeated one is drawn.
     return drawn or min(groups, key=len)
-
-
-def _shuffled_pairs(rng, groups, chosen):
-    pairs = [pair for number in chosen for pair in groups[number]]
-    pairs = [pairs[i] for i in rng.permutation(len(pairs))]
-    return tuple(map(list, zip(*pairs, strict=True)))

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from keras_synth.datasets.files import read_lines, read_text, warn_of_left_out
+from keras_synth.datasets.files import (
+    lists,
+    read_lines,
+    read_text,
+    without_empty,
+)
 
 
 def load_text(path):
@@ -58,10 +63,21 @@ def load_translations(source, target=None, skip_empty=False):
     sources, targets = load_translations("deu.txt")
     ```
     """
-    source = Path(source)
     if target is None:
-        return _without_empty((source, source), _columns(source), skip_empty)
-    paths = source, Path(target)
+        paths = 2 * (Path(source),)
+        pairs = list(_columns(paths[0]))
+    else:
+        paths = Path(source), Path(target)
+        pairs = _lines(*paths)
+    missing = [(path, "expected a sentence") for path in paths]
+    rows = list(enumerate(pairs, start=1))
+    whole = "sentence with a translation"
+    rows = without_empty(rows, missing, skip_empty, "pairs", whole)
+    return lists(pair for _, pair in rows)
+
+
+def _lines(*paths):
+    """Returns the pairs of lines of two files."""
     sides = [list(map(str.strip, read_lines(path))) for path in paths]
     if len(sides[0]) != len(sides[1]):
         raise ValueError(
@@ -70,12 +86,11 @@ def load_translations(source, target=None, skip_empty=False):
             f"belong together. Received: {len(sides[0])} and {len(sides[1])} "
             "lines"
         )
-    return _without_empty(paths, sides, skip_empty)
+    return list(zip(*sides, strict=True))
 
 
 def _columns(path):
-    """Returns the first and the second column of lines with tabs."""
-    rows = []
+    """Yields the first and the second column of lines with tabs."""
     for line, text in enumerate(read_lines(path), start=1):
         row = [field.strip() for field in text.split("\t")]
         if len(row) == 1 and row[0]:
@@ -84,28 +99,4 @@ def _columns(path):
                 "translation. Add what is missing, or pass target= with the "
                 f"file of the translations. Received: {row[0][:60]!r}"
             )
-        rows.append((row[0], row[1] if row[1:] else ""))
-    return list(zip(*rows, strict=True))
-
-
-def _without_empty(paths, sides, skip_empty):
-    """Returns both sides as lists, and leaves no empty sentence in them."""
-    pairs = list(zip(*sides, strict=True))
-    kept = [pair for pair in pairs if all(pair)]
-    if len(kept) < len(pairs) and not skip_empty:
-        index = [*map(all, pairs)].index(False)
-        raise ValueError(
-            f"{paths[pairs[index].index('')]}, line {index + 1}: expected a "
-            "sentence. Fill it in, or pass skip_empty=True to leave out pairs "
-            f"with an empty side. Received: {len(pairs) - len(kept)} such "
-            f"pairs of {len(pairs)}"
-        )
-    if not kept:
-        raise ValueError(
-            f"{paths[0]}: expected at least one sentence with a translation. "
-            f"Pass another file. Received: {len(pairs)} pairs with an empty "
-            "side"
-        )
-    warn_of_left_out(paths[0], len(pairs) - len(kept), len(pairs))
-    sources, targets = zip(*kept, strict=True)
-    return list(sources), list(targets)
+        yield row[0], row[1] if row[1:] else ""

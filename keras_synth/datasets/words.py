@@ -1,5 +1,6 @@
-"""The words and the grammar of generated texts; `words.toml` has the words."""
+"""The words and the grammar of `words.toml`, and sentences made of them."""
 
+import re
 import tomllib
 from importlib import resources
 
@@ -12,7 +13,7 @@ def _rows(text):
     return [row.split() for row in text.strip().splitlines()]
 
 
-# Reviews. Opinions by label, 0 negative.
+# Reviews and pairs. Opinions by label, 0 negative.
 OPINIONS = tuple(words.split() for words in _WORDS["opinions"].values())
 SLOTS = {slot: words.split() for slot, words in _WORDS["slots"].items()}
 NEUTRAL_SENTENCES, OPINION_SENTENCES, HARD_SENTENCES, PAIR_SENTENCES = map(
@@ -21,34 +22,31 @@ NEUTRAL_SENTENCES, OPINION_SENTENCES, HARD_SENTENCES, PAIR_SENTENCES = map(
 TOPICS = _rows(_WORDS["pairs"]["topics"])
 
 # Translations. A noun is a singular, a plural, a stem and a gender.
+_LANGUAGE = _WORDS["translations"]
 NOUNS = [
     (*row, gender)
-    for gender, rows in enumerate(_WORDS["translations"]["nouns"])
+    for gender, rows in enumerate(_LANGUAGE["nouns"])
     for row in _rows(rows)
 ]
 ADJECTIVES, VERBS, PREPOSITIONS, ADVERBS = (
-    _rows(_WORDS["translations"][name])
+    _rows(_LANGUAGE[name])
     for name in ("adjectives", "verbs", "prepositions", "adverbs")
 )
-# The plural of a translated noun.
-NOUN_PLURAL = "{stem}en"
-# By gender: what adjectives, articles and verbs end in, singular and plural,
-# and the word that counts nouns of this gender.
-ENDINGS = (("a", "ai"), ("o", "oi"), ("u", "ui"))
-COUNTERS = ("kap", "mil", "zon")
-# A determiner and the phrase it makes; singular, plural.
-DETERMINERS = (
-    (
-        ("a", "{noun} {adjective}"),
-        ("the", "l{ending} {noun} {adjective}"),
-        ("this", "{noun} {adjective} s{ending}"),
-    ),
-    (
-        ("two", "du {counter} {noun} {adjective}"),
-        ("the", "l{ending} {noun} {adjective}"),
-        ("these", "{noun} {adjective} s{ending}"),
-    ),
+COUNTERS, ENDINGS, DETERMINERS, PATTERNS = (
+    _LANGUAGE[name]
+    for name in ("counters", "endings", "determiners", "patterns")
 )
-VERB_PAST = "{stem}et{ending}"
-VERB_PRESENT = "{stem}{ending}"
-NOT = "ne"
+
+
+def pick(rng, options):
+    """Returns any of the options, all equally likely."""
+    return options[rng.integers(len(options))]
+
+
+def fill(rng, sentence):
+    """Fills the slots named in `SLOTS`, and leaves the others."""
+    return re.sub(
+        r"{(\w+)}",
+        lambda slot: pick(rng, SLOTS.get(slot[1], [slot[0]])),
+        sentence,
+    )

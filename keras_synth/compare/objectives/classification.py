@@ -3,13 +3,12 @@
 import dataclasses
 
 import keras_synth  # its models take seconds to import, when first asked for
-from keras_synth import datasets
 from keras_synth.compare import settings
 from keras_synth.compare.objectives.objective import Objective, Prepared, Score
 from keras_synth.compare.objectives.recipes import (
     adamw,
     backbone_options,
-    sample,
+    length_batches,
 )
 
 TEST_BATCH_SIZE = 256
@@ -41,9 +40,6 @@ class Classification(Objective):
     )
     score = epoch_score = Score("accuracy", "accuracy", 100, unit="%")
 
-    def sample(self, train, settings):
-        return sample(train, settings.examples)
-
     def prepare(self, examples, settings, preprocess, log):
         *splits, class_names = examples
         train, *_ = splits
@@ -64,17 +60,7 @@ class Classification(Objective):
         return Prepared(*arrays, notes)
 
     def batches(self, settings, seed, prepared):
-        def buckets(arrays, batch_size, **options):
-            features = dict(arrays)
-            labels = features.pop("labels")
-            return datasets.LengthBuckets(
-                features, labels, batch_size, settings.lengths, **options
-            )
-
-        train, *others = prepared[:3]
-        return buckets(
-            train, settings.batch_size, drop_remainder=True, seed=seed
-        ), *(buckets(x, TEST_BATCH_SIZE, shuffle=False) for x in others)
+        return length_batches(settings, seed, prepared, TEST_BATCH_SIZE)
 
     def build(self, settings, run, prepared, steps):
         backbone = keras_synth.models.SynthesizerBackbone(

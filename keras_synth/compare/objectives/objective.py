@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from keras_synth.compare.objectives import recipes
 from keras_synth.compare.settings import Settings
 
 
@@ -74,8 +75,11 @@ class Objective:
     needs = ()
 
     def sample(self, train, settings):
-        """Returns the first `settings.examples` of what is trained on."""
-        raise NotImplementedError
+        """Returns `settings.examples` of what is trained on, always the same.
+
+        Of lists or arrays, the first ones in a random order.
+        """
+        return recipes.sample(train, settings.examples)
 
     def prepare(self, examples, settings, preprocess, log):
         """Makes arrays of what a task's loader returned.

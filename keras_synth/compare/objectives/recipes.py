@@ -3,6 +3,7 @@
 import numpy as np
 
 import keras_synth  # Keras is imported with the first model
+from keras_synth import datasets
 from keras_synth.compare import grid
 
 
@@ -43,6 +44,30 @@ def adamw(settings, steps):
     return optimizers.adamw(schedule(settings, steps), settings.weight_decay)
 
 
+def length_batches(settings, seed, prepared, test_batch_size):
+    """Batches of about equally long texts, as `Objective.batches` returns."""
+
+    def buckets(arrays, batch_size, **options):
+        features = {k: x for k, x in arrays.items() if k != "texts"}
+        labels = features.pop("labels")
+        weight = features.pop("sample_weight", None)
+        if weight is not None:
+            weight = weight.astype("float32")
+        return datasets.LengthBuckets(
+            features,
+            labels,
+            batch_size,
+            settings.lengths,
+            sample_weight=weight,
+            **options,
+        )
+
+    train, *others = prepared[:3]
+    return buckets(
+        train, settings.batch_size, drop_remainder=True, seed=seed
+    ), *(buckets(x, test_batch_size, shuffle=False) for x in others)
+
+
 def sample(examples, count):
     """The first `count` examples in a random order, always the same one.
 
@@ -56,7 +81,15 @@ def sample(examples, count):
     """
     check_count(count, len(examples[1]))
     rows = np.random.default_rng(0).permutation(len(examples[1]))[:count]
-    return tuple(_rows(side, rows) for side in examples)
+
+    def chosen(values):
+        if isinstance(values, tuple):
+            return tuple(map(chosen, values))
+        if isinstance(values, np.ndarray):
+            return values[rows]
+        return [values[i] for i in rows]
+
+    return chosen(examples)
 
 
 def check_count(count, most):
@@ -66,11 +99,3 @@ def check_count(count, most):
             f"--examples must be at most {most}, the number of examples to "
             f"train on. Received: {count}"
         )
-
-
-def _rows(values, rows):
-    if isinstance(values, tuple):
-        return tuple(_rows(side, rows) for side in values)
-    if isinstance(values, np.ndarray):
-        return values[rows]
-    return [values[i] for i in rows]

@@ -7,17 +7,16 @@ import time
 import numpy as np
 
 import keras_synth  # its models take seconds to import, when first asked for
-from keras_synth import datasets
 from keras_synth.compare import settings
-from keras_synth.compare.objectives.generation import generate
 from keras_synth.compare.objectives.objective import Objective, Prepared, Score
 from keras_synth.compare.objectives.recipes import (
     backbone_options,
-    sample,
+    length_batches,
     schedule,
 )
 
 SAMPLES = 10
+WRITTEN_AT_ONCE = 64  # one shape, since JAX and XLA compile for each
 # Functions of `keras_synth.metrics`: their scores and packages.
 METRICS = {
     "bleu": (Score("BLEU", "BLEU"), "sacrebleu"),
@@ -52,59 +51,37 @@ class Translation(Objective):
         self.score, package = METRICS[metric]
         self.packages = (package,)
 
-    def sample(self, train, settings):
-        return sample(train, settings.examples)
-
     def prepare(self, examples, settings, preprocess, log):
         train, validation, (sources, references) = examples
         references = [[r] if isinstance(r, str) else r for r in references]
         log(f"Training a vocabulary on {len(train[0]):,} pairs")
-        preprocessor = _preprocessor(train, settings)
-        kept = _short_enough(train, preprocessor.tokenizer, settings, log)
-        test = sources, [texts[0] for texts in references]
-        counts = [len(split[0]) for split in (kept, validation, test)]
-        log(f"Tokenizing {sum(counts):,} pairs")
-        texts = (
-            [x for split in (kept, validation, test) for x in split[side]]
-            for side in (0, 1)
+        tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+            [*train[0], *train[1]], settings.vocabulary_size
         )
-        names = "encoder_text", "decoder_text"
-        features, labels, weight = preprocess(
-            preprocessor, dict(zip(names, texts, strict=True))
-        )
-        arrays = {**features, "labels": labels, "sample_weight": weight}
-        ends = np.cumsum(counts)[:-1]
-        parts = {name: np.split(x, ends) for name, x in arrays.items()}
-        splits = [{k: x[i] for k, x in parts.items()} for i in range(3)]
+        kept = _short_enough(train, tokenizer, settings, log)
+        splits = kept, validation, (sources, [x[0] for x in references])
+        log(f"Tokenizing {sum(len(split[0]) for split in splits):,} pairs")
+        preprocessor, arrays = _preprocessor(tokenizer, settings), []
+        for encoder, decoder in splits:
+            features, labels, weight = preprocess(
+                preprocessor, {"encoder_text": encoder, "decoder_text": decoder}
+            )
+            targets = {"labels": labels, "sample_weight": weight}
+            arrays.append({**features, **targets})
         # Bytes, so that they count in the digest as all arrays do.
         texts = json.dumps([sources, references]).encode()
-        splits[2]["texts"] = np.frombuffer(texts, "uint8")
-        ids = preprocessor.tokenizer.vocabulary
+        arrays[2]["texts"] = np.frombuffer(texts, "uint8")
+        ids = tokenizer.vocabulary
         notes = {
             "vocabulary_size": len(ids),
             "vocabulary": sorted(ids, key=ids.get),
-            "merges": list(preprocessor.tokenizer.merges),
+            "merges": list(tokenizer.merges),
             "dropped": len(train[0]) - len(kept[0]),
         }
-        return Prepared(*splits, notes)
+        return Prepared(*arrays, notes)
 
     def batches(self, settings, seed, prepared):
-        def buckets(arrays, **options):
-            arrays = {k: x for k, x in arrays.items() if k != "texts"}
-            labels, weight = arrays.pop("labels"), arrays.pop("sample_weight")
-            return datasets.LengthBuckets(
-                arrays,
-                labels,
-                settings.batch_size,
-                settings.lengths,
-                sample_weight=weight.astype("float32"),
-                **options,
-            )
-
-        train, *others = prepared[:3]
-        return buckets(train, drop_remainder=True, seed=seed), *(
-            buckets(other, shuffle=False) for other in others
-        )
+        return length_batches(settings, seed, prepared, settings.batch_size)
 
     def build(self, settings, run, prepared, steps):
         import keras
@@ -127,10 +104,16 @@ class Translation(Objective):
         return model
 
     def finish(self, model, settings, prepared, emit):
-        started = time.perf_counter()
-        written = generate(model, prepared, emit)
-        seconds = time.perf_counter() - started
         sources, references = json.loads(prepared.test["texts"].tobytes())
+        lengths = prepared.test["encoder_padding_mask"].sum(axis=1)
+        started = time.perf_counter()
+        tokenizer = keras_synth.models.SynthesizerBytePairTokenizer(
+            {token: i for i, token in enumerate(prepared.notes["vocabulary"])},
+            prepared.notes["merges"],
+        )
+        model.preprocessor = _preprocessor(tokenizer, settings)
+        written = _write(model, sources, lengths, emit)
+        seconds = time.perf_counter() - started
         compute = getattr(keras_synth.metrics, self.metric)
         score, signature = compute(written, references)
         rows = np.linspace(0, len(written) - 1, min(SAMPLES, len(written)))
@@ -151,15 +134,10 @@ class Translation(Objective):
         }
 
 
-def _preprocessor(pairs, settings):
-    models = keras_synth.models
-    sources, targets = pairs
-    return models.SynthesizerSeq2SeqLMPreprocessor(
-        models.SynthesizerBytePairTokenizer.from_texts(
-            [*sources, *targets], settings.vocabulary_size
-        ),
-        settings.sequence_length,
-        settings.sequence_length,
+def _preprocessor(tokenizer, settings):
+    length = settings.sequence_length
+    return keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(
+        tokenizer, length, length
     )
 
 
@@ -184,3 +162,19 @@ def _short_enough(pairs, tokenizer, settings, log):
             f"larger one. Received: {most} tokens"
         )
     return tuple([side[i] for i in rows] for side in pairs)
+
+
+def _write(model, sources, lengths, emit):
+    """Returns what a model writes for sources of so many tokens each."""
+    # A batch takes as long as its longest text, so equal lengths go together.
+    order = np.argsort(lengths, kind="stable")
+    size = min(WRITTEN_AT_ONCE, len(order))
+    written = [""] * len(order)
+    for start in range(0, len(order), size):
+        rows = order[start : start + size]
+        filled = np.resize(rows, size)  # the last batch repeats its rows
+        made = model.generate([sources[i] for i in filled])
+        for row, text in zip(rows, made, strict=False):
+            written[row] = text
+        emit({"note": f"written {start + len(rows)} of {len(order)}"})
+    return written
