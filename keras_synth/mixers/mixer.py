@@ -148,11 +148,14 @@ class Mixer(keras.layers.Layer):
     def remember(self, source):
         """Returns what cross-attention must remember of a source.
 
+        Padding is not left out of it: that is told when it is attended to.
+
         Args:
             source: Tensor `(B, S, d)`.
 
         Returns:
-            A tensor `(B, ...)`, or a nested structure of such tensors.
+            A tensor `(B, ...)`, or a nested structure of such tensors, not
+            necessarily that of `make_cache`.
         """
         raise NotImplementedError(_no_cache(self))
 

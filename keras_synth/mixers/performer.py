@@ -156,7 +156,7 @@ def directions(noise, number):
         number: Integer, at most `blocks * k`.
     """
     columns, triangle = ops.qr(noise[0])
-    # Libraries choose the signs so that some entries are never positive.
+    # LAPACK chooses the signs so that some entries are never positive.
     signs = ops.diagonal(triangle, axis1=-2, axis2=-1)
     columns = ops.where(signs[..., None, :] < 0, -columns, columns)
     rows = ops.swapaxes(columns, -1, -2)
