@@ -94,7 +94,8 @@ class PatternMixer(MultiHeadMixer):
 
     def _of_one(self, queries, keys, values, mask):
         """Of one query in a cache: reads what its pattern allows."""
-        length, row = ops.shape(keys)[1], mask.start
+        length = ops.shape(keys)[1]
+        row = ops.convert_to_tensor(mask.start, "int32")
         columns, counts = [], []
         for part in self.pattern.patterns:
             own = ops.cast(part.columns(row, length), "int32")
