@@ -6,7 +6,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import gradients, numpy
+from backend import gradients, numpy, slow_but_on
 from keras import ops
 from test_causal_lm import greedy, language_model
 
@@ -34,6 +34,8 @@ PATTERNS = {
     "random": RandomBlocks(2, 4, seed=1, max_length=N),
 }
 PAIRS = [f"{a} | {b}" for a, b in itertools.permutations(PATTERNS, 2)]
+# Of different groups, and of the same.
+FEW = ["stride | wide window", "random | global", "blocks | dilated window"]
 
 
 def pattern_of(name):
@@ -162,13 +164,20 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("length", [1, 3, 23])
-def test_blocks_are_a_mask_of_all_pairs(name, length, causal, small_blocks):
-    check_blocks(pattern_of(name), length, causal)
+def test_blocks_are_a_mask_of_all_pairs(name, causal, small_blocks):
+    for length in (1, 3, 23):
+        check_blocks(pattern_of(name), length, causal)
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", FEW)
 def test_blocks_of_unions_are_a_mask_of_all_pairs(name, small_blocks):
+    check_blocks(pattern_of(name), 23, causal=False)
+    check_blocks(pattern_of(name), 10, causal=True)
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize("name", [name for name in PAIRS if name not in FEW])
+def test_blocks_of_all_unions_are_masks_of_all_pairs(name, small_blocks):
     check_blocks(pattern_of(name), 23, causal=False)
     check_blocks(pattern_of(name), 10, causal=True)
 
@@ -224,10 +233,10 @@ def test_padding_has_no_influence(name):
 
 @each_name
 def test_decoding_is_calling_with_a_causal_mask(name):
-    mixer, x = named(name), normal(B, 19, D)
+    mixer, x = named(name), normal(B, 11, D)
     expected = numpy(mixer(x, use_causal_mask=True))
-    for ends in ((1, 2, 19), (7, 12, 13, 14, 19), range(1, 20)):
-        cache, outputs, start = mixer.make_cache(B, 24), [], 0
+    for ends in ((1, 2, 11), (7, 8, 9, 10, 11)):
+        cache, outputs, start = mixer.make_cache(B, 15), [], 0
         for end in ends:
             output, cache = mixer.call_with_cache(x[:, start:end], cache, start)
             outputs.append(numpy(output))
@@ -434,10 +443,10 @@ def test_dropout_drops_weights_in_training(name):
     plain.set_weights([w for w in mixer.get_weights() if w.dtype == "float32"])
     expected = numpy(plain(x))
     np.testing.assert_allclose(numpy(mixer(x)), expected, atol=1e-5)
-    drawn = [numpy(mixer(x, training=True)) for _ in range(60)]
+    drawn = [numpy(mixer(x, training=True)) for _ in range(30)]
     assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
     # Weights are rescaled: in the mean nothing changes.
-    assert np.abs(np.mean(drawn, axis=0) - expected).max() < 0.8
+    assert np.abs(np.mean(drawn, axis=0) - expected).max() < 1.0
 
 
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
@@ -657,7 +666,7 @@ def test_generating_with_caches_is_generating_without(name):
     )
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [MODELS[0], MODELS[3]])
 def test_beams_of_any_cache_are_chosen_among(name):
     model = language_model([name, "V"])
     model.compile(sampler=keras_hub.samplers.BeamSampler(num_beams=2))
@@ -672,7 +681,7 @@ def test_a_decoder_decodes_with_its_cache(name):
     expected = numpy(block(x))
     cache, _ = block.make_caches(B, N)
     outputs = []
-    for start, end in ((0, 3), (3, 4), (4, 5), (5, 9)):
+    for start, end in ((0, 3), (3, 4), (4, 9)):
         output, cache = block(
             x[:, start:end],
             self_attention_cache=cache,
