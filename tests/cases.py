@@ -76,6 +76,9 @@ each_case = pytest.mark.parametrize("case", CASES)
 MIXERS = {
     "V": set(),
     "heads(V=1, R=1)": set(),
+    "gaussian": set(),
+    "pattern": set(),
+    "V(fixed=True)": set(),
     "fnet": {"amount"},
     "light_conv(width=3)": set(),
     "light_conv(width=4, border='renormalize')": set(),

@@ -125,6 +125,7 @@ def test_options_of_names_and_of_the_layer():
         ("heads(V, R)", {}, "Cannot read"),
         ("heads(V + R)", {}, "its number of heads"),
         ("2 * V", {}, "within heads alone"),
+        ("2 * fnet", {}, "within heads alone"),
         ("heads(0 * V + 2 * R)", {}, "positive integer"),
         ("heads(V=1, R=1) + D", {}, "cannot hold groups"),
     ],

@@ -185,6 +185,11 @@ def _class_named(identifier):
             f'"{found[0]}" has no logits to add: sums are of synthesizers '
             f"alone. Received: {identifier!r}"
         )
+    if terms[0].count is not None:
+        raise ValueError(
+            "Numbers of heads stand within heads alone, and before "
+            f"synthesizers alone. Received: {identifier!r}"
+        )
     if terms[0].parts:
         raise ValueError(
             f'"{found[0]}" takes options with their names alone, option=value. '
