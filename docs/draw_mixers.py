@@ -3,8 +3,8 @@
     python docs/draw_mixers.py
 
 Each token in turn is changed, and the change of all outputs measured: row `i`,
-column `j` of a picture is how much output `i` moves with input `j`. The weights are
-those at the start, from a seed.
+column `j` of a picture is how much output `i` moves with input `j`. The weights
+are those at the start, from a seed.
 """
 
 import pathlib

@@ -77,7 +77,7 @@ MIXERS = {
     "V": set(),
     "heads(V=1, R=1)": set(),
     "gaussian": set(),
-    "pattern": set(),
+    "pattern(patterns=('current', 'next'))": set(),
     "V(fixed=True)": set(),
     "fnet": {"amount"},
     "light_conv(width=3)": set(),
