@@ -3,6 +3,7 @@
 import itertools
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 from backend import gradients, numpy, slow_but_on
@@ -315,13 +316,13 @@ def in_order(size, length, rng):
 def test_a_rule_of_order_is_learned(mixer):
     length, rng = 12, np.random.default_rng(0)
     inputs = keras.Input((length,), dtype="int32")
-    x = keras.layers.Embedding(10, 32)(inputs)
-    x = x + keras.layers.Embedding(length, 32)(ops.arange(length)[None])
+    embedding = keras_hub.layers.TokenAndPositionEmbedding(10, length, 32)
+    x = embedding(inputs)
     for _ in range(2):
         x = SynthesizerEncoder(64, H, synthesizer=mixer, max_length=length)(x)
     x = keras.layers.GlobalMaxPooling1D()(x)
     model = keras.Model(inputs, keras.layers.Dense(1, "sigmoid")(x))
-    model.compile("adam", "binary_crossentropy", ["accuracy"])
+    model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
     ids, wanted = in_order(4000, length, rng)
     model.fit(ids, wanted, batch_size=50, epochs=12, verbose=0)
     ids, wanted = in_order(1000, length, rng)

@@ -1,0 +1,204 @@
+"""Our mixers beside published PyTorch packages, at equal shapes, in one run.
+
+    pip install local-attention performer-pytorch linformer transformers
+    KERAS_BACKEND=torch python benchmarks/published.py --sequence-length 4096
+
+Each pair is timed in turn, one sample, no padding: a forward pass or a training
+step with the projections of queries, keys, values and outputs. Packages that
+are not installed are left out, and named. Ratios above 1: ours is faster.
+
+local-attention lets a token see its own block and both beside it, 3 w tokens;
+ours sees 2 w + 1.
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+import command
+import contenders
+import steps
+from measuring import interleaved
+from rich.console import Console
+
+from keras_synth import reporting
+
+
+def _module(layer, output=None):
+    """A program of a PyTorch module, with an output projection if it has none.
+
+    Args:
+        layer: Module of one tensor, or function of one.
+        output: Tuple of the module that holds the weights, and the projection.
+    """
+    holders = [layer] if output is None else output
+    weights = [
+        w for holder in holders for w in holder.parameters() if w.requires_grad
+    ]
+    return steps.Program(lambda trained, frozen, x: layer(x), weights)
+
+
+def _local(cell):
+    from local_attention import LocalMHA
+
+    layer = LocalMHA(
+        dim=cell.width,
+        window_size=64,
+        heads=cell.heads,
+        dim_head=cell.width // cell.heads,
+        use_rotary_pos_emb=False,
+    )
+    return _module(layer)
+
+
+def _performer(cell):
+    from performer_pytorch import SelfAttention
+
+    return _module(
+        SelfAttention(
+            cell.width,
+            heads=cell.heads,
+            dim_head=cell.width // cell.heads,
+            nb_features=64,
+            feature_redraw_interval=None,
+            qkv_bias=True,
+        )
+    )
+
+
+def _linformer(cell):
+    from linformer import LinformerSelfAttention
+
+    return _module(
+        LinformerSelfAttention(cell.width, cell.length, k=64, heads=cell.heads)
+    )
+
+
+def _longformer(cell):
+    import torch
+    from transformers import LongformerConfig
+    from transformers.models.longformer import modeling_longformer
+
+    config = LongformerConfig(
+        hidden_size=cell.width,
+        num_attention_heads=cell.heads,
+        attention_window=[128],  # 64 on each side
+        attention_probs_dropout_prob=0.0,
+    )
+    layer = modeling_longformer.LongformerSelfAttention(config, 0)
+    output = torch.nn.Linear(cell.width, cell.width)
+    mask = torch.zeros(cell.batch, cell.length)
+    mask[:, 0] = 10000.0  # global
+
+    def attend(x):
+        context = layer(
+            x,
+            attention_mask=mask,
+            is_index_masked=mask < 0,
+            is_index_global_attn=mask > 0,
+            is_global_attn=True,
+        )[0]
+        return output(context)
+
+    return _module(attend, (layer, output))
+
+
+def _big_bird(cell):
+    import torch
+    from transformers import BigBirdConfig
+    from transformers.models.big_bird import modeling_big_bird
+
+    config = BigBirdConfig(
+        hidden_size=cell.width,
+        num_attention_heads=cell.heads,
+        block_size=64,
+        num_random_blocks=3,
+        attention_probs_dropout_prob=0.0,
+        max_position_embeddings=cell.length,
+    )
+    layer = modeling_big_bird.BigBirdBlockSparseAttention(config, seed=0)
+    output = torch.nn.Linear(cell.width, cell.width)
+    model = modeling_big_bird.BigBirdModel
+    masks = model.create_masks_for_block_sparse_attn(
+        torch.ones(cell.batch, cell.length), config.block_size
+    )
+    blocked, band, rows, columns = masks
+
+    def attend(x):
+        context = layer(
+            x,
+            band_mask=band,
+            from_mask=rows,
+            to_mask=columns,
+            from_blocked_mask=blocked,
+            to_blocked_mask=blocked,
+        )
+        context = context[0] if isinstance(context, tuple) else context
+        return output(context)
+
+    return _module(attend, (layer, output))
+
+
+# Ours, the package, and what makes the package's program.
+PAIRS = {
+    "local(window=64)": ("local-attention", _local),
+    "performer(features=64)": (
+        "performer-pytorch",
+        _performer,
+    ),
+    "linformer(rank=64)": ("linformer", _linformer),
+    "longformer(window=64)": ("transformers, Longformer", _longformer),
+    "big_bird(block_size=64)": ("transformers, BigBird", _big_bird),
+}
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = command.adder(parser)
+    add("--sequence-length", dest="length", type=int, default=4096)
+    add("--hidden-dim", dest="width", type=int, default=256)
+    add("--num-heads", dest="heads", type=int, default=4)
+    add("--rounds", type=int, default=7)
+    settings = command.parse(parser)
+    if steps.BACKEND != "torch":
+        parser.error(
+            "the packages are for PyTorch; set KERAS_BACKEND=torch. "
+            f"Received: {steps.BACKEND}"
+        )
+    return settings
+
+
+def main():
+    settings = parse()
+    cell = contenders.Cell(
+        1, settings.length, settings.width, settings.heads, "float32", "plain"
+    )
+    x, rows = cell.inputs(), []
+    for mixer, (package, make) in PAIRS.items():
+        try:
+            theirs = make(cell)
+        except ImportError as error:
+            Console(stderr=True).print(f"{package} is left out: {error}")
+            continue
+        programs = {mixer: contenders.make(mixer, cell), package: theirs}
+        row = [mixer, package]
+        for mode in steps.MODES:
+            timed = interleaved(
+                {n: steps.MODES[mode](p, x) for n, p in programs.items()},
+                settings.rounds,
+            )
+            ours, other = (timed[n].median for n in programs)
+            row += [f"{1000 * t:.0f}" for t in (ours, other)]
+            row.append(f"{other / ours:.2f}")
+        rows.append(row)
+    headings = ["ours", "theirs"]
+    for mode in steps.MODES:
+        headings += [f"{mode}, ms", "theirs", "ratio"]
+    reporting.print_table(
+        f"T {cell.length}, d {cell.width}, H {cell.heads}", headings, rows
+    )
+
+
+if __name__ == "__main__":
+    main()
