@@ -163,7 +163,15 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("window", "random")
+        else pytest.param(name, marks=slow_but_on("torch", "tensorflow"))
+        for name in PATTERNS
+    ],
+)
 def test_blocks_are_a_mask_of_all_pairs(name, causal, small_blocks):
     for length in (1, 3, 23):
         check_blocks(pattern_of(name), length, causal)
@@ -231,6 +239,7 @@ def test_padding_has_no_influence(name):
         assert np.isfinite(numpy(mixer(padded, mask=mask))).all()
 
 
+@slow_but_on("torch", "tensorflow")
 @each_name
 def test_decoding_is_calling_with_a_causal_mask(name):
     mixer, x = named(name), normal(B, 11, D)
@@ -674,6 +683,7 @@ def test_beams_of_any_cache_are_chosen_among(name):
     assert texts[0].startswith("a quick")
 
 
+@slow_but_on("torch", "tensorflow")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_decoder_decodes_with_its_cache(name):
     block = SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
