@@ -568,7 +568,14 @@ def test_lengths_may_be_unknown_when_compiled(name):
         (lambda: mixers.get("local(window=9)", H, K, 8), "beyond"),
         (lambda: mixers.get("strided", H, K), "needs `stride`"),
         (lambda: mixers.get("strided(stride=2, window=0)", H, K), "`window`"),
+        (lambda: mixers.get("strided(stride=9)", H, K, 8), "beyond"),
         (lambda: mixers.get("longformer", H, K), "needs `window`"),
+        (
+            lambda: mixers.get(
+                "longformer(window=2, global_tokens=9)", H, K, 8
+            ),
+            "beyond",
+        ),
         (lambda: mixers.get("big_bird", H, K), "needs `max_length`"),
         (lambda: mixers.get("big_bird", H, K, 64), "beyond"),
         (lambda: mixers.get("big_bird(window_blocks=2)", H, K, 512), "odd"),

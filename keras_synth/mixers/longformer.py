@@ -34,6 +34,7 @@ class LongformerAttention(PatternMixer):
         key_dim: Integer, features per head of queries and keys, `k`.
         window: Integer, how far a token sees to each side, in tokens.
         global_tokens: Integer, how many first tokens see all.
+        max_length: Optional integer, the longest sequence in tokens.
         **kwargs: Arguments of `MultiHeadMixer`.
 
     Call arguments: see `SelfMixer`.
@@ -42,7 +43,7 @@ class LongformerAttention(PatternMixer):
         Tensor `(B, T, d)`.
 
     Raises:
-        ValueError: If a number is no positive integer.
+        ValueError: If a number is no positive integer, or beyond `max_length`.
 
     Example:
 
@@ -56,12 +57,20 @@ class LongformerAttention(PatternMixer):
 
     _rows_that_see_all = 0  # They are this layer's own affair.
 
-    def __init__(self, num_heads, key_dim, window, global_tokens=1, **kwargs):
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        window,
+        global_tokens=1,
+        max_length=None,
+        **kwargs,
+    ):
         super().__init__(num_heads, key_dim, **kwargs)
         self.window = check_positive("window", window)
         self.global_tokens = check_positive("global_tokens", global_tokens)
         self._set_pattern(
-            Window(self.window) | GlobalTokens(self.global_tokens)
+            Window(self.window) | GlobalTokens(self.global_tokens), max_length
         )
         self.global_query = self._split_heads(self.key_dim, "global_query")
         self.global_key = self._split_heads(self.key_dim, "global_key")
@@ -228,8 +237,12 @@ class LongformerAttention(PatternMixer):
             )
 
     def get_config(self):
-        config = {"window": self.window, "global_tokens": self.global_tokens}
-        return {**super().get_config(), **config}
+        return {
+            **super().get_config(),
+            "window": self.window,
+            "global_tokens": self.global_tokens,
+            "max_length": self.max_length,
+        }
 
 
 def _first(mask, number):

@@ -209,12 +209,16 @@ class StridedAttention(PatternMixer):
         key_dim: Integer, features per head of queries and keys, `k`.
         stride: Integer, in tokens.
         window: Integer, tokens seen on each side; `stride` by default.
+        max_length: Optional integer, the longest sequence in tokens.
         **kwargs: Arguments of `MultiHeadMixer`.
 
     Call arguments: see `SelfMixer`.
 
     Returns:
         Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If a number is no positive integer, or beyond `max_length`.
 
     Example:
 
@@ -226,15 +230,28 @@ class StridedAttention(PatternMixer):
         - [Child et al., 2019](https://arxiv.org/abs/1904.10509)
     """
 
-    def __init__(self, num_heads, key_dim, stride, window=None, **kwargs):
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        stride,
+        window=None,
+        max_length=None,
+        **kwargs,
+    ):
         super().__init__(num_heads, key_dim, **kwargs)
         self.stride = check_positive("stride", stride)
         window = self.stride if window is None else window
         self.window = check_positive("window", window)
         self._set_pattern(
-            patterns.Window(self.window) | patterns.Stride(self.stride)
+            patterns.Window(self.window) | patterns.Stride(self.stride),
+            max_length,
         )
 
     def get_config(self):
-        config = {"stride": self.stride, "window": self.window}
-        return {**super().get_config(), **config}
+        return {
+            **super().get_config(),
+            "stride": self.stride,
+            "window": self.window,
+            "max_length": self.max_length,
+        }
