@@ -360,7 +360,8 @@ def _scores(queries, keys, allowed):
     scores = ops.cast(scores, "float32")
     if allowed is None:
         return scores
-    return ops.where(allowed, scores, FORBIDDEN)
+    # Adding costs PyTorch's CPUs a tenth of selecting, and nothing backwards.
+    return scores + ops.where(allowed, 0.0, FORBIDDEN)
 
 
 # --- layouts ------------------------------------------------------------------
