@@ -50,6 +50,7 @@ MODES = ["inference", "training"]
 KEY = ["backend", "length", "width", "heads", "mode", "mixer"]
 FIELDS = [*KEY, "seconds", "bytes", "note"]
 ROUNDS = 3
+LONGEST_STEP = 8  # seconds; where twice the length takes longer it stops
 
 
 def parse():
@@ -112,11 +113,13 @@ def one(mixer, mode, settings):
         step()
         taken = memory.of(step)  # warms up, too
         seconds = []
-        for _ in range(ROUNDS):
+        while len(seconds) < ROUNDS and sum(seconds) < LONGEST_STEP:
             started = time.perf_counter()
             step()
             seconds.append(time.perf_counter() - started)
         print(f"{length},{statistics.median(seconds):.6g},{taken}", flush=True)
+        if seconds[0] > LONGEST_STEP / 4:
+            break  # four times as long, or more
 
 
 def measure(mixer, mode, settings, records):
@@ -150,9 +153,11 @@ def measure(mixer, mode, settings, records):
             records.append({**shape, **row})
             todo.pop(0)
     errors = process.stderr.read().strip().splitlines()
+    why = "a step of the next length takes too long"
     if process.wait():
         why = errors[-1] if errors else f"ended with {process.returncode}"
-        note = {"length": todo[0], "note": f"stopped: {why}"}
+    for length in todo:
+        note = {"length": length, "note": f"not measured: {why}"}
         records.append({**shape, **note})
 
 

@@ -4,9 +4,9 @@
     KERAS_BACKEND=torch python benchmarks/published.py --sequence-length 4096
 
 Each pair is timed in turn, one sample, no padding: a forward pass or a training
-step with the projections of queries, keys, values and outputs, with biases where
-the package has them. Packages that are not installed are left out, and named.
-Ratios above 1: ours is faster.
+step with the projections of queries, keys, values and outputs, with biases
+where the package has them. Packages that are not installed are left out, and
+named. Ratios above 1: ours is faster.
 
 local-attention lets a token see its own block and both beside it, 3 w tokens;
 ours sees 2 w + 1.
