@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 BACKENDS ?= tensorflow jax torch
 JOBS ?= 2
 READY := $(VENV)/.ready
+# Packages that others published, to compare with.
+PARITY := $(VENV)/.parity
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Two processes test at a time: on a thread each they do not wait for each other.
@@ -19,6 +21,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip -c constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all]"
 	touch $(READY)
+
+$(PARITY): $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[parity]"
+	touch $(PARITY)
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py --output demo
@@ -36,7 +42,7 @@ endef
 test: $(READY)
 	$(call on_each_backend,-n $(JOBS) --dist worksteal)
 
-test-slow: $(READY)
+test-slow: $(PARITY)
 	$(call on_each_backend,-m slow)
 
 lint: $(READY)

@@ -1,6 +1,6 @@
 """Our mixers beside published PyTorch packages, at equal shapes, in one run.
 
-    pip install local-attention performer-pytorch linformer transformers
+    pip install -c constraints.txt -e ".[all,parity]"
     KERAS_BACKEND=torch python benchmarks/published.py --sequence-length 4096
 
 Each pair is timed in turn, one sample, no padding: a forward pass or a training

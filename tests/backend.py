@@ -1,5 +1,7 @@
 """What Keras has no common name for: gradients, and arrays of any dtype."""
 
+import importlib.util
+
 import keras
 import numpy as np
 import pytest
@@ -140,3 +142,20 @@ def slow_but_on(*backends):
     if keras.backend.backend() in backends:
         return pytest.mark.skipif(False, reason="fast here")
     return pytest.mark.slow
+
+
+def beside(package):
+    """Marks a test beside a published PyTorch package, by its module's name.
+
+    `make test-slow` installs these packages.
+    """
+    torch = keras.backend.backend() == "torch"
+    missing = importlib.util.find_spec(package) is None
+
+    def marked(test):
+        test = pytest.mark.skipif(
+            missing or not torch, reason=f"needs PyTorch and {package}"
+        )(test)
+        return pytest.mark.slow(test)
+
+    return marked

@@ -5,7 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy
+from backend import beside, gradients, numpy
 from keras import ops
 from test_causal_lm import greedy, language_model
 from test_seq2seq_lm import greedy as writing
@@ -489,10 +489,10 @@ def test_features_by_default():
     assert mixers.get("performer(features=9)", H, K).num_features == 9
 
 
+@beside("performer_pytorch")
 def test_it_is_performer_pytorch_s():
-    if keras.backend.backend() != "torch":
-        pytest.skip("the package is PyTorch's")
-    package = pytest.importorskip("performer_pytorch.performer_pytorch")
+    from performer_pytorch import performer_pytorch as package
+
     mixer = made("performer")
     q, k, v = (
         ops.convert_to_tensor(normal(2, T, H, K, seed=i)) for i in range(3)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy
+from backend import beside, gradients, numpy
 from keras import ops
 
 from keras_synth import mixers
@@ -213,11 +213,10 @@ def test_a_block_takes_it():
     assert block.attention.dropout == 0.1
 
 
+@beside("linformer")
 @pytest.mark.parametrize("share", ["heads", "key_value"])
 def test_it_is_linformer_s_package(share):
-    if keras.backend.backend() != "torch":
-        pytest.skip("the package is PyTorch's")
-    package = pytest.importorskip("linformer")
+    import linformer as package
     import torch
 
     mixer = made(share, use_bias=False)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import numpy
+from backend import beside, numpy
 from keras import ops
 
 from keras_synth import mixers, models
@@ -139,13 +139,12 @@ def test_gmlp_starts_as_a_feed_forward_network():
     assert layer.value.kernel.shape == (D, 2 * D)
 
 
+@beside("g_mlp_pytorch")
 @each_form
 def test_gmlp_is_that_of_a_published_package(causal):
     """Of full length, the only one that it mixes when not causal."""
-    if keras.backend.backend() != "torch":
-        pytest.skip("the package is of torch")
-    published = pytest.importorskip("g_mlp_pytorch").g_mlp_pytorch
     import torch
+    from g_mlp_pytorch import g_mlp_pytorch as published
 
     theirs = published.gMLPBlock(dim=D, dim_ff=12, seq_len=N, causal=causal)
     ours = mixers.get("gmlp", max_length=N, ffn_dim=12)

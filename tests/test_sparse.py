@@ -6,7 +6,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import gradients, numpy, slow_but_on
+from backend import beside, gradients, numpy, slow_but_on
 from keras import ops
 from test_causal_lm import greedy, language_model
 
@@ -276,10 +276,8 @@ def test_decoding_leaves_padding_out(name, whole):
 # --- the original ---------------------------------------------------------
 
 
+@beside("transformers")
 def test_longformer_is_that_of_transformers():
-    if keras.backend.backend() != "torch":
-        pytest.skip("of PyTorch modules")
-    pytest.importorskip("transformers.models.longformer.modeling_longformer")
     import torch
     from transformers import LongformerConfig
     from transformers.models.longformer import modeling_longformer
