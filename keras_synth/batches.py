@@ -67,7 +67,7 @@ class LengthBuckets(EpochBatches):
         epoch: Integer, the epoch to start with, an attribute that grows with
             each pass. Keras may make a pass of its own before the first
             epoch: a callback that sets it in `on_epoch_begin` is exact.
-        sample_weight: Optional array `(N, T)`, for models that write: labels
+        sample_weight: Optional array `(N, T)`, for generative models: labels
             are then `(N, T)`, too, and batches hold all three.
 
     Raises:

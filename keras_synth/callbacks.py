@@ -1,4 +1,4 @@
-"""Training that was killed goes on, and tells how fast it was."""
+"""Callbacks: training that resumes after it was killed, and its speed."""
 
 import json
 import pathlib

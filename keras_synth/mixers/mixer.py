@@ -148,7 +148,7 @@ class Mixer(keras.layers.Layer):
     def remember(self, source):
         """Returns what cross-attention must remember of a source.
 
-        Padding is not left out of it: that is told when it is attended to.
+        Padding is not left out of it: its mask comes when it is attended to.
 
         Args:
             source: Tensor `(B, S, d)`.

@@ -46,9 +46,6 @@ class ReLUAttention(MultiHeadMixer):
     supports_attention_bias = True
     supports_attention_scores = True
 
-    def __init__(self, num_heads, key_dim, **kwargs):
-        super().__init__(num_heads, key_dim, **kwargs)
-
     def attend(
         self,
         queries,

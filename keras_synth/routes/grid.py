@@ -129,7 +129,7 @@ def grid_of(values, target_length, pattern, fills, sums_tables):
     Args:
         values: Tensor `(B, H, S, v)`.
         target_length: Integer or scalar tensor, `T`.
-        pattern: `AttentionMask` that tells causal mask and window.
+        pattern: `AttentionMask` with the causal mask and the window.
         fills: Whether pieces of all heads may hold several samples on CPUs.
         sums_tables: Whether a gradient of T x S is summed over samples.
     """

@@ -78,7 +78,7 @@ class Route:
     def serves(self, request):
         """Whether this route can serve a `Request`: a Python boolean.
 
-        It must be told from shapes, dtypes, devices and options alone: values
+        It must follow from shapes, dtypes, devices and options alone: values
         of tensors are unknown while a model is compiled, and waiting for them
         would stop a GPU.
         """
