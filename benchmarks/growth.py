@@ -106,7 +106,7 @@ def one(mixer, mode, settings):
         )
         return steps.MODES[mode](contenders.make(mixer, cell), cell.inputs())
 
-    step_at(64)()  # loads what is loaded when it is first used
+    step_at(256)()  # loads what is loaded when it is first used
     memory = PeakMemory(steps.BACKEND, steps.on_gpu())
     for length in settings.lengths:
         step = step_at(length)
