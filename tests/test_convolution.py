@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 from keras import ops
 
 from keras_synth import mixers
@@ -247,6 +247,7 @@ def test_decoding_is_the_causal_form(name, width, border):
     assert tuple(tokens.shape) == (4, max(width - 1, 1), D)
 
 
+@slow_but_on("torch")
 @each_name
 @each_border
 def test_tokens_that_are_left_out_may_come_later(name, border):
@@ -270,6 +271,7 @@ def test_tokens_that_are_left_out_may_come_later(name, border):
             )
 
 
+@slow_but_on("torch")
 @each_name
 def test_a_block_decodes_with_masks_of_the_present_and_of_all(name):
     block = SynthesizerDecoder(16, H, synthesizer=f"{name}(width=3)")
@@ -289,6 +291,7 @@ def test_a_block_decodes_with_masks_of_the_present_and_of_all(name):
         np.testing.assert_allclose(found[mask], expected[mask], atol=1e-5)
 
 
+@slow_but_on("torch")
 def test_generating_with_states_is_generating_without():
     pytest.importorskip("keras_hub")
     from test_causal_lm import greedy, language_model

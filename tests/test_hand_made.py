@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy
+from backend import gradients, numpy, slow_but_on
 from keras import ops
 from test_causal_lm import greedy, language_model
 
@@ -129,6 +129,7 @@ def test_of_a_source_values_alone_are_cached(name):
     np.testing.assert_allclose(found, truth, atol=1e-5)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("name", ["gaussian", "pattern"])
 @pytest.mark.parametrize("poison", [1e9, np.inf, np.nan])
 def test_padding_has_no_influence(name, poison):
@@ -174,6 +175,7 @@ def test_in_mixtures_in_groups_and_in_files(tmp_path):
         np.testing.assert_allclose(numpy(loaded(x)), truth, atol=1e-6)
 
 
+@slow_but_on("torch")
 def test_generating_with_caches_is_generating_without():
     model = language_model(["gaussian", "pattern"])
     model.compile(sampler="greedy")

@@ -5,7 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from backend import beside, gradients, numpy
+from backend import beside, gradients, numpy, slow_but_on
 from keras import ops
 from test_causal_lm import greedy, language_model
 from test_seq2seq_lm import greedy as writing
@@ -195,6 +195,7 @@ def test_foreign_caches_and_masks_are_refused(name):
         mixer(x, return_attention_scores=True)
 
 
+@slow_but_on("torch")
 @each_mixer
 @pytest.mark.parametrize("poison", [1e9, np.inf, np.nan])
 @pytest.mark.parametrize("causal", [False, True])
@@ -219,6 +220,7 @@ def test_padding_has_no_influence(name, poison, causal):
     np.testing.assert_allclose(slopes, gradients(loss, x)[0], atol=1e-4)
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_causal_forms_do_not_see_the_future(name):
     mixer, x = made(name), normal(1, T, D)
@@ -243,6 +245,7 @@ def test_gradients_of_chunks_are_those_of_one(name, monkeypatch):
     assert np.abs(found).min() > 0
 
 
+@slow_but_on("torch")
 @each_mixer
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("causal", [False, True])
@@ -319,6 +322,7 @@ def test_a_decoder_caches_a_state(name):
     np.testing.assert_allclose(found, truth, atol=1e-4)
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_generating_with_states_is_generating_without(name):
     model = language_model([name, "R + V"])
@@ -333,6 +337,7 @@ def test_generating_with_states_is_generating_without(name):
     )
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("cross", ["performer", "linformer(rank=3)"])
 def test_writing_with_states_is_writing_without(cross):
     """Also with a cross-attention whose memory is of another form."""
@@ -368,6 +373,7 @@ def test_on_constant_keys_a_performer_averages():
         np.testing.assert_allclose(found[0, :, head], means, atol=1e-5)
 
 
+@slow_but_on("torch")
 def test_more_features_estimate_the_softmax_better():
     """The error falls with the square root of their number."""
     q, k, v = (0.35 * normal(1, T, H, K, seed=i) for i in range(3))

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import beside, gradients, numpy
+from backend import beside, gradients, numpy, slow_but_on
 from keras import ops
 
 from keras_synth import mixers
@@ -109,6 +109,7 @@ def test_it_serves_a_decoder_as_cross_attention():
     np.testing.assert_allclose(found, truth, atol=1e-5)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("poison", [1e9, np.inf, np.nan])
 def test_padding_has_no_influence(poison):
     mixer, mask = made(), padding(T, 4, 1)
@@ -197,6 +198,7 @@ def test_it_trains_compiled_with_lengths_yet_unknown(share, jit, tmp_path):
     )
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_is_finite_and_close(policy):
     exact, half, x = made(), made(dtype=policy), normal(3, T, D)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import beside, numpy
+from backend import beside, numpy, slow_but_on
 from keras import ops
 
 from keras_synth import mixers, models
@@ -224,6 +224,7 @@ def test_gmlp_takes_a_later_mask_of_all_tokens():
     np.testing.assert_allclose(numpy(found), numpy(expected)[:, 3:], atol=1e-5)
 
 
+@slow_but_on("torch")
 @each_name
 def test_a_block_decodes_with_masks_of_the_present_and_of_all(name):
     block = SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
@@ -247,6 +248,7 @@ def test_a_block_decodes_with_masks_of_the_present_and_of_all(name):
         np.testing.assert_allclose(found[mask], expected[mask], atol=1e-4)
 
 
+@slow_but_on("torch")
 def test_generating_with_caches_is_generating_without():
     pytest.importorskip("keras_hub")
     from test_causal_lm import greedy, language_model

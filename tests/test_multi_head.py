@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy
+from backend import gradients, numpy, slow_but_on
 from keras import ops
 
 from keras_synth import mixers
@@ -159,6 +159,7 @@ def test_caches_are_attention_s():
     np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-5)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("poison", [1e9, np.inf, np.nan])
 def test_padding_has_no_influence(poison):
     mixer, _ = pair()

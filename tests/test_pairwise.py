@@ -3,7 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from backend import compiled_gradients, gradients, numpy, second_derivatives
+from backend import (
+    compiled_gradients,
+    gradients,
+    numpy,
+    second_derivatives,
+    slow_but_on,
+)
 from keras import ops
 from test_causal_lm import greedy, language_model
 
@@ -149,6 +155,7 @@ def test_cached_is_uncached(name):
         np.testing.assert_allclose(found, numpy(truth), atol=1e-5)
 
 
+@slow_but_on("torch")
 @each_mixer
 @pytest.mark.parametrize("poison", [1e9, np.inf, np.nan])
 @pytest.mark.parametrize("causal", [False, True])
@@ -171,6 +178,7 @@ def test_padding_has_no_influence(name, poison, causal):
     assert np.isfinite(gradients(loss, dirty)[0]).all()
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_causal_forms_do_not_see_the_future(name):
     mixer, x = made(name), normal(1, T, D)
@@ -208,6 +216,7 @@ def test_it_trains_compiled_with_lengths_yet_unknown(name, jit, tmp_path):
     )
 
 
+@slow_but_on("torch")
 @each_mixer
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_is_finite_and_close(name, policy):
@@ -218,6 +227,7 @@ def test_half_precision_is_finite_and_close(name, policy):
     assert np.isfinite(numpy(half(5 * x))).all()
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_generating_with_caches_is_generating_without(name):
     model = language_model([name, "R + V"])

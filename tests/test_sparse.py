@@ -226,6 +226,7 @@ def test_named_mixers_are_masks_of_all_pairs(name, causal):
     np.testing.assert_allclose(found, expected_of(mixer, x, allowed), atol=1e-5)
 
 
+@slow_but_on("torch")
 @each_name
 def test_padding_has_no_influence(name):
     mixer, x, real = named(name), normal(B, 19, D), padding(19)
@@ -254,6 +255,7 @@ def test_decoding_is_calling_with_a_causal_mask(name):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("whole", [False, True])
 @each_name
 def test_decoding_leaves_padding_out(name, whole):
@@ -390,6 +392,7 @@ def test_gradients_are_those_of_a_mask_of_all_pairs(name, small_blocks):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("causal", [False, True])
 @each_name
 def test_gradients_reach_all_weights_and_stay_finite(name, causal):
@@ -421,6 +424,7 @@ def test_gradients_reach_all_weights_and_stay_finite(name, causal):
 # --- what every mixer promises ------------------------------------------------
 
 
+@slow_but_on("torch")
 @each_name
 def test_causal_forms_do_not_see_the_future(name):
     mixer, x = named(name), normal(B, 19, D)
@@ -431,6 +435,7 @@ def test_causal_forms_do_not_see_the_future(name):
     assert np.abs(found[:, 9:] - expected[:, 9:]).max() > 1e-2
 
 
+@slow_but_on("torch")
 @each_name
 def test_rows_that_see_nothing_are_the_output_bias(name):
     mixer, x = named(name), normal(B, 19, D)
@@ -443,6 +448,7 @@ def test_rows_that_see_nothing_are_the_output_bias(name):
         np.testing.assert_allclose(found, bias + 0 * found, atol=1e-6)
 
 
+@slow_but_on("torch")
 @each_name
 def test_dropout_drops_weights_in_training(name):
     mixer, x = named(name, dropout=0.5, seed=3), normal(B, 19, D)
@@ -456,6 +462,7 @@ def test_dropout_drops_weights_in_training(name):
     assert np.abs(np.mean(drawn, axis=0) - expected).max() < 1.0
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 @each_name
 def test_half_precision_is_near_and_finite(name, dtype):
@@ -466,6 +473,7 @@ def test_half_precision_is_near_and_finite(name, dtype):
     assert np.isfinite(numpy(half(30 * x))).all()
 
 
+@slow_but_on("torch")
 @each_name
 def test_configs_and_files_give_the_same(name, tmp_path):
     inputs = keras.Input((None, D))
@@ -625,6 +633,7 @@ def test_a_window_of_all_is_multi_head_attention():
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("synthesizer", ["V", "R + V", "D", "heads(V=1, R=1)"])
 def test_local_attention_is_a_sliding_window(synthesizer):
     options = {"synthesizer": synthesizer, "max_length": N}
@@ -666,6 +675,7 @@ MODELS = [
 ]
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("name", MODELS)
 def test_generating_with_caches_is_generating_without(name):
     model = language_model([name, "V"])
@@ -680,6 +690,7 @@ def test_generating_with_caches_is_generating_without(name):
     )
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("name", [MODELS[0], MODELS[3]])
 def test_beams_of_any_cache_are_chosen_among(name):
     model = language_model([name, "V"])
