@@ -232,6 +232,7 @@ def decoded(layer, x, mask, chunks, tensors=False):
     return np.concatenate(outputs, axis=1), cache
 
 
+@slow_but_on("torch")
 @each_name
 @each_kernel
 def test_decoding_is_the_causal_form(name, width, border):

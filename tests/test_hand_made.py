@@ -113,6 +113,7 @@ def test_rows_that_see_nothing_are_zero():
         np.testing.assert_allclose(found[2, :, 5:].sum(-1), 1, atol=1e-6)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("name", ["gaussian", "pattern"])
 def test_of_a_source_values_alone_are_cached(name):
     mixer, x = mixers.get(name, 7, K), normal(3, T, D)

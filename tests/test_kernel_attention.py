@@ -140,6 +140,7 @@ def decoded(mixer, x, real, parts):
     return np.concatenate(outputs, axis=1), cache
 
 
+@slow_but_on("torch")
 @each_mixer
 @pytest.mark.parametrize("real", [None, padding(T, 4, 0), ~padding(0, 2, 5)])
 def test_recurrent_is_causal(name, real):
@@ -232,6 +233,7 @@ def test_causal_forms_do_not_see_the_future(name):
         np.testing.assert_array_equal(after[:, : i + 1], before[:, : i + 1])
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_gradients_of_chunks_are_those_of_one(name, monkeypatch):
     mixer, x = made(name), normal(2, T, D)
@@ -260,6 +262,7 @@ def test_half_precision_is_finite_and_close(name, policy, causal):
     assert np.isfinite(numpy(half(50 * x, use_causal_mask=causal))).all()
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_dropout_leaves_out_tokens_in_training_alone(name):
     mixer = made(name, dropout=0.5, seed=1)
@@ -298,6 +301,7 @@ def test_it_trains_compiled_with_lengths_yet_unknown(name, jit, tmp_path):
     np.testing.assert_allclose(loaded.predict(y, verbose=0), found, atol=1e-4)
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_a_decoder_caches_a_state(name):
     block = SynthesizerDecoder(
@@ -358,6 +362,7 @@ def test_writing_with_states_is_writing_without(cross):
 # --- Performer ----------------------------------------------------------------
 
 
+@slow_but_on("torch")
 def test_on_constant_keys_a_performer_averages():
     """Causal weights of equal keys are 1, 1/2, 1/3, ... of all before."""
     mixer = made("performer")

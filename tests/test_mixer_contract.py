@@ -286,6 +286,7 @@ def test_quantized_and_adapted_projections(mixer, tmp_path):
     np.testing.assert_allclose(loaded.predict(x, verbose=0), found, atol=1e-5)
 
 
+@slow_but_on("torch")
 @each_causal_mixer
 def test_blocks_decode_by_any_mixer(mixer):
     block = SynthesizerDecoder(16, H, synthesizer=mixer, max_length=N)

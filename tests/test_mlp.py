@@ -174,6 +174,7 @@ def test_gmlp_is_that_of_a_published_package(causal):
 CHUNKS = [(0, 3), (3, 4), (4, T)]
 
 
+@slow_but_on("torch")
 @each_name
 @pytest.mark.parametrize("room", [T, N])
 def test_decoding_is_the_causal_form(name, room):

@@ -127,6 +127,7 @@ def test_it_attends_to_another_sequence(name):
     np.testing.assert_allclose(numpy(found), truth[:, 2:3], atol=1e-5)
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_cached_is_uncached(name):
     """A ReLU's weights are divided by what is there, not by the room."""
@@ -242,6 +243,7 @@ def test_generating_with_caches_is_generating_without(name):
     )
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_a_decoder_takes_it_twice(name):
     block = SynthesizerDecoder(
@@ -304,6 +306,7 @@ def test_gradients_of_pairs(of):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@slow_but_on("torch")
 def test_second_derivatives_of_pairs():
     arrays = normal(2, 3, H, K), normal(2, 5, H, K), normal(H, K)
     directions = [normal(*x.shape, seed=i) for i, x in enumerate(arrays)]

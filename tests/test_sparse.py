@@ -177,6 +177,7 @@ def test_blocks_are_a_mask_of_all_pairs(name, causal, small_blocks):
         check_blocks(pattern_of(name), length, causal)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("name", FEW)
 def test_blocks_of_unions_are_a_mask_of_all_pairs(name, small_blocks):
     check_blocks(pattern_of(name), 23, causal=False)
