@@ -80,6 +80,7 @@ def parse():
     add("--modes", "what a step does", nargs="+", default=MODES, choices=MODES)
     add("--variants", "mixers", nargs="+", default=[*QUADRATIC, *OTHERS])
     add("--report", action="store_true", help="only print what there is")
+    add("--markdown", action="store_true", help="the same, as Markdown")
     add("--output", type=pathlib.Path, default=pathlib.Path("benchmarks/out"))
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     return command.parse(parser)
@@ -161,7 +162,7 @@ def measure(mixer, mode, settings, records):
         records.append({**shape, **note})
 
 
-def report(folder):
+def report(folder, markdown=False):
     """Prints the tables and saves the pictures of all files in a folder."""
     for path in sorted(folder.glob("growth_*.csv")):
         with open(path, encoding="utf-8") as file:
@@ -169,44 +170,61 @@ def report(folder):
         if not rows:
             continue
         for mode in dict.fromkeys(row["mode"] for row in rows):
-            _print_table([row for row in rows if row["mode"] == mode], mode)
+            own = [row for row in rows if row["mode"] == mode]
+            title = f"{rows[0]['backend']}, {mode}"
+            if markdown:
+                _print_markdown(title, *_table(own))
+            else:
+                reporting.print_table(f"{title}: ms, and MiB", *_table(own))
         _save_picture(rows, path.with_suffix(".png"))
         print(f"{path} and {path.with_suffix('.png').name}")
 
 
-def _print_table(rows, mode):
+def _table(rows):
+    """Headings, and for each mixer times, memory, and growth in the end."""
     lengths = sorted({int(row["length"]) for row in rows})
     found = {(r["mixer"], int(r["length"])): r for r in rows}
-    first, last = (n if n in lengths else None for n in (1024, 8192))
-    headings = ["mixer", *(f"T {n}" for n in lengths), "MiB", "x time", "x MiB"]
+    headings = [
+        "mixer",
+        *(f"T {n}" for n in lengths),
+        "MiB, longest",
+        "time, 8192 / 1024",
+        "memory, 8192 / 1024",
+    ]
     body = []
     for mixer in dict.fromkeys(row["mixer"] for row in rows):
         cells = [found.get((mixer, length)) for length in lengths]
-        ends = [found.get((mixer, length)) for length in (first, last)]
+        times = [
+            f"{1000 * float(cell['seconds']):.0f}" if cell else ""
+            for cell in cells
+        ]
+        longest = [cell for cell in cells if cell][-1]
+        ends = [found.get((mixer, length)) for length in (1024, 8192)]
         growth = ["", ""]
         if all(ends):
             growth = [
                 f"{float(ends[1][key]) / max(1e-9, float(ends[0][key])):.1f}"
                 for key in ("seconds", "bytes")
             ]
-        times = [
-            f"{1000 * float(c['seconds']):.0f}" if c else "" for c in cells
-        ]
-        longest = [c for c in cells if c][-1]
-        mebibytes = f"{int(longest['bytes']) / 2**20:.0f}"
-        body.append([mixer, *times, mebibytes, *growth])
-    reporting.print_table(
-        f"{rows[0]['backend']}, {mode}: milliseconds; MiB at the longest; "
-        "growth from T 1024 to 8192",
-        headings,
-        body,
-    )
+        memory = f"{int(longest['bytes']) / 2**20:.0f}"
+        body.append([mixer, *times, memory, *growth])
+    return headings, body
+
+
+def _print_markdown(title, headings, body):
+    print(f"\n{title}\n")
+    print("| " + " | ".join(headings) + " |")
+    print("|---" * len(headings) + "|")
+    for mixer, *cells in body:
+        print(f"| `{mixer}` | " + " | ".join(cells) + " |")
 
 
 def _save_picture(rows, path):
     measures = {"seconds": "seconds", "bytes": "bytes beyond the start"}
-    panels = list(itertools.product(MODES, measures))
-    with reporting.picture(path, len(panels), (22, 6), "tokens, T") as axes:
+    modes = list(dict.fromkeys(row["mode"] for row in rows))
+    panels = list(itertools.product(modes, measures))
+    size = (2 + 5 * len(panels), 5.5)
+    with reporting.picture(path, len(panels), size, "tokens, T") as axes:
         for each, (mode, measure_) in zip(axes, panels, strict=True):
             own = [row for row in rows if row["mode"] == mode]
             for i, mixer in enumerate(dict.fromkeys(r["mixer"] for r in rows)):
@@ -242,7 +260,7 @@ def main():
     if settings.one:
         one(*settings.one, settings)
         return
-    if not settings.report:
+    if not (settings.report or settings.markdown):
         backend = os.environ["KERAS_BACKEND"]
         records = Records(
             settings.output / f"growth_{backend}.csv", FIELDS, KEY
@@ -254,7 +272,7 @@ def main():
                 progress.update(task, description=f"{backend} {mode} {mixer}")
                 measure(mixer, mode, settings, records)
                 progress.advance(task)
-    report(settings.output)
+    report(settings.output, settings.markdown)
 
 
 if __name__ == "__main__":

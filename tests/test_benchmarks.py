@@ -220,3 +220,25 @@ def test_precision():
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("keeps memory") == 2
     assert done.stdout.count("mixed_bfloat16") == 2
+
+
+@pytest.mark.slow
+def test_growth_goes_on_where_it_stopped(tmp_path):
+    arguments = [
+        *"--hidden-dim 8 --num-heads 2 --modes inference".split(),
+        *("--variants", "linear", "big_bird", "--output", tmp_path),
+    ]
+    done = script("growth.py", "--lengths", "16", "128", *arguments)
+    assert done.returncode == 0
+    rows = rows_of(tmp_path, "growth_*.csv")
+    found = {(r["mixer"], r["length"]): r for r in rows}
+    assert float(found["linear", "128"]["seconds"]) > 0
+    assert int(found["linear", "128"]["bytes"]) >= 0
+    # Its blocks do not fit; the reason stands beside it.
+    assert "beyond max_length=16" in found["big_bird", "16"]["note"]
+    assert list(tmp_path.glob("growth_*.png"))
+    again = script("growth.py", "--lengths", "16", "64", "128", *arguments)
+    assert "T 64" in again.stdout
+    more = rows_of(tmp_path, "growth_*.csv")
+    assert more[: len(rows)] == rows
+    assert len(more) == len(rows) + 2
