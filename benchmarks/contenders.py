@@ -66,16 +66,22 @@ def names():
 
 def check(parser, wanted):
     """Ends with the parser's error if a name is not known here."""
-    for name in wanted:
-        if name in _MAKERS:
-            continue
-        try:
-            mixers.names.check(name, num_heads=1, max_length=1)
-        except ValueError as error:
-            parser.error(
-                f"unknown contender {name!r}; known on {BACKEND}: {names()}, "
-                f"and the names of mixers. {error}"
-            )
+    unknown = [name for name in wanted if not _is_known(name)]
+    if unknown:
+        parser.error(
+            f"unknown contenders: {unknown}; known on {BACKEND}: {names()}, "
+            "and whatever keras_synth.mixers.get takes"
+        )
+
+
+def _is_known(name):
+    if name in _MAKERS:
+        return True
+    try:
+        mixers.names.mixer_class(name)
+    except ValueError:
+        return False
+    return True
 
 
 def make(name, cell):

@@ -1,6 +1,7 @@
 """Every synthesizer and mixture once: the contract tests run on them all."""
 
 import pytest
+from backend import slow_but_on
 
 from keras_synth.synthesizers import (
     DenseSynthesizer,
@@ -97,4 +98,28 @@ MIXERS = {
     "big_bird(block_size=2, random_blocks=1, seed=1)": set(),
 }
 
-each_mixer = pytest.mark.parametrize("mixer", MIXERS)
+# These are computed as others are: in all tests on one backend.
+_ALIKE = [
+    "heads(V=1, R=1)",
+    "gaussian",
+    "pattern(patterns=('current', 'next'))",
+    "V(fixed=True)",
+    "light_conv(width=4, border='renormalize')",
+    "local(window=2, synthesizer='R + V')",
+]
+
+
+def mixer_cases(wanted):
+    """Parametrizes a test by the names of mixers."""
+    return pytest.mark.parametrize(
+        "mixer",
+        [
+            pytest.param(name, marks=slow_but_on("torch"))
+            if name in _ALIKE
+            else name
+            for name in wanted
+        ],
+    )
+
+
+each_mixer = mixer_cases(MIXERS)

@@ -403,6 +403,7 @@ def test_more_features_estimate_the_softmax_better():
     assert (ratios < 2.7).all()
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_keys_of_large_norm_are_finite(dtype, causal):

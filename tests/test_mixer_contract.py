@@ -7,7 +7,7 @@ import keras_hub
 import numpy as np
 import pytest
 from backend import gradients, numpy, slow_but_on
-from cases import MIXERS, D, H, K, N, T, each_mixer
+from cases import MIXERS, D, H, K, N, T, each_mixer, mixer_cases
 from keras import ops
 from test_causal_lm import greedy, language_model
 
@@ -41,9 +41,7 @@ def is_causal(mixer):
     return mixers.get(mixer, H, K, N).supports_causal_mask
 
 
-each_causal_mixer = pytest.mark.parametrize(
-    "mixer", [mixer for mixer in MIXERS if is_causal(mixer)]
-)
+each_causal_mixer = mixer_cases(filter(is_causal, MIXERS))
 
 
 def test_every_name_has_a_case():

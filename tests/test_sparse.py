@@ -528,6 +528,7 @@ def test_patterns_allow_the_same_as_arrays_and_as_tensors(name):
     np.testing.assert_array_equal(ops.convert_to_numpy(found), expected)
 
 
+@slow_but_on("torch", "tensorflow")
 @each_name
 def test_lengths_may_be_unknown_when_compiled(name):
     inputs = keras.Input((None, D))
