@@ -85,8 +85,8 @@ class LinformerAttention(MultiHeadMixer):
         self.rank = check_positive("rank", rank)
         if self.rank > self.max_length:
             raise ValueError(
-                "`rank` must be at most `max_length`: more sums than tokens "
-                "say nothing more. "
+                "`rank` must be at most `max_length`, the longest sequence in "
+                "tokens. Pass a smaller rank, or a larger max_length. "
                 f"Received: rank={rank}, max_length={max_length}"
             )
         if share not in SHARE:
