@@ -5,6 +5,7 @@ import keras_hub
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+from keras_synth.models.embeddings import Embedding, ReversibleEmbedding
 
 POSITIONS = ("learned", "sinusoidal")
 
@@ -15,8 +16,7 @@ class Stack:
     Not a layer: its layers belong to the functional model that calls it.
 
     Args:
-        token_embedding: `keras.layers.ReversibleEmbedding`, which stacks may
-            share.
+        token_embedding: `ReversibleEmbedding`, which stacks may share.
         synthesizer: As for `SynthesizerBackbone`.
         num_layers: Integer, number of blocks.
         max_length: Integer, longest sequence in tokens.
@@ -63,7 +63,7 @@ class Stack:
         )
         self.segment_embedding = None
         if num_segments:
-            self.segment_embedding = keras.layers.Embedding(
+            self.segment_embedding = Embedding(
                 check_positive("num_segments", num_segments),
                 token_embedding.output_dim,
                 dtype=dtype,
@@ -243,7 +243,7 @@ def token_embedding(vocabulary_size, hidden_dim, positions, dtype):
     initializer = "uniform"
     if positions == "sinusoidal":
         initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
-    return keras.layers.ReversibleEmbedding(
+    return ReversibleEmbedding(
         check_positive("vocabulary_size", vocabulary_size),
         hidden_dim,
         embeddings_initializer=initializer,

@@ -1,0 +1,98 @@
+"""Embeddings train alike on every backend, however often a token occurs."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_synth import models
+from keras_synth.models.embeddings import Embedding, ReversibleEmbedding
+
+LAYERS = [Embedding, ReversibleEmbedding]
+IDS = np.array([[0, 0, 0, 1], [1, 2, 0, 0]])
+
+
+def adam(table, gradients, rate=0.1):
+    """A table after steps of Adam (Kingma and Ba, 2015, algorithm 1)."""
+    m, v = np.zeros_like(table), np.zeros_like(table)
+    for step, gradient in enumerate(gradients, 1):
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.999 * v + 0.001 * gradient**2
+        seen = m / (1 - 0.9**step), v / (1 - 0.999**step)
+        table = table - rate * seen[0] / (np.sqrt(seen[1]) + 1e-7)
+    return table
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_adam_sees_the_gradient_of_a_token_as_a_whole(layer):
+    embedding = layer(4, 2, embeddings_initializer="ones", name="table")
+    inputs = keras.Input((4,), dtype="int32")
+    model = keras.Model(inputs, embedding(inputs))
+    directions = np.random.default_rng(0).normal(size=(3, 2, 4, 2))
+    # The mean is over the batch; the loss of a sample is a sum over the rest.
+    model.compile(
+        keras.optimizers.Adam(0.1),
+        loss=lambda y, x: ops.sum(y * x, axis=(1, 2)),
+    )
+    slopes = np.zeros((3, 4, 2))
+    for slope, direction in zip(slopes, directions, strict=True):
+        np.add.at(slope, IDS, direction / 2)
+        model.train_on_batch(IDS, direction)
+    found = ops.convert_to_numpy(embedding.embeddings)
+    wanted = adam(np.ones((4, 2)), slopes)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_clipping_sees_the_gradient_of_a_token_as_a_whole():
+    embedding = Embedding(4, 1, embeddings_initializer="ones")
+    model = keras.Sequential([keras.Input((4,), dtype="int32"), embedding])
+    model.compile(
+        keras.optimizers.SGD(1.0, global_clipnorm=1.0),
+        loss=lambda y, x: ops.sum(x, axis=(1, 2)),
+    )
+    model.train_on_batch(IDS[:1], np.zeros((1, 4, 1)))
+    slopes = np.array([3.0, 1.0, 0.0, 0.0])
+    wanted = 1 - slopes / np.sqrt(10)
+    found = ops.convert_to_numpy(embedding.embeddings)[:, 0]
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_embeddings_are_keras_layers_still(layer):
+    base = getattr(keras.layers, layer.__name__)
+    own, theirs = layer(9, 4, mask_zero=True), base(9, 4, mask_zero=True)
+    assert isinstance(own, base)
+    assert own.get_config().keys() == theirs.get_config().keys()
+    ids = np.array([[3, 0, 8]])
+    own.build(ids.shape)
+    theirs.build(ids.shape)
+    theirs.set_weights(own.get_weights())
+    x, y = own(ids), theirs(ids)
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(x), ops.convert_to_numpy(y)
+    )
+    for tensor in (x, y):
+        mask = keras.src.backend.get_keras_mask(tensor)
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(mask), [[True, False, True]]
+        )
+    own.quantize("int8")
+    assert own.quantization_mode == "int8"
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(own(ids)), ops.convert_to_numpy(y), atol=0.01
+    )
+
+
+def test_backbones_have_them():
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=20,
+        synthesizer="R",
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=8,
+        max_sequence_length=8,
+        num_segments=2,
+    )
+    assert isinstance(backbone.token_embedding, ReversibleEmbedding)
+    assert isinstance(backbone.get_layer("segment_embedding"), Embedding)
