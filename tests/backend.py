@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_synth import backends
+
 
 def numpy(x):
     """A tensor as NumPy, half precision as float32."""
@@ -110,7 +112,9 @@ def second_derivatives(function, arrays, directions, compiled=False):
     elif backend == "torch":
         import torch
 
-        tensors = [torch.tensor(x, requires_grad=True) for x in arrays]
+        tensors = [
+            ops.convert_to_tensor(x).clone().requires_grad_() for x in arrays
+        ]
         slopes = torch.autograd.grad(
             function(*tensors), tensors, create_graph=True
         )
@@ -132,6 +136,11 @@ def second_derivatives(function, arrays, directions, compiled=False):
             second = _compiled(second, arrays)
         found = second(*map(tf.convert_to_tensor, arrays))
     return [numpy(x) for x in found]
+
+
+def on_cpu():
+    """Whether this backend computes on a CPU here."""
+    return backends.on_cpu(ops.convert_to_tensor(0.0))
 
 
 def slow_but_on(*backends):

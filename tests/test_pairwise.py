@@ -283,6 +283,7 @@ def test_one_head_without_projections_is_keras_own():
 
 
 def plain_logits(q, k, w):
+    q, k, w = map(ops.convert_to_tensor, (q, k, w))
     hidden = ops.tanh(q[:, :, None] + k[:, None])  # (B, T, S, H, k)
     return ops.transpose(ops.sum(hidden * w, axis=-1), (0, 3, 1, 2))
 
