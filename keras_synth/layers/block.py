@@ -4,6 +4,7 @@ import keras
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers.feed_forward import FeedForward
+from keras_synth.layers.normalization import check_normalization
 from keras_synth.layers.residual import Residual
 from keras_synth.layers.templates import made, template
 from keras_synth.policies import with_policies
@@ -31,6 +32,10 @@ class SynthesizerBlock(keras.layers.Layer):
         bias_initializer="zeros",
         normalize_first=False,
         attention_use_bias=True,
+        key_dim=None,
+        normalization="layer_normalization",
+        feed_forward_use_bias=True,
+        use_gated_activation=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -52,11 +57,17 @@ class SynthesizerBlock(keras.layers.Layer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.normalize_first = bool(normalize_first)
         self.attention_use_bias = bool(attention_use_bias)
+        if key_dim is not None:
+            key_dim = check_positive("key_dim", key_dim)
+        self.key_dim = key_dim
+        self.normalization = check_normalization(normalization)
+        self.feed_forward_use_bias = bool(feed_forward_use_bias)
+        self.use_gated_activation = bool(use_gated_activation)
 
-    def _mixer(self, key_dim, template, max_length, name, needs=()):
+    def _mixer(self, template, num_heads, key_dim, max_length, needs, name):
         return made(
             template,
-            self.num_heads,
+            num_heads,
             key_dim,
             max_length,
             needs,
@@ -70,29 +81,22 @@ class SynthesizerBlock(keras.layers.Layer):
             },
         )
 
-    def _self_attention(self, key_dim):
+    def _self_attention(self, hidden_dim):
         return self._mixer(
-            key_dim,
             self.synthesizer,
+            self.num_heads,
+            features_per_head(hidden_dim, self.num_heads, self.key_dim),
             self.max_length,
-            "self_attention",
             self.needs,
+            "self_attention",
         )
-
-    def _key_dim(self, hidden_dim):
-        """Features per head."""
-        if hidden_dim < self.num_heads:
-            raise ValueError(
-                "The input must have at least one feature per head. Received: "
-                f"features={hidden_dim}, num_heads={self.num_heads}"
-            )
-        return hidden_dim // self.num_heads
 
     def _residual(self, shape, name):
         residual = Residual(
             self.dropout,
             self.layer_norm_epsilon,
             self.normalize_first,
+            self.normalization,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -105,6 +109,8 @@ class SynthesizerBlock(keras.layers.Layer):
             self.activation,
             self.kernel_initializer,
             self.bias_initializer,
+            self.feed_forward_use_bias,
+            self.use_gated_activation,
             dtype=self.dtype_policy,
             name="feed_forward",
         )
@@ -129,5 +135,21 @@ class SynthesizerBlock(keras.layers.Layer):
             ),
             "normalize_first": self.normalize_first,
             "attention_use_bias": self.attention_use_bias,
+            "key_dim": self.key_dim,
+            "normalization": self.normalization,
+            "feed_forward_use_bias": self.feed_forward_use_bias,
+            "use_gated_activation": self.use_gated_activation,
         }
         return with_policies(self, config)
+
+
+def features_per_head(hidden_dim, num_heads, key_dim=None):
+    """Features per head: those given, or the model width divided evenly."""
+    if key_dim is not None:
+        return key_dim
+    if hidden_dim < num_heads:
+        raise ValueError(
+            "The input must have at least one feature per head. Received: "
+            f"features={hidden_dim}, num_heads={num_heads}"
+        )
+    return hidden_dim // num_heads

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_synth import masks
 from keras_synth.checks import check_positive
-from keras_synth.layers.block import SynthesizerBlock
+from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import template
 from keras_synth.policies import settle, with_policies
 
@@ -20,7 +20,7 @@ class SynthesizerDecoder(SynthesizerBlock):
 
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
-        num_heads: Integer, `H`. Heads have `d // H` features.
+        num_heads: Integer, `H`.
         synthesizer: Of the self-attention: a name such as `"R"` or
             `"random + dot_product"`, a `Synthesizer` or `Mixer` without
             weights, or a config of one; see `keras_synth.mixers.get`. A mixer
@@ -30,19 +30,28 @@ class SynthesizerDecoder(SynthesizerBlock):
             length-bound synthesizers need it.
         cross_synthesizer: Of the cross-attention, given like `synthesizer`.
             The paper found no replacement of the dot product there.
+        cross_num_heads: Integer, heads of the cross-attention, by default
+            `num_heads`.
+        cross_key_dim: Integer, features of each, by default those of the
+            self-attention or, if there are other heads, `d` divided evenly.
         max_source_length: Integer, longest encoder sequence in tokens, where
             it is longer than `max_length`; names of length-bound
             cross-synthesizers need it, objects and configs know their own.
         dropout: Float, share of attention weights and of sub-layer outputs to
             drop in training.
         activation: Activation of the feed-forward network.
-        layer_norm_epsilon: Float, epsilon of the layer normalisations.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
         kernel_initializer: Initializer of all kernels.
         bias_initializer: Initializer of all biases.
         normalize_first: Whether blocks are pre-norm, `x + f(norm(x))`, as in
             GPT-2, or post-norm, `norm(x + f(x))`, as in BERT.
         attention_use_bias: Whether the projections of attention, those of a
             synthesizer given by name included, have biases.
+        key_dim: Integer, features per head, by default `d // H`.
+        normalization: `"layer_normalization"` or `"rms_normalization"`.
+        feed_forward_use_bias: Whether the feed-forward network has biases.
+        use_gated_activation: Whether its hidden layer has a gate, see
+            `FeedForward`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -104,6 +113,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         num_heads,
         *,
         cross_synthesizer="dot_product",
+        cross_num_heads=None,
+        cross_key_dim=None,
         max_source_length=None,
         **kwargs,
     ):
@@ -111,9 +122,15 @@ class SynthesizerDecoder(SynthesizerBlock):
         if max_source_length is not None:
             check_positive("max_source_length", max_source_length)
         self.max_source_length = max_source_length
+        if cross_num_heads is not None:
+            check_positive("cross_num_heads", cross_num_heads)
+        if cross_key_dim is not None:
+            check_positive("cross_key_dim", cross_key_dim)
+        self.cross_num_heads = cross_num_heads
+        self.cross_key_dim = cross_key_dim
         self.cross_synthesizer = template(
             cross_synthesizer,
-            self.num_heads,
+            self.cross_num_heads or self.num_heads,
             self._source_length(cross_synthesizer),
             ("supports_cross_attention",),
         )
@@ -126,20 +143,14 @@ class SynthesizerDecoder(SynthesizerBlock):
 
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
         shape = decoder_sequence_shape
-        key_dim = self._key_dim(shape[-1])
-        self.attention = self._self_attention(key_dim)
+        self.attention = self._self_attention(shape[-1])
         self.attention.build(shape)
         self.attention_residual = self._residual(
             shape, "self_attention_residual"
         )
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = self._mixer(
-                key_dim,
-                self.cross_synthesizer,
-                self._source_length(self.cross_synthesizer),
-                "cross_attention",
-            )
+            self.cross_attention = self._cross_attention(shape[-1])
             self.cross_attention.build(shape, encoder_sequence_shape)
             self.cross_residual = self._residual(
                 shape, "cross_attention_residual"
@@ -150,6 +161,20 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
         settle(self)
         self.built = True
+
+    def _cross_attention(self, hidden_dim):
+        key_dim, heads = self.cross_key_dim, self.cross_num_heads
+        if key_dim is None and heads is None:
+            key_dim = self.key_dim
+        heads = heads or self.num_heads
+        return self._mixer(
+            self.cross_synthesizer,
+            heads,
+            features_per_head(hidden_dim, heads, key_dim),
+            self._source_length(self.cross_synthesizer),
+            ("supports_cross_attention",),
+            "cross_attention",
+        )
 
     def call(
         self,
@@ -310,12 +335,12 @@ class SynthesizerDecoder(SynthesizerBlock):
                 )
             )
         if return_attention_scores:
-            sources = [decoder_sequence, encoder_sequence]
             outputs += [
-                keras.KerasTensor(
-                    (batch, self.num_heads, length, x.shape[1]), "float32"
+                keras.KerasTensor((batch, heads, length, x.shape[1]), "float32")
+                for heads, x in (
+                    (self.num_heads, decoder_sequence),
+                    (self.cross_num_heads or self.num_heads, encoder_sequence),
                 )
-                for x in sources
                 if x is not None
             ]
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
@@ -324,6 +349,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         config = {
             **super().get_config(),
             "cross_synthesizer": self.cross_synthesizer,
+            "cross_num_heads": self.cross_num_heads,
+            "cross_key_dim": self.cross_key_dim,
             "max_source_length": self.max_source_length,
         }
         return with_policies(self, config)

@@ -16,7 +16,7 @@ class SynthesizerEncoder(SynthesizerBlock):
 
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
-        num_heads: Integer, `H`. Heads have `d // H` features.
+        num_heads: Integer, `H`.
         synthesizer: A name such as `"R"`, `"random + dot_product"` or
             `"fnet"`, a `Synthesizer` or `Mixer` without weights, or a config
             of one; see `keras_synth.mixers.get`. The block makes its own from
@@ -26,13 +26,18 @@ class SynthesizerEncoder(SynthesizerBlock):
         dropout: Float, share of attention weights and of sub-layer outputs to
             drop in training.
         activation: Activation of the feed-forward network.
-        layer_norm_epsilon: Float, epsilon of the layer normalisations.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
         kernel_initializer: Initializer of all kernels.
         bias_initializer: Initializer of all biases.
         normalize_first: Whether blocks are pre-norm, `x + f(norm(x))`, as in
             GPT-2, or post-norm, `norm(x + f(x))`, as in BERT.
         attention_use_bias: Whether the projections of attention, those of a
             synthesizer given by name included, have biases.
+        key_dim: Integer, features per head, by default `d // H`.
+        normalization: `"layer_normalization"` or `"rms_normalization"`.
+        feed_forward_use_bias: Whether the feed-forward network has biases.
+        use_gated_activation: Whether its hidden layer has a gate, see
+            `FeedForward`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -65,7 +70,7 @@ class SynthesizerEncoder(SynthesizerBlock):
     """
 
     def build(self, inputs_shape):
-        self.attention = self._self_attention(self._key_dim(inputs_shape[-1]))
+        self.attention = self._self_attention(inputs_shape[-1])
         self.attention.build(inputs_shape)
         self.attention_residual = self._residual(
             inputs_shape, "self_attention_residual"

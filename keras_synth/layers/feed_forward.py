@@ -1,4 +1,4 @@
-"""The two-layer network that a Transformer block applies to each token."""
+"""The network that a Transformer block applies to each token."""
 
 import keras
 
@@ -9,11 +9,16 @@ from keras_synth.checks import check_positive
 class FeedForward(keras.layers.Layer):
     """`activation(x W + b) W' + b'`, token by token.
 
+    With a gate, `(activation(x W + b) * (x G + c)) W' + b'`
+    ([Shazeer, 2020](https://arxiv.org/abs/2002.05202)).
+
     Args:
         intermediate_dim: Integer, width of the hidden layer.
         activation: Activation of the hidden layer.
-        kernel_initializer: Initializer of both kernels.
-        bias_initializer: Initializer of both biases.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        use_bias: Whether the layers have biases.
+        use_gated_activation: Whether there is a gate.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -29,6 +34,8 @@ class FeedForward(keras.layers.Layer):
         activation="relu",
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
+        use_bias=True,
+        use_gated_activation=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -39,19 +46,29 @@ class FeedForward(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.use_bias = bool(use_bias)
+        self.use_gated_activation = bool(use_gated_activation)
         self.intermediate = self._dense(
             self.intermediate_dim, self.activation, "intermediate"
         )
+        self.gate = None
+        if self.use_gated_activation:
+            self.gate = self._dense(self.intermediate_dim, None, "gate")
         self.output_dense = None
 
     def build(self, x_shape):
         self.intermediate.build(x_shape)
+        if self.gate is not None:
+            self.gate.build(x_shape)
         self.output_dense = self._dense(x_shape[-1], None, "output")
         self.output_dense.build((*x_shape[:-1], self.intermediate_dim))
         self.built = True
 
     def call(self, x):
-        return self.output_dense(self.intermediate(x))
+        hidden = self.intermediate(x)
+        if self.gate is not None:
+            hidden = hidden * self.gate(x)
+        return self.output_dense(hidden)
 
     def compute_output_shape(self, x_shape):
         return x_shape
@@ -60,6 +77,7 @@ class FeedForward(keras.layers.Layer):
         return keras.layers.Dense(
             width,
             activation=activation,
+            use_bias=self.use_bias,
             kernel_initializer=self.kernel_initializer.clone(),
             bias_initializer=self.bias_initializer.clone(),
             dtype=self.dtype_policy,
@@ -77,4 +95,6 @@ class FeedForward(keras.layers.Layer):
             "bias_initializer": keras.initializers.serialize(
                 self.bias_initializer
             ),
+            "use_bias": self.use_bias,
+            "use_gated_activation": self.use_gated_activation,
         }

@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_synth.layers.normalization import normalization as normalized
+
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Residual(keras.layers.Layer):
@@ -12,8 +14,9 @@ class Residual(keras.layers.Layer):
 
     Args:
         dropout: Float, share of the sub-layer's outputs to drop in training.
-        layer_norm_epsilon: Float, epsilon of the layer normalisation.
+        layer_norm_epsilon: Float, epsilon of the normalisation.
         normalize_first: Whether it is pre-norm.
+        normalization: `"layer_normalization"` or `"rms_normalization"`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -39,6 +42,7 @@ class Residual(keras.layers.Layer):
         dropout=0.0,
         layer_norm_epsilon=1e-5,
         normalize_first=False,
+        normalization="layer_normalization",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -46,8 +50,12 @@ class Residual(keras.layers.Layer):
         self.dropout = dropout
         self.layer_norm_epsilon = layer_norm_epsilon
         self.normalize_first = normalize_first
-        self.norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
+        self.normalization = normalization
+        self.norm = normalized(
+            normalization,
+            epsilon=layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name="norm",
         )
         self._dropout = keras.layers.Dropout(
             dropout, dtype=self.dtype_policy, name="dropout"
@@ -78,4 +86,5 @@ class Residual(keras.layers.Layer):
             "dropout": self.dropout,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "normalize_first": self.normalize_first,
+            "normalization": self.normalization,
         }

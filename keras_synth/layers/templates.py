@@ -13,6 +13,9 @@ _LACKS = {
     "supports_cross_attention": (
         "mixes the tokens of one sequence: it cannot be a cross-attention"
     ),
+    "supports_attention_bias": (
+        "has no logits of pairs, to which relative positions are added"
+    ),
 }
 
 

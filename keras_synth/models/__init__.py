@@ -17,10 +17,14 @@ from keras_synth.models.causal_lm import SynthesizerCausalLM
 from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
-from keras_synth.models.seq2seq_backbone import (
-    SynthesizerSeq2SeqBackbone,
+from keras_synth.models.configurations import (
+    bert_base,
+    t5_base,
+    t5_small,
+    t5_tiny,
     transformer_base,
 )
+from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.seq2seq_lm import SynthesizerSeq2SeqLM
 from keras_synth.models.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
@@ -45,5 +49,9 @@ __all__ = [
     "SynthesizerTextClassifier",
     "SynthesizerTextClassifierPreprocessor",
     "SynthesizerTokenizer",
+    "bert_base",
+    "t5_base",
+    "t5_small",
+    "t5_tiny",
     "transformer_base",
 ]

@@ -24,7 +24,8 @@ class SynthesizerBackbone(StackedBackbone):
         vocabulary_size: Integer, number of token ids.
         num_layers: Integer, number of encoder blocks.
         num_heads: Integer, attention heads of each block.
-        hidden_dim: Integer, model width `d`, divisible by `num_heads`.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads` where no
+            `key_dim` is given.
         intermediate_dim: Integer, width of the feed-forward networks.
         synthesizer: Synthesizer or mixer of every block: a name such as
             `"R"`, `"random + dot_product"` or `"fnet"`, an object without
@@ -36,13 +37,24 @@ class SynthesizerBackbone(StackedBackbone):
             `max_length` of the synthesizers.
         num_segments: Integer, number of segment ids; 0 for no segments.
         activation: Activation of the feed-forward networks.
-        layer_norm_epsilon: Float, epsilon of the layer normalisations.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
         normalize_first: Whether the blocks are pre-norm, which trains from
             scratch without a warm-up, or post-norm, as BERT.
         causal: Whether token i attends to tokens `j <= i` only, as in language
             models. The blocks are then `SynthesizerDecoder`s, with caches.
-        positions: `"learned"` or `"sinusoidal"` position embeddings.
+        positions: `"learned"` or `"sinusoidal"` position embeddings;
+            `"t5_relative"` for T5's table of distances, one for each stack,
+            added to the logits of all blocks; or `None`, where attention
+            itself knows positions, as R and D do.
         attention_use_bias: Whether the projections of attention have biases.
+        key_dim: Integer, features per head, by default
+            `hidden_dim // num_heads`.
+        normalization: `"layer_normalization"` or `"rms_normalization"`.
+        feed_forward_use_bias: Whether the feed-forward networks have biases.
+        use_gated_activation: Whether their hidden layers have gates, see
+            `keras_synth.layers.FeedForward`.
+        scale_output: Whether the output layer of language models, which is
+            the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
         dtype: Dtype or dtype policy of computations and weights.
         **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
 
@@ -86,15 +98,20 @@ class SynthesizerBackbone(StackedBackbone):
         causal=False,
         positions="learned",
         attention_use_bias=True,
+        key_dim=None,
+        normalization="layer_normalization",
+        feed_forward_use_bias=True,
+        use_gated_activation=False,
+        scale_output=False,
         dtype=None,
         **kwargs,
     ):
         check_positive("max_sequence_length", max_sequence_length)
-        check_width(hidden_dim, num_heads)
+        check_width(hidden_dim, num_heads, key_dim)
 
         # === Layers ===
         self.token_embedding = token_embedding(
-            vocabulary_size, hidden_dim, positions, dtype
+            vocabulary_size, hidden_dim, positions, dtype, scale_output
         )
         self.stack = Stack(
             self.token_embedding,
@@ -112,6 +129,10 @@ class SynthesizerBackbone(StackedBackbone):
             num_heads=num_heads,
             activation=activation,
             attention_use_bias=attention_use_bias,
+            key_dim=key_dim,
+            normalization=normalization,
+            feed_forward_use_bias=feed_forward_use_bias,
+            use_gated_activation=use_gated_activation,
         )
 
         # === Functional model ===
@@ -140,6 +161,11 @@ class SynthesizerBackbone(StackedBackbone):
         self.causal = bool(causal)
         self.positions = positions
         self.attention_use_bias = attention_use_bias
+        self.key_dim = key_dim
+        self.normalization = normalization
+        self.feed_forward_use_bias = feed_forward_use_bias
+        self.use_gated_activation = use_gated_activation
+        self.scale_output = scale_output
 
     # Keras hands `training` only to a `call` that names it.
     def call(
@@ -178,4 +204,9 @@ class SynthesizerBackbone(StackedBackbone):
             "causal": self.causal,
             "positions": self.positions,
             "attention_use_bias": self.attention_use_bias,
+            "key_dim": self.key_dim,
+            "normalization": self.normalization,
+            "feed_forward_use_bias": self.feed_forward_use_bias,
+            "use_gated_activation": self.use_gated_activation,
+            "scale_output": self.scale_output,
         }

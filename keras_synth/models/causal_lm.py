@@ -84,7 +84,7 @@ class SynthesizerCausalLM(
 
         # === Functional model ===
         inputs = backbone.input
-        outputs = backbone.token_embedding(backbone(inputs), reverse=True)
+        outputs = backbone.logits(backbone(inputs))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
     def call_with_cache(self, token_ids, caches, start, padding_mask=None):
@@ -105,7 +105,7 @@ class SynthesizerCausalLM(
         x, caches = self.backbone.stack.call_with_caches(
             token_ids, caches, start, padding_mask=padding_mask
         )
-        return self.backbone.token_embedding(x, reverse=True), x, caches
+        return self.backbone.logits(x), x, caches
 
     def make_caches(self, batch_size, length):
         """Returns empty caches for `length` tokens, one for each block."""

@@ -23,7 +23,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         vocabulary_size: Integer, number of token ids, of source and target.
         num_layers: Integer, number of encoder blocks, and of decoder blocks.
         num_heads: Integer, attention heads of each block.
-        hidden_dim: Integer, model width `d`, divisible by `num_heads`.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads` where no
+            `key_dim` is given.
         intermediate_dim: Integer, width of the feed-forward networks.
         synthesizer: Synthesizer or mixer in the place of self-attention: a
             name such as `"R"`, `"random + dot_product"` or `"fnet"`, an object
@@ -33,6 +34,10 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             encoder. A mixer must have a causal form.
         cross_synthesizer: The same for the decoder's cross-attention. The
             paper found no replacement of the dot product there.
+        cross_num_heads: Integer, heads of the cross-attention, by default
+            `num_heads`.
+        cross_key_dim: Integer, features of each, by default `key_dim` or, if
+            there are other heads, `hidden_dim` divided evenly.
         num_decoder_layers: Integer, number of decoder blocks where it is not
             `num_layers`.
         dropout: Float, share to drop in training of embeddings, attention
@@ -41,11 +46,22 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         max_decoder_length: Integer, longest target in tokens, where it is not
             `max_sequence_length`.
         activation: Activation of the feed-forward networks.
-        layer_norm_epsilon: Float, epsilon of the layer normalisations.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
         normalize_first: Whether the blocks are pre-norm, or post-norm, as
             those of Vaswani et al.
-        positions: `"learned"` or `"sinusoidal"` position embeddings.
+        positions: `"learned"` or `"sinusoidal"` position embeddings;
+            `"t5_relative"` for T5's table of distances, one for each stack,
+            added to the logits of all blocks; or `None`, where attention
+            itself knows positions, as R and D do.
         attention_use_bias: Whether the projections of attention have biases.
+        key_dim: Integer, features per head, by default
+            `hidden_dim // num_heads`.
+        normalization: `"layer_normalization"` or `"rms_normalization"`.
+        feed_forward_use_bias: Whether the feed-forward networks have biases.
+        use_gated_activation: Whether their hidden layers have gates, see
+            `keras_synth.layers.FeedForward`.
+        scale_output: Whether the output layer of language models, which is
+            the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
         dtype: Dtype or dtype policy of computations and weights.
         **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
 
@@ -90,6 +106,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         synthesizer,
         decoder_synthesizer=None,
         cross_synthesizer="dot_product",
+        cross_num_heads=None,
+        cross_key_dim=None,
         num_decoder_layers=None,
         dropout=0.1,
         max_sequence_length=512,
@@ -99,6 +117,11 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         normalize_first=True,
         positions="sinusoidal",
         attention_use_bias=True,
+        key_dim=None,
+        normalization="layer_normalization",
+        feed_forward_use_bias=True,
+        use_gated_activation=False,
+        scale_output=False,
         dtype=None,
         **kwargs,
     ):
@@ -107,11 +130,11 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         max_decoder_length = _or(max_decoder_length, max_sequence_length)
         check_positive("max_sequence_length", max_sequence_length)
         check_positive("max_decoder_length", max_decoder_length)
-        check_width(hidden_dim, num_heads)
+        check_width(hidden_dim, num_heads, key_dim)
 
         # === Layers ===
         self.token_embedding = token_embedding(
-            vocabulary_size, hidden_dim, positions, dtype
+            vocabulary_size, hidden_dim, positions, dtype, scale_output
         )
         alike = {
             "intermediate_dim": intermediate_dim,
@@ -122,6 +145,10 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             "normalize_first": normalize_first,
             "positions": positions,
             "attention_use_bias": attention_use_bias,
+            "key_dim": key_dim,
+            "normalization": normalization,
+            "feed_forward_use_bias": feed_forward_use_bias,
+            "use_gated_activation": use_gated_activation,
             "dtype": dtype,
         }
         self.encoder = Stack(
@@ -140,6 +167,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             prefix="decoder_",
             decoder=True,
             cross_synthesizer=cross_synthesizer,
+            cross_num_heads=cross_num_heads,
+            cross_key_dim=cross_key_dim,
             max_source_length=max_sequence_length,
             **alike,
         )
@@ -164,6 +193,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         self.synthesizer = as_config(synthesizer)
         self.decoder_synthesizer = as_config(decoder_synthesizer)
         self.cross_synthesizer = as_config(cross_synthesizer)
+        self.cross_num_heads = cross_num_heads
+        self.cross_key_dim = cross_key_dim
         self.num_decoder_layers = num_decoder_layers
         self.dropout = dropout
         self.max_sequence_length = max_sequence_length
@@ -173,6 +204,11 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         self.normalize_first = normalize_first
         self.positions = positions
         self.attention_use_bias = attention_use_bias
+        self.key_dim = key_dim
+        self.normalization = normalization
+        self.feed_forward_use_bias = feed_forward_use_bias
+        self.use_gated_activation = use_gated_activation
+        self.scale_output = scale_output
 
     def _read_both(
         self,
@@ -246,6 +282,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             "synthesizer": self.synthesizer,
             "decoder_synthesizer": self.decoder_synthesizer,
             "cross_synthesizer": self.cross_synthesizer,
+            "cross_num_heads": self.cross_num_heads,
+            "cross_key_dim": self.cross_key_dim,
             "num_decoder_layers": self.num_decoder_layers,
             "dropout": self.dropout,
             "max_sequence_length": self.max_sequence_length,
@@ -255,39 +293,12 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             "normalize_first": self.normalize_first,
             "positions": self.positions,
             "attention_use_bias": self.attention_use_bias,
+            "key_dim": self.key_dim,
+            "normalization": self.normalization,
+            "feed_forward_use_bias": self.feed_forward_use_bias,
+            "use_gated_activation": self.use_gated_activation,
+            "scale_output": self.scale_output,
         }
-
-
-def transformer_base(synthesizer, **changes):
-    """The translation model of the paper: Transformer base.
-
-    Vaswani et al.'s base model as in Tensor2Tensor: 6 + 6 blocks, d 512,
-    8 heads of 64, feed-forward networks of 2048, no biases in attention,
-    sinusoidal positions, at most 256 tokens. The vocabulary, which the paper
-    does not state, has 32,768 word pieces for both languages.
-
-    Args:
-        synthesizer: Of the self-attention of encoder and decoder.
-        **changes: Arguments of `SynthesizerSeq2SeqBackbone` to override.
-
-    Returns:
-        `SynthesizerSeq2SeqBackbone`.
-
-    References:
-        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Table 2
-        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), Table 3
-    """
-    options = {
-        "vocabulary_size": 32_768,
-        "num_layers": 6,
-        "num_heads": 8,
-        "hidden_dim": 512,
-        "intermediate_dim": 2048,
-        "max_sequence_length": 256,
-        "attention_use_bias": False,
-        **changes,
-    }
-    return SynthesizerSeq2SeqBackbone(synthesizer=synthesizer, **options)
 
 
 def _or(given, default):

@@ -85,7 +85,7 @@ class SynthesizerSeq2SeqLM(
         # === Functional model ===
         inputs = backbone.input
         hidden = backbone(inputs)["decoder_sequence_output"]
-        outputs = backbone.token_embedding(hidden, reverse=True)
+        outputs = backbone.logits(hidden)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
     def call_decoder_with_cache(
@@ -122,7 +122,7 @@ class SynthesizerSeq2SeqLM(
             encoder_padding_mask,
             padding_mask,
         )
-        return self.backbone.token_embedding(x, reverse=True), x, caches
+        return self.backbone.logits(x), x, caches
 
     def call_encoder(self, token_ids, padding_mask):
         """Returns the cross-attention caches of the decoder blocks.

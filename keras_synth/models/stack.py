@@ -1,13 +1,15 @@
 """`Stack`: the embeddings and blocks of a backbone."""
 
 import keras
-import keras_hub
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+from keras_synth.layers.normalization import normalization as normalized
+from keras_synth.layers.templates import template
 from keras_synth.models.embeddings import Embedding, ReversibleEmbedding
+from keras_synth.models.positions import ADDED, RELATIVE, check_positions
 
-POSITIONS = ("learned", "sinusoidal")
+_BIASED = ("supports_attention_bias",)
 
 
 class Stack:
@@ -20,9 +22,11 @@ class Stack:
         synthesizer: As for `SynthesizerBackbone`.
         num_layers: Integer, number of blocks.
         max_length: Integer, longest sequence in tokens.
-        positions: `"learned"` or `"sinusoidal"`.
+        positions: `"learned"`, `"sinusoidal"`, `"t5_relative"` or `None`.
         dropout: Float, share to drop in training.
         normalize_first: Whether the blocks are pre-norm.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
+        normalization: String, their name.
         num_segments: Integer, number of segment ids; 0 for no segments.
         decoder: Whether the blocks are `SynthesizerDecoder`s.
         cross_synthesizer: Of their cross-attention, or a list of one each.
@@ -45,6 +49,8 @@ class Stack:
         dropout,
         normalize_first,
         layer_norm_epsilon,
+        normalization="layer_normalization",
+        num_heads,
         num_segments=0,
         decoder=False,
         cross_synthesizer="dot_product",
@@ -58,9 +64,21 @@ class Stack:
         self.scales = positions == "sinusoidal"
         self.normalize_first = normalize_first
         self.decoder = decoder
-        self.position_embedding = _position_embedding(
-            positions, max_length, prefix, dtype
-        )
+        check_positions(positions)
+        self.position_embedding = self.position_bias = None
+        if positions in ADDED:
+            self.position_embedding = ADDED[positions](
+                max_length, dtype=dtype, name=f"{prefix}position_embedding"
+            )
+        elif positions in RELATIVE:
+            self.position_bias = RELATIVE[positions](
+                num_heads,
+                bidirectional=not decoder,
+                dtype=dtype,
+                name=f"{prefix}position_bias",
+            )
+            for one in _one_each(synthesizer, num_layers):
+                template(one, num_heads, max_length, _BIASED)
         self.segment_embedding = None
         if num_segments:
             self.segment_embedding = Embedding(
@@ -84,9 +102,11 @@ class Stack:
         self.blocks = [
             make(
                 max_length=max_length,
+                num_heads=num_heads,
                 dropout=dropout,
                 normalize_first=normalize_first,
                 layer_norm_epsilon=layer_norm_epsilon,
+                normalization=normalization,
                 dtype=dtype,
                 name=f"{name}_layer_{i}",
                 **one,
@@ -95,8 +115,11 @@ class Stack:
             for i, one in enumerate(own)
         ]
         # Before post-norm blocks, or after pre-norm ones.
-        self.layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=dtype, name=f"{prefix}layer_norm"
+        self.layer_norm = normalized(
+            normalization,
+            epsilon=layer_norm_epsilon,
+            dtype=dtype,
+            name=f"{prefix}layer_norm",
         )
 
     def __call__(
@@ -125,6 +148,10 @@ class Stack:
         Returns:
             Tensor `(B, T, d)`.
         """
+        x = self.embed(token_ids, segment_ids)
+        if self.position_bias is not None:
+            bias = self.position_bias(x)
+            attention_bias = _sum(bias, attention_bias)
         prefix = "decoder_" if self.decoder else ""
         given = {f"{prefix}padding_mask": padding_mask}
         if encoded is not None:
@@ -136,7 +163,6 @@ class Stack:
             given[f"{prefix}attention_bias"] = attention_bias
         if cross_attention_bias is not None:
             given["encoder_attention_bias"] = cross_attention_bias
-        x = self.embed(token_ids, segment_ids)
         for block in self.blocks:
             x = block(x, **given)
         return self._normalized(x)
@@ -156,7 +182,8 @@ class Stack:
         x = self.token_embedding(token_ids)
         if self.scales:  # as Vaswani et al., 2017, 3.4
             x = x * self.token_embedding.output_dim**0.5
-        x = x + self.position_embedding(x, start_index=start)
+        if self.position_embedding is not None:
+            x = x + self.position_embedding(x, start_index=start)
         if segment_ids is not None:
             x = x + self.segment_embedding(segment_ids)
         x = x if self.normalize_first else self.layer_norm(x)
@@ -193,7 +220,12 @@ class Stack:
             tokens added.
         """
         x = self.embed(token_ids, start=start)
-        filled = []
+        filled, bias = [], {}
+        if self.position_bias is not None:
+            length = keras.tree.flatten(caches[0])[0].shape[1]
+            bias["decoder_attention_bias"] = self.position_bias(
+                x, start=start, length=length
+            )
         for i, block in enumerate(self.blocks):
             cross = {}
             if sources:
@@ -206,6 +238,7 @@ class Stack:
                 self_attention_cache=caches[i],
                 self_attention_cache_update_index=start,
                 decoder_padding_mask=padding_mask,
+                **bias,
                 **cross,
             )
             filled.append(cache)
@@ -234,14 +267,19 @@ class Stack:
         return self.layer_norm(x) if self.normalize_first else x
 
 
-def token_embedding(vocabulary_size, hidden_dim, positions, dtype):
+def token_embedding(
+    vocabulary_size, hidden_dim, positions, dtype, scale_output=False
+):
     """The embedding of tokens, which may be the output layer, too.
 
     Beside learned positions it starts as they do. Beside sinusoids, which have
-    unit scale, so do tokens: `embed` multiplies them by `sqrt(d)`.
+    unit scale, so do tokens: `embed` multiplies them by `sqrt(d)`. T5's start
+    with unit scale, since the output layer divides by `sqrt(d)`.
     """
     initializer = "uniform"
-    if positions == "sinusoidal":
+    if scale_output:
+        initializer = keras.initializers.RandomNormal(stddev=1.0)
+    elif positions == "sinusoidal":
         initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
     return ReversibleEmbedding(
         check_positive("vocabulary_size", vocabulary_size),
@@ -252,13 +290,14 @@ def token_embedding(vocabulary_size, hidden_dim, positions, dtype):
     )
 
 
-def check_width(hidden_dim, num_heads):
-    """Raises unless heads divide the model width evenly."""
-    if check_positive("hidden_dim", hidden_dim) % check_positive(
-        "num_heads", num_heads
-    ):
+def check_width(hidden_dim, num_heads, key_dim=None):
+    """Raises unless heads divide the model width, or have one of their own."""
+    check_positive("hidden_dim", hidden_dim)
+    check_positive("num_heads", num_heads)
+    if key_dim is None and hidden_dim % num_heads:
         raise ValueError(
-            "`hidden_dim` must be divisible by `num_heads`. Received: "
+            "`hidden_dim` must be divisible by `num_heads` where no `key_dim` "
+            "is given. Received: "
             f"hidden_dim={hidden_dim}, num_heads={num_heads}"
         )
 
@@ -280,22 +319,8 @@ def check_length(token_ids, longest, name):
         )
 
 
-def _position_embedding(positions, max_length, prefix, dtype):
-    """A layer with the call of `keras_hub.layers.PositionEmbedding`."""
-    name = f"{prefix}position_embedding"
-    if positions == "learned":
-        return keras_hub.layers.PositionEmbedding(
-            max_length,
-            initializer="uniform",  # as that of `Embedding`
-            dtype=dtype,
-            name=name,
-        )
-    if positions == "sinusoidal":
-        return keras_hub.layers.SinePositionEncoding(dtype=dtype, name=name)
-    raise ValueError(
-        f"`positions` must be one of {POSITIONS}. "
-        f"Received: positions={positions!r}"
-    )
+def _sum(x, y):
+    return x if y is None else x + y
 
 
 def _one_each(synthesizer, num_layers):

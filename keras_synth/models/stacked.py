@@ -19,6 +19,19 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
         super().__init__(*args, **kwargs)
         settle(self)
 
+    def logits(self, x):
+        """Returns the logits of tokens, by the embedding's own weights.
+
+        Args:
+            x: Tensor `(B, T, d)`, hidden states.
+
+        Returns:
+            Tensor `(B, T, vocabulary_size)`.
+        """
+        if self.scale_output:
+            x = x * self.hidden_dim**-0.5
+        return self.token_embedding(x, reverse=True)
+
     def get_config(self):
         # KerasHub's own config has no default policy of a quantized backbone,
         # and no names of its layers' policies.

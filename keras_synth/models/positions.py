@@ -1,0 +1,88 @@
+"""What tells a stack where its tokens stand."""
+
+import keras
+import keras_hub
+
+from keras_synth.synthesizers import T5RelativeSynthesizer
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class RelativePositionBias(keras.layers.Layer):
+    """T5's table of relative positions, one for all blocks of a stack.
+
+    Args:
+        num_heads: Integer, `H`.
+        bidirectional: Whether later tokens have buckets of their own.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        x: Tensor `(B, T, d)`; only its length matters.
+        start: Integer or scalar integer tensor, position of its first token.
+        length: Integer or scalar integer tensor, how many tokens are attended
+            to, `S`; by default T.
+
+    Returns:
+        Tensor `(1, H, T, S)`, to be added to logits.
+
+    References:
+        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683)
+    """
+
+    def __init__(self, num_heads, bidirectional=True, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads, self.bidirectional = num_heads, bidirectional
+        self.table = T5RelativeSynthesizer(
+            num_heads,
+            bidirectional=bidirectional,
+            dtype=self.dtype_policy,
+            name="table",
+        )
+
+    def build(self, x_shape):
+        self.table.build(x_shape)
+        self.built = True
+
+    def call(self, x, start=0, length=None):
+        return self.table(x, start=start, length=length).bias
+
+    def compute_output_spec(self, x, start=0, length=None):
+        columns = x.shape[1] if length is None else length
+        columns = columns if isinstance(columns, int) else None
+        shape = (1, self.num_heads, x.shape[1], columns)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "bidirectional": self.bidirectional,
+        }
+
+
+def _learned(max_length, **options):
+    # Initialised as `keras.layers.Embedding` is.
+    return keras_hub.layers.PositionEmbedding(
+        max_length, initializer="uniform", **options
+    )
+
+
+def _sinusoidal(max_length, **options):
+    return keras_hub.layers.SinePositionEncoding(**options)
+
+
+# Vectors added to those of tokens, by layers with the call of
+# `keras_hub.layers.PositionEmbedding`.
+ADDED = {"learned": _learned, "sinusoidal": _sinusoidal}
+# Numbers added to logits.
+RELATIVE = {"t5_relative": RelativePositionBias}
+
+
+def check_positions(positions):
+    """Raises unless it names positions, or is `None` for none."""
+    if positions not in (None, *ADDED, *RELATIVE):
+        known = ", ".join(map(repr, (*ADDED, *RELATIVE)))
+        raise ValueError(
+            f"`positions` must be one of {known}, or None for models whose "
+            "attention knows positions itself. "
+            f"Received: positions={positions!r}"
+        )

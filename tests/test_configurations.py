@@ -1,0 +1,299 @@
+"""T5's and BERT's form beside KerasHub's own models, and published counts."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from backend import numpy, slow_but_on
+
+from keras_synth import models
+
+SMALL = {
+    "vocabulary_size": 30,
+    "num_layers": 2,
+    "hidden_dim": 12,
+    "intermediate_dim": 20,
+    "max_sequence_length": 40,
+    "dropout": 0.0,
+}
+RNG = np.random.default_rng
+
+
+def scattered(model):
+    """Gives all weights other values, so that none is 0 or 1 by default."""
+    rng = RNG(3)
+    for weight in model.weights:
+        value = numpy(weight)
+        weight.assign(value + 0.1 * rng.normal(size=value.shape))
+
+
+def copied(layer, *arrays):
+    """Sets a layer's weights to arrays of the same sizes."""
+    layer.set_weights(
+        [
+            np.reshape(numpy(x), w.shape)
+            for x, w in zip(arrays, layer.weights, strict=True)
+        ]
+    )
+
+
+# --- T5 -----------------------------------------------------------------------
+
+
+def t5(gated):
+    """KerasHub's T5 and ours, with the same weights."""
+    theirs = keras_hub.models.T5Backbone(
+        vocabulary_size=30,
+        num_layers=2,
+        num_heads=3,
+        hidden_dim=12,
+        intermediate_dim=20,
+        key_value_dim=8,
+        dropout=0.0,
+        activation="gelu" if gated else "relu",
+        use_gated_activation=gated,
+    )
+    scattered(theirs)
+    config = models.t5_tiny(
+        "V",
+        **SMALL,
+        num_heads=3,
+        key_dim=8,
+        cross_num_heads=3,
+        cross_key_dim=8,
+        activation="gelu" if gated else "relu",
+        use_gated_activation=gated,
+    )
+    ours = models.SynthesizerSeq2SeqBackbone(**config)
+    copied(ours.token_embedding, *theirs.token_embedding.weights)
+    for side in ("encoder", "decoder"):
+        stack = getattr(ours, side)
+        layers = getattr(theirs, f"{side}_transformer_layers")
+        bias = layers[0].self_attention.relative_attention_bias
+        copied(stack.position_bias, bias)
+        norm = getattr(theirs, f"{side}_layer_norm")
+        copied(stack.layer_norm, *norm.weights)
+        for block, layer in zip(stack.blocks, layers, strict=True):
+            _copy_block(block, layer)
+    return theirs, ours
+
+
+def _copy_block(block, layer):
+    _copy_attention(block.attention, layer.self_attention)
+    copied(
+        block.attention_residual.norm, *layer.self_attention_layer_norm.weights
+    )
+    if layer.is_decoder:
+        _copy_attention(block.cross_attention, layer.cross_attention)
+        copied(
+            block.cross_residual.norm, *layer.cross_attention_layer_norm.weights
+        )
+    copied(block.feed_forward_residual.norm, *layer.layer_norm.weights)
+    names = {
+        "intermediate": "input_projector",
+        "output_dense": "output_projector",
+    }
+    if layer.use_gated_activation:
+        names["gate"] = "gate_projector"
+    for own, other in names.items():
+        dense = getattr(layer, other)
+        copied(getattr(block.feed_forward, own), dense.kernel)
+
+
+def _copy_attention(attention, layer):
+    key_dim = layer.key_value_dim
+    query = numpy(layer.query_projector.kernel)
+    # T5's logits are not divided by sqrt(k).
+    copied(attention.synthesizer.query, query * key_dim**0.5)
+    copied(attention.synthesizer.key, layer.key_projector.kernel)
+    copied(attention.value, layer.value_projector.kernel)
+    copied(attention.attention_output, layer.output_projector.kernel)
+
+
+def batch():
+    """Sequences beyond the exact buckets, with padding."""
+    rng = RNG(0)
+    source, target = rng.integers(1, 30, (2, 33)), rng.integers(1, 30, (2, 21))
+    return {
+        "encoder_token_ids": source,
+        "encoder_padding_mask": (np.arange(33) < [[33], [20]]).astype("int32"),
+        "decoder_token_ids": target,
+        "decoder_padding_mask": (np.arange(21) < [[21], [13]]).astype("int32"),
+    }
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_dot_product_in_t5s_form_is_t5(gated):
+    theirs, ours = t5(gated)
+    assert ours.count_params() == theirs.count_params()
+    inputs = batch()
+    expected, found = theirs(inputs), ours(inputs)
+    for side in ("encoder", "decoder"):
+        name = f"{side}_sequence_output"
+        real = inputs[f"{side}_padding_mask"].astype(bool)
+        np.testing.assert_allclose(
+            numpy(found[name])[real], numpy(expected[name])[real], atol=1e-4
+        )
+
+
+def test_t5s_output_layer_divides_by_the_root_of_the_width():
+    _, ours = t5(gated=False)
+    inputs = batch()
+    hidden = numpy(ours(inputs)["decoder_sequence_output"])
+    table = numpy(ours.token_embedding.embeddings)
+    logits = models.SynthesizerSeq2SeqLM(ours)(inputs)
+    np.testing.assert_allclose(
+        numpy(logits), hidden @ table.T / 12**0.5, atol=1e-4
+    )
+
+
+def test_t5_decodes_with_caches_as_without():
+    _, ours = t5(gated=True)
+    lm, inputs = models.SynthesizerSeq2SeqLM(ours), batch()
+    whole = numpy(lm(inputs))
+    ids, mask = inputs["encoder_token_ids"], inputs["encoder_padding_mask"]
+    sources = lm.call_encoder(ids, mask)
+    caches = ours.decoder.make_caches(2, 21)
+    target = inputs["decoder_token_ids"]
+    for start, end in ((0, 5), (5, 6), (6, 21)):
+        logits, _, caches = lm.call_decoder_with_cache(
+            target[:, start:end], caches, start, sources, mask
+        )
+        np.testing.assert_allclose(
+            numpy(logits)[0], whole[0, start:end], atol=1e-4
+        )
+
+
+@pytest.mark.parametrize("synthesizer", ["V", "R", "D+V"])
+def test_configs_and_files_keep_the_form(synthesizer, tmp_path):
+    config = models.t5_tiny(synthesizer, **SMALL, use_gated_activation=True)
+    model = models.SynthesizerSeq2SeqBackbone(**config)
+    again = type(model).from_config(model.get_config())
+    assert [w.path for w in again.weights] == [w.path for w in model.weights]
+    assert not [
+        w.path
+        for w in model.weights
+        if "bias" in w.name and "relative_attention_bias" not in w.name
+    ]
+    model.save(tmp_path / "model.keras")
+    saved = keras.saving.load_model(tmp_path / "model.keras")
+    inputs = batch()
+    for name, x in model(inputs).items():
+        np.testing.assert_allclose(
+            numpy(saved(inputs)[name]), numpy(x), atol=1e-6
+        )
+
+
+def test_one_table_of_relative_positions_serves_a_stack():
+    model = models.SynthesizerSeq2SeqBackbone(**models.t5_tiny("V", **SMALL))
+    tables = [w for w in model.weights if w.name == "relative_attention_bias"]
+    assert [w.path.split("/")[0] for w in tables] == [
+        "encoder_position_bias",
+        "decoder_position_bias",
+    ]
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize(
+    ("synthesizer", "count"),
+    [
+        ("dot_product", 222_903_552),
+        ("random", 254_360_064),
+        ("dense", 224_475_648),
+        ("random + dot_product", 292_108_800),
+        ("V + D", 243_350_016),
+    ],
+)
+def test_t5_base_has_the_papers_numbers_of_weights(synthesizer, count):
+    """Table 4 of the paper: 223, 254, 224, 292 and 243 million."""
+    config = models.t5_base(synthesizer)
+    model = models.SynthesizerSeq2SeqBackbone(**config)
+    alphas = sum(
+        w.value.numel() if hasattr(w.value, "numel") else int(np.prod(w.shape))
+        for w in model.weights
+        if w.name == "alphas"
+    )
+    assert model.count_params() - alphas == count
+
+
+# --- BERT ---------------------------------------------------------------------
+
+
+def test_dot_product_in_berts_form_is_bert():
+    shape = {"num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20}
+    theirs = keras_hub.models.BertBackbone(
+        30, num_heads=3, max_sequence_length=40, dropout=0.0, **shape
+    )
+    scattered(theirs)
+    ours = models.SynthesizerBackbone(
+        **models.bert_base("V", **SMALL, num_heads=3)
+    )
+    inputs = {
+        "token_ids": RNG(0).integers(1, 30, (2, 17)),
+        "segment_ids": (np.arange(17) > [[6], [9]]).astype("int32"),
+        "padding_mask": (np.arange(17) < [[17], [12]]).astype("int32"),
+    }
+    stack = ours.stack
+    copied(ours.token_embedding, *theirs.token_embedding.weights)
+    copied(stack.position_embedding, *theirs.position_embedding.weights)
+    copied(stack.segment_embedding, *theirs.segment_embedding.weights)
+    copied(stack.layer_norm, *theirs.embeddings_layer_norm.weights)
+    for block, layer in zip(
+        stack.blocks, theirs.transformer_layers, strict=True
+    ):
+        _copy_bert_block(block, layer)
+    # Ours has no pooler: `SynthesizerTextClassifier` has what follows.
+    pooler = theirs.pooled_dense.count_params()
+    assert ours.count_params() == theirs.count_params() - pooler
+    expected = theirs(inputs)["sequence_output"]
+    real = inputs["padding_mask"].astype(bool)
+    np.testing.assert_allclose(
+        numpy(ours(inputs))[real], numpy(expected)[real], atol=1e-4
+    )
+
+
+def _copy_bert_block(block, layer):
+    theirs, ours = layer._self_attention_layer, block.attention
+    copied(ours.synthesizer.query, *theirs.query_dense.weights)
+    copied(ours.synthesizer.key, *theirs.key_dense.weights)
+    copied(ours.value, *theirs.value_dense.weights)
+    copied(ours.attention_output, *theirs.output_dense.weights)
+    copied(
+        block.attention_residual.norm,
+        *layer._self_attention_layer_norm.weights,
+    )
+    dense = layer._feedforward_intermediate_dense
+    copied(block.feed_forward.intermediate, *dense.weights)
+    dense = layer._feedforward_output_dense
+    copied(block.feed_forward.output_dense, *dense.weights)
+    norm = layer._feedforward_layer_norm
+    copied(block.feed_forward_residual.norm, *norm.weights)
+
+
+# --- bad input ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"normalization": "batch"}, "one of layer_normalization, rms_"),
+        ({"positions": "rotary"}, "'t5_relative', or None"),
+        ({"key_dim": 0}, "key_dim"),
+        ({"cross_num_heads": -1}, "cross_num_heads"),
+        ({"cross_key_dim": 1.5}, "cross_key_dim"),
+        ({"num_heads": 5, "key_dim": None}, "where no `key_dim` is given"),
+    ],
+)
+def test_bad_options_are_refused(options, match):
+    config = {**models.t5_tiny("V"), **SMALL, **options}
+    with pytest.raises(ValueError, match=match):
+        models.SynthesizerSeq2SeqBackbone(**config)
+
+
+def test_mixers_without_pairs_refuse_t5s_positions():
+    config = models.t5_tiny("fnet", **SMALL, decoder_synthesizer="V")
+    models.SynthesizerSeq2SeqBackbone(**config)
+    with pytest.raises(ValueError, match="relative positions are added"):
+        models.SynthesizerSeq2SeqBackbone(
+            **{**config, "positions": "t5_relative"}
+        )
