@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 from keras_synth.files import writing
+from keras_synth.multiplications import PARTS
 
 
 def print_table(title, headings, rows, caption=None):
@@ -37,6 +38,38 @@ def score_table(title, headings, rows, caption=None):
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def print_multiplications(counts):
+    """Prints multiplications of models by parts, and as multiples.
+
+    ```python
+    print_multiplications(
+        {name: model.multiplications(512) for name, model in models.items()}
+    )
+    ```
+
+    Args:
+        counts: Dictionary: name of a model -> what its `multiplications`
+            returns. Sums are compared with the first one's.
+    """
+    parts = [x for x in PARTS if any(x in count for count in counts.values())]
+    totals = {name: sum(count.values()) for name, count in counts.items()}
+    first = next(iter(totals.values()))
+    rows = [
+        [
+            name,
+            *(f"{count.get(part, 0) / 1e6:,.1f}" for part in parts),
+            f"{totals[name] / 1e6:,.1f}",
+            f"{totals[name] / first:.2f}",
+        ]
+        for name, count in counts.items()
+    ]
+    print_table(
+        "multiplications of a sample, in millions",
+        ["model", *parts, "sum", f"/ {next(iter(counts))}"],
+        rows,
+    )
 
 
 @contextlib.contextmanager

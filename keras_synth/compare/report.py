@@ -14,7 +14,8 @@ STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}
 COLUMNS = (
     "task variant num_heads backend seed score validation_score test_loss "
     "steps_per_second compile_seconds train_seconds seconds data_share "
-    "parameters peak_memory_bytes score_name generate_seconds signature"
+    "parameters multiplications peak_memory_bytes score_name "
+    "generate_seconds signature"
 ).split()
 OF_WRITING = ("generate_seconds", "signature")  # columns of few tasks
 
@@ -60,6 +61,7 @@ def table(rows, task):
             grouped.get(("V", heads, backend), ()), "steps_per_second"
         )
         memory = _mean(group, "peak_memory_bytes")
+        counted = group[0].get("multiplications")
         last = statistics.mean(row["validation_scores"][-1] for row in group)
         line = {
             "variant": variant,
@@ -70,6 +72,7 @@ def table(rows, task):
             "steps/s": "-" if speed is None else f"{speed:.2f}",
             "/V": f"{speed / baseline:.2f}" if speed and baseline else "-",
             "weights\nx 1e6": f"{group[0]['parameters'] / 1e6:.2f}",
+            "mult.\nx 1e6": "-" if counted is None else f"{counted / 1e6:.0f}",
             "peak\nMiB": "-" if memory is None else f"{memory / 2**20:.0f}",
             "paper": str(task.paper.get(variant, "")),
         }

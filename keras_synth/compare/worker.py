@@ -101,6 +101,7 @@ def train(settings, run, paths, emit):
         **{name: history[name] for name in (*validated, "losses")},
         **speed(history),
         "parameters": model.count_params(),
+        "multiplications": multiplications(model, settings.sequence_length),
         "peak_memory_bytes": peak_memory(),
         "data": prepared.digest,
         "versions": versions(),
@@ -123,6 +124,14 @@ def fit(model, log, checkpoint, epochs):
     else:  # it was stopped after training: its weights are wanted
         checkpoint.set_model(model)
         checkpoint.on_train_begin()
+
+
+def multiplications(model, length):
+    """Multiplications of a sample, or `None` where a mixer does not count."""
+    try:
+        return sum(model.multiplications(length).values())
+    except ValueError:
+        return None
 
 
 def versions():

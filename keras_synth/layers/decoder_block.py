@@ -7,6 +7,7 @@ from keras_synth import masks
 from keras_synth.checks import check_positive
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import template
+from keras_synth.multiplications import added
 from keras_synth.policies import settle, with_policies
 
 
@@ -291,6 +292,27 @@ class SynthesizerDecoder(SynthesizerBlock):
         if self.cross_attention is None:
             return own, None
         return own, self.cross_attention.make_cache(batch_size, source_length)
+
+    def multiplications(self, length, source_length=None):
+        """Returns how many multiplications a sample takes, by parts.
+
+        Args:
+            length: Integer, `T`.
+            source_length: Integer, `S`, for a decoder with cross-attention.
+
+        Returns:
+            Dictionary of integers, of the attentions' parts and
+            `"feed-forward"`. Normalisations are not counted, nor are pairs
+            left out that the causal mask hides.
+        """
+        cross = {}
+        if self.cross_attention is not None:
+            cross = self.cross_attention.multiplications(length, source_length)
+        return added(
+            self.attention.multiplications(length, length),
+            cross,
+            {"feed-forward": self.feed_forward.multiplications(length)},
+        )
 
     def compute_output_shape(
         self, decoder_sequence_shape, encoder_sequence_shape=None

@@ -4,6 +4,7 @@ import keras
 
 from keras_synth import masks
 from keras_synth.layers.block import SynthesizerBlock
+from keras_synth.multiplications import added
 from keras_synth.policies import settle
 
 
@@ -109,6 +110,21 @@ class SynthesizerEncoder(SynthesizerBlock):
         y = self.feed_forward(self.feed_forward_residual.before(x))
         x = self.feed_forward_residual.after(x, y, training=training)
         return (x, scores) if return_attention_scores else x
+
+    def multiplications(self, length):
+        """Returns how many multiplications a sample takes, by parts.
+
+        Args:
+            length: Integer, `T`.
+
+        Returns:
+            Dictionary of integers, of the attention's parts and
+            `"feed-forward"`. Normalisations are not counted.
+        """
+        return added(
+            self.attention.multiplications(length, length),
+            {"feed-forward": self.feed_forward.multiplications(length)},
+        )
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

@@ -3,6 +3,7 @@
 import keras
 
 from keras_synth.checks import check_positive
+from keras_synth.multiplications import of_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -69,6 +70,12 @@ class FeedForward(keras.layers.Layer):
         if self.gate is not None:
             hidden = hidden * self.gate(x)
         return self.output_dense(hidden)
+
+    def multiplications(self, tokens):
+        """Returns how many multiplications so many tokens take."""
+        layers = self.intermediate, self.gate, self.output_dense
+        gated = 0 if self.gate is None else tokens * self.intermediate_dim
+        return gated + sum(of_dense(layer, tokens) for layer in layers)
 
     def compute_output_shape(self, x_shape):
         return x_shape

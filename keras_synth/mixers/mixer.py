@@ -99,6 +99,29 @@ class Mixer(keras.layers.Layer):
                     f"of shape {tuple(other.shape)}"
                 )
 
+    def multiplications(self, query_length, source_length):
+        """Returns how many multiplications a sample takes.
+
+        Products of matrices and of pairs, and a division for each attention
+        weight; masks and biases take none.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, `S`.
+
+        Returns:
+            Dictionary: `"projections"`, `"logits"`, `"softmax"`, `"mixing"`
+            and `"output"`, as far as the layer has them.
+
+        Raises:
+            ValueError: If the class does not say.
+        """
+        raise ValueError(
+            f"{type(self).__name__} does not count its multiplications. "
+            "Implement `multiplications(query_length, source_length)` there. "
+            f"Received: {self.name}"
+        )
+
     def make_cache(self, batch_size, length):
         """Returns an empty cache for decoding.
 

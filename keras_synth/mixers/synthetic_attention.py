@@ -11,6 +11,7 @@ from keras_synth.masks import AttentionMask
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.mixer import Mixer
+from keras_synth.multiplications import added, of_dense
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, positive_shape
 
@@ -475,6 +476,20 @@ class SyntheticAttention(Mixer):
             return None
         # Not the layer itself, which would cast float32 weights.
         return lambda weights: self._dropout.call(weights, training=True)
+
+    def multiplications(self, query_length, source_length):
+        pairs = self.num_heads * query_length * source_length
+        gate = of_dense(self.gate, query_length)
+        if self.gate is not None:
+            gate += query_length * self.num_heads * self.value_dim
+        own = {
+            "projections": gate + of_dense(self.value, source_length),
+            "softmax": pairs,
+            "mixing": pairs * self.value_dim,
+            "output": of_dense(self.attention_output, query_length),
+        }
+        logits = self.synthesizer.multiplications(query_length, source_length)
+        return added(own, logits)
 
     def compute_output_shape(
         self, query_shape, value_shape=None, key_shape=None

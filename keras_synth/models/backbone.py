@@ -186,6 +186,23 @@ class SynthesizerBackbone(StackedBackbone):
     ):
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
+    def multiplications(self, length):
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, `T`.
+
+        Returns:
+            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
+            `"mixing"` and `"output"` of attention, and `"feed-forward"`.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        return self.stack.multiplications(length)
+
     def get_config(self):
         return {
             **super().get_config(),

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth.models.examples import as_arrays, check_lengths
 from keras_synth.models.texts import plain_texts
+from keras_synth.multiplications import added
 
 SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
@@ -29,6 +30,30 @@ class GenerationMixin:
             optimizer = keras.optimizers.AdamW(1e-3)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         check_sampler(self.sampler)
+
+    def multiplications(self, length, decoder_length=None):
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, tokens, or source tokens.
+            decoder_length: Integer, target tokens, by default as many.
+
+        Returns:
+            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
+            `"mixing"` and `"output"` of attention, and `"feed-forward"`,
+            and the `"output layer"`.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        lengths = [length] + [decoder_length] * (decoder_length is not None)
+        backbone, tokens = self.backbone, lengths[-1]
+        table = backbone.vocabulary_size * backbone.hidden_dim
+        return added(
+            backbone.multiplications(*lengths), {"output layer": tokens * table}
+        )
 
     def generate(self, inputs, *args, **kwargs):
         """Generates text, as `keras_hub.models.CausalLM.generate`.

@@ -11,6 +11,7 @@ from keras_synth.models.stack import (
     token_embedding,
 )
 from keras_synth.models.stacked import StackedBackbone
+from keras_synth.multiplications import added
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -270,6 +271,28 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
 
     def compute_output_spec(self, inputs, training=None, mask=None, **biases):
         return super().compute_output_spec(inputs, training=training, mask=mask)
+
+    def multiplications(self, length, decoder_length=None):
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, source tokens, `S`.
+            decoder_length: Integer, target tokens, by default as many.
+
+        Returns:
+            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
+            `"mixing"` and `"output"` of attention, and `"feed-forward"`.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        target = _or(decoder_length, length)
+        return added(
+            self.encoder.multiplications(length),
+            self.decoder.multiplications(target, length),
+        )
 
     def get_config(self):
         return {

@@ -8,6 +8,7 @@ from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.layers.templates import template
 from keras_synth.models.embeddings import Embedding, ReversibleEmbedding
 from keras_synth.models.positions import ADDED, RELATIVE, check_positions
+from keras_synth.multiplications import added
 
 _BIASED = ("supports_attention_bias",)
 
@@ -243,6 +244,16 @@ class Stack:
             )
             filled.append(cache)
         return self._normalized(x), tuple(filled)
+
+    def multiplications(self, *lengths):
+        """Returns how many multiplications a sample takes, by parts.
+
+        Args:
+            *lengths: Integers, as the blocks' `multiplications` take them.
+        """
+        return added(
+            *(block.multiplications(*lengths) for block in self.blocks)
+        )
 
     def make_caches(self, batch_size, length):
         """Returns empty caches for `length` tokens, one for each block."""

@@ -17,6 +17,7 @@ from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
+from keras_synth.multiplications import added, of_dense
 from keras_synth.policies import settle, with_policies
 
 
@@ -136,6 +137,26 @@ class SynthesizerTextClassifier(
         self.dropout = dropout
         self.pooling = pooling
         self.class_names = None if class_names is None else [*class_names]
+
+    def multiplications(self, length):
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, `T`.
+
+        Returns:
+            Dictionary of integers: those of the backbone, and the
+            `"output layer"`.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        return added(
+            self.backbone.multiplications(length),
+            {"output layer": of_dense(self.output_dense, 1)},
+        )
 
     def compile(
         self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_synth.multiplications import added
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,
@@ -44,6 +45,13 @@ class CompositeSynthesizer(Synthesizer):
     def check_lengths(self, target_length, source_length, start=0):
         for part in self.synthesizers:
             part.check_lengths(target_length, source_length, start)
+
+    def multiplications(self, query_length, source_length):
+        parts = (
+            part.multiplications(query_length, source_length)
+            for part in self.synthesizers
+        )
+        return added(*parts)
 
     def get_config(self):
         config = super().get_config()

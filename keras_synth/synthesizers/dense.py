@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth.checks import check_positive
 from keras_synth.logits import Logits
+from keras_synth.multiplications import of_dense
 from keras_synth.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
@@ -191,6 +192,15 @@ class DenseSynthesizer(_TokenSynthesizer):
             )
         self.built = True
 
+    def multiplications(self, query_length, source_length):
+        pairs = query_length * source_length
+        logits = self.num_heads * pairs * (self.hidden_dim or 0)
+        if self.hidden_dim is None:
+            heads, width, _ = self.W_a.shape
+            logits = heads * pairs * width
+        projections = of_dense(self.hidden, query_length)
+        return {"projections": projections, "logits": logits}
+
     def call(self, query, keys=None, queries=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)
         features = self._features(query, queries)
@@ -315,6 +325,14 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
                 for name, size in zip(("b_A", "b_B"), self.factors, strict=True)
             )
         self.built = True
+
+    def multiplications(self, query_length, source_length):
+        a, b = self.factors
+        rows = self.num_heads * query_length
+        return {
+            "projections": of_dense(self.hidden, query_length),
+            "logits": rows * ((a + b) * self.A.shape[1] + a * b),
+        }
 
     def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)

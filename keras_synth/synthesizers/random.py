@@ -85,6 +85,9 @@ class RandomSynthesizer(Synthesizer):
         )
         self.built = True
 
+    def multiplications(self, query_length, source_length):
+        return {}
+
     def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self._table(), 1, start, target_length)
@@ -229,6 +232,11 @@ class FactorizedRandomSynthesizer(Synthesizer):
             for name in ("R1", "R2")
         )
         self.built = True
+
+    def multiplications(self, query_length, source_length):
+        # As if for each sample: a batch needs them once.
+        pairs = query_length * source_length
+        return {"logits": self.num_heads * pairs * self.rank}
 
     def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)

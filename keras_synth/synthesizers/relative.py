@@ -49,6 +49,9 @@ class DistanceSynthesizer(Synthesizer):
         """
         raise NotImplementedError
 
+    def multiplications(self, query_length, source_length):
+        return {}
+
     def call(self, query, keys=None, *, start=0, length=None):
         rows, columns = self.lengths(query, start, length)
         # From the last row's first column to the first row's last.

@@ -128,6 +128,28 @@ class Synthesizer(keras.layers.Layer):
         """
         return None
 
+    def multiplications(self, query_length, source_length):
+        """Returns how many multiplications the logits of a sample take.
+
+        Products of matrices and of pairs; what is done once for each feature
+        or table, such as scaling by alphas, is not counted.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, `S`.
+
+        Returns:
+            Dictionary: `"projections"` of tokens, and `"logits"`.
+
+        Raises:
+            ValueError: If the class does not say.
+        """
+        raise ValueError(
+            f"{type(self).__name__} does not count its multiplications. "
+            "Implement `multiplications(query_length, source_length)` there. "
+            f"Received: {self.name}"
+        )
+
     def call(self, query, keys=None, *, start=0, length=None):
         """Returns the logits of each query token over the source.
 
