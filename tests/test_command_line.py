@@ -9,9 +9,13 @@ import subprocess
 import sys
 
 import pytest
+from backend import slow_but_on
 
 from keras_synth import command_line
 from keras_synth.compare import options
+
+# Nothing here depends on the backend.
+pytestmark = slow_but_on("torch")
 
 ROOT = pathlib.Path(__file__).parent.parent
 SCRIPTS = [

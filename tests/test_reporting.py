@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from backend import slow_but_on
 
 from keras_synth import reporting
+
+# Nothing here depends on the backend.
+pytestmark = slow_but_on("torch")
 
 pytest.importorskip("rich")
 

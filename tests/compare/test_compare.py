@@ -13,6 +13,7 @@ import command_line
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 from command_line import BACKEND, rows
 from rich.console import Console
 
@@ -28,6 +29,9 @@ from keras_synth.compare import (
     worker,
 )
 from keras_synth.compare.settings import RATE, setting
+
+# Workers are processes of one backend, whichever it is.
+pytestmark = slow_but_on("torch")
 
 SMALL = (
     "--task reviews --examples 400 --epochs 3 --num-layers 1 --num-heads 2 "

@@ -3,11 +3,15 @@
 import json
 
 import pytest
+from backend import slow_but_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_synth.compare import tasks
 from keras_synth.compare.results import FORMAT, Results
+
+# Nothing here depends on the backend.
+pytestmark = slow_but_on("torch")
 
 
 def row(number):

@@ -4,8 +4,12 @@ import zipfile
 
 import keras
 import pytest
+from backend import slow_but_on
 
 from keras_synth import datasets
+
+# Nothing here depends on the backend.
+pytestmark = slow_but_on("torch")
 
 
 @pytest.fixture

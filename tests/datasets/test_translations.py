@@ -2,10 +2,14 @@ import gzip
 import re
 
 import pytest
+from backend import slow_but_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_synth import datasets
+
+# Nothing here depends on the backend.
+pytestmark = slow_but_on("torch")
 
 
 def write(path, content):
