@@ -5,6 +5,7 @@
 - `keras_synth.mixers`: what stands in the place of attention.
 - `keras_synth.routes`: the ways to compute attention, and how to add one.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
+- `keras_synth.pretraining`: span corruption and masked tokens.
 - `keras_synth.losses`, `metrics`, `optimizers`, `schedules`, `callbacks`,
   `batches`: for training.
 - `keras_synth.datasets`: loaders and generators of text.
@@ -27,6 +28,7 @@ __all__ = [
     "mixers",
     "models",
     "optimizers",
+    "pretraining",
     "routes",
     "schedules",
     "synthesizers",

@@ -1,0 +1,282 @@
+"""T5's objective: texts with holes in, what was in the holes out.
+
+Raffel et al., 2020, https://arxiv.org/abs/1910.10683, section 3.1.4.
+"""
+
+import numpy as np
+
+from keras_synth.batches import EpochBatches
+from keras_synth.checks import check_positive, check_seed
+
+NOISE_DENSITY, MEAN_SPAN = 0.15, 3.0
+
+
+def span_mask(
+    length, rng, noise_density=NOISE_DENSITY, mean_noise_span_length=MEAN_SPAN
+):
+    """Draws the tokens to take out, in spans.
+
+    `round(length * noise_density)` tokens, at least one and not all, in
+    `round(tokens / mean_noise_span_length)` spans, at least one. Each way to
+    cut the tokens taken out into so many spans is as likely as any other, and
+    so is each way to cut those that stay; the first token stays.
+
+    Args:
+        length: Integer, number of tokens, at least 2.
+        rng: `numpy.random.Generator`.
+        noise_density: Float between 0 and 1, share of tokens to take out.
+        mean_noise_span_length: Float, at least 1, mean tokens of a span.
+
+    Returns:
+        Boolean array `(length,)`, True for tokens to take out.
+
+    Raises:
+        ValueError: If there are fewer than two tokens.
+    """
+    if length < 2:
+        raise ValueError(
+            "Span corruption needs texts of at least 2 tokens: one to stay and "
+            f"one to take out. Received: {length} tokens"
+        )
+    noise, spans = _counts(length, noise_density, mean_noise_span_length)
+    lengths = np.stack(
+        [_cut(length - noise, spans, rng), _cut(noise, spans, rng)], axis=1
+    )
+    return np.repeat(np.arange(2 * spans) % 2 == 1, lengths.reshape(-1))
+
+
+def corrupt_spans(tokens, mask, vocabulary_size):
+    """Puts a sentinel in the place of each span.
+
+    Sentinels descend from `vocabulary_size - 1`.
+
+    Args:
+        tokens: Integer array `(n,)`.
+        mask: Boolean array `(n,)`, True for tokens to take out.
+        vocabulary_size: Integer, sentinels included.
+
+    Returns:
+        `(inputs, targets)`: integer arrays, the tokens that stay with a
+        sentinel for each span that does not, and the reverse.
+
+    Example:
+
+    >>> mask = np.array([True, True, False, False, True, False])
+    >>> inputs, targets = keras_synth.pretraining.corrupt_spans(
+    ...     np.arange(10, 16), mask, vocabulary_size=1000)
+    >>> inputs.tolist(), targets.tolist()
+    ([999, 12, 13, 998, 15], [10, 11, 999, 14, 998])
+    """
+    tokens, mask = np.asarray(tokens), np.asarray(mask, bool)
+    return tuple(
+        _with_sentinels(tokens, out, vocabulary_size) for out in (mask, ~mask)
+    )
+
+
+def corrupted_lengths(
+    length, noise_density=NOISE_DENSITY, mean_noise_span_length=MEAN_SPAN
+):
+    """Returns the lengths of inputs and targets, end tokens included.
+
+    Args:
+        length: Integer, number of raw tokens.
+        noise_density: Float, as for `span_mask`.
+        mean_noise_span_length: Float, as for `span_mask`.
+
+    Returns:
+        Tuple of two integers.
+    """
+    noise, spans = _counts(length, noise_density, mean_noise_span_length)
+    return length - noise + spans + 1, noise + spans + 1
+
+
+def window_length(
+    inputs_length,
+    noise_density=NOISE_DENSITY,
+    mean_noise_span_length=MEAN_SPAN,
+):
+    """Returns how many raw tokens make inputs of a length, end token included.
+
+    512 tokens of input come from 568 raw ones, and their targets have 114.
+
+    Args:
+        inputs_length: Integer, the most tokens of an input, at least 3.
+        noise_density: Float, as for `span_mask`.
+        mean_noise_span_length: Float, as for `span_mask`.
+
+    Raises:
+        ValueError: If it is too short for a token, a sentinel and the end.
+    """
+    if check_positive("inputs_length", inputs_length) < 3:
+        raise ValueError(
+            "Inputs of span corruption hold a token, a sentinel and the end: "
+            f"at least 3 tokens. Received: inputs_length={inputs_length}"
+        )
+    options = noise_density, mean_noise_span_length
+    length = 2
+    while corrupted_lengths(length + 1, *options)[0] <= inputs_length:
+        length += 1
+    return length
+
+
+class SpanCorruption(EpochBatches):
+    """Batches of span corruption from a long sequence of tokens.
+
+    Each epoch the tokens are cut into windows, which come in another order and
+    with other holes. Windows have one length, so batches need no padding; what
+    is left over at the end of the tokens, and windows that do not fill a last
+    batch, are left out.
+
+    For `SynthesizerSeq2SeqLM` without preprocessor: batches are
+    `(features, labels, sample_weight)`.
+
+    Args:
+        tokens: Integer array `(N,)`, the ids of all texts, one after the
+            other.
+        inputs_length: Integer, tokens of each input, end token included.
+        vocabulary_size: Integer, sentinels included: the highest ids are
+            theirs, and no token of the texts may have one.
+        end_token_id: Integer, ends inputs and targets.
+        start_token_id: Integer, starts what the decoder is given; T5 takes
+            the padding token.
+        batch_size: Integer, windows of a batch.
+        noise_density: Float, share of tokens to take out.
+        mean_noise_span_length: Float, mean tokens of a span.
+        seed: Integer, not negative. The same seed gives the same batches on
+            all backends.
+        epoch: Integer, the epoch to start with, an attribute that grows with
+            each pass.
+
+    Raises:
+        ValueError: If there are too few tokens for a batch, an argument is
+            out of range, or a token has a sentinel's id.
+
+    Example:
+
+    ```python
+    ids = np.random.default_rng(0).integers(3, 80, 1000)
+    batches = keras_synth.pretraining.SpanCorruption(
+        ids, inputs_length=32, vocabulary_size=100, end_token_id=1, batch_size=4
+    )
+    features, labels, weights = batches[0]
+    print(features["encoder_token_ids"].shape, labels.shape)  # (4, 32) (4, 8)
+    ```
+    """
+
+    def __init__(
+        self,
+        tokens,
+        inputs_length,
+        vocabulary_size,
+        end_token_id,
+        start_token_id=0,
+        batch_size=32,
+        noise_density=NOISE_DENSITY,
+        mean_noise_span_length=MEAN_SPAN,
+        seed=0,
+        epoch=0,
+    ):
+        super().__init__(check_seed("seed", seed), epoch)
+        self.batch_size = check_positive("batch_size", batch_size)
+        self.vocabulary_size = check_positive(
+            "vocabulary_size", vocabulary_size
+        )
+        _check_spans(noise_density, mean_noise_span_length)
+        self.options = noise_density, mean_noise_span_length
+        self.length = window_length(inputs_length, *self.options)
+        self.end_token_id = end_token_id
+        self.start_token_id = start_token_id
+        self.tokens = np.asarray(tokens)
+        _check_tokens(self.tokens, self.length * self.batch_size)
+        _, spans = _counts(self.length, *self.options)
+        if self.tokens.max() >= vocabulary_size - spans:
+            raise ValueError(
+                f"The {spans} highest ids of the vocabulary are sentinels' and "
+                "must not occur in the texts. Pass a larger vocabulary_size, "
+                "and build the model with it. Received: "
+                f"vocabulary_size={vocabulary_size} and a token "
+                f"{self.tokens.max()}"
+            )
+
+    def __len__(self):
+        """The number of batches of each epoch."""
+        return len(self.tokens) // self.length // self.batch_size
+
+    def make_plan(self, epoch):
+        """The windows of an epoch, in order: the first token of each."""
+        rng = np.random.default_rng((self.seed, epoch))
+        count = len(self.tokens) // self.length
+        # Windows begin elsewhere in each epoch.
+        first = rng.integers(len(self.tokens) - count * self.length + 1)
+        return first + self.length * rng.permutation(count)
+
+    def __getitem__(self, index):
+        starts = self.plan(self.epoch)
+        size = self.batch_size
+        starts = starts[index * size : (index + 1) * size]
+        pairs = [self._corrupted(start) for start in starts]
+        inputs, targets = (np.stack(side) for side in zip(*pairs, strict=True))
+        first = np.full((len(targets), 1), self.start_token_id, targets.dtype)
+        features = {
+            "encoder_token_ids": inputs,
+            "encoder_padding_mask": np.ones_like(inputs),
+            "decoder_token_ids": np.hstack([first, targets[:, :-1]]),
+            "decoder_padding_mask": np.ones_like(targets),
+        }
+        return features, targets, np.ones(targets.shape, "float32")
+
+    def _corrupted(self, start):
+        """Inputs and targets of the window that starts there."""
+        rng = np.random.default_rng((self.seed, self.epoch, start))
+        window = self.tokens[start : start + self.length]
+        mask = span_mask(self.length, rng, *self.options)
+        return [
+            np.append(side, self.end_token_id).astype("int32")
+            for side in corrupt_spans(window, mask, self.vocabulary_size)
+        ]
+
+
+def _counts(length, noise_density, mean_noise_span_length):
+    """How many tokens are taken out, and in how many spans."""
+    noise = int(np.clip(np.round(length * noise_density), 1, length - 1))
+    spans = max(1, int(np.round(noise / mean_noise_span_length)))
+    return noise, min(spans, length - noise)
+
+
+def _cut(count, parts, rng):
+    """Lengths, at least 1 each, of so many parts of so many tokens."""
+    starts = np.arange(1, count) <= parts - 1  # so many new parts begin
+    rng.shuffle(starts)
+    ends = np.flatnonzero(np.append(starts, True)) + 1
+    return np.diff(ends, prepend=0)
+
+
+def _with_sentinels(tokens, out, vocabulary_size):
+    """Tokens, with one sentinel for each span that is taken out."""
+    begins = out & ~np.append(False, out[:-1])
+    sentinels = vocabulary_size - np.cumsum(begins)
+    return np.where(begins, sentinels, tokens)[begins | ~out]
+
+
+def _check_spans(noise_density, mean_noise_span_length):
+    if not 0 < noise_density < 1 or not mean_noise_span_length >= 1:
+        raise ValueError(
+            "`noise_density` must be between 0 and 1, and "
+            "`mean_noise_span_length` at least 1. Received: "
+            f"noise_density={noise_density}, "
+            f"mean_noise_span_length={mean_noise_span_length}"
+        )
+
+
+def _check_tokens(tokens, needed):
+    if tokens.ndim != 1 or not np.issubdtype(tokens.dtype, np.integer):
+        raise ValueError(
+            "`tokens` must be a sequence of integers, the ids of all texts. "
+            f"Received: {tokens.dtype} of shape {tokens.shape}"
+        )
+    if len(tokens) < needed:
+        raise ValueError(
+            f"One batch takes {needed} tokens. Pass more texts, a smaller "
+            "batch_size or a smaller inputs_length. "
+            f"Received: {len(tokens)} tokens"
+        )

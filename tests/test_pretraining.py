@@ -1,0 +1,245 @@
+"""Span corruption and masked tokens: literal cases, counts, and any input."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_synth import models, pretraining
+
+RNG = np.random.default_rng
+
+
+# --- span corruption ----------------------------------------------------------
+
+
+def test_a_case_by_hand():
+    mask = np.array([1, 1, 0, 0, 1, 0], bool)
+    inputs, targets = pretraining.corrupt_spans(np.arange(10, 16), mask, 1000)
+    assert inputs.tolist() == [999, 12, 13, 998, 15]
+    assert targets.tolist() == [10, 11, 999, 14, 998]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "raw", "targets"), [(512, 568, 114), (128, 141, 29)]
+)
+def test_lengths_are_t5s(inputs, raw, targets):
+    assert pretraining.window_length(inputs) == raw
+    assert pretraining.corrupted_lengths(raw) == (inputs, targets)
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(
+    st.integers(2, 300),
+    st.floats(0.01, 0.99),
+    st.floats(1, 12),
+    st.integers(0, 2**31),
+)
+def test_masks_of_any_length(length, density, mean, seed):
+    mask = pretraining.span_mask(length, RNG(seed), density, mean)
+    noise = min(max(round(length * density), 1), length - 1)
+    spans = min(max(round(noise / mean), 1), length - noise)
+    assert len(mask) == length
+    assert mask.sum() == noise
+    assert not mask[0]
+    assert mask[-1]  # parts alternate, and the last one is taken out
+    assert (np.diff(mask.astype(int)) == 1).sum() == spans
+    tokens = np.arange(length)
+    inputs, targets = pretraining.corrupt_spans(tokens, mask, 10_000)
+    expected = pretraining.corrupted_lengths(length, density, mean)
+    assert (len(inputs) + 1, len(targets) + 1) == expected
+    assert _filled(inputs, targets) == tokens.tolist()
+
+
+def _filled(inputs, targets):
+    """The text that inputs and targets tell together."""
+    spans, current = {}, None
+    for token in targets:
+        if token >= 5_000:
+            current = spans.setdefault(token, [])
+        else:
+            current.append(token)
+    text = []
+    for token in inputs:
+        text += spans[token] if token >= 5_000 else [token]
+    return text
+
+
+def test_every_cut_is_as_likely():
+    """Four tokens that stay in two parts: 1 + 3, 2 + 2 or 3 + 1."""
+    rng, seen = RNG(0), []
+    for _ in range(3000):
+        mask = pretraining.span_mask(6, rng, 2 / 6, 1.0)
+        seen.append(int(np.argmax(mask)))
+    shares = np.bincount(seen, minlength=4)[1:] / 3000
+    np.testing.assert_allclose(shares, 1 / 3, atol=0.03)
+
+
+def spans(**options):
+    options = {
+        "inputs_length": 32,
+        "vocabulary_size": 100,
+        "end_token_id": 1,
+        "batch_size": 4,
+        **options,
+    }
+    tokens = options.pop("tokens", RNG(0).integers(3, 90, 1000))
+    return pretraining.SpanCorruption(tokens, **options)
+
+
+def test_batches_of_span_corruption():
+    batches = spans()
+    features, labels, weights = batches[1]
+    raw = pretraining.window_length(32)
+    assert len(batches) == 1000 // raw // 4
+    inputs = features["encoder_token_ids"]
+    assert inputs.shape == (4, 32)
+    assert (inputs[:, -1] == 1).all()
+    assert (labels[:, -1] == 1).all()
+    assert labels.shape == weights.shape
+    decoder = features["decoder_token_ids"]
+    assert (decoder[:, 0] == 0).all()
+    np.testing.assert_array_equal(decoder[:, 1:], labels[:, :-1])
+    for row, target in zip(inputs, labels, strict=True):
+        shift = np.where(row >= 90, row + 5_000, row)[:-1]
+        other = np.where(target >= 90, target + 5_000, target)[:-1]
+        text = _filled(shift, other)
+        assert len(text) == raw
+        joined = ",".join(map(str, batches.tokens))
+        assert ",".join(map(str, text)) in joined
+
+
+def test_holes_depend_on_seed_and_epoch_alone():
+    first, same, other = spans(), spans(), spans(seed=1)
+    ids = [b[0][0]["encoder_token_ids"] for b in (first, same, other)]
+    np.testing.assert_array_equal(ids[0], ids[1])
+    assert (ids[0] != ids[2]).any()
+    first.on_epoch_end()
+    assert (first[0][0]["encoder_token_ids"] != ids[0]).any()
+    np.testing.assert_array_equal(
+        spans(epoch=1)[0][0]["encoder_token_ids"],
+        first[0][0]["encoder_token_ids"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"inputs_length": 2}, "at least 3 tokens"),
+        ({"vocabulary_size": 90}, "are sentinels' and must not occur"),
+        ({"tokens": np.arange(3, 50)}, "Received: 47 tokens"),
+        ({"tokens": np.zeros(2000)}, "must be a sequence of integers"),
+        ({"noise_density": 1.0}, "between 0 and 1"),
+        ({"mean_noise_span_length": 0.5}, "at least 1"),
+    ],
+)
+def test_bad_spans_are_refused(options, match):
+    with pytest.raises(ValueError, match=match):
+        spans(**options)
+
+
+def test_a_single_token_has_no_span():
+    with pytest.raises(ValueError, match="at least 2 tokens"):
+        pretraining.span_mask(1, RNG(0))
+
+
+def test_t5_learns_from_holes():
+    """A text that repeats itself: what is in the holes can be known."""
+    keras.utils.set_random_seed(0)
+    tokens = np.tile(np.arange(2, 10), 100)
+    batches = spans(tokens=tokens, inputs_length=24, vocabulary_size=20)
+    config = models.t5_tiny(
+        "V",
+        vocabulary_size=20,
+        num_layers=1,
+        hidden_dim=16,
+        intermediate_dim=32,
+        max_sequence_length=32,
+        dropout=0.0,
+    )
+    lm = models.SynthesizerSeq2SeqLM(
+        models.SynthesizerSeq2SeqBackbone(**config)
+    )
+    lm.compile(keras.optimizers.Adam(0.01))
+    history = lm.fit(batches, epochs=6, verbose=0).history["loss"]
+    assert history[-1] < 0.7 * history[0]
+
+
+# --- masked tokens ------------------------------------------------------------
+
+MASK, SPECIAL = 4, [0, 1, 2, 3]
+
+
+def texts(count=6, length=20):
+    ids = RNG(0).integers(5, 50, (count, length))
+    ids[:, 0] = 1
+    real = np.arange(length) < np.linspace(8, length, count)[:, None]
+    return {"token_ids": np.where(real, ids, 0), "padding_mask": real * 1}
+
+
+def masked(features=None, **options):
+    options = {"batch_size": 3, "lengths": [12], **options}
+    return pretraining.MaskedTokens(
+        texts() if features is None else features, MASK, 50, SPECIAL, **options
+    )
+
+
+def test_shares_of_hidden_tokens():
+    ids, rng = RNG(0).integers(5, 1000, 100_000), RNG(1)
+    hidden, positions = pretraining.mask_tokens(
+        ids, ids > 4, rng, MASK, np.arange(5, 1000)
+    )
+    assert len(positions) == 15_000
+    assert (np.diff(positions) > 0).all()
+    untouched = np.setdiff1d(np.arange(len(ids)), positions)
+    np.testing.assert_array_equal(hidden[untouched], ids[untouched])
+    chosen, before = hidden[positions], ids[positions]
+    assert abs((chosen == MASK).mean() - 0.8) < 0.01
+    assert abs((chosen == before).mean() - 0.1) < 0.01
+
+
+def test_batches_of_masked_tokens():
+    batches, whole = masked(), texts()
+    seen = 0
+    for features, labels, weights in (batches[i] for i in range(len(batches))):
+        ids, positions = features["token_ids"], features["mask_positions"]
+        for row in range(len(ids)):
+            chosen = positions[row][weights[row] > 0]
+            guess = labels[row][weights[row] > 0]
+            original = ids[row].copy()
+            original[chosen] = guess
+            length = ids.shape[1]
+            match = (whole["token_ids"][:, :length] == original).all(axis=1)
+            assert match.sum() == 1
+            real = int((original > 4).sum())
+            assert len(chosen) == max(1, round(0.15 * real))
+            assert not np.isin(guess, [*SPECIAL, MASK]).any()
+            seen += 1
+    assert seen == 6
+
+
+def test_other_tokens_are_hidden_in_each_epoch():
+    first, again, later = masked(), masked(), masked(epoch=1)
+    for name in ("token_ids", "mask_positions"):
+        np.testing.assert_array_equal(first[0][0][name], again[0][0][name])
+    rows = [np.concatenate([b[i][2] for i in range(2)]) for b in (first, later)]
+    assert rows[0].sum() == rows[1].sum()
+    kept = [
+        {tuple(x) for i in range(2) for x in b[i][0]["mask_positions"]}
+        for b in (first, later)
+    ]
+    assert kept[0] != kept[1]
+
+
+def test_texts_without_a_maskable_token_are_refused():
+    features = texts()
+    features["token_ids"][2] = 1
+    with pytest.raises(ValueError, match="1 of 6 without, the first one numb"):
+        masked(features)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1])
+def test_bad_shares_are_refused(share):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        masked(share=share)
