@@ -77,12 +77,38 @@ ADDED = {"learned": _learned, "sinusoidal": _sinusoidal}
 RELATIVE = {"t5_relative": RelativePositionBias}
 
 
-def check_positions(positions):
-    """Raises unless it names positions, or is `None` for none."""
-    if positions not in (None, *ADDED, *RELATIVE):
-        known = ", ".join(map(repr, (*ADDED, *RELATIVE)))
-        raise ValueError(
-            f"`positions` must be one of {known}, or None for models whose "
-            "attention knows positions itself. "
-            f"Received: positions={positions!r}"
+def made(positions, max_length, num_heads, bidirectional, prefix, dtype):
+    """Makes what tells a stack where its tokens stand.
+
+    Args:
+        positions: String, a key of `ADDED` or `RELATIVE`, or `None` for none.
+        max_length: Integer, longest sequence in tokens.
+        num_heads: Integer, `H`.
+        bidirectional: Whether tokens attend to later ones.
+        prefix: String, start of the layer's name.
+        dtype: Dtype or dtype policy.
+
+    Returns:
+        Tuple of two layers, one to add to tokens and one to add to logits;
+        one of them or both are `None`.
+
+    Raises:
+        ValueError: If there are none of that name.
+    """
+    if positions in ADDED:
+        name = f"{prefix}position_embedding"
+        return ADDED[positions](max_length, dtype=dtype, name=name), None
+    if positions in RELATIVE:
+        name = f"{prefix}position_bias"
+        table = RELATIVE[positions](
+            num_heads, bidirectional, dtype=dtype, name=name
         )
+        return None, table
+    if positions is None:
+        return None, None
+    known = ", ".join(map(repr, (*ADDED, *RELATIVE)))
+    raise ValueError(
+        f"`positions` must be one of {known}, or None for models whose "
+        "attention knows positions itself. "
+        f"Received: positions={positions!r}"
+    )

@@ -7,7 +7,7 @@ from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.layers.templates import template
 from keras_synth.models.embeddings import Embedding, ReversibleEmbedding
-from keras_synth.models.positions import ADDED, RELATIVE, check_positions
+from keras_synth.models.positions import made as positions_made
 from keras_synth.multiplications import added
 
 _BIASED = ("supports_attention_bias",)
@@ -65,21 +65,9 @@ class Stack:
         self.scales = positions == "sinusoidal"
         self.normalize_first = normalize_first
         self.decoder = decoder
-        check_positions(positions)
-        self.position_embedding = self.position_bias = None
-        if positions in ADDED:
-            self.position_embedding = ADDED[positions](
-                max_length, dtype=dtype, name=f"{prefix}position_embedding"
-            )
-        elif positions in RELATIVE:
-            self.position_bias = RELATIVE[positions](
-                num_heads,
-                bidirectional=not decoder,
-                dtype=dtype,
-                name=f"{prefix}position_bias",
-            )
-            for one in _one_each(synthesizer, num_layers):
-                template(one, num_heads, max_length, _BIASED)
+        self.position_embedding, self.position_bias = positions_made(
+            positions, max_length, num_heads, not decoder, prefix, dtype
+        )
         self.segment_embedding = None
         if num_segments:
             self.segment_embedding = Embedding(
@@ -91,30 +79,25 @@ class Stack:
         self.dropout = keras.layers.Dropout(
             dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
         )
-        own = [
-            {"synthesizer": one} for one in _one_each(synthesizer, num_layers)
-        ]
-        make, name = SynthesizerEncoder, "encoder"
+        own = {"synthesizer": _one_each(synthesizer, num_layers)}
+        if self.position_bias is not None:
+            for one in own["synthesizer"]:
+                template(one, num_heads, max_length, _BIASED)
         if decoder:
-            make, name = SynthesizerDecoder, "decoder"
-            crossing = _one_each(cross_synthesizer, num_layers)
-            for block, one in zip(own, crossing, strict=True):
-                block["cross_synthesizer"] = one
-        self.blocks = [
-            make(
-                max_length=max_length,
-                num_heads=num_heads,
-                dropout=dropout,
-                normalize_first=normalize_first,
-                layer_norm_epsilon=layer_norm_epsilon,
-                normalization=normalization,
-                dtype=dtype,
-                name=f"{name}_layer_{i}",
-                **one,
-                **options,
-            )
-            for i, one in enumerate(own)
-        ]
+            own["cross_synthesizer"] = _one_each(cross_synthesizer, num_layers)
+        self.blocks = _blocks(
+            SynthesizerDecoder if decoder else SynthesizerEncoder,
+            "decoder" if decoder else "encoder",
+            own,
+            max_length=max_length,
+            num_heads=num_heads,
+            dropout=dropout,
+            normalize_first=normalize_first,
+            layer_norm_epsilon=layer_norm_epsilon,
+            normalization=normalization,
+            dtype=dtype,
+            **options,
+        )
         # Before post-norm blocks, or after pre-norm ones.
         self.layer_norm = normalized(
             normalization,
@@ -332,6 +315,18 @@ def check_length(token_ids, longest, name):
 
 def _sum(x, y):
     return x if y is None else x + y
+
+
+def _blocks(make, name, own, **options):
+    """Makes blocks; `own` are lists of what each has for itself."""
+    each = (
+        dict(zip(own, one, strict=True))
+        for one in zip(*own.values(), strict=True)
+    )
+    return [
+        make(name=f"{name}_layer_{i}", **one, **options)
+        for i, one in enumerate(each)
+    ]
 
 
 def _one_each(synthesizer, num_layers):
