@@ -24,6 +24,10 @@ from keras_synth.models.configurations import (
     t5_tiny,
     transformer_base,
 )
+from keras_synth.models.masked_lm import SynthesizerMaskedLM
+from keras_synth.models.masked_lm_preprocessor import (
+    SynthesizerMaskedLMPreprocessor,
+)
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.seq2seq_lm import SynthesizerSeq2SeqLM
 from keras_synth.models.seq2seq_lm_preprocessor import (
@@ -43,6 +47,8 @@ __all__ = [
     "SynthesizerBytePairTokenizer",
     "SynthesizerCausalLM",
     "SynthesizerCausalLMPreprocessor",
+    "SynthesizerMaskedLM",
+    "SynthesizerMaskedLMPreprocessor",
     "SynthesizerSeq2SeqBackbone",
     "SynthesizerSeq2SeqLM",
     "SynthesizerSeq2SeqLMPreprocessor",

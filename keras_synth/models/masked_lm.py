@@ -1,0 +1,278 @@
+"""`SynthesizerMaskedLM`: guesses hidden tokens."""
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_synth.checks import check_positive
+from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.fitting import check_fits
+from keras_synth.models.masked_lm_preprocessor import (
+    SynthesizerMaskedLMPreprocessor,
+)
+from keras_synth.models.saving import TaskSavingMixin
+from keras_synth.models.texts import plain_texts
+from keras_synth.policies import settle
+
+BATCH_SIZE = 32
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
+    """Pretrains a `SynthesizerBackbone` by hiding tokens, as BERT.
+
+    With a preprocessor, `fit` and `evaluate` take raw strings; without one,
+    batches such as `keras_synth.pretraining.MaskedTokens`. `fit` hides other
+    tokens in each epoch, `evaluate` always the same.
+
+    Args:
+        backbone: A `SynthesizerBackbone` that is not causal.
+        preprocessor: A `SynthesizerMaskedLMPreprocessor` or `None`.
+        **kwargs: Keyword arguments of `keras_hub.models.MaskedLM`.
+
+    Call arguments:
+        inputs: As for `SynthesizerBackbone`, and `"mask_positions"`, integer
+            tensor `(B, M)`.
+
+    Returns:
+        Tensor `(B, M, vocabulary_size)`, logits of the hidden tokens.
+
+    Raises:
+        ValueError: If the backbone is causal, or the preprocessor does not
+            fit it.
+
+    Example:
+
+    ```python
+    texts, _ = keras_synth.datasets.generated_reviews(64)
+    words = sorted({word for text in texts for word in text.lower().split()})
+    tokenizer = keras_synth.models.SynthesizerTokenizer(
+        ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", *words]
+    )
+    masked_lm = keras_synth.models.SynthesizerMaskedLM(
+        keras_synth.models.SynthesizerBackbone(
+            vocabulary_size=tokenizer.vocabulary_size(),
+            num_layers=1,
+            num_heads=2,
+            hidden_dim=16,
+            intermediate_dim=32,
+            synthesizer="R+V",
+            max_sequence_length=32,
+        ),
+        keras_synth.models.SynthesizerMaskedLMPreprocessor(
+            tokenizer, sequence_length=32
+        ),
+    )
+    masked_lm.fit(texts, epochs=2, verbose=0)
+    guesses = masked_lm.fill_mask("a [MASK] film", top_k=3)
+    print(len(guesses[0]))  # 3
+    ```
+    """
+
+    backbone_cls = SynthesizerBackbone
+    preprocessor_cls = SynthesizerMaskedLMPreprocessor
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        if backbone.causal:
+            raise ValueError(
+                "A masked language model reads what comes after a hidden "
+                "token, too. Pass a backbone with causal=False. "
+                f"Received: causal={backbone.causal}"
+            )
+        if isinstance(preprocessor, SynthesizerMaskedLMPreprocessor):
+            check_fits(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.masked_lm_head = keras_hub.layers.MaskedLMHead(
+            token_embedding=backbone.token_embedding,
+            intermediate_activation="gelu",
+            layer_norm_epsilon=backbone.layer_norm_epsilon,
+            dtype=backbone.dtype_policy,
+            name="mlm_head",
+        )
+
+        # === Functional model ===
+        inputs = {
+            **backbone.input,
+            "mask_positions": keras.Input(
+                (None,), dtype="int32", name="mask_positions"
+            ),
+        }
+        outputs = self.masked_lm_head(
+            backbone(backbone.input), inputs["mask_positions"]
+        )
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        settle(self)
+
+    def compile(self, optimizer="auto", loss="auto", **kwargs):
+        """Configures training, as `keras_hub.models.MaskedLM.compile`.
+
+        Args:
+            optimizer: By default `AdamW(1e-3)`, which suits training from
+                scratch.
+            loss: By default sparse categorical cross-entropy.
+            **kwargs: `weighted_metrics` and what `keras.Model.compile` takes.
+        """
+        if optimizer == "auto":
+            optimizer = keras.optimizers.AdamW(1e-3)
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def fit(self, x=None, batch_size=None, validation_data=None, **kwargs):
+        """Trains the model, as `keras.Model.fit`.
+
+        Args:
+            x: Texts: a list, array or pandas column of strings, or a tuple of
+                two for pairs. Without preprocessor what Keras takes, such as
+                `keras_synth.pretraining.MaskedTokens`.
+            batch_size: Integer, texts per batch, by default 32.
+            validation_data: The same as `x`.
+            **kwargs: Other arguments of `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            ValueError: If a text has no token that may be hidden.
+        """
+        if self.preprocessor is not None:
+            x = self._batches(x, batch_size, shuffle=True)
+            if validation_data is not None:
+                validation_data = self._batches(validation_data, batch_size)
+            batch_size = None
+        return keras.Model.fit(
+            self,
+            x,
+            batch_size=batch_size,
+            validation_data=validation_data,
+            **kwargs,
+        )
+
+    def evaluate(self, x=None, batch_size=None, **kwargs):
+        """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
+        prepared = kwargs.get("_use_cached_eval_dataset")  # `fit` did it
+        if self.preprocessor is not None and not prepared:
+            x, batch_size = self._batches(x, batch_size), None
+        return keras.Model.evaluate(self, x, batch_size=batch_size, **kwargs)
+
+    def predict(self, x=None, batch_size=None, **kwargs):
+        """Returns logits as a NumPy array; data as in `fit`."""
+        if self.preprocessor is not None:
+            x, batch_size = self._batches(x, batch_size), None
+        return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
+
+    def fill_mask(self, texts, top_k=5):
+        """Guesses the tokens that stand as `[MASK]` in texts.
+
+        Args:
+            texts: A string with one or more mask tokens, or a list of such.
+            top_k: Integer, how many guesses for each.
+
+        Returns:
+            For a string a list, for a list a list of lists: of each mask, in
+            their order, `top_k` tuples of a token and its probability; for a
+            text with one mask these alone. Special tokens are no guesses.
+
+        Raises:
+            ValueError: If there is no preprocessor, a text has no mask, or is
+                longer than the preprocessor's `sequence_length`.
+        """
+        check_positive("top_k", top_k)
+        if self.preprocessor is None:
+            raise ValueError(
+                "`fill_mask` takes strings: build the model with a "
+                "preprocessor, or set model.preprocessor. "
+                "Received: preprocessor=None"
+            )
+        alone = isinstance(texts, str)
+        rows = [
+            self._with_masks(text) for text in ([texts] if alone else texts)
+        ]
+        logits = keras.Model.predict(self, self._features(rows), verbose=0)
+        guesses = [
+            self._best(scores[: row.count(self._mask_id)], top_k)
+            for row, scores in zip(rows, logits, strict=True)
+        ]
+        return guesses[0] if alone else guesses
+
+    @property
+    def _mask_id(self):
+        return self.preprocessor.tokenizer.mask_token_id
+
+    def _batches(self, x, batch_size, shuffle=False):
+        if isinstance(x, keras.utils.PyDataset):
+            raise ValueError(
+                "A PyDataset delivers tokenized batches, but this model has a "
+                "preprocessor, which takes raw strings. Build it with "
+                "preprocessor=None, or pass strings. "
+                f"Received: {type(x).__name__}"
+            )
+        parts = x if isinstance(x, tuple) else (x,)
+        parts = tuple(list(plain_texts(part)) for part in parts)
+        features = self.preprocessor.tokens(
+            parts if len(parts) > 1 else parts[0]
+        )
+        return self.preprocessor.batches(
+            features, batch_size or BATCH_SIZE, shuffle
+        )
+
+    def _with_masks(self, text):
+        """The ids of a text, mask tokens and special tokens included."""
+        tokenizer = self.preprocessor.tokenizer
+        first, *others = text.split(tokenizer.mask_token)
+        if not others:
+            raise ValueError(
+                f"Each text must hold {tokenizer.mask_token}, where a token is "
+                f"to be guessed. Received: {text!r}"
+            )
+        ids = [tokenizer.start_token_id, *map(int, tokenizer(first))]
+        for other in others:
+            ids += [self._mask_id, *map(int, tokenizer(other))]
+        ids.append(tokenizer.end_token_id)
+        longest = self.preprocessor.sequence_length
+        if len(ids) > longest:
+            raise ValueError(
+                f"A text is longer than sequence_length={longest} of the "
+                f"preprocessor. Shorten it. Received: {len(ids)} tokens"
+            )
+        return ids
+
+    def _features(self, rows):
+        length = self.preprocessor.sequence_length
+        ids = np.full(
+            (len(rows), length), self.preprocessor.tokenizer.pad_token_id
+        )
+        masks = max(row.count(self._mask_id) for row in rows)
+        positions = np.zeros((len(rows), masks), "int32")
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = row
+            found = np.flatnonzero(np.array(row) == self._mask_id)
+            positions[i, : len(found)] = found
+        real = np.arange(length) < np.array([[len(row)] for row in rows])
+        features = {
+            "token_ids": ids.astype("int32"),
+            "padding_mask": real.astype("int32"),
+            "mask_positions": positions,
+        }
+        if self.backbone.num_segments:
+            features["segment_ids"] = np.zeros_like(ids, "int32")
+        return features
+
+    def _best(self, logits, top_k):
+        """The likeliest tokens of each row of logits `(M, vocabulary)`."""
+        tokenizer = self.preprocessor.tokenizer
+        tokens = np.setdiff1d(
+            np.arange(tokenizer.vocabulary_size()),
+            self.preprocessor.special_token_ids,
+        )
+        logits = np.array(logits, "float64")[:, tokens]
+        shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        best = [
+            [
+                (tokenizer.id_to_token(int(tokens[i])), float(row[i]))
+                for i in np.argsort(-row)[:top_k]
+            ]
+            for row in shares
+        ]
+        return best[0] if len(best) == 1 else best

@@ -1,0 +1,175 @@
+"""From raw strings to texts with hidden tokens."""
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+from keras_synth.checks import check_positive, check_seed
+from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.saving import PresetPathsMixin
+from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.pretraining import MaskedTokens
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerMaskedLMPreprocessor(
+    PresetPathsMixin, keras_hub.models.MaskedLMPreprocessor
+):
+    """Tokenizes, packs and hides tokens for `SynthesizerMaskedLM`.
+
+    `[CLS] text [SEP]`, or `[CLS] first [SEP] second [SEP]` for a pair of
+    texts, cut and padded to `sequence_length`. Which tokens are hidden is
+    drawn by NumPy, so that it depends on no backend: see
+    `keras_synth.pretraining.MaskedTokens`.
+
+    Args:
+        tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
+            the special tokens `start_token`, `end_token`, `pad_token` and
+            `mask_token`.
+        sequence_length: Integer, length of the output in tokens.
+        truncate: How to cut a pair that is too long, `"round_robin"` or
+            `"waterfall"`; see `keras_hub.layers.MultiSegmentPacker`.
+        mask_selection_rate: Float between 0 and 1, share of each text's
+            tokens to hide.
+        with_segments: Whether to return `"segment_ids"` too, for a backbone
+            with `num_segments`.
+        seed: Integer, not negative, of what is hidden.
+        **kwargs: Keyword arguments of
+            `keras_hub.models.MaskedLMPreprocessor`.
+
+    Call arguments:
+        x: A string, a list of strings, or a tuple of two such for pairs. Not
+            the symbolic tensors of `tf.data.Dataset.map`.
+
+    Returns:
+        `(features, labels, sample_weight)`, see
+        `keras_synth.pretraining.MaskedTokens`; the same tokens are hidden at
+        each call.
+
+    Raises:
+        ValueError: If a text has no token that may be hidden.
+    """
+
+    backbone_cls = SynthesizerBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
+    def __init__(
+        self,
+        tokenizer,
+        sequence_length=512,
+        truncate="round_robin",
+        mask_selection_rate=0.15,
+        with_segments=False,
+        seed=0,
+        **kwargs,
+    ):
+        check_tokenizer(tokenizer)
+        _check_mask_token(tokenizer)
+        check_positive("sequence_length", sequence_length)
+        super().__init__(
+            tokenizer, sequence_length, truncate, mask_selection_rate, **kwargs
+        )
+        self.with_segments = bool(with_segments)
+        self.seed = check_seed("seed", seed)
+
+    def call(self, x, y=None, sample_weight=None):
+        if keras.utils.is_keras_tensor(x) or _is_symbolic(x):
+            raise ValueError(
+                "Tokens to hide are drawn by NumPy, which cannot be a part of "
+                "a tf.data pipeline. Pass the texts to `fit`, or tokenize "
+                "them with `tokens` and use keras_synth.pretraining."
+                f"MaskedTokens. Received: {x}"
+            )
+        alone = isinstance(x, str)
+        features = self.tokens([x] if alone else x)
+        batches = self.batches(features, len(features["token_ids"]))
+        if not alone:
+            return batches[0]
+        return keras.tree.map_structure(lambda part: part[0], batches[0])
+
+    def tokens(self, x):
+        """Tokenizes and packs texts, and hides nothing.
+
+        Args:
+            x: List of strings, or a tuple of two such.
+
+        Returns:
+            Dictionary of arrays `(N, T)`: `"token_ids"`, `"padding_mask"`
+            and, with segments, `"segment_ids"`.
+        """
+        if not self.built:
+            self.build(None)
+        parts = x if isinstance(x, tuple) else (x,)
+        packed = self.packer(tuple(self.tokenizer(part) for part in parts))
+        token_ids, segment_ids = (
+            np.asarray(ops.convert_to_numpy(part), "int32") for part in packed
+        )
+        real = token_ids != self.tokenizer.pad_token_id
+        features = {
+            "token_ids": token_ids,
+            "padding_mask": real.astype("int32"),
+        }
+        if self.with_segments:
+            features["segment_ids"] = segment_ids
+        return features
+
+    def batches(self, features, batch_size, shuffle=False):
+        """Makes `MaskedTokens` of what `tokens` returns.
+
+        Args:
+            features: Dictionary of arrays.
+            batch_size: Integer, texts per batch.
+            shuffle: Whether each epoch has another order.
+        """
+        tokenizer = self.tokenizer
+        return MaskedTokens(
+            features,
+            mask_token_id=tokenizer.mask_token_id,
+            vocabulary_size=tokenizer.vocabulary_size(),
+            special_token_ids=self.special_token_ids,
+            share=self.mask_selection_rate,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=self.seed,
+        )
+
+    @property
+    def special_token_ids(self):
+        """Ids that are neither hidden nor guessed, the unknown token's too."""
+        unknown = getattr(self.tokenizer, "oov_token", None)
+        ids = list(self.tokenizer.special_token_ids)
+        if unknown is not None:
+            ids.append(self.tokenizer.token_to_id(unknown))
+        return ids
+
+    def get_config(self):
+        config = {
+            **super().get_config(),
+            "with_segments": self.with_segments,
+            "seed": self.seed,
+        }
+        # KerasHub's generator is not used, nor are its settings.
+        for name in (
+            "mask_selection_length",
+            "mask_token_rate",
+            "random_token_rate",
+        ):
+            del config[name]
+        return config
+
+
+def _check_mask_token(tokenizer):
+    if tokenizer is not None and not hasattr(tokenizer, "mask_token"):
+        raise ValueError(
+            "The tokenizer must have the attribute mask_token; "
+            "keras_synth.models.SynthesizerTokenizer(vocabulary) has it. "
+            f"Received: {type(tokenizer).__name__}"
+        )
+
+
+def _is_symbolic(x):
+    parts = x if isinstance(x, tuple) else (x,)
+    return any(
+        hasattr(part, "graph") and not hasattr(part, "numpy") for part in parts
+    )
