@@ -22,9 +22,13 @@ import tomllib
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 
 import keras_synth
 from keras_synth import datasets
+
+# Examples compile much and depend little on the backend.
+pytestmark = slow_but_on("torch", "tensorflow")
 
 pytest.importorskip("keras_hub")
 

@@ -5,6 +5,9 @@ from backend import slow_but_on
 
 from keras_synth import layers, mixers, models, reporting
 
+# Nothing here depends on the backend.
+pytestmark = slow_but_on("torch")
+
 H, K, D, N, T, S = 2, 3, 10, 8, 5, 7
 
 PROJECTION, VALUE = D * H * K, S * D * H * K
@@ -105,7 +108,6 @@ def test_both_sides_of_a_translation_model():
     assert lm.multiplications(S) == lm.multiplications(S, S)
 
 
-@slow_but_on("torch")
 def test_t5_base_has_the_papers_ratios():
     """Table 4: 3.80, 3.36, 4.03 and 4.20 TFLOPs against 3.70."""
     totals = {
