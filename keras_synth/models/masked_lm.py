@@ -169,9 +169,10 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
             top_k: Integer, how many guesses for each.
 
         Returns:
-            For a string a list, for a list a list of lists: of each mask, in
-            their order, `top_k` tuples of a token and its probability; for a
-            text with one mask these alone. Special tokens are no guesses.
+            List with an entry for each mask token, in their order: a list of
+            `top_k` tuples, tokens and their probabilities, the likeliest
+            first. For a list of texts a list of such. Special tokens are no
+            guesses.
 
         Raises:
             ValueError: If there is no preprocessor, a text has no mask, or is
@@ -268,11 +269,10 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
         logits = np.array(logits, "float64")[:, tokens]
         shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
         shares /= shares.sum(axis=-1, keepdims=True)
-        best = [
+        return [
             [
                 (tokenizer.id_to_token(int(tokens[i])), float(row[i]))
                 for i in np.argsort(-row)[:top_k]
             ]
             for row in shares
         ]
-        return best[0] if len(best) == 1 else best
