@@ -291,6 +291,12 @@ def test_bad_options_are_refused(options, match):
         models.SynthesizerSeq2SeqBackbone(**config)
 
 
+@pytest.mark.parametrize("make", [models.t5_base, models.bert_base])
+def test_unknown_names_are_refused_at_once(make):
+    with pytest.raises(ValueError, match="X"):
+        make("X + V")
+
+
 def test_mixers_without_pairs_refuse_t5s_positions():
     config = models.t5_tiny("fnet", **SMALL, decoder_synthesizer="V")
     models.SynthesizerSeq2SeqBackbone(**config)

@@ -131,6 +131,7 @@ def test_holes_depend_on_seed_and_epoch_alone():
         ({"tokens": np.arange(3, 50)}, "Received: 47 tokens"),
         ({"tokens": np.zeros(2000)}, "must be a sequence of integers"),
         ({"noise_density": 1.0}, "between 0 and 1"),
+        ({"noise_density": "much"}, "between 0 and 1"),
         ({"mean_noise_span_length": 0.5}, "at least 1"),
     ],
 )
@@ -239,7 +240,7 @@ def test_texts_without_a_maskable_token_are_refused():
         masked(features)
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.1])
+@pytest.mark.parametrize("share", [0, 1, -0.1, "much"])
 def test_bad_shares_are_refused(share):
     with pytest.raises(ValueError, match="between 0 and 1"):
         masked(share=share)

@@ -1,6 +1,8 @@
 """Published configurations, for any synthesizer."""
 
 from keras_synth import identifiers
+from keras_synth.layers.templates import as_config
+from keras_synth.mixers.names import mixer_class
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.synthesizers.names import EXPECTED, SPELLINGS
 
@@ -131,6 +133,7 @@ def bert_base(synthesizer, **changes):
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805)
     """
+    mixer_class(as_config(synthesizer))  # raises if there is none
     return {
         "vocabulary_size": 30_522,
         "num_layers": 12,
@@ -153,6 +156,7 @@ def _t5(synthesizer, num_heads, others, changes):
 
     `others` are number and features of heads of what is not T5 itself.
     """
+    mixer_class(as_config(synthesizer))  # raises if there is none
     names = _names(synthesizer)
     heads, key_dim = others
     positions = None

@@ -3,6 +3,8 @@
 Devlin et al., 2019, https://arxiv.org/abs/1810.04805, section 3.1.
 """
 
+from numbers import Real
+
 import numpy as np
 
 from keras_synth.batches import LengthBuckets
@@ -93,7 +95,7 @@ class MaskedTokens(LengthBuckets):
         share=0.15,
         **options,
     ):
-        if not 0 < share < 1:
+        if not isinstance(share, Real) or not 0 < share < 1:
             raise ValueError(
                 f"`share` must be between 0 and 1. Received: share={share}"
             )

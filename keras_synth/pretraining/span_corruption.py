@@ -3,6 +3,8 @@
 Raffel et al., 2020, https://arxiv.org/abs/1910.10683, section 3.1.4.
 """
 
+from numbers import Real
+
 import numpy as np
 
 from keras_synth.batches import EpochBatches
@@ -259,7 +261,9 @@ def _with_sentinels(tokens, out, vocabulary_size):
 
 
 def _check_spans(noise_density, mean_noise_span_length):
-    if not 0 < noise_density < 1 or not mean_noise_span_length >= 1:
+    given = noise_density, mean_noise_span_length
+    numbers = all(isinstance(x, Real) for x in given)
+    if not numbers or not 0 < given[0] < 1 or not given[1] >= 1:
         raise ValueError(
             "`noise_density` must be between 0 and 1, and "
             "`mean_noise_span_length` at least 1. Received: "
