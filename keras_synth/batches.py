@@ -1,4 +1,4 @@
-"""Batches for `fit` on any backend: `LengthBuckets` and `TokenWindows`."""
+"""Batches for `fit` on any backend, drawn by NumPy from seed and epoch."""
 
 import keras
 import numpy as np
@@ -298,3 +298,64 @@ class TokenWindows(EpochBatches):
         rng = np.random.default_rng((self.seed, epoch))
         first = rng.integers(self.length)
         return first + rng.permutation(count) * self.length
+
+
+class StepsPerEpoch(keras.utils.PyDataset):
+    """Batches of another dataset, in epochs of so many steps.
+
+    An epoch goes on where the one before it stopped, so that a long pass over
+    the examples is validated, and can be resumed, on the way.
+
+    Args:
+        batches: `EpochBatches`.
+        steps: Integer, batches of each epoch.
+        epoch: Integer, the epoch to start with, an attribute as that of
+            `LengthBuckets`.
+
+    Raises:
+        ValueError: If `steps` is not positive, or there are no batches.
+
+    Example:
+
+    ```python
+    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    windows = keras_synth.batches.TokenWindows(tokens, length=64, batch_size=4)
+    batches = keras_synth.batches.StepsPerEpoch(windows, steps=2)
+    print(len(windows), len(batches))  # 7 2
+    ```
+    """
+
+    def __init__(self, batches, steps, epoch=0):
+        super().__init__()
+        self.batches, self.epoch = batches, epoch
+        self.steps = check_positive("steps", steps)
+        if not len(batches):
+            raise ValueError(
+                "There must be a batch to take steps on. Pass more examples, "
+                "or a smaller batch_size. Received: batches of length 0"
+            )
+
+    def __len__(self):
+        """The number of batches of each epoch."""
+        return self.steps
+
+    def on_epoch_end(self):
+        """Goes on to the next epoch; Keras calls it."""
+        self.epoch += 1
+
+    def batch_lengths(self, epoch):
+        """The lengths in tokens of the batches of an epoch, in order."""
+        places = [self._place(epoch, index) for index in range(self.steps)]
+        lengths = {
+            number: self.batches.batch_lengths(number)
+            for number in {number for number, _ in places}
+        }
+        return [lengths[number][index] for number, index in places]
+
+    def __getitem__(self, index):
+        self.batches.epoch, index = self._place(self.epoch, index)
+        return self.batches[index]
+
+    def _place(self, epoch, index):
+        """The pass over the other batches, and which of them it is there."""
+        return divmod(epoch * self.steps + index, len(self.batches))

@@ -1,9 +1,11 @@
 """Presets load by our classes, and by KerasHub's base classes."""
 
+import warnings
+
 import keras_hub
 import numpy as np
 import pytest
-from small_tasks import KINDS, SIZES, WORDS, task
+from small_tasks import KINDS, SIZES, WORDS, examples, task
 
 from keras_synth import models
 
@@ -72,3 +74,18 @@ def test_the_folder_may_be_a_path(tmp_path):
     model.save_to_preset(tmp_path)
     for part in (model, model.preprocessor, model.preprocessor.tokenizer):
         assert type(type(part).from_preset(tmp_path)) is type(part)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_presets_of_trained_models_hold_no_optimizer(kind, tmp_path):
+    model = task(kind)
+    model.fit(*examples(kind, WORDS), verbose=0)
+    model.save_to_preset(tmp_path)
+    with warnings.catch_warnings():  # Keras warns of variables that it skips
+        warnings.filterwarnings("error", message="Skipping")
+        loaded = type(model).from_preset(tmp_path)
+    for mine, its in zip(
+        model.get_weights(), loaded.get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(mine, its)
+    assert model.optimizer.iterations == 1  # training can go on

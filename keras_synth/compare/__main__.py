@@ -14,7 +14,15 @@ from rich.progress import (
 )
 
 from keras_synth.command_line import as_options
-from keras_synth.compare import grid, launch, options, prepare, report, tasks
+from keras_synth.compare import (
+    grid,
+    initial,
+    launch,
+    options,
+    prepare,
+    report,
+    tasks,
+)
 from keras_synth.compare.results import Results
 
 
@@ -25,14 +33,17 @@ def main():
     folder = given.output
     try:
         settings = options.settings_of(given)
+        objective = tasks.TASKS[settings.task].objective
         wanted = grid.runs(
             given.variants,
             given.num_heads,
             given.seeds,
             given.backends,
             settings,
-            tasks.TASKS[settings.task].objective.needs,
+            objective.needs,
         )
+        if getattr(settings, "init", ""):
+            initial.check(settings, wanted, objective.init_backbone)
         results = Results(folder / "results.jsonl")
         left_over = any((folder / "checkpoints").glob("*.npz"))
         if (results.rows or left_over) and not given.resume:

@@ -46,12 +46,14 @@ class Launcher:
         """Where a run keeps its files."""
         name = self.settings.digest(self.digest, run)
         start = self.settings.digest(self.digest, run._replace(backend=""))
+        preset = f"{run.variant}-{run.num_heads}-{run.seed}-{run.backend}"
         return {
             "data": pathlib.Path(self.data),
             "weights": self.folder / "initial" / f"{start}.npz",
             "checkpoint": self.folder / "checkpoints" / f"{name}.npz",
             "spec": self.folder / "specs" / f"{name}.json",
             "log": self.folder / "logs" / f"{name}.txt",
+            "preset": self.folder / "presets" / f"{preset}-{name}",
         }
 
     def __call__(self, run, on_event):

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from keras_synth.command_line import adder, character, option_of
-from keras_synth.compare import grid, tasks
+from keras_synth.compare import grid, initial, tasks
 from keras_synth.compare.objectives import OBJECTIVES
 from keras_synth.compare.settings import options_of
 
@@ -43,7 +43,7 @@ def parser():
         allowed, default = field.metadata["allowed"], field.metadata["default"]
         if field.type is tuple:
             options = {"type": int, "nargs": "*"}
-        elif field.type is str:
+        elif isinstance(allowed, tuple):
             options = {"choices": allowed}
         else:
             options = {"type": field.type}
@@ -157,6 +157,13 @@ def settings_of(given):
                 f"scored by {task.objective.score.name}. Leave it out. "
                 f"Received: {option} {value}"
             )
+    if values.get("init"):
+        values.update(initial.shape(values["init"], values))
+    elif "init_weights" in values:
+        raise ValueError(
+            "--init-weights says what to start from with --init. Pass both, or "
+            f"leave it out. Received: --init-weights {values['init_weights']}"
+        )
     if "lengths" in values:
         values["lengths"] = tuple(values["lengths"])
     elif given.sequence_length and "lengths" in task.defaults:

@@ -33,6 +33,20 @@ def _at_least(least):
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """Any text, such as a path."""
+
+    words: str
+
+    def check(self, option, value):
+        """Raises unless the value is a string."""
+        if not isinstance(value, str):
+            raise ValueError(
+                f"{option} must be {self.words}. Received: {value!r}"
+            )
+
+
 COUNT, COUNT_OR_NONE = _at_least(1), _at_least(0)
 RATE = Range("a number from 0 up to, not including, 1", lambda x: 0 <= x < 1)
 POSITIVE = Range("a number above 0", lambda x: 0 < x < math.inf)
@@ -77,6 +91,22 @@ WEIGHT_DECAY = functools.partial(
     NOT_NEGATIVE,
 )
 
+INIT = functools.partial(
+    setting,
+    "",
+    "folder of a pre-trained preset to start from, or --output of a comparison "
+    "that pre-trained one for each variant; it decides size and vocabulary",
+    Text("the path of a folder"),
+    "none",
+)
+INIT_WEIGHTS = functools.partial(
+    setting,
+    "pretrained",
+    "which weights to start from with --init: its own, or random ones, for the "
+    "same model from scratch",
+    ("pretrained", "random"),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -99,6 +129,12 @@ class Settings:
     )
     dropout: float = setting(0.1, "share to drop in training", RATE)
     epochs: int = setting(3, "passes over the training examples", COUNT)
+    steps_per_epoch: int = setting(
+        0,
+        "training steps of an epoch, which ends in validation and a checkpoint",
+        COUNT_OR_NONE,
+        "0, for a pass over the training examples",
+    )
     batch_size: int = setting(64, "examples per training step", COUNT)
     learning_rate: float = setting(
         1e-3, "the highest one, after the warm-up", POSITIVE
@@ -132,7 +168,7 @@ class Settings:
         for field in options_of(self):
             value, option = getattr(self, field.name), option_of(field.name)
             allowed = field.metadata["allowed"]
-            if isinstance(allowed, Range):
+            if not isinstance(allowed, tuple):
                 for each in value if field.type is tuple else (value,):
                     allowed.check(option, each)
             elif value not in allowed:

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 
 import keras_synth
+from keras_synth.batches import StepsPerEpoch
 from keras_synth.callbacks import (
     STEPS,
     EpochCheckpoint,
@@ -76,6 +77,8 @@ def train(settings, run, paths, emit):
     objective = tasks.TASKS[settings.task].objective
     prepared = prepare.read(paths["data"])
     batches, validation, test = objective.batches(settings, run.seed, prepared)
+    if settings.steps_per_epoch:
+        batches = StepsPerEpoch(batches, settings.steps_per_epoch)
     steps = settings.epochs * len(batches)
     emit({"steps": steps})
     with without_startup_lines():  # Keras looks for TensorFlow to seed it
@@ -105,7 +108,9 @@ def train(settings, run, paths, emit):
         "peak_memory_bytes": peak_memory(),
         "data": prepared.digest,
         "versions": versions(),
-        **objective.finish(model, settings, prepared, emit),
+        **objective.finish(
+            model, settings, prepared, emit, pathlib.Path(paths["preset"])
+        ),
     }
 
 

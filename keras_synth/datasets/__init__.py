@@ -31,7 +31,11 @@ from keras_synth.datasets.published import (
     load,
 )
 from keras_synth.datasets.splitting import train_validation_split
-from keras_synth.datasets.text_files import load_text, load_translations
+from keras_synth.datasets.text_files import (
+    load_text,
+    load_texts,
+    load_translations,
+)
 
 __all__ = [
     "CLASS_NAMES",
@@ -54,6 +58,7 @@ __all__ = [
     "load_rt_polarity",
     "load_tatoeba",
     "load_text",
+    "load_texts",
     "load_tinyshakespeare",
     "load_translations",
     "load_wikitext2",

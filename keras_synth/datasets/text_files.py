@@ -31,6 +31,44 @@ def load_text(path):
     return read_text(path)
 
 
+def load_texts(path):
+    """Reads a text, or all those in a folder.
+
+    Args:
+        path: String or path-like, a UTF-8 file, plain or gzipped, or a folder:
+            all of its files are texts, those of folders in it, too; names that
+            begin with a dot do not count.
+
+    Returns:
+        List of strings, in the order of the files' paths.
+
+    Raises:
+        ValueError: A file is empty, damaged or not UTF-8, or a folder holds
+            none.
+
+    Example:
+
+    ```python
+    texts = load_texts("novels")
+    ```
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return [read_text(path)]
+    files = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.is_file()
+        and not any(x.startswith(".") for x in file.relative_to(path).parts)
+    ]
+    if not files:
+        raise ValueError(
+            f"{path}: expected a folder with text files. Pass another one. "
+            "Received: no file"
+        )
+    return [read_text(file) for file in files]
+
+
 def load_translations(source, target=None, skip_empty=False):
     r"""Reads sentences and their translations, from two files or one.
 

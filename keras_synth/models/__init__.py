@@ -41,6 +41,7 @@ from keras_synth.models.tokenizer import (
     SynthesizerBytePairTokenizer,
     SynthesizerTokenizer,
 )
+from keras_synth.models.transfer import copy_weights
 
 __all__ = [
     "SynthesizerBackbone",
@@ -56,6 +57,7 @@ __all__ = [
     "SynthesizerTextClassifierPreprocessor",
     "SynthesizerTokenizer",
     "bert_base",
+    "copy_weights",
     "t5_base",
     "t5_small",
     "t5_tiny",

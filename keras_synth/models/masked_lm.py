@@ -12,6 +12,7 @@ from keras_synth.models.masked_lm_preprocessor import (
 )
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.texts import plain_texts
+from keras_synth.multiplications import added
 from keras_synth.policies import settle
 
 BATCH_SIZE = 32
@@ -104,6 +105,29 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
         )
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         settle(self)
+
+    def multiplications(self, length, masks=None):
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, `T`.
+            masks: Integer, hidden tokens, by default 15% of `T`.
+
+        Returns:
+            Dictionary of integers: those of the backbone, and the
+            `"output layer"`, which sees the hidden tokens alone.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        masks = max(1, round(0.15 * length)) if masks is None else masks
+        width, tokens = self.backbone.hidden_dim, self.backbone.vocabulary_size
+        return added(
+            self.backbone.multiplications(length),
+            {"output layer": masks * width * (width + tokens)},
+        )
 
     def compile(self, optimizer="auto", loss="auto", **kwargs):
         """Configures training, as `keras_hub.models.MaskedLM.compile`.

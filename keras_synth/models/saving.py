@@ -1,5 +1,6 @@
 """Saving: files are replaced in one step, tasks come back compiled."""
 
+import contextlib
 import os
 import pathlib
 import tempfile
@@ -53,8 +54,20 @@ class TaskSavingMixin(AtomicSavingMixin):
     """Lets `keras.saving.load_model` compile a task as it was compiled.
 
     Keras does so for models that do not override `compile`; KerasHub's tasks
-    override it. Mixed into a task before its base class.
+    override it. Presets hold no state of optimizers, which KerasHub saves with
+    a task's own weights and cannot load. Mixed into a task before its base
+    class.
     """
+
+    def save_task_weights(self, filepath):
+        """Saves the weights of the task that are not in its backbone."""
+        with _without_optimizer(self):
+            super().save_task_weights(filepath)
+
+    def load_task_weights(self, filepath):
+        """Loads what `save_task_weights` saved."""
+        with _without_optimizer(self):
+            super().load_task_weights(filepath)
 
     def get_compile_config(self):
         config = super().get_compile_config()
@@ -68,6 +81,16 @@ class TaskSavingMixin(AtomicSavingMixin):
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
+
+
+@contextlib.contextmanager
+def _without_optimizer(model):
+    """Hides a compiled model's optimizer from what saves and loads it."""
+    optimizer, model.optimizer = model.optimizer, None
+    try:
+        yield
+    finally:
+        model.optimizer = optimizer
 
 
 def _write_aside(write, filepath, overwrite, **kwargs):

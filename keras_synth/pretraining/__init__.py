@@ -12,6 +12,7 @@ from keras_synth.pretraining.span_corruption import (
     span_mask,
     window_length,
 )
+from keras_synth.pretraining.windows import pack_tokens
 
 __all__ = [
     "MaskedTokens",
@@ -19,6 +20,7 @@ __all__ = [
     "corrupt_spans",
     "corrupted_lengths",
     "mask_tokens",
+    "pack_tokens",
     "span_mask",
     "window_length",
 ]

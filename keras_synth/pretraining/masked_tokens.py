@@ -50,6 +50,8 @@ def mask_tokens(
 class MaskedTokens(LengthBuckets):
     """Batches for masked language models, hidden anew in each epoch.
 
+    With `shuffle=False`, to evaluate, the same tokens are hidden each time.
+
     Batches have the form of `keras_hub.models.MaskedLMPreprocessor`'s:
     features with `"mask_positions"`, the ids at these positions as labels,
     and weights that are 0 where a text has fewer positions than the longest.
@@ -128,8 +130,9 @@ class MaskedTokens(LengthBuckets):
         hidden = np.empty_like(ids)
         positions = np.zeros((len(rows), self.most), "int32")
         weights = np.zeros(positions.shape, "float32")
+        epoch = self.epoch if self.shuffle else 0
         for i, row in enumerate(rows):
-            rng = np.random.default_rng((self.seed, self.epoch, row))
+            rng = np.random.default_rng((self.seed, epoch, row))
             hidden[i], chosen = mask_tokens(
                 ids[i],
                 self.maskable[row, : ids.shape[1]],

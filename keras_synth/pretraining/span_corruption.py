@@ -144,6 +144,8 @@ class SpanCorruption(EpochBatches):
         batch_size: Integer, windows of a batch.
         noise_density: Float, share of tokens to take out.
         mean_noise_span_length: Float, mean tokens of a span.
+        shuffle: Whether to train on them. To evaluate, windows and holes are
+            the same in each pass.
         seed: Integer, not negative. The same seed gives the same batches on
             all backends.
         epoch: Integer, the epoch to start with, an attribute that grows with
@@ -175,6 +177,7 @@ class SpanCorruption(EpochBatches):
         batch_size=32,
         noise_density=NOISE_DENSITY,
         mean_noise_span_length=MEAN_SPAN,
+        shuffle=True,
         seed=0,
         epoch=0,
     ):
@@ -185,6 +188,7 @@ class SpanCorruption(EpochBatches):
         )
         _check_spans(noise_density, mean_noise_span_length)
         self.options = noise_density, mean_noise_span_length
+        self.shuffle = shuffle
         self.length = window_length(inputs_length, *self.options)
         self.end_token_id = end_token_id
         self.start_token_id = start_token_id
@@ -204,10 +208,16 @@ class SpanCorruption(EpochBatches):
         """The number of batches of each epoch."""
         return len(self.tokens) // self.length // self.batch_size
 
+    def batch_lengths(self, epoch):
+        """The lengths in tokens of the inputs of an epoch: all the same."""
+        return [corrupted_lengths(self.length, *self.options)[0]] * len(self)
+
     def make_plan(self, epoch):
         """The windows of an epoch, in order: the first token of each."""
-        rng = np.random.default_rng((self.seed, epoch))
         count = len(self.tokens) // self.length
+        if not self.shuffle:
+            return self.length * np.arange(count)
+        rng = np.random.default_rng((self.seed, epoch))
         # Windows begin elsewhere in each epoch.
         first = rng.integers(len(self.tokens) - count * self.length + 1)
         return first + self.length * rng.permutation(count)
@@ -229,7 +239,8 @@ class SpanCorruption(EpochBatches):
 
     def _corrupted(self, start):
         """Inputs and targets of the window that starts there."""
-        rng = np.random.default_rng((self.seed, self.epoch, start))
+        epoch = self.epoch if self.shuffle else 0
+        rng = np.random.default_rng((self.seed, epoch, start))
         window = self.tokens[start : start + self.length]
         mask = span_mask(self.length, rng, *self.options)
         return [

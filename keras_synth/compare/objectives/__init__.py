@@ -3,23 +3,31 @@
 from keras_synth.compare.objectives.classification import Classification
 from keras_synth.compare.objectives.language_model import LanguageModel
 from keras_synth.compare.objectives.objective import Objective, Prepared, Score
+from keras_synth.compare.objectives.pretraining import (
+    MaskedLanguageModel,
+    SpanCorruption,
+)
 from keras_synth.compare.objectives.translation import Translation
 
 __all__ = [
     "OBJECTIVES",
     "Classification",
     "LanguageModel",
+    "MaskedLanguageModel",
     "Objective",
     "Prepared",
     "Score",
+    "SpanCorruption",
     "Translation",
 ]
 
-# By the score on the test, as tasks.toml names them.
+# By the score on the test, or what is learned, as tasks.toml names them.
 OBJECTIVES = {
     "accuracy": Classification(),
     "bleu": Translation("bleu"),
     "rouge_l": Translation("rouge_l"),
     "words": LanguageModel("words"),
     "bytes": LanguageModel("bytes"),
+    "masked_tokens": MaskedLanguageModel(),
+    "span_corruption": SpanCorruption(),
 }

@@ -4,12 +4,9 @@ import dataclasses
 
 import keras_synth  # its models take seconds to import, when first asked for
 from keras_synth.compare import settings
+from keras_synth.compare.objectives import recipes
 from keras_synth.compare.objectives.objective import Objective, Prepared, Score
-from keras_synth.compare.objectives.recipes import (
-    adamw,
-    backbone_options,
-    length_batches,
-)
+from keras_synth.compare.objectives.recipes import adamw, length_batches
 
 TEST_BATCH_SIZE = 256
 
@@ -25,6 +22,8 @@ class _Settings(settings.Settings):
         "mean", "how tokens become one vector", ("mean", "first")
     )
     weight_decay: float = settings.WEIGHT_DECAY()
+    init: str = settings.INIT()
+    init_weights: str = settings.INIT_WEIGHTS()
 
 
 class Classification(Objective):
@@ -37,7 +36,9 @@ class Classification(Objective):
         "keep",
         "vocabulary_size",
         "examples",
+        "init",
     )
+    init_backbone = "SynthesizerBackbone"
     score = epoch_score = Score("accuracy", "accuracy", 100, unit="%")
 
     def prepare(self, examples, settings, preprocess, log):
@@ -63,8 +64,11 @@ class Classification(Objective):
         return length_batches(settings, seed, prepared, TEST_BATCH_SIZE)
 
     def build(self, settings, run, prepared, steps):
-        backbone = keras_synth.models.SynthesizerBackbone(
-            **backbone_options(settings, run, prepared),
+        backbone = recipes.backbone(
+            keras_synth.models.SynthesizerBackbone,
+            settings,
+            run,
+            prepared,
             num_segments=2 if "segment_ids" in prepared.train else 0,
         )
         classifier = keras_synth.models.SynthesizerTextClassifier(
@@ -78,7 +82,7 @@ class Classification(Objective):
         )
         return classifier
 
-    def finish(self, model, settings, prepared, emit):
+    def finish(self, model, settings, prepared, emit, preset):
         return {"classes": prepared.notes["class_names"]}
 
 
@@ -87,7 +91,7 @@ def _preprocessor(texts, settings):
     every = [text for side in texts for text in side] if pairs else texts
     models = keras_synth.models
     return models.SynthesizerTextClassifierPreprocessor(
-        models.SynthesizerTokenizer.from_texts(every, settings.vocabulary_size),
+        recipes.tokenizer(models.SynthesizerTokenizer, every, settings),
         sequence_length=settings.sequence_length,
         keep=settings.keep,
         with_segments=pairs,

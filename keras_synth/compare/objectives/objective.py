@@ -63,6 +63,7 @@ class Objective:
         score: `Score` of a result, on what is tested on.
         epoch_score: `Score` of each epoch, on what is validated on.
         packages: Names of packages that are needed beyond the usual ones.
+        init_backbone: Class name of the backbone that `--init` must name.
         needs: Attributes of `keras_synth.mixers.Mixer` that must be true of a
             variant.
     """
@@ -72,6 +73,7 @@ class Objective:
     score: Score
     epoch_score: Score
     packages = ()
+    init_backbone = ""
     needs = ()
 
     def sample(self, train, settings):
@@ -115,10 +117,11 @@ class Objective:
         """Returns score and loss from what `evaluate` returned."""
         return logs["accuracy"], logs["loss"]
 
-    def finish(self, model, settings, prepared, emit):
+    def finish(self, model, settings, prepared, emit, preset):
         """Returns what a result holds beyond these scores, a dictionary.
 
         A `"score"` in it takes the place of that of `scores`; `emit` takes an
-        event, a dictionary.
+        event, a dictionary; `preset` is the path of a folder to keep the model
+        in, for others to start from.
         """
         return {}

@@ -4,7 +4,7 @@ import numpy as np
 
 import keras_synth  # Keras is imported with the first model
 from keras_synth import datasets
-from keras_synth.compare import grid
+from keras_synth.compare import grid, initial
 
 
 def backbone_options(settings, run, prepared):
@@ -26,6 +26,30 @@ def backbone_options(settings, run, prepared):
         "dropout": settings.dropout,
         "max_sequence_length": length,
     }
+
+
+def backbone(cls, settings, run, prepared, new=None, **options):
+    """The backbone of a run: a new one, or that of a preset with `--init`.
+
+    Args:
+        cls: Class of the backbone.
+        settings: `Settings`.
+        run: `Run`.
+        prepared: `Prepared`.
+        new: Optional dictionary of arguments of a new one alone.
+        **options: Arguments of either.
+    """
+    if settings.init:
+        return initial.backbone(cls, settings, run, **options)
+    known = backbone_options(settings, run, prepared)
+    return cls(**known, **(new or {}), **options)
+
+
+def tokenizer(cls, texts, settings):
+    """A tokenizer that learns from texts, or that of a preset with `--init`."""
+    if settings.init:
+        return initial.tokenizer(cls, settings.init)
+    return cls.from_texts(texts, settings.vocabulary_size)
 
 
 def schedule(settings, steps):

@@ -8,12 +8,9 @@ import numpy as np
 
 import keras_synth  # its models take seconds to import, when first asked for
 from keras_synth.compare import settings
+from keras_synth.compare.objectives import recipes
 from keras_synth.compare.objectives.objective import Objective, Prepared, Score
-from keras_synth.compare.objectives.recipes import (
-    backbone_options,
-    length_batches,
-    schedule,
-)
+from keras_synth.compare.objectives.recipes import length_batches, schedule
 
 SAMPLES = 10
 WRITTEN_AT_ONCE = 64  # one shape, since JAX and XLA compile for each
@@ -28,6 +25,8 @@ METRICS = {
 class _Settings(settings.Settings):
     lengths: tuple = settings.LENGTHS()
     vocabulary_size: int = settings.VOCABULARY_SIZE()
+    init: str = settings.INIT()
+    init_weights: str = settings.INIT_WEIGHTS()
     label_smoothing: float = settings.setting(
         0.0, "share of a label's probability that all tokens get", settings.RATE
     )
@@ -41,7 +40,14 @@ class Translation(Objective):
     """
 
     Settings = _Settings
-    data_settings = ("task", "sequence_length", "vocabulary_size", "examples")
+    data_settings = (
+        "task",
+        "sequence_length",
+        "vocabulary_size",
+        "examples",
+        "init",
+    )
+    init_backbone = "SynthesizerSeq2SeqBackbone"
     epoch_score = Score("token accuracy", "accuracy", 100, unit="%")
 
     needs = ("supports_causal_mask",)
@@ -55,8 +61,10 @@ class Translation(Objective):
         train, validation, (sources, references) = examples
         references = [[r] if isinstance(r, str) else r for r in references]
         log(f"Training a vocabulary on {len(train[0]):,} pairs")
-        tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
-            [*train[0], *train[1]], settings.vocabulary_size
+        tokenizer = recipes.tokenizer(
+            keras_synth.models.SynthesizerBytePairTokenizer,
+            [*train[0], *train[1]],
+            settings,
         )
         kept = _short_enough(train, tokenizer, settings, log)
         splits = kept, validation, (sources, [x[0] for x in references])
@@ -86,8 +94,12 @@ class Translation(Objective):
     def build(self, settings, run, prepared, steps):
         import keras
 
-        backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
-            **backbone_options(settings, run, prepared), positions="sinusoidal"
+        backbone = recipes.backbone(
+            keras_synth.models.SynthesizerSeq2SeqBackbone,
+            settings,
+            run,
+            prepared,
+            new={"positions": "sinusoidal"},
         )
         model = keras_synth.models.SynthesizerSeq2SeqLM(backbone)
         model.compile(
@@ -103,7 +115,7 @@ class Translation(Objective):
         )
         return model
 
-    def finish(self, model, settings, prepared, emit):
+    def finish(self, model, settings, prepared, emit, preset):
         sources, references = json.loads(prepared.test["texts"].tobytes())
         lengths = prepared.test["encoder_padding_mask"].sum(axis=1)
         started = time.perf_counter()
