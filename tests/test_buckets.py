@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_synth.batches import StepsPerEpoch
 from keras_synth.datasets import LengthBuckets
 
 
@@ -166,3 +167,30 @@ def test_weights_need_the_shape_of_what_is_written():
     for y, w in ((labels[:, 0], weight), (labels, weight[:, :3])):
         with pytest.raises(ValueError, match=r"\(20, 6\).*Received"):
             LengthBuckets(features, y, 4, sample_weight=w)
+
+
+def test_epochs_of_some_steps_go_on_where_the_last_one_stopped():
+    features, rows = examples([3] * 10, 5)
+    whole = LengthBuckets(features, rows, 2, seed=3)
+    some = StepsPerEpoch(LengthBuckets(features, rows, 2, seed=3), steps=3)
+    wanted = []
+    for epoch in range(3):
+        whole.epoch = epoch
+        wanted += [whole[i][1].tolist() for i in range(len(whole))]
+    found = []
+    for epoch in range(5):
+        assert len(some) == 3
+        assert some.batch_lengths(epoch) == [5, 5, 5]
+        found += [some[i][1].tolist() for i in range(3)]
+        some.on_epoch_end()
+    assert found == wanted
+    # In any order: a resumed run starts in the middle.
+    some.epoch = 3
+    assert some[1][1].tolist() == wanted[10]
+
+
+def test_steps_need_batches():
+    features, rows = examples([3], 5)
+    none = LengthBuckets(features, rows, 2, drop_remainder=True)
+    with pytest.raises(ValueError, match="batches of length 0"):
+        StepsPerEpoch(none, 1)

@@ -138,3 +138,19 @@ def test_what_does_not_count_says_so():
     layer = mixers.get("fnet", num_heads=H, key_dim=K)
     with pytest.raises(ValueError, match="FourierMixer does not count"):
         layer.multiplications(T, T)
+
+
+def test_a_masked_lm_guesses_hidden_tokens_alone():
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=20,
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        synthesizer="R",
+        max_sequence_length=40,
+    )
+    counts = models.SynthesizerMaskedLM(backbone).multiplications(40)
+    # 6 of 40 tokens: a dense layer, and the table of tokens.
+    assert counts.pop("output layer") == 6 * (8 * 8 + 8 * 20)
+    assert counts == backbone.multiplications(40)

@@ -244,3 +244,91 @@ def test_texts_without_a_maskable_token_are_refused():
 def test_bad_shares_are_refused(share):
     with pytest.raises(ValueError, match="between 0 and 1"):
         masked(share=share)
+
+
+def test_to_evaluate_the_same_is_hidden_in_each_pass():
+    for batches in (masked(shuffle=False), spans(shuffle=False)):
+        first = batches[1]
+        batches.on_epoch_end()
+        for before, after in zip(
+            keras.tree.flatten(first),
+            keras.tree.flatten(batches[1]),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(before, after)
+
+
+# --- rows ---------------------------------------------------------------------
+
+
+@given(st.integers(3, 12), st.integers(0, 40), st.integers(1, 3))
+def test_rows_hold_all_tokens_in_order_but_the_rest(length, more, least):
+    ids = np.arange(10, 10 + least * (length - 2) + more)
+    rows = pretraining.pack_tokens(ids, length, 1, 2)
+    kept = rows["token_ids"]
+    assert kept.shape[1] == length
+    assert (kept[:, 0] == 1).all()
+    assert (kept[:, -1] == 2).all()
+    inner = kept[:, 1:-1].reshape(-1)
+    np.testing.assert_array_equal(inner, ids[: len(inner)])
+    assert len(ids) - len(inner) < length - 2
+    assert rows["padding_mask"].all()
+
+
+@pytest.mark.parametrize(("tokens", "length"), [(9, 2), (2, 5)])
+def test_too_short_rows_and_texts_are_refused(tokens, length):
+    with pytest.raises(ValueError, match=f"Received: {tokens} tokens and seq"):
+        pretraining.pack_tokens(np.arange(tokens), length, 1, 2)
+
+
+# --- weights to start from ----------------------------------------------------
+
+
+def backbone(synthesizer="R+V", **changes):
+    options = {
+        "vocabulary_size": 20,
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_dim": 8,
+        "intermediate_dim": 8,
+        "max_sequence_length": 8,
+        **changes,
+    }
+    return models.SynthesizerBackbone(synthesizer=synthesizer, **options)
+
+
+def test_weights_are_copied_but_for_new_ones():
+    source, target = backbone(), backbone(num_segments=2)
+    segments = keras.ops.convert_to_numpy(target.weights[2])
+    assert models.copy_weights(source, target) == [
+        "segment_embedding/embeddings"
+    ]
+    copied = {w.path: keras.ops.convert_to_numpy(w) for w in target.weights}
+    np.testing.assert_array_equal(
+        copied.pop("segment_embedding/embeddings"), segments
+    )
+    assert len(copied) == len(source.weights)
+    for weight in source.weights:
+        np.testing.assert_array_equal(
+            copied[weight.path], keras.ops.convert_to_numpy(weight)
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"vocabulary_size": 21},
+            r"token_embedding.* \(20, 8\), not \(21, 8\)",
+        ),
+        ({"synthesizer": "V"}, r"not there; .*; and 3 more"),
+        ({"max_sequence_length": 9}, r"position_embedding"),
+    ],
+)
+def test_weights_of_another_form_are_refused(changes, words):
+    source, target = backbone(), backbone(**changes)
+    before = target.get_weights()
+    with pytest.raises(ValueError, match=words):
+        models.copy_weights(source, target)
+    for mine, its in zip(before, target.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, its)

@@ -98,7 +98,7 @@ def train(settings, run, paths, emit):
     log = Log(TimedBatches(batches), history, lambda: scores(validation), emit)
     fit(model, log, checkpoint, settings.epochs)
     score, loss = scores(test)
-    return {
+    result = {
         "score": score,
         "test_loss": loss,
         **{name: history[name] for name in (*validated, "losses")},
@@ -108,10 +108,11 @@ def train(settings, run, paths, emit):
         "peak_memory_bytes": peak_memory(),
         "data": prepared.digest,
         "versions": versions(),
-        **objective.finish(
-            model, settings, prepared, emit, pathlib.Path(paths["preset"])
-        ),
+        **objective.finish(model, settings, prepared, emit),
     }
+    folder = pathlib.Path(paths["preset"])
+    more = objective.keep(model, settings, run, prepared, result, folder)
+    return {**result, **more}
 
 
 def fit(model, log, checkpoint, epochs):

@@ -49,9 +49,10 @@ def test_masked_tokens_are_learned_and_a_preset_is_kept(pretrained):
     scores = row["validation_scores"]
     assert 1 < scores[-1] < scores[0] < np.log(400)
     assert row["score"] == pytest.approx(row["test_loss"])
-    masked_lm = models.SynthesizerMaskedLM.from_preset(
-        pretrained / "presets" / row["preset"]
-    )
+    preset = pretrained / "presets" / row["preset"]
+    card = (preset / "README.md").read_text()
+    assert f"| log-perplexity, test | {row['score']:.3f} |" in card
+    masked_lm = models.SynthesizerMaskedLM.from_preset(preset)
     assert masked_lm.backbone.get_config()["hidden_dim"] == 16
     (guesses,) = masked_lm.fill_mask("a very [MASK] film", top_k=2)
     assert len(guesses) == 2

@@ -142,3 +142,21 @@ def test_the_real_shakespeare_is_complete(data):
     assert len(validation) == len(test) == 55_770
     assert len(set(train + validation + test)) == 65
     assert train.startswith("First Citizen:\nBefore we proceed")
+
+
+# Texts in folders
+
+
+def test_a_folder_of_texts_is_read_in_order(tmp_path):
+    for name, text in (("b.txt", "b"), ("a/z.txt.gz", "az"), (".git/x", "-")):
+        write(tmp_path / name, text)
+    assert datasets.load_texts(tmp_path) == ["az", "b"]
+    assert datasets.load_texts(str(tmp_path / "b.txt")) == ["b"]
+
+
+def test_a_folder_without_texts_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"a folder with text files.*no file"):
+        datasets.load_texts(tmp_path)
+    write(tmp_path / "empty.txt", " ")
+    with pytest.raises(ValueError, match="expected a text"):
+        datasets.load_texts(tmp_path)

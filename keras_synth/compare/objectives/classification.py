@@ -82,7 +82,7 @@ class Classification(Objective):
         )
         return classifier
 
-    def finish(self, model, settings, prepared, emit, preset):
+    def finish(self, model, settings, prepared, emit):
         return {"classes": prepared.notes["class_names"]}
 
 

@@ -117,11 +117,26 @@ class Objective:
         """Returns score and loss from what `evaluate` returned."""
         return logs["accuracy"], logs["loss"]
 
-    def finish(self, model, settings, prepared, emit, preset):
+    def finish(self, model, settings, prepared, emit):
         """Returns what a result holds beyond these scores, a dictionary.
 
         A `"score"` in it takes the place of that of `scores`; `emit` takes an
-        event, a dictionary; `preset` is the path of a folder to keep the model
-        in, for others to start from.
+        event, a dictionary.
+        """
+        return {}
+
+    def keep(self, model, settings, run, prepared, result, folder):
+        """Saves a trained model where others are to start from it.
+
+        Args:
+            model: The model of a run.
+            settings: `Settings`.
+            run: `Run`.
+            prepared: `Prepared`.
+            result: Dictionary, the run's result.
+            folder: Path of the folder to save it in.
+
+        Returns:
+            Dictionary, what to add to the result.
         """
         return {}

@@ -11,6 +11,7 @@ from keras_synth.compare.objectives.recipes import (
     backbone_options,
     check_count,
 )
+from keras_synth.model_card import write_model_card
 
 LOG_PERPLEXITY = Score(
     "log-perplexity", "log-perpl.", digits=3, higher_is_better=False
@@ -34,6 +35,9 @@ class Pretraining(Objective):
 
     A result has a preset beside it, model and tokenizer, to start from with
     `--init`.
+
+    Attributes:
+        card: String, what the model card says that models do.
     """
 
     Settings = _Settings
@@ -73,15 +77,36 @@ class Pretraining(Objective):
     def scores(self, logs):
         return logs["crossentropy"], logs["crossentropy"]
 
-    def finish(self, model, settings, prepared, emit, preset):
-        emit({"note": "saving the preset"})
+    def keep(self, model, settings, run, prepared, result, folder):
         model.preprocessor = self.preprocessor(settings, prepared)
-        model.save_to_preset(preset)
-        return {"preset": preset.name}
+        model.save_to_preset(folder)
+        task, width = type(model).__name__, settings.hidden_dim
+        tokens = len(prepared.train["tokens"])
+        write_model_card(
+            folder,
+            f"{task}, {run.variant}",
+            f"A {task} of keras_synth: {settings.num_layers} blocks of width "
+            f"{width}, {run.num_heads} heads, self-attention {run.variant}, at "
+            f"most {settings.sequence_length} tokens. {self.card}",
+            f"{tokens:,} tokens of plain text, in {len(result['losses']):,} "
+            f"steps of {settings.batch_size} windows.",
+            {
+                "log-perplexity, test": f"{result['score']:.3f}",
+                "parameters": f"{result['parameters']:,}",
+            },
+            f"""
+import keras_synth
+
+model = keras_synth.models.{task}.from_preset("{folder.name}")
+""",
+        )
+        return {"preset": folder.name}
 
 
 class MaskedLanguageModel(Pretraining):
     """Tokens that are hidden, to be guessed: BERT's objective."""
+
+    card = "It guesses 15% of the tokens, which are hidden, as BERT."
 
     def learn(self, texts, size):
         return keras_synth.models.SynthesizerTokenizer.from_texts(texts, size)
@@ -138,6 +163,7 @@ class MaskedLanguageModel(Pretraining):
 class SpanCorruption(Pretraining):
     """Texts with holes in, what was in the holes out: T5's objective."""
 
+    card = "It writes what was cut out of a text, as T5."
     needs = ("supports_causal_mask",)
 
     def learn(self, texts, size):

@@ -115,7 +115,7 @@ class Translation(Objective):
         )
         return model
 
-    def finish(self, model, settings, prepared, emit, preset):
+    def finish(self, model, settings, prepared, emit):
         sources, references = json.loads(prepared.test["texts"].tobytes())
         lengths = prepared.test["encoder_padding_mask"].sum(axis=1)
         started = time.perf_counter()
