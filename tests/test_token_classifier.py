@@ -256,6 +256,10 @@ def test_files_and_presets_keep_it(options, tmp_path):
     tags = model.tag(SENTENCES)
     if options:
         np.testing.assert_allclose(expected.sum(-1), 1, rtol=1e-5)
+        _, y, weight = model.preprocessor(SENTENCES, numbers)
+        nats = -np.log(np.take_along_axis(expected, y[..., None], -1)[..., 0])
+        loss, _ = model.evaluate(SENTENCES, numbers, batch_size=12, verbose=0)
+        assert loss == pytest.approx(nats[weight > 0].mean(), rel=1e-4)
     model.save(tmp_path / "model.keras")
     model.save_to_preset(tmp_path / "preset")
     saved = keras.saving.load_model(tmp_path / "model.keras")
