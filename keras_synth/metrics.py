@@ -1,5 +1,6 @@
 """Metrics of sequence models: per token, and of the texts they generate."""
 
+import itertools
 from importlib import metadata
 
 import keras
@@ -129,6 +130,62 @@ def bleu(texts, references):
     metric = sacrebleu.metrics.BLEU()
     score = metric.corpus_score(texts, columns).score
     return score, str(metric.get_signature())
+
+
+def entity_f1(true, predicted):
+    """F1 of entities in IOB labels, as seqeval and conlleval compute it.
+
+    Precision is the share of the predicted entities that are right, kind and
+    all words; recall that of the true ones that are found; F1 their harmonic
+    mean, of all kinds together. An entity starts at `"B-"`, or where the kind
+    changes.
+
+    Args:
+        true: List of lists of strings, a label for each word of each sentence:
+            `"O"`, `"B-PER"`, `"I-PER"`.
+        predicted: The same, such as
+            `keras_synth.models.SynthesizerTokenClassifier.tag` returns.
+
+    Returns:
+        Float from 0 to 1; 0 where there are no entities.
+
+    Raises:
+        ValueError: Labels are not in IOB, or not equally many.
+        ImportError: seqeval is not installed.
+
+    Example:
+
+    >>> true = [["B-PER", "I-PER", "O", "B-LOC"]]
+    >>> predicted = [["B-PER", "O", "O", "B-LOC"]]
+    >>> keras_synth.metrics.entity_f1(true, predicted)
+    0.5
+    """
+    try:
+        from seqeval.metrics import f1_score
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] != "seqeval":
+            raise
+        raise ImportError(
+            'entity_f1 needs seqeval: pip install "keras-synth[compare]"'
+        ) from None
+
+    lengths = [[*map(len, labels)] for labels in (true, predicted)]
+    if lengths[0] != lengths[1]:
+        raise ValueError(
+            "true and predicted must have as many sentences and labels. Pass "
+            "a label for each word. Received: "
+            f"{len(true)} sentences with {sum(lengths[0])} labels and "
+            f"{len(predicted)} with {sum(lengths[1])}"
+        )
+    for label in itertools.chain(*true, *predicted):
+        if not (label == "O" or label[:2] in ("B-", "I-")):
+            raise ValueError(
+                'Labels must be "O", or start with "B-" or "I-". Give entities '
+                "IOB labels; parts of speech have no F1 of entities. "
+                f"Received: {label!r}"
+            )
+    # Made floats: seqeval returns NumPy's.
+    return float(f1_score(true, predicted, zero_division=0))
 
 
 def rouge_l(texts, references):

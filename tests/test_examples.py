@@ -27,6 +27,11 @@ LANGUAGE_MODEL = [
     *SMALL,
     *"--tokens 20000 --sequence-length 32".split(),
 ]
+SEQUENCE_LABELLING = [
+    "sequence_labelling.py",
+    *SMALL,
+    *"--examples 400 --vocabulary-size 400".split(),
+]
 
 
 def start(script, *arguments):
@@ -63,7 +68,9 @@ def killed_after_an_epoch(command, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [TRANSLATION, LANGUAGE_MODEL])
+@pytest.mark.parametrize(
+    "command", [TRANSLATION, LANGUAGE_MODEL, SEQUENCE_LABELLING]
+)
 def test_a_script_that_was_killed_goes_on_along_the_same_curve(
     command, tmp_path
 ):
@@ -115,6 +122,15 @@ def test_a_script_that_was_killed_goes_on_along_the_same_curve(
             ["language_model.py", "--sequence-length", "20000"],
             "longer text",
         ),
+        (
+            ["sequence_labelling.py", "--data", "none"],
+            "no file or folder none",
+        ),
+        (
+            ["sequence_labelling.py", "--init", "a", "--variants", "V"],
+            "Leave out --variants",
+        ),
+        (["sequence_labelling.py", "--variants", "Q"], "'Q'"),
     ],
 )
 def test_wrong_arguments_are_one_line(arguments, words):

@@ -1,8 +1,11 @@
 """Means over tokens, whatever the batches' lengths and padding."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 
 from keras_synth import metrics
 
@@ -91,3 +94,43 @@ def test_texts_may_have_different_numbers_of_references():
     score, signature = metrics.rouge_l(texts, references)
     assert score == pytest.approx(100)
     assert "version:" in signature
+
+
+IOB = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"]]
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize(
+    "predicted, f1",
+    [
+        (IOB, 1),
+        ([["O"] * 4, ["O"] * 2], 0),
+        # 2 of 3 entities predicted, one of them too short: 1 right.
+        ([["B-PER", "O", "O", "B-LOC"], ["O", "O"]], 2 * 1 / (2 + 3)),
+        # All words right but for one kind.
+        ([IOB[0], ["O", "B-PER"]], 2 * 2 / (3 + 3)),
+        # An entity may start at "I-", as conlleval has it.
+        ([["I-PER", "I-PER", "O", "I-LOC"], IOB[1]], 1),
+        # Two entities in the place of one: neither is right.
+        ([["B-PER", "B-PER", "O", "B-LOC"], IOB[1]], 2 * 2 / (4 + 3)),
+    ],
+)
+def test_entities_count_as_a_whole(predicted, f1):
+    pytest.importorskip("seqeval")
+    assert metrics.entity_f1(IOB, predicted) == pytest.approx(f1)
+    assert type(metrics.entity_f1(IOB, predicted)) is float
+
+
+@slow_but_on("torch")
+def test_labels_that_have_no_entities_are_refused(monkeypatch):
+    pytest.importorskip("seqeval")
+    with pytest.raises(ValueError, match=r"2 sentences with 6 .* 1 with 4"):
+        metrics.entity_f1(IOB, IOB[:1])
+    with pytest.raises(ValueError, match=r"2 sentences with 6 .* 2 with 6"):
+        metrics.entity_f1(IOB, [["O"] * 2, ["O"] * 4])
+    with pytest.raises(ValueError, match="Received: 'NOUN'"):
+        metrics.entity_f1([["NOUN"]], [["O"]])
+    monkeypatch.setitem(sys.modules, "seqeval", None)
+    monkeypatch.delitem(sys.modules, "seqeval.metrics")
+    with pytest.raises(ImportError, match=r"seqeval: pip install .*compare"):
+        metrics.entity_f1(IOB, IOB)

@@ -1,14 +1,15 @@
-"""Labelled texts, pairs, and texts to write: published, own, generated.
+"""Labelled texts and words, pairs, texts to write: published, own, generated.
 
-All of them are plain Python strings; labels are NumPy arrays. A pair of texts
-is a tuple of two lists, and so are texts to read and what to write in answer,
-such as sentences and their translations.
+All of them are plain Python strings; labels are NumPy arrays, those of words
+lists of strings. A pair of texts is a tuple of two lists, and so are texts to
+read and what to write in answer, such as sentences and their translations.
 """
 
 import importlib
 
 from keras_synth.datasets.csv_files import load_csv
 from keras_synth.datasets.generated import generated_reviews
+from keras_synth.datasets.generated_entities import generated_entities
 from keras_synth.datasets.generated_pairs import generated_pairs
 from keras_synth.datasets.generated_translations import generated_translations
 from keras_synth.datasets.loaders import (
@@ -21,6 +22,7 @@ from keras_synth.datasets.loaders import (
     load_rt_polarity,
     load_tatoeba,
     load_tinyshakespeare,
+    load_ud_ewt,
     load_wikitext2,
 )
 from keras_synth.datasets.published import (
@@ -44,6 +46,7 @@ __all__ = [
     "LengthBuckets",
     "TokenWindows",
     "download",
+    "generated_entities",
     "generated_pairs",
     "generated_reviews",
     "generated_translations",
@@ -61,6 +64,7 @@ __all__ = [
     "load_texts",
     "load_tinyshakespeare",
     "load_translations",
+    "load_ud_ewt",
     "load_wikitext2",
     "train_validation_split",
 ]

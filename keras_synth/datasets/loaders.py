@@ -341,6 +341,36 @@ def load_wikitext2(path):
     return load("wikitext2", path)
 
 
+def load_ud_ewt(path):
+    """Reads UD English EWT, words of web texts with their parts of speech.
+
+    Words are those of the syntax: "don't" is "do" and "n't". Figures depend on
+    the release, since the treebank is corrected with each of them.
+
+    Args:
+        path: The folder `UD_English-EWT` with `en_ewt-ud-train.conllu`,
+            `en_ewt-ud-dev.conllu` and `en_ewt-ud-test.conllu`.
+
+    Returns:
+        `train, validation, test`, each `(sentences, labels)`, two lists of
+        lists of strings. `CLASS_NAMES["ud_ewt"]` are the 17 labels.
+
+    Raises:
+        ValueError: A line has not ten fields, or an unknown part of speech.
+
+    Example:
+
+    ```python
+    (sentences, labels), validation, test = load_ud_ewt("UD_English-EWT")
+    sentences[0][:3], labels[0][:3]  # ["Al", "-", "Zaman"], ["PROPN", ...]
+    ```
+
+    References:
+        - [Silveira et al., 2014](https://aclanthology.org/L14-1067/)
+    """
+    return load("ud_ewt", path)
+
+
 def load_tinyshakespeare(path):
     """Reads Tiny Shakespeare, plays of Shakespeare as one text of 1.1 MB.
 

@@ -7,21 +7,24 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_synth.datasets.generated_entities import LABELS as ENTITY_LABELS
+
 
 class Dataset(NamedTuple):
     """A published data set.
 
     Attributes:
         name: What it is called.
-        read: The reader: `readers.labelled`, `readers.pairs` or
-            `readers.plain`.
+        read: The reader: `readers.labelled`, `readers.tagged`,
+            `readers.pairs` or `readers.plain`.
         format: What its files are like, a function of this entry and a path:
             one of those in `readers`, or the data set's own.
         path: What its path must name, in words.
         files: Dictionary, split -> pattern of its file's name, plain or `.gz`.
         folder: The folder it is published in; the one around will do, too.
         columns: What the format finds its texts and labels by.
-        class_names: What label 0 means, label 1, and so on.
+        class_names: What label 0 means, label 1, and so on; the labels of
+            words themselves.
         clean: Function of texts that returns them without traces of their
             source, or `None`.
         held_out: Dictionary, split that is not published -> the share of the
@@ -78,6 +81,7 @@ CLASS_NAMES = {
 } | {
     "generated_reviews": ("negative", "positive"),
     "generated_pairs": ("different", "same"),
+    "generated_entities": ENTITY_LABELS,
 }
 
 
@@ -93,7 +97,8 @@ def load(name, path, **options):
     Returns:
         Tuple of the splits: training, validation where there is one, test.
         Of labelled texts a split is `(texts, labels)`, a list of strings, or a
-        tuple of two for pairs, and an int32 array `(N,)`; of pairs two lists
+        tuple of two for pairs, and an int32 array `(N,)`; of labelled words
+        two lists of lists of strings, words and labels; of pairs two lists
         of strings, or of lists of references; of plain text a string, or a
         list of words.
 

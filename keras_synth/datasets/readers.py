@@ -1,4 +1,4 @@
-"""The readers of labelled texts, pairs and plain text, and common formats.
+"""The readers of labelled texts and words, pairs and plain text; formats.
 
 A reader makes the splits of a data set, whatever its files are like. A format
 is a function of a `Dataset` and a path, and of options of its own, that
@@ -27,6 +27,7 @@ from keras_synth.datasets.splitting import (
 from keras_synth.datasets.text_files import load_translations
 
 SPLITS = ("train", "validation", "test")
+CONLLU_FIELDS = 10  # ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 
 
 def labelled(entry, path, seed=0, **options):
@@ -43,6 +44,12 @@ def labelled(entry, path, seed=0, **options):
             *splits["train"], fraction, seed
         )
     return tuple(splits[split] for split in SPLITS if split in splits)
+
+
+def tagged(entry, path):
+    """Returns `(sentences, labels)` of each split, lists of lists."""
+    splits = entry.format(entry, path)
+    return tuple(splits[split] for split in SPLITS)
 
 
 def pairs(entry, path, seed=0, **options):
@@ -131,6 +138,40 @@ def _lines_of_either_encoding(path):
             f"{path}: expected a sentence per line. Received: none"
         )
     return lines
+
+
+# Formats of labelled words
+
+
+def conllu(entry, path):
+    """CoNLL-U: a word per line, with its universal part of speech."""
+    return {
+        split: _tagged_sentences(_file(entry, path, name), entry.class_names)
+        for split, name in entry.files.items()
+    }
+
+
+def _tagged_sentences(path, class_names):
+    sentences, labels = [[]], [[]]
+    for line, text in enumerate(read_lines(path), start=1):
+        if not text.strip():  # ends a sentence
+            sentences.append([])
+            labels.append([])
+        elif not text.startswith("#"):
+            fields = text.split("\t")
+            # Neither a multiword token, "1-2", nor an empty node, "8.1".
+            if len(fields) == CONLLU_FIELDS and not fields[0].isdigit():
+                continue
+            if len(fields) != CONLLU_FIELDS or fields[3] not in class_names:
+                raise ValueError(
+                    f"{path}, line {line}: expected {CONLLU_FIELDS} fields "
+                    "between tabs, the fourth a universal part of speech. "
+                    "Correct the line, or download the file again. Received: "
+                    f"{text[:60]!r}"
+                )
+            sentences[-1].append(fields[1])
+            labels[-1].append(fields[3])
+    return [*filter(None, sentences)], [*filter(None, labels)]
 
 
 # Formats of pairs

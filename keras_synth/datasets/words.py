@@ -3,6 +3,7 @@
 import re
 import tomllib
 from importlib import resources
+from typing import NamedTuple
 
 _WORDS = tomllib.loads(
     (resources.files(__package__) / "words.toml").read_text(encoding="utf-8")
@@ -20,6 +21,24 @@ NEUTRAL_SENTENCES, OPINION_SENTENCES, HARD_SENTENCES, PAIR_SENTENCES = map(
     tuple, _WORDS["sentences"].values()
 )
 TOPICS = _rows(_WORDS["pairs"]["topics"])
+
+
+class Entity(NamedTuple):
+    """What there is of one kind of entity: forms of names, words, sentences."""
+
+    forms: list
+    words: list
+    sentences: list
+
+
+_ENTITIES = _WORDS["entities"]
+ENTITY_NAMES, JOINERS = _ENTITIES["names"].split(), _ENTITIES["joiners"]
+ENTITIES = {
+    kind: Entity(
+        _ENTITIES["forms"][kind], words.split(), _ENTITIES["sentences"][kind]
+    )
+    for kind, words in _ENTITIES["kinds"].items()
+}
 
 # Translations. A noun is a singular, a plural, a stem and a gender.
 _LANGUAGE = _WORDS["translations"]

@@ -37,6 +37,10 @@ from keras_synth.models.text_classifier import SynthesizerTextClassifier
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
+from keras_synth.models.token_classifier import SynthesizerTokenClassifier
+from keras_synth.models.token_classifier_preprocessor import (
+    SynthesizerTokenClassifierPreprocessor,
+)
 from keras_synth.models.tokenizer import (
     SynthesizerBytePairTokenizer,
     SynthesizerTokenizer,
@@ -55,6 +59,8 @@ __all__ = [
     "SynthesizerSeq2SeqLMPreprocessor",
     "SynthesizerTextClassifier",
     "SynthesizerTextClassifierPreprocessor",
+    "SynthesizerTokenClassifier",
+    "SynthesizerTokenClassifierPreprocessor",
     "SynthesizerTokenizer",
     "bert_base",
     "copy_weights",

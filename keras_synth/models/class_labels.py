@@ -11,6 +11,19 @@ from keras_synth.models.tf_data import (
 )
 
 
+def check_class_names(names, num_classes):
+    """Raises unless there is one name for each class, two for one output."""
+    if names is None:
+        return
+    texts = [name for name in names if isinstance(name, str)]
+    if len({*texts}) != max(num_classes, 2) or len(texts) != len(names):
+        raise ValueError(
+            "class_names must be different strings, one for each of "
+            f"num_classes={num_classes}, or two for a single output. "
+            f"Received: class_names={names!r}"
+        )
+
+
 def encode_labels(labels, count, class_names=None, name="y"):
     """Returns integer labels for names, and anything else as it is.
 

@@ -27,6 +27,17 @@ def check_fits_both(preprocessor, backbone):
         _check_vocabulary(preprocessor, backbone)
 
 
+def check_segments(preprocessor, backbone):
+    """Raises unless both have segments, or neither."""
+    if preprocessor.with_segments != bool(backbone.num_segments):
+        raise ValueError(
+            "A backbone with segments needs a preprocessor with segments, and "
+            "one without needs one without. Received: num_segments="
+            f"{backbone.num_segments}, "
+            f"with_segments={preprocessor.with_segments}"
+        )
+
+
 def _check_length(preprocessor, made, backbone, taken):
     length, longest = getattr(preprocessor, made), getattr(backbone, taken)
     if length > longest:

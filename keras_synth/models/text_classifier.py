@@ -7,11 +7,12 @@ from keras_synth.checks import check_positive, check_rate
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.class_labels import (
+    check_class_names,
     encode_dataset_labels,
     encode_labels,
     is_binary,
 )
-from keras_synth.models.fitting import check_fits
+from keras_synth.models.fitting import check_fits, check_segments
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.text_classifier_preprocessor import (
@@ -108,8 +109,10 @@ class SynthesizerTextClassifier(
                 "A softmax of one class is always 1: use activation='sigmoid' "
                 "or None for num_classes=1. Received: activation='softmax'"
             )
-        _check_class_names(class_names, num_classes)
-        _check_preprocessor(preprocessor, backbone)
+        check_class_names(class_names, num_classes)
+        if isinstance(preprocessor, SynthesizerTextClassifierPreprocessor):
+            check_fits(preprocessor, backbone)
+            check_segments(preprocessor, backbone)
         # === Layers ===
         dtype = backbone.dtype_policy
         self.backbone = backbone
@@ -216,28 +219,3 @@ class SynthesizerTextClassifier(
             "pooling": self.pooling,
             "class_names": self.class_names,
         }
-
-
-def _check_class_names(names, num_classes):
-    if names is None:
-        return
-    texts = [name for name in names if isinstance(name, str)]
-    if len({*texts}) != max(num_classes, 2) or len(texts) != len(names):
-        raise ValueError(
-            "class_names must be different strings, one for each of "
-            f"num_classes={num_classes}, or two for a single output. "
-            f"Received: class_names={names!r}"
-        )
-
-
-def _check_preprocessor(preprocessor, backbone):
-    if not isinstance(preprocessor, SynthesizerTextClassifierPreprocessor):
-        return
-    check_fits(preprocessor, backbone)
-    if preprocessor.with_segments != bool(backbone.num_segments):
-        raise ValueError(
-            "A backbone with segments needs a preprocessor with segments, and "
-            "one without needs one without. Received: num_segments="
-            f"{backbone.num_segments}, "
-            f"with_segments={preprocessor.with_segments}"
-        )

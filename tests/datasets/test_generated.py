@@ -226,3 +226,48 @@ def test_sentences_differ_in_length_and_in_the_place_of_the_topic():
 def test_arguments_of_pairs_out_of_range_are_refused(message, arguments):
     with pytest.raises(ValueError, match=message):
         datasets.generated_pairs(**{"num_examples": 10, **arguments})
+
+
+# Generated entities
+
+
+def test_generated_entities_depend_on_the_seed_only():
+    first, again, other = (
+        datasets.generated_entities(50, seed=seed) for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert first != other
+    with pytest.raises(ValueError, match="num_examples=0"):
+        datasets.generated_entities(0)
+
+
+def test_every_word_has_a_label_and_entities_begin_with_b():
+    sentences, labels = datasets.generated_entities(500)
+    assert len(sentences) == len(labels) == 500
+    found = set()
+    for words, tags in zip(sentences, labels, strict=True):
+        assert len(words) == len(tags) <= 40
+        assert words[0][0].isupper()
+        assert words[-1] == "."
+        assert not {"{", "}"} & {*"".join(words)}
+        for before, tag in pairwise(["O", *tags]):
+            if tag.startswith("I-"):
+                assert before[1:] == tag[1:]
+        found |= {*tags}
+    assert found == {*datasets.CLASS_NAMES["generated_entities"]}
+
+
+def test_a_name_alone_does_not_tell_its_label():
+    sentences, labels = datasets.generated_entities(4000)
+    seen = {}
+    for words, tags in zip(sentences, labels, strict=True):
+        for word, tag in zip(words, tags, strict=True):
+            seen.setdefault(word, Counter())[tag] += 1
+    for name in word_lists.ENTITY_NAMES:
+        assert {"B-PER", "B-LOC", "B-ORG"} <= {*seen[name]}
+        assert max(seen[name].values()) < 0.5 * seen[name].total()
+    right = sum(max(tags.values()) for tags in seen.values())
+    total = sum(tags.total() for tags in seen.values())
+    assert 0.88 < right / total < 0.93
+    kinds = [*word_lists.ENTITIES.values()]
+    assert len({word for kind in kinds for word in kind.words}) == 18

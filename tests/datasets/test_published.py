@@ -262,3 +262,59 @@ def test_missing_files_are_named(tmp_path, name):
     file.write_text("text")
     with pytest.raises(ValueError, match="is a file, but expected a folder"):
         load(file)
+
+
+# UD English EWT
+
+CONLLU = """\
+# newdoc id = a
+# text = #1: don't go
+1\t#1\t#1\tSYM\tNN\t_\t0\troot\t_\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVB\t_\t3\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t1\tadvmod\t_\t_
+3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_
+
+
+# text = Yes
+1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
+"""
+CONLLU_SPLIT = (
+    [["#1", "do", "n't"], ["Yes"]],
+    [["SYM", "AUX", "PART"], ["INTJ"]],
+)
+CONLLU_FILES = [
+    f"en_ewt-ud-{split}.conllu" for split in ("train", "dev", "test")
+]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_words_and_their_parts_of_speech_are_read(tmp_path, suffix):
+    files = dict.fromkeys(CONLLU_FILES, CONLLU)
+    folder = write(tmp_path / "UD_English-EWT", files, suffix)
+    for path in (folder, tmp_path):
+        assert datasets.load_ud_ewt(path) == (CONLLU_SPLIT,) * 3
+    assert datasets.load("UD-EWT", str(folder))[2] == CONLLU_SPLIT
+
+
+@pytest.mark.parametrize(
+    "line", ["1\tYes\tyes\tYES\tUH\t_\t0\troot\t_\t_", "1 Yes", "1\tYes\tINTJ"]
+)
+def test_a_line_that_is_no_word_is_named(tmp_path, line):
+    files = dict.fromkeys(CONLLU_FILES, CONLLU)
+    files[CONLLU_FILES[1]] = CONLLU + line
+    folder = write(tmp_path, files)
+    with pytest.raises(ValueError, match=r"dev.conllu, line 12: expected 10"):
+        datasets.load_ud_ewt(folder)
+
+
+@needs_data
+def test_ud_ewt_loads_whole():
+    splits = datasets.load_ud_ewt(Path(DATA, "ud_english_ewt"))
+    assert [len(sentences) for sentences, _ in splits] == [12544, 2001, 2077]
+    for part in range(2):
+        totals = [sum(map(len, split[part])) for split in splits]
+        assert totals == [204577, 25147, 25094]
+    tags = [tag for row in splits[0][1] for tag in row]
+    assert {*tags} == {*datasets.CLASS_NAMES["ud_ewt"]}
+    assert tags.count("NOUN") == 34751

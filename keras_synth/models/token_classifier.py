@@ -1,0 +1,319 @@
+"""`SynthesizerTokenClassifier`: a label for each word of a sentence."""
+
+import itertools
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_synth.checks import check_positive, check_rate
+from keras_synth.metrics import TokenAccuracy
+from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.class_labels import check_class_names, encode_labels
+from keras_synth.models.fitting import check_fits, check_segments
+from keras_synth.models.saving import TaskSavingMixin
+from keras_synth.models.token_classifier_preprocessor import (
+    SynthesizerTokenClassifierPreprocessor,
+)
+from keras_synth.models.word_labels import checked_labels, checked_sentences
+from keras_synth.multiplications import added, of_dense
+from keras_synth.policies import settle, with_policies
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
+    """Labels each word of a sentence: parts of speech, names, chunks.
+
+    With a preprocessor, `fit`, `evaluate` and `predict` take sentences as
+    lists of words, and labels as lists of integers or of names of classes, one
+    for each word; without one, what the preprocessor would return. The label
+    of a word stands at its first piece; loss and accuracy count nothing else.
+    Words beyond the preprocessor's `sequence_length` are neither trained on
+    nor evaluated; `tag` labels them, too.
+
+    Args:
+        backbone: A `SynthesizerBackbone`. A causal one labels each word by
+            what comes before it.
+        num_classes: Integer, number of classes, at least 2; labels are 0 up to
+            `num_classes - 1`.
+        preprocessor: A `SynthesizerTokenClassifierPreprocessor` or `None`.
+        activation: Activation of the outputs, by default none: logits.
+        dropout: Float, share of the features to drop in training.
+        class_names: Optional sequence of `num_classes` strings, saved with the
+            model. With it, labels may be names, too.
+        **kwargs: Keyword arguments of `keras_hub.models.Task`.
+
+    Call arguments:
+        inputs: As for `SynthesizerBackbone`.
+
+    Returns:
+        Tensor `(B, T, num_classes)`.
+
+    Raises:
+        ValueError: If the preprocessor does not fit the backbone, or labels
+            given to `fit` or `evaluate` are not classes, or not one a word.
+
+    Example:
+
+    ```python
+    sentences, labels = keras_synth.datasets.generated_entities(64)
+    class_names = keras_synth.datasets.CLASS_NAMES["generated_entities"]
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        [" ".join(words) for words in sentences], vocabulary_size=400
+    )
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R+V",
+        max_sequence_length=32,
+    )
+    tagger = keras_synth.models.SynthesizerTokenClassifier(
+        backbone,
+        num_classes=len(class_names),
+        preprocessor=keras_synth.models.SynthesizerTokenClassifierPreprocessor(
+            tokenizer, sequence_length=32
+        ),
+        class_names=class_names,
+    )
+    tagger.fit(sentences, labels, epochs=2, verbose=0)
+    (found,) = tagger.tag([["I", "met", "Florence", "in", "Madison", "."]])
+    print(len(found))  # 6
+    ```
+    """
+
+    backbone_cls = SynthesizerBackbone
+    preprocessor_cls = SynthesizerTokenClassifierPreprocessor
+
+    def __init__(
+        self,
+        backbone,
+        num_classes,
+        preprocessor=None,
+        activation=None,
+        dropout=0.1,
+        class_names=None,
+        **kwargs,
+    ):
+        if check_positive("num_classes", num_classes) < 2:
+            raise ValueError(
+                "A word is labelled with one of two classes or more. Received: "
+                f"num_classes={num_classes}"
+            )
+        check_rate("dropout", dropout)
+        check_class_names(class_names, num_classes)
+        if isinstance(preprocessor, SynthesizerTokenClassifierPreprocessor):
+            check_fits(preprocessor, backbone)
+            check_segments(preprocessor, backbone)
+        # === Layers ===
+        dtype = backbone.dtype_policy
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.output_dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name="output_dropout"
+        )
+        self.output_dense = keras.layers.Dense(
+            num_classes, activation=activation, dtype=dtype, name="logits"
+        )
+
+        # The default compilation in the base's constructor asks for it.
+        self.activation = keras.activations.get(activation)
+
+        # === Functional model ===
+        inputs = backbone.input
+        outputs = self.output_dense(self.output_dropout(backbone(inputs)))
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        settle(self)
+
+        # === Config ===
+        self.num_classes = num_classes
+        self.dropout = dropout
+        self.class_names = None if class_names is None else [*class_names]
+
+    def multiplications(self, length):
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, `T`.
+
+        Returns:
+            Dictionary of integers: those of the backbone, and the
+            `"output layer"`.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        return added(
+            self.backbone.multiplications(length),
+            {"output layer": of_dense(self.output_dense, length)},
+        )
+
+    def compile(
+        self,
+        optimizer="auto",
+        loss="auto",
+        *,
+        weighted_metrics="auto",
+        **kwargs,
+    ):
+        """Configures training, as `keras.Model.compile`.
+
+        Args:
+            optimizer: By default `AdamW(1e-3)`, which suits training from
+                scratch.
+            loss: By default sparse categorical cross-entropy, its mean over
+                the words of a batch.
+            weighted_metrics: By default `keras_synth.metrics.TokenAccuracy`,
+                the share of the words labelled right.
+            **kwargs: What `keras.Model.compile` takes.
+        """
+        if optimizer == "auto":
+            optimizer = keras.optimizers.AdamW(1e-3)
+        if loss == "auto":
+            loss = keras.losses.SparseCategoricalCrossentropy(
+                from_logits=self.activation is not keras.activations.softmax,
+                reduction="mean_with_sample_weight",
+            )
+        if weighted_metrics == "auto":
+            weighted_metrics = [TokenAccuracy()]
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            weighted_metrics=weighted_metrics,
+            **kwargs,
+        )
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        sample_weight=None,
+        validation_data=None,
+        **kwargs,
+    ):
+        """Trains the model, as `keras.Model.fit`.
+
+        Args:
+            x: Sentences, a list of lists of words. Without preprocessor what
+                Keras takes: arrays `(N, T)`, or a `keras.utils.PyDataset` such
+                as `keras_synth.datasets.LengthBuckets`.
+            y: Labels, a list of lists of integers or of names of classes, one
+                for each word. Without preprocessor an array `(N, T)`.
+            batch_size: Integer, sentences per batch, by default 32.
+            sample_weight: Optional array `(N,)`, a weight for each sentence.
+                Without preprocessor `(N, T)`, 0 where no word starts.
+            validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`.
+            **kwargs: Other arguments of `keras.Model.fit`.
+
+        Returns:
+            The `keras.callbacks.History`.
+
+        Raises:
+            ValueError: Words and labels are not equally many, or a label is
+                not a class. Nothing has been trained then.
+        """
+        x, y, sample_weight = self._prepared(x, y, sample_weight)
+        if isinstance(validation_data, tuple):
+            parts = keras.utils.unpack_x_y_sample_weight(validation_data)
+            validation_data = self._prepared(*parts, prefix="validation_")
+        return keras.Model.fit(
+            self,
+            x,
+            y,
+            batch_size=batch_size,
+            sample_weight=sample_weight,
+            validation_data=validation_data,
+            **kwargs,
+        )
+
+    def evaluate(
+        self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs
+    ):
+        """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
+        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` prepared it
+            x, y, sample_weight = self._prepared(x, y, sample_weight)
+        return keras.Model.evaluate(
+            self,
+            x,
+            y,
+            batch_size=batch_size,
+            sample_weight=sample_weight,
+            **kwargs,
+        )
+
+    def predict(self, x=None, batch_size=None, **kwargs):
+        """Returns outputs `(N, T, num_classes)` as an array; x as in `fit`."""
+        if self.preprocessor is not None:
+            x = self.preprocessor(checked_sentences(x))
+        return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
+
+    def tag(self, sentences, batch_size=None):
+        """Labels the words of sentences.
+
+        A sentence with more tokens than the preprocessor's `sequence_length`
+        is read in parts, as many words at a time as fit, so that every word
+        has a label; words do not see those of another part.
+
+        Args:
+            sentences: List of lists of words.
+            batch_size: Integer, sentences per batch, by default 32.
+
+        Returns:
+            List of lists, a label for each word: a name of a class, or an
+            integer where the model has no `class_names`.
+
+        Raises:
+            ValueError: If there is no preprocessor, or these are no lists of
+                words.
+        """
+        if self.preprocessor is None:
+            raise ValueError(
+                "`tag` takes words: build the model with a preprocessor, or "
+                "set model.preprocessor. Received: preprocessor=None"
+            )
+        sentences = checked_sentences(sentences, "sentences")
+        if not sentences:
+            return []
+        features, starts = self.preprocessor.pack(
+            self.preprocessor.split(sentences)
+        )
+        outputs = keras.Model.predict(
+            self, features, batch_size=batch_size, verbose=0
+        )
+        labels = np.argmax(outputs, axis=-1)[starts].tolist()
+        if self.class_names is not None:
+            labels = [self.class_names[label] for label in labels]
+        labels = iter(labels)
+        return [[*itertools.islice(labels, len(x))] for x in sentences]
+
+    def _prepared(self, x, y, sample_weight, prefix=""):
+        """Arrays for Keras, or an error that names what is wrong."""
+        if self.preprocessor is not None:
+            x = checked_sentences(x, f"{prefix}x")
+            y = checked_labels(
+                y, x, self.num_classes, self.class_names, f"{prefix}y"
+            )
+            return self.preprocessor(x, y, sample_weight)
+        if y is not None:
+            y = encode_labels(
+                np.asarray(y), self.num_classes, name=f"{prefix}y"
+            )
+        return x, y, sample_weight
+
+    def get_config(self):
+        config = super().get_config()
+        # The output layer looks up its policy where the backbone's layers do.
+        backbone = config["backbone"]["config"]
+        config["backbone"]["config"] = with_policies(self, backbone)
+        return {
+            **config,
+            "num_classes": self.num_classes,
+            "activation": keras.activations.serialize(self.activation),
+            "dropout": self.dropout,
+            "class_names": self.class_names,
+        }

@@ -1,0 +1,360 @@
+"""`SynthesizerTokenClassifier` and its preprocessor."""
+
+import keras
+import numpy as np
+import pytest
+from backend import numpy, slow_but_on
+
+from keras_synth import datasets, models
+from keras_synth.datasets import LengthBuckets
+
+SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+PIECES = "dog ##s run the cat '".split()
+VOCABULARY = SPECIAL + PIECES
+ID = {piece: number for number, piece in enumerate(VOCABULARY)}
+SENTENCES = [["the", "dogs", "run"], ["cats", "run"], ["dog"]] * 4
+NAMES = ["DET", "NOUN", "VERB"]
+LABELS = [["DET", "NOUN", "VERB"], ["NOUN", "VERB"], ["NOUN"]] * 4
+
+
+def preprocessor(sequence_length=8, **options):
+    return models.SynthesizerTokenClassifierPreprocessor(
+        models.SynthesizerTokenizer(VOCABULARY), sequence_length, **options
+    )
+
+
+def backbone(**options):
+    sizes = {
+        "vocabulary_size": len(VOCABULARY),
+        "num_layers": 1,
+        "num_heads": 2,
+        "hidden_dim": 8,
+        "intermediate_dim": 16,
+        "synthesizer": "R+V",
+        "max_sequence_length": 8,
+    }
+    return models.SynthesizerBackbone(**{**sizes, **options})
+
+
+def tagger(given=None, class_names=NAMES, **options):
+    return models.SynthesizerTokenClassifier(
+        backbone(),
+        num_classes=3,
+        preprocessor=preprocessor() if given is None else given,
+        class_names=class_names,
+        **options,
+    )
+
+
+# Words and tokens
+
+once = slow_but_on("torch")  # they depend on no backend
+
+
+@once
+def test_the_label_of_a_word_stands_at_its_first_piece():
+    x, y, weight = preprocessor()(
+        [["The", "dogs", "run"], ["cat's"], []], [[1, 2, 1], [2], []]
+    )
+    np.testing.assert_array_equal(
+        x["token_ids"],
+        [
+            [1, ID["the"], ID["dog"], ID["##s"], ID["run"], 2, 0, 0],
+            [1, ID["cat"], ID["'"], 3, 2, 0, 0, 0],
+            [1, 2, 0, 0, 0, 0, 0, 0],
+        ],
+    )
+    real = [[1] * 6 + [0] * 2, [1] * 5 + [0] * 3, [1] * 2 + [0] * 6]
+    np.testing.assert_array_equal(x["padding_mask"], real)
+    expected = [[0, 1, 2, 0, 1, 0, 0, 0], [0, 2] + [0] * 6, [0] * 8]
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(weight, np.array(expected) > 0)
+
+
+@once
+def test_a_word_without_pieces_keeps_its_place():
+    x, _, weight = preprocessor()([["dog", "\x01", "", "run"]], [[0, 1, 2, 0]])
+    expected = [1, ID["dog"], 3, 3, ID["run"], 2, 0, 0]
+    np.testing.assert_array_equal(x["token_ids"][0], expected)
+    np.testing.assert_array_equal(weight[0], [0, 1, 1, 1, 1, 0, 0, 0])
+
+
+@once
+def test_words_beyond_the_length_are_cut_off():
+    made = preprocessor(sequence_length=5)
+    x, y, weight = made([["dogs", "dogs", "run"]], [[1, 2, 1]])
+    expected = [1, ID["dog"], ID["##s"], ID["dog"], 2]
+    np.testing.assert_array_equal(x["token_ids"][0], expected)
+    np.testing.assert_array_equal(y[0], [0, 1, 0, 2, 0])
+    np.testing.assert_array_equal(weight[0], [0, 1, 0, 1, 0])
+    parts = made.split([["dogs", "dogs", "run"], ["cat"], []])
+    assert parts == [["dogs"], ["dogs", "run"], ["cat"], []]
+    long = ["cat's", "cat's", "dogs", "dogs"]
+    assert made.split([long]) == [["cat's"], ["cat's"], ["dogs"], ["dogs"]]
+    assert preprocessor(sequence_length=3).split([long]) == [[x] for x in long]
+
+
+@once
+def test_byte_pairs_read_words_as_they_stand_in_a_text():
+    tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
+        ["the dog saw the dogs"] * 8, 280
+    )
+    made = models.SynthesizerTokenClassifierPreprocessor(tokenizer, 16)
+    words = ["the", "dog", "saw", "the", "dogs"]
+    x, starts = made.pack([words, ["", "dog"]])
+    whole = tokenizer(" ".join(words))
+    np.testing.assert_array_equal(x["token_ids"][0, 1 : 1 + len(whole)], whole)
+    assert starts.sum(axis=1).tolist() == [5, 2]
+    space, *dog = tokenizer("  dog")
+    np.testing.assert_array_equal(x["token_ids"][1, 1:3], [space, *dog])
+
+
+@once
+def test_weights_of_sentences_count():
+    *_, weight = preprocessor()(SENTENCES[:2], [[0, 1, 2], [1, 2]], [2.0, 0.5])
+    np.testing.assert_array_equal(weight[0], [0, 2, 2, 0, 2, 0, 0, 0])
+    np.testing.assert_array_equal(weight[1], [0, 0.5, 0, 0.5] + [0] * 4)
+
+
+@once
+def test_sentences_may_be_held_by_columns_arrays_and_tuples():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"words": SENTENCES, "labels": LABELS})
+    made = preprocessor()
+    expected = made(SENTENCES)
+    for x in (table["words"], tuple(map(tuple, SENTENCES))):
+        keras.tree.map_structure(
+            np.testing.assert_array_equal, made(x), expected
+        )
+    model = tagger()
+    scores = [
+        model.evaluate(x, y, verbose=0)
+        for x, y in ((SENTENCES, LABELS), (table["words"], table["labels"]))
+    ]
+    np.testing.assert_allclose(*scores, rtol=1e-6)
+
+
+# The task
+
+
+def test_padding_and_later_pieces_count_neither_in_loss_nor_in_accuracy():
+    x, y, weight = preprocessor()(
+        SENTENCES, [[NAMES.index(name) for name in row] for row in LABELS]
+    )
+    model = tagger()
+    expected = model.evaluate(SENTENCES, LABELS, verbose=0, batch_size=6)
+    model.preprocessor = None
+    other = np.where(weight > 0, y, 2 - y)
+    assert (other != y).any()
+    for labels in (y, other):
+        found = model.evaluate(
+            x, labels, sample_weight=weight, verbose=0, batch_size=6
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    logits = numpy(model(x)).astype("float64")
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    nats = -np.take_along_axis(logs, y[..., None], -1)[..., 0]
+    right = logits.argmax(-1) == y
+    # All batches have as many words.
+    assert expected[0] == pytest.approx(nats[weight > 0].mean(), rel=1e-4)
+    assert expected[1] == pytest.approx(right[weight > 0].mean(), rel=1e-5)
+
+
+def test_it_learns_what_a_names_context_tells():
+    keras.utils.set_random_seed(0)
+    sentences, labels = datasets.generated_entities(300)
+    words = sorted({word for row in sentences for word in row})
+    tokenizer = models.SynthesizerTokenizer(SPECIAL + words, lowercase=False)
+    names = datasets.CLASS_NAMES["generated_entities"]
+    model = models.SynthesizerTokenClassifier(
+        backbone(
+            vocabulary_size=tokenizer.vocabulary_size(),
+            hidden_dim=32,
+            synthesizer="V + relative",
+            max_sequence_length=32,
+            dropout=0.0,
+        ),
+        num_classes=len(names),
+        preprocessor=models.SynthesizerTokenClassifierPreprocessor(
+            tokenizer, 32
+        ),
+        class_names=names,
+        dropout=0.0,
+    )
+    model.compile(keras.optimizers.Adam(0.01))
+    model.fit(sentences, labels, epochs=12, verbose=0)
+    loss, accuracy = model.evaluate(sentences, labels, verbose=0)
+    found = model.tag(sentences)
+    assert [*map(len, found)] == [*map(len, sentences)]
+    right = [
+        a == b
+        for rows in zip(labels, found, strict=True)
+        for a, b in zip(*rows, strict=True)
+    ]
+    assert accuracy == pytest.approx(np.mean(right), abs=1e-6)
+    assert accuracy > 0.96  # a name's most frequent label: 0.91
+    assert loss < 0.2
+
+
+def test_every_word_has_a_label_also_where_a_sentence_is_too_long():
+    model = tagger(given=preprocessor(sequence_length=5))
+    words = ["the", "dogs", "run", "\x01", "cat's"] * 3
+    (found,) = model.tag([words])
+    parts = model.preprocessor.split([words])
+    assert len(parts) > 3
+    assert found == [name for part in model.tag(parts) for name in part]
+    assert model.tag([[], ["dog"]])[0] == []
+    assert model.tag([]) == []
+    model.class_names = None
+    assert {*map(type, model.tag([words])[0])} == {int}
+
+
+def test_validation_data_and_weights_are_prepared_too():
+    model = tagger()
+    history = model.fit(
+        SENTENCES,
+        LABELS,
+        sample_weight=np.ones(len(SENTENCES)),
+        validation_data=(SENTENCES, LABELS),
+        verbose=0,
+    ).history
+    loss, _ = model.evaluate(SENTENCES, LABELS, verbose=0)
+    assert history["val_loss"][0] == pytest.approx(loss, rel=1e-4)
+    model.fit(SENTENCES, LABELS, validation_split=0.25, verbose=0)
+    assert model.predict(SENTENCES, verbose=0).shape == (12, 8, 3)
+
+
+def test_without_preprocessor_it_takes_batches():
+    model = tagger()
+    numbers = [[NAMES.index(name) for name in row] for row in LABELS]
+    x, y, weight = model.preprocessor(SENTENCES, numbers)
+    model.preprocessor = None
+    batches = LengthBuckets(x, y, 4, [6], sample_weight=weight)
+    model.fit(batches, verbose=0)
+    model.fit(x, y, sample_weight=weight, verbose=0)
+    with pytest.raises(ValueError, match="with a preprocessor"):
+        model.tag(SENTENCES)
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        model.fit(x, y - 100, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param(
+            {"activation": "softmax", "class_names": None},
+            marks=slow_but_on("torch"),
+        ),
+    ],
+)
+def test_files_and_presets_keep_it(options, tmp_path):
+    model = tagger(**options)
+    numbers = [[NAMES.index(name) for name in row] for row in LABELS]
+    model.fit(SENTENCES, numbers, verbose=0)
+    expected = model.predict(SENTENCES, verbose=0)
+    tags = model.tag(SENTENCES)
+    if options:
+        np.testing.assert_allclose(expected.sum(-1), 1, rtol=1e-5)
+        _, y, weight = model.preprocessor(SENTENCES, numbers)
+        nats = -np.log(np.take_along_axis(expected, y[..., None], -1)[..., 0])
+        loss, _ = model.evaluate(SENTENCES, numbers, batch_size=12, verbose=0)
+        assert loss == pytest.approx(nats[weight > 0].mean(), rel=1e-4)
+    model.save(tmp_path / "model.keras")
+    model.save_to_preset(tmp_path / "preset")
+    saved = keras.saving.load_model(tmp_path / "model.keras")
+    preset = models.SynthesizerTokenClassifier.from_preset(tmp_path / "preset")
+    for other in (saved, preset):
+        np.testing.assert_allclose(
+            other.predict(SENTENCES, verbose=0), expected, atol=1e-6
+        )
+        assert other.tag(SENTENCES) == tags
+        assert other.preprocessor.sequence_length == 8
+    scores = [x.evaluate(SENTENCES, numbers, verbose=0) for x in (model, saved)]
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+    more = models.SynthesizerTokenClassifier.from_preset(
+        tmp_path / "preset", num_classes=5, class_names=None
+    )
+    assert more.predict(SENTENCES, verbose=0).shape == (12, 8, 5)
+
+
+@slow_but_on("torch")
+def test_a_pretrained_backbone_with_segments_is_tuned(tmp_path):
+    made = models.SynthesizerMaskedLMPreprocessor(
+        models.SynthesizerTokenizer(VOCABULARY), 8, with_segments=True
+    )
+    lm = models.SynthesizerMaskedLM(backbone(num_segments=2), made)
+    lm.save_to_preset(tmp_path / "preset")
+    model = models.SynthesizerTokenClassifier(
+        models.SynthesizerBackbone.from_preset(tmp_path / "preset"),
+        num_classes=3,
+        preprocessor=preprocessor(with_segments=True),
+    )
+    model.fit(SENTENCES, [[0] * len(x) for x in SENTENCES], verbose=0)
+    with pytest.raises(ValueError, match="with_segments=False"):
+        models.SynthesizerTokenClassifier(
+            model.backbone, 3, preprocessor=preprocessor()
+        )
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize(
+    "options", [{"causal": True}, {"dtype": "mixed_bfloat16"}]
+)
+def test_causal_backbones_and_half_precision_serve(options):
+    model = models.SynthesizerTokenClassifier(
+        backbone(**options), 3, preprocessor(), class_names=NAMES
+    )
+    history = model.fit(SENTENCES, LABELS, epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    start, whole = model.tag([["the", "dogs"], ["the", "dogs", "run"]])
+    if options.get("causal"):
+        assert whole[:2] == start
+
+
+def test_multiplications_are_counted():
+    counts = tagger().multiplications(8)
+    assert counts["output layer"] == 8 * 8 * 3
+
+
+@once
+@pytest.mark.parametrize(
+    "x, y, match",
+    [
+        (SENTENCES, LABELS[:-1], "12 sentences and 11 lists"),
+        ([["the", "dog"]], [["DET"]], r"2 words and 1 labels in y\[0\]"),
+        ([["dog"]], [["NOUN", "VERB"]], r"1 words and 2 labels in y\[0\]"),
+        ([["dog"], ["run"]], [["NOUN"], ["ADV"]], r"y\[1\]\[0\]='ADV'"),
+        ([["dog"], ["run"]], [[1], [3]], r"from 0 to 2.*y\[1\]\[0\]=3"),
+        ([["dog"]], [[0.5]], r"integers.*y\[0\]=\[0.5\]"),
+        ([["dog"]], [0], r"a list of labels for each.*y=\[0\]"),
+        ([["dog"]], None, "y=None"),
+        (["the dog"], [[0]], r"text.split\(\).*x=\['the dog'\]"),
+        ("the dog", [[0]], "x='the dog'"),
+        ([["dog", 3]], [[0, 0]], r"x\[0\]\[1\]=3"),
+        ([["dog", None]], [[0, 0]], r"x\[0\]\[1\] is missing"),
+    ],
+)
+def test_wrong_words_and_labels_are_one_line(x, y, match):
+    model = tagger()
+    with pytest.raises(ValueError, match=match) as error:
+        model.fit(x, y)
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="validation_"):
+        model.fit(SENTENCES, LABELS, validation_data=(x, y))
+
+
+@once
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="needs preprocessor=None"):
+        tagger().fit(LengthBuckets({"padding_mask": [[1]]}, [0], 1))
+    with pytest.raises(ValueError, match="num_classes=1"):
+        models.SynthesizerTokenClassifier(backbone(), 1)
+    with pytest.raises(ValueError, match="Received: class_names"):
+        models.SynthesizerTokenClassifier(backbone(), 2, class_names="ab c")
+    with pytest.raises(ValueError, match="sequences of 20 tokens"):
+        tagger(given=preprocessor(20))
+    with pytest.raises(ValueError, match="sequence_length=2"):
+        preprocessor(2)
+    with pytest.raises(ValueError, match="with class_names"):
+        tagger(class_names=None).fit(SENTENCES, LABELS)
