@@ -156,7 +156,11 @@ LOADERS = {
         texts,
     )
 }
-for _generator in (datasets.generated_reviews, datasets.generated_pairs):
+for _generator in (
+    datasets.generated_reviews,
+    datasets.generated_pairs,
+    datasets.generated_entities,
+):
     LOADERS[_generator.__name__] = functools.partial(
         generated_texts, _generator
     )

@@ -7,6 +7,7 @@ from keras_synth.compare.objectives.pretraining import (
     MaskedLanguageModel,
     SpanCorruption,
 )
+from keras_synth.compare.objectives.tagging import Tagging
 from keras_synth.compare.objectives.translation import Translation
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Prepared",
     "Score",
     "SpanCorruption",
+    "Tagging",
     "Translation",
 ]
 
@@ -28,6 +30,7 @@ OBJECTIVES = {
     "rouge_l": Translation("rouge_l"),
     "words": LanguageModel("words"),
     "bytes": LanguageModel("bytes"),
+    "word_accuracy": Tagging(),
     "masked_tokens": MaskedLanguageModel(),
     "span_corruption": SpanCorruption(),
 }
