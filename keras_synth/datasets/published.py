@@ -21,7 +21,9 @@ class Dataset(NamedTuple):
         files: Dictionary, split -> pattern of its file's name, plain or `.gz`.
         folder: The folder it is published in; the one around will do, too.
         columns: What the format finds its texts and labels by.
-        class_names: What label 0 means, label 1, and so on.
+        class_names: What label 0 means, label 1, and so on; none where labels
+            are scores.
+        dtype: Of the labels: "int32" of classes, "float32" of scores.
         clean: Function of texts that returns them without traces of their
             source, or `None`.
         held_out: Dictionary, split that is not published -> the share of the
@@ -40,6 +42,7 @@ class Dataset(NamedTuple):
     folder: str = ""
     columns: object = None
     class_names: list = ()
+    dtype: str = "int32"
     clean: Callable | None = None
     held_out: dict = {}
     groups: str = ""
@@ -93,9 +96,9 @@ def load(name, path, **options):
     Returns:
         Tuple of the splits: training, validation where there is one, test.
         Of labelled texts a split is `(texts, labels)`, a list of strings, or a
-        tuple of two for pairs, and an int32 array `(N,)`; of pairs two lists
-        of strings, or of lists of references; of plain text a string, or a
-        list of words.
+        tuple of two for pairs, and an array `(N,)`, int32 of classes or
+        float32 of scores; of pairs two lists of strings, or of lists of
+        references; of plain text a string, or a list of words.
 
     Raises:
         ValueError: The name is unknown, a file is damaged or not as published,
@@ -133,11 +136,12 @@ def download(name, folder=None):
     """Downloads a published data set, once, and checks that it is complete.
 
     Only sets with a published checksum, sha256, are offered: those of IMDB,
-    CoLA, SST-2 and RTE are the ones of TensorFlow Datasets, that of AG News,
-    all 120,000 examples of it, is Hugging Face's.
+    CoLA, SST-2, RTE, STS-B and WNLI are the ones of TensorFlow Datasets, that
+    of AG News, all 120,000 examples of it, is Hugging Face's.
 
     Args:
-        name: String, "imdb", "CoLA", "SST-2", "RTE" or "ag_news", in any case.
+        name: String, "imdb", "CoLA", "SST-2", "RTE", "STS-B", "WNLI" or
+            "ag_news", in any case.
         folder: String or path-like, where to keep the file; `None` is the
             folder `datasets` in Keras' own, usually `~/.keras/datasets`.
 
