@@ -1,4 +1,4 @@
-"""Metrics of sequence models: per token, and of the texts they generate."""
+"""Metrics: per token, of generated texts, of predicted classes and scores."""
 
 import itertools
 from importlib import metadata
@@ -205,3 +205,99 @@ def rouge_l(texts, references):
         f"mean of the best F for each text|stemmer:yes|version:{version}"
     )
     return 100 * float(np.mean(best)), signature
+
+
+def accuracy(labels, predictions):
+    """Share of the predictions that are the label.
+
+    Args:
+        labels: Integer array `(N,)`.
+        predictions: Integer array `(N,)`, the predicted classes.
+
+    Returns:
+        Float from 0 to 1.
+    """
+    return float(np.mean(np.equal(labels, predictions)))
+
+
+def f1(labels, predictions):
+    """F1 of class 1, as scikit-learn computes it.
+
+    Args:
+        labels: Integer array `(N,)` of 0 and 1.
+        predictions: Integer array `(N,)`, the predicted classes.
+
+    Returns:
+        Float from 0 to 1; 0 where class 1 is never predicted.
+
+    Example:
+
+    >>> round(keras_synth.metrics.f1([0, 1, 1, 1], [1, 1, 1, 0]), 4)
+    0.6667
+    """
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(labels, predictions, zero_division=0.0))
+
+
+def matthews(labels, predictions):
+    """Matthews' correlation of classes, as scikit-learn computes it.
+
+    Args:
+        labels: Integer array `(N,)`.
+        predictions: Integer array `(N,)`, the predicted classes.
+
+    Returns:
+        Float from -1 to 1; 0 where either is always the same class.
+
+    Example:
+
+    >>> round(keras_synth.metrics.matthews([0, 0, 1, 1], [0, 1, 1, 1]), 4)
+    0.5774
+    """
+    from sklearn.metrics import matthews_corrcoef
+
+    return _correlation(matthews_corrcoef, labels, predictions)
+
+
+def pearson(labels, predictions):
+    """Pearson's correlation of scores, as SciPy computes it.
+
+    Args:
+        labels: Float array `(N,)`.
+        predictions: Float array `(N,)`.
+
+    Returns:
+        Float from -1 to 1; 0 where either is constant.
+
+    Example:
+
+    >>> round(keras_synth.metrics.pearson([0.0, 1.0, 5.0], [1.0, 2.0, 3.0]), 4)
+    0.9449
+    """
+    from scipy import stats
+
+    return _correlation(
+        lambda *sides: stats.pearsonr(*sides).statistic, labels, predictions
+    )
+
+
+def spearman(labels, predictions):
+    """Spearman's correlation of ranks, as SciPy computes it.
+
+    Args and returns are those of `pearson`.
+    """
+    from scipy import stats
+
+    return _correlation(
+        lambda *sides: stats.spearmanr(*sides).statistic, labels, predictions
+    )
+
+
+def _correlation(compute, labels, predictions):
+    """A correlation, or 0 of a constant, where none is defined."""
+    # In double precision, whatever the model computes in.
+    sides = np.asarray(labels, "float64"), np.asarray(predictions, "float64")
+    if min(map(np.ptp, sides)) == 0:
+        return 0.0
+    return float(compute(*sides))

@@ -491,6 +491,21 @@ def test_a_pair_is_split_as_the_text_of_both():
         assert [" ".join(p) for p in zip(*pairs, strict=True)] == texts
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scores_are_no_classes(dtype):
+    """Each of them may occur once; copies of a pair stay together."""
+    first = [f"text {i // 2}" for i in range(40)]
+    scores = np.linspace(0, 5, 40).astype(dtype)
+    split = datasets.train_validation_split((first, first), scores, 0.25)
+    assert [len(labels) for _, labels in split] == [30, 10]
+    for (left, right), labels in split:
+        assert left == right
+        assert labels.dtype == dtype
+        assert [left.count(text) for text in left] == [2] * len(left)
+    together = np.concatenate([labels for _, labels in split])
+    assert sorted(together) == scores.tolist()
+
+
 def test_a_class_of_repeated_texts_is_still_on_both_sides():
     texts = ["a"] * 9 + ["b"] * 5 + ["c", "d"]
     train, validation = datasets.train_validation_split(
@@ -508,6 +523,7 @@ def test_a_class_of_repeated_texts_is_still_on_both_sides():
         (ValueError, "at least 1", ([], [])),
         (ValueError, "Class 1 has 1 distinct", (["a", "b", "c"], [0, 0, 1])),
         (ValueError, "Class 0 has 1 distinct", (["a", "a"], [0, 0])),
+        (ValueError, "The set has 1 distinct", (["a", "a"], [0.5, 0.1])),
         (ValueError, "between 0 and 1", (["a", "b"], [0, 0], 0)),
         (ValueError, "between 0 and 1", (["a", "b"], [0, 0], 1.0)),
         (TypeError, "sequence of strings", ("ab", [0, 1])),

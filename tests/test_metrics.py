@@ -1,11 +1,14 @@
 """Means over tokens, whatever the batches' lengths and padding."""
 
 import sys
+import warnings
 
 import keras
 import numpy as np
 import pytest
 from backend import slow_but_on
+from scipy import stats
+from sklearn import metrics as published
 
 from keras_synth import metrics
 
@@ -83,6 +86,58 @@ def test_evaluate_reports_the_mean_over_tokens():
     assert found["crossentropy"] == pytest.approx(nats, rel=1e-5)
     assert found["accuracy"] == pytest.approx(accuracy, rel=1e-5)
     assert abs(found["loss"] - nats) > 0.05
+
+
+# Hits: 2 of class 0, 3 of class 1. Misses: 1 and 2.
+LABELS = [0, 0, 0, 1, 1, 1, 1, 1]
+GUESSED = [0, 0, 1, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "reference", "value"),
+    [
+        (metrics.accuracy, published.accuracy_score, 5 / 8),
+        (metrics.f1, published.f1_score, 2 * 3 / (2 * 3 + 1 + 2)),
+        (
+            metrics.matthews,
+            published.matthews_corrcoef,
+            (3 * 2 - 1 * 2) / np.sqrt(4 * 5 * 3 * 4),
+        ),
+    ],
+)
+def test_figures_of_classes_are_the_published_ones(metric, reference, value):
+    found = metric(np.array(LABELS), np.array(GUESSED))
+    assert found == pytest.approx(value, rel=1e-12)
+    assert found == pytest.approx(reference(LABELS, GUESSED), rel=1e-12)
+    assert type(found) is float
+
+
+def test_figures_of_scores_are_the_published_ones():
+    labels = np.array([0, 1, 2, 5], "float32")
+    predictions = np.array([2, 1, 3, 4], "float32")
+    # Sums of squares 14 and 5, of products 7; ranks 0 1 2 3 and 1 0 2 3.
+    for metric, reference, value in (
+        (metrics.pearson, stats.pearsonr, 7 / np.sqrt(14 * 5)),
+        (metrics.spearman, stats.spearmanr, 4 / 5),
+    ):
+        found = metric(labels, predictions)
+        assert found == pytest.approx(value, rel=1e-12)
+        double = labels.astype("float64"), predictions.astype("float64")
+        assert found == pytest.approx(reference(*double).statistic, rel=1e-12)
+        assert type(found) is float
+
+
+@pytest.mark.parametrize("name", ["matthews", "f1", "pearson", "spearman"])
+def test_a_constant_says_nothing_and_warns_of_nothing(name):
+    metric = getattr(metrics, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert metric([0, 1, 1], [0, 0, 0]) == 0
+        assert metric([0, 0, 0], [0, 0, 0]) == 0
+        assert metric([1], [0]) == 0
+        if name != "f1":
+            assert metric([0, 1, 1], [1, 1, 1]) == 0
+            assert metric([1, 1, 1], [0, 1, 1]) == 0
 
 
 def test_texts_may_have_different_numbers_of_references():

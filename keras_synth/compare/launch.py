@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+from keras_synth.compare.results import FORMAT
 from keras_synth.files import writing
 
 LAST_LINES = 5  # of a failed run's log, to show
@@ -44,7 +45,8 @@ class Launcher:
 
     def paths(self, run):
         """Where a run keeps its files."""
-        name = self.settings.digest(self.digest, run)
+        # What an older format left half-finished may have other scores.
+        name = self.settings.digest(self.digest, run, FORMAT)
         start = self.settings.digest(self.digest, run._replace(backend=""))
         preset = f"{run.variant}-{run.num_heads}-{run.seed}-{run.backend}"
         return {

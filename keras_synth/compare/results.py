@@ -8,10 +8,12 @@ import pathlib
 from keras_synth.compare.tasks import TASKS
 from keras_synth.files import writing
 
-# Grows when settings get another meaning. Settings that are added later have
-# their defaults in older results, and need no new format.
-FORMAT = 4
-READABLE = (3, FORMAT)  # 3 held settings of all objectives
+# Grows when settings or scores get another meaning. Settings that are added
+# later have their defaults in older results, and need no new format.
+FORMAT = 5
+READABLE = (3, 4, FORMAT)  # 3 held settings of all objectives
+# Task -> what its score is since format 5; before, it was accuracy.
+RESCORED = {name: TASKS[name].objective.score.name for name in ("cola", "mrpc")}
 
 
 class Results:
@@ -47,6 +49,7 @@ class Results:
                     "that line, or name another folder with --output."
                 ) from error
             self._check_format(number, row)
+            self._check_score(number, row)
             rows.append(_with_current_key(row))
         else:
             if text and not text.endswith("\n"):  # cut right at its end
@@ -61,6 +64,16 @@ class Results:
                 f"{FORMAT}. Name another folder with --output. Received: "
                 f"format {row.get('format')!r} of keras_synth "
                 f"{row.get('versions', {}).get('keras_synth', 'unknown')}"
+            )
+
+    def _check_score(self, number, row):
+        task = row["key"].get("settings", {}).get("task")
+        if row["format"] < 5 and task in RESCORED:
+            raise ValueError(
+                f"{self.path}, line {number}: the score of {task!r} is "
+                f"{RESCORED[task]} since format 5, and cannot be compared. "
+                "Name another folder with --output. Received: an accuracy, in "
+                f"format {row['format']}"
             )
 
     def _rewrite(self, lines):

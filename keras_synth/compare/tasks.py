@@ -9,7 +9,7 @@ from keras_synth import datasets
 from keras_synth.command_line import option_of
 from keras_synth.compare.objectives import OBJECTIVES, Objective
 from keras_synth.compare.settings import options_of
-from keras_synth.datasets.readers import by_source, cut
+from keras_synth.datasets.readers import by_source, cut, labelled, tagged
 from keras_synth.datasets.splitting import split_groups
 
 GENERATED = 6_000  # examples to train on, where the settings name no number
@@ -36,7 +36,7 @@ class Task(NamedTuple):
         objective: `Objective`.
         load: Function of a `Source` and `Settings`, returning what its
             objective prepares: `(train, validation, test)`, for classes also
-            their names.
+            their names, for scores `()`.
         needs: What `--data` must name; empty if nothing.
         defaults: Settings that differ from those of `objective.Settings`.
         paper: Scores in the paper (Tay et al., 2021), as they are shown.
@@ -63,11 +63,16 @@ hold_out = functools.partial(
 
 
 def published(name, options, source, settings):
-    """The splits of an entry of `datasets.DATASETS`."""
+    """The splits of an entry of `datasets.DATASETS`.
+
+    Of labelled texts a tenth is held out to validate on, unless such a split
+    is published, and names of classes come last, none for scores.
+    """
     splits = datasets.load(name, source.data, **options)
-    if name in datasets.CLASS_NAMES:
-        train, test = splits
-        return *hold_out(*train), test, datasets.CLASS_NAMES[name]
+    if datasets.DATASETS[name].read in (labelled, tagged):
+        train, *others = splits
+        train = hold_out(*train) if len(others) == 1 else (train,)
+        return *train, *others, datasets.CLASS_NAMES.get(name, ())
     if isinstance(splits[0], str):
         return [text.encode() for text in splits]
     return splits

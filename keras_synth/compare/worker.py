@@ -33,13 +33,14 @@ EVENT_SECONDS = 0.2  # at most five a second
 class Log(StepLog):
     """Notes scores beside steps, and reports both.
 
-    Beside what `StepLog` takes: `scores`, a function that returns the score
-    and loss of an epoch, and `emit`, one that takes an event, a dictionary.
+    Beside what `StepLog` takes: `evaluate`, a function that returns what
+    `Objective.evaluate` does, and `emit`, one that takes an event, a
+    dictionary.
     """
 
-    def __init__(self, timed, history, scores, emit):
+    def __init__(self, timed, history, evaluate, emit):
         super().__init__(timed, history)
-        self.scores, self.emit, self.emitted = scores, emit, 0.0
+        self.evaluate, self.emit, self.emitted = evaluate, emit, 0.0
 
     def on_train_batch_end(self, batch, logs=None):
         super().on_train_batch_end(batch, logs)
@@ -51,10 +52,11 @@ class Log(StepLog):
 
     def on_epoch_end(self, epoch, logs=None):
         super().on_epoch_end(epoch, logs)
-        score, loss = self.scores()
-        self.history["validation_scores"].append(score)
-        self.history["validation_losses"].append(loss)
-        self.emit({"step": len(self.history["losses"]), "score": score})
+        found = self.evaluate()
+        self.history["validation_scores"].append(found["score"])
+        self.history["validation_losses"].append(found["loss"])
+        step = len(self.history["losses"])
+        self.emit({"step": step, "score": found["score"]})
 
 
 def share_initial_weights(model, path):
@@ -91,16 +93,19 @@ def train(settings, run, paths, emit):
     checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
     scorer = objective.scorer(model)
 
-    def scores(batches):
-        logs = scorer.evaluate(batches, verbose=0, return_dict=True)
-        return map(float, objective.scores(logs))
+    def evaluate(batches):
+        found = objective.evaluate(scorer, batches)
+        return {name: float(figure) for name, figure in found.items()}
 
-    log = Log(TimedBatches(batches), history, lambda: scores(validation), emit)
+    log = Log(
+        TimedBatches(batches), history, lambda: evaluate(validation), emit
+    )
     fit(model, log, checkpoint, settings.epochs)
-    score, loss = scores(test)
+    metrics = evaluate(test)
     result = {
-        "score": score,
-        "test_loss": loss,
+        "score": metrics.pop("score"),
+        "test_loss": metrics.pop("loss"),
+        **({"metrics": metrics} if metrics else {}),
         **{name: history[name] for name in (*validated, "losses")},
         **speed(history),
         "parameters": model.count_params(),

@@ -125,18 +125,26 @@ def load_glue(path, task):
     | SST-2 | phrases (training), sentences | negative | positive |
     | RTE | pairs | entailment | not_entailment |
     | MRPC | pairs | not_equivalent | equivalent |
+    | WNLI | pairs | not_entailment | entailment |
+    | STS-B | pairs | scores from 0, unrelated, to 5, equivalent | |
 
     The test sets of GLUE have no labels; what is usually reported is the
-    result on the development set.
+    result on the development set. That goes for STS-B, too, although its
+    original test file, `sts-test.tsv`, is public: it is not read.
+
+    In WNLI, 65 of the 71 sentences to develop on are in the training set, too,
+    54 of them with the other label alone: what learns them by heart falls
+    below chance, and always saying 0 gives 56.3%.
 
     Args:
         path: The folder of the task, with `train.tsv` and `dev.tsv`, or the
             one that contains it.
-        task: String, "CoLA", "SST-2", "RTE" or "MRPC", in any case, with or
-            without hyphen.
+        task: String, "CoLA", "SST-2", "RTE", "MRPC", "STS-B" or "WNLI", in
+            any case, with or without hyphen.
 
     Returns:
-        `(train_texts, train_labels), (dev_texts, dev_labels)`.
+        `(train_texts, train_labels), (dev_texts, dev_labels)`, labels int32,
+        those of STS-B float32.
 
     Raises:
         ValueError: The task is unknown.
@@ -158,6 +166,42 @@ def load_glue(path, task):
             "Other tables can be read with load_csv."
         )
     return load(task, path)
+
+
+def load_scitail(path):
+    """Reads SciTail, sentences of the web and answers to science questions.
+
+    `train.tsv` and `dev.tsv` are tables without quoting, `test.csv` is one
+    with; all have the columns premise, hypothesis and label. Classes are
+    called "entails" and "neutral", "entailment" and "not_entailment", or 1 and
+    0, whichever a row has. Copies without a header, or with other names of
+    files, can be read with `load_csv`.
+
+    Many premises share a hypothesis: to hold out more of the training set,
+    split it by hypothesis. Ten of its pairs are in the test set, too.
+
+    Args:
+        path: The folder with the three files.
+
+    Returns:
+        `train, validation, test`, each `((premises, hypotheses), labels)`, in
+        the published order, labels 0 entails, 1 neutral.
+
+    Raises:
+        ValueError: A label is none of these.
+
+    Example:
+
+    ```python
+    train, validation, test = load_scitail("scitail")
+    (premises, hypotheses), labels = train
+    len(labels)  # 23596
+    ```
+
+    References:
+        - [Khot et al., 2018](https://doi.org/10.1609/aaai.v32i1.12022)
+    """
+    return load("scitail", path)
 
 
 def load_multi30k(path, source="en", target="de"):

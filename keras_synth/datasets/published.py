@@ -24,7 +24,8 @@ class Dataset(NamedTuple):
         folder: The folder it is published in; the one around will do, too.
         columns: What the format finds its texts and labels by.
         class_names: What label 0 means, label 1, and so on; the labels of
-            words themselves.
+            words themselves; none where labels are scores.
+        dtype: Of the labels: "int32" of classes, "float32" of scores.
         clean: Function of texts that returns them without traces of their
             source, or `None`.
         held_out: Dictionary, split that is not published -> the share of the
@@ -43,6 +44,7 @@ class Dataset(NamedTuple):
     folder: str = ""
     columns: object = None
     class_names: list = ()
+    dtype: str = "int32"
     clean: Callable | None = None
     held_out: dict = {}
     groups: str = ""
@@ -97,10 +99,10 @@ def load(name, path, **options):
     Returns:
         Tuple of the splits: training, validation where there is one, test.
         Of labelled texts a split is `(texts, labels)`, a list of strings, or a
-        tuple of two for pairs, and an int32 array `(N,)`; of labelled words
-        two lists of lists of strings, words and labels; of pairs two lists
-        of strings, or of lists of references; of plain text a string, or a
-        list of words.
+        tuple of two for pairs, and an array `(N,)`, int32 of classes or
+        float32 of scores; of labelled words two lists of lists of strings,
+        words and labels; of pairs two lists of strings, or of lists of
+        references; of plain text a string, or a list of words.
 
     Raises:
         ValueError: The name is unknown, a file is damaged or not as published,
@@ -138,11 +140,12 @@ def download(name, folder=None):
     """Downloads a published data set, once, and checks that it is complete.
 
     Only sets with a published checksum, sha256, are offered: those of IMDB,
-    CoLA, SST-2 and RTE are the ones of TensorFlow Datasets, that of AG News,
-    all 120,000 examples of it, is Hugging Face's.
+    CoLA, SST-2, RTE, STS-B and WNLI are the ones of TensorFlow Datasets, that
+    of AG News, all 120,000 examples of it, is Hugging Face's.
 
     Args:
-        name: String, "imdb", "CoLA", "SST-2", "RTE" or "ag_news", in any case.
+        name: String, "imdb", "CoLA", "SST-2", "RTE", "STS-B", "WNLI" or
+            "ag_news", in any case.
         folder: String or path-like, where to keep the file; `None` is the
             folder `datasets` in Keras' own, usually `~/.keras/datasets`.
 

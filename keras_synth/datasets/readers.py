@@ -38,7 +38,7 @@ def labelled(entry, path, seed=0, **options):
     splits = {}
     for split, (texts, labels) in entry.format(entry, path, **options).items():
         clean = entry.clean(texts) if entry.clean else texts
-        splits[split] = clean, np.asarray(labels, "int32")
+        splits[split] = clean, np.asarray(labels, entry.dtype)
     for split, fraction in fractions.items():
         splits["train"], splits[split] = train_validation_split(
             *splits["train"], fraction, seed
@@ -108,6 +108,39 @@ def tables(entry, path):
     return {
         split: load_csv(_file(entry, path, name), **entry.columns)[:2]
         for split, name in entry.files.items()
+    }
+
+
+def scored_tables(entry, path):
+    """Tables whose labels are numbers: `load_csv` numbers them as classes."""
+    splits = {}
+    for split, name in entry.files.items():
+        file = _file(entry, path, name)
+        texts, labels, names = load_csv(file, **entry.columns)
+        scores = np.array([_score(file, name) for name in names])
+        splits[split] = texts, scores[labels]
+    return splits
+
+
+def _score(path, text):
+    """The finite number that a field holds."""
+    try:
+        score = float(text)
+    except ValueError:
+        score = np.nan
+    if not np.isfinite(score):
+        raise ValueError(
+            f"{path}: expected a number for each pair. Correct the field, or "
+            f"download the file again. Received: {text!r}"
+        )
+    return score
+
+
+def tables_with_synonyms(entry, path):
+    """Tables in which classes have several names, listed in turns."""
+    return {
+        split: (texts, labels % len(entry.class_names))
+        for split, (texts, labels) in tables(entry, path).items()
     }
 
 

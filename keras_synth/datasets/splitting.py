@@ -13,10 +13,13 @@ def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
     class is on both sides. Where copies do not fit, a class gives somewhat
     fewer validation examples than asked for.
 
+    Labels of float are scores, not classes: all examples are drawn from alike.
+
     Args:
         texts: Sequence of strings, or for pairs of texts a tuple of two such
             sequences of the same length.
-        labels: Sequence or 1D array of the same length, integers or strings.
+        labels: Sequence or 1D array of the same length, integers or strings,
+            or of a float dtype.
         validation_fraction: Float in (0, 1), the share of the examples.
         seed: Integer, not negative. The same seed gives the same split.
 
@@ -27,8 +30,9 @@ def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
 
     Raises:
         TypeError: `texts` is neither a sequence of strings nor two of them.
-        ValueError: Lengths differ, the fraction is out of range, or a class
-            has fewer than two distinct texts.
+        ValueError: Lengths differ, the fraction is out of range, or a class,
+            or the whole where labels are scores, has fewer than two distinct
+            texts.
 
     Example:
 
@@ -118,11 +122,15 @@ def _check_examples(texts, labels):
 
 
 def _copies_by_class(texts, labels):
-    """Returns class -> lists of indices, one list per distinct text."""
+    """Returns class -> lists of indices, one list per distinct text.
+
+    Scores make a single class, `None`.
+    """
     copies = {}
     for index, text in enumerate(texts):
         copies.setdefault(text, []).append(index)
-    names = labels.tolist()
+    is_score = labels.dtype.kind == "f"
+    names = [None] * len(labels) if is_score else labels.tolist()
     groups = {name: [] for name in sorted(set(names))}
     for indices in copies.values():
         # Copies with different labels count for the class of the first one.
@@ -133,9 +141,11 @@ def _copies_by_class(texts, labels):
 def _draw_groups(rng, name, groups, fraction):
     """Returns the indices of about `fraction` of a class, in whole groups."""
     if len(groups) < 2:
+        kind = "The set" if name is None else f"Class {name!r}"
+        more = "" if name is None else ", or drop it"
         raise ValueError(
-            f"Class {name!r} has {len(groups)} distinct texts, but needs two: "
-            "one to train on, one to validate on. Add examples, or drop it."
+            f"{kind} has {len(groups)} distinct texts, but needs two: one to "
+            f"train on, one to validate on. Add examples{more}."
         )
     count = sum(map(len, groups))
     target = min(max(1, round(fraction * count)), count - 1)

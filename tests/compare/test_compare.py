@@ -555,7 +555,9 @@ def example_row(variant, heads, backend, seed, settings):
     }
 
 
-@pytest.mark.parametrize("task", ["imdb", "multi30k", "wikitext2"])
+@pytest.mark.parametrize(
+    "task", ["imdb", "cola", "mrpc", "stsb", "multi30k", "wikitext2"]
+)
 @pytest.mark.parametrize("backends", [["tensorflow"], ["tensorflow", "jax"]])
 @pytest.mark.parametrize("heads", [[4], [4, 16]])
 def test_the_table_is_whole_at_80_columns(task, backends, heads):

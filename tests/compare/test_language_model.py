@@ -103,9 +103,7 @@ def test_perplexity_counts_every_word_once():
     )
     *_, test = objective.batches(TINY, 0, prepared)
     scorer = objective.scorer(model)
-    found, _ = objective.scores(
-        scorer.evaluate(test, verbose=0, return_dict=True)
-    )
+    found = objective.evaluate(scorer, test)["score"]
 
     total = 0.0
     for features, labels, weight in (test[i] for i in range(len(test))):

@@ -7,7 +7,7 @@ from backend import slow_but_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_synth.compare import tasks
+from keras_synth.compare import grid, launch, tasks
 from keras_synth.compare.results import FORMAT, Results
 
 # Nothing here depends on the backend.
@@ -110,6 +110,46 @@ def test_results_of_the_last_format_are_read_and_found(tmp_path):
     assert {"settings": other, "variant": "R", "seed": 0} not in results
     results.append(row(1))
     assert [r["format"] for r in Results(path).rows] == [3, FORMAT]
+
+
+@pytest.mark.parametrize("task", ["cola", "mrpc"])
+@pytest.mark.parametrize("version", [3, 4])
+def test_results_with_another_score_are_refused_and_kept(
+    tmp_path, task, version
+):
+    path = tmp_path / "results.jsonl"
+    settings = tasks.TASKS[task].settings(task).to_json()
+    written = {"key": {"settings": settings, "seed": 0}, "score": 0.7}
+    before = json.dumps({"format": version, **written}) + "\n"
+    path.write_text(before)
+    with pytest.raises(ValueError, match=f"line 1: the score of '{task}' is"):
+        Results(path)
+    assert path.read_text() == before
+    path.write_text(json.dumps({"format": FORMAT, **written}) + "\n")
+    assert written["key"] in Results(path)
+
+
+@pytest.mark.parametrize("task", ["imdb", "rte", "multi30k"])
+def test_results_with_the_same_score_are_read(tmp_path, task):
+    path = tmp_path / "results.jsonl"
+    settings = tasks.TASKS[task].settings(task).to_json()
+    key = {"settings": settings, "seed": 0}
+    path.write_text(json.dumps({"format": 4, "key": key}) + "\n")
+    assert key in Results(path)
+
+
+def test_what_an_older_format_left_half_finished_begins_anew(
+    tmp_path, monkeypatch
+):
+    """Its checkpoint holds scores of epochs; initial weights have none."""
+    settings = tasks.TASKS["cola"].settings("cola")
+    launcher = launch.Launcher(settings, "data.npz", "0", tmp_path)
+    wanted = grid.Run("R", 2, 0, "torch")
+    now = launcher.paths(wanted)
+    monkeypatch.setattr(launch, "FORMAT", FORMAT - 1)
+    before = launcher.paths(wanted)
+    assert now["checkpoint"] != before["checkpoint"]
+    assert now["weights"] == before["weights"]
 
 
 def test_a_new_setting_changes_no_key(tmp_path):

@@ -33,6 +33,8 @@ def asked(monkeypatch):
         ("CoLA", "CoLA.zip", True),
         ("sst2", "SST-2.zip", True),
         ("rte", "RTE.zip", True),
+        ("STS-B", "STS-B.zip", True),
+        ("wnli", "WNLI.zip", True),
     ],
 )
 def test_the_published_checksum_is_asked_for(asked, name, file, extract):
@@ -109,10 +111,11 @@ def test_a_failure_is_one_line_with_the_way_out(monkeypatch, failure, kind):
     [
         (
             "AGNews2",
-            "name must be one of imdb, CoLA, SST-2, RTE, ag_news. Received",
+            "one of imdb, CoLA, SST-2, RTE, STS-B, WNLI, ag_news. Received",
         ),
         ("rt-polarity", "without a checksum.* load_rt_polarity"),
         ("mrpc", "several files.* load_glue"),
+        ("scitail", "one of imdb, .*Other data"),
         (None, "Received: None"),
     ],
 )

@@ -26,12 +26,12 @@ def write(folder, files, suffix=""):
     return folder
 
 
-def assert_splits(received, expected):
+def assert_splits(received, expected, dtype="int32"):
     for (texts, labels), (other_texts, other_labels) in zip(
         received, expected, strict=True
     ):
         assert texts == other_texts
-        assert labels.dtype == "int32"
+        assert labels.dtype == dtype
         assert labels.tolist() == other_labels
 
 
@@ -55,6 +55,11 @@ GLUE = {
     "MRPC": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     '1\t70\t71\tIt "rains.\tRain falls.\n'
     "0\t72\t73\tIt rains.\tIt pours.\n",
+    "WNLI": "index\tsentence1\tsentence2\tlabel\n"
+    '0\tIt "rains.\tIt is wet.\t1\n1\tIt rains.\tIt is dry.\t0\n',
+    "STS-B": "index\tgenre\tsentence1\tsentence2\tscore\n"
+    '0\tnews\tIt "rains.\tRain falls.\t4.750\n'
+    "1\tnews\tIt rains.\tIt burns.\t0\n2\tnews\tA.\tB.\t4.75\n",
 }
 GLUE_SPLIT = {
     "CoLA": (['She "sang.', "Sang she."], [1, 0]),
@@ -67,6 +72,14 @@ GLUE_SPLIT = {
         (['It "rains.', "It rains."], ["Rain falls.", "It pours."]),
         [1, 0],
     ),
+    "WNLI": (
+        (['It "rains.', "It rains."], ["It is wet.", "It is dry."]),
+        [1, 0],
+    ),
+    "STS-B": (
+        (['It "rains.', "It rains.", "A."], ["Rain falls.", "It burns.", "B."]),
+        [4.75, 0, 4.75],
+    ),
 }
 
 
@@ -78,14 +91,15 @@ def test_a_task_of_glue_is_read_from_its_folder_or_the_one_around(
     files = {"train.tsv": GLUE[task], "dev.tsv": GLUE[task]}
     folder = write(tmp_path / task, files, suffix)
     expected = (GLUE_SPLIT[task], GLUE_SPLIT[task])
+    dtype = "float32" if task == "STS-B" else "int32"
     for path in (folder, str(tmp_path)):
         for name in (task, task.lower().replace("-", "")):
-            assert_splits(datasets.load_glue(path, name), expected)
+            assert_splits(datasets.load_glue(path, name), expected, dtype)
 
 
-@pytest.mark.parametrize("task", ["STS-B", "WNLI", "", None])
+@pytest.mark.parametrize("task", ["QNLI", "scitail", "", None])
 def test_other_tasks_of_glue_are_refused(tmp_path, task):
-    message = f"one of CoLA, SST-2, RTE, MRPC. Received: {task!r}"
+    message = f"of CoLA, SST-2, RTE, MRPC, STS-B, WNLI. Received: {task!r}"
     with pytest.raises(ValueError, match=message):
         datasets.load_glue(tmp_path, task)
 
@@ -97,6 +111,19 @@ def test_a_label_that_glue_does_not_have_is_named(tmp_path):
         datasets.load_glue(tmp_path, "SST-2")
 
 
+@pytest.mark.parametrize("score", ["high", "nan", "inf"])
+def test_a_score_that_is_no_number_is_named(tmp_path, score):
+    dev = f"sentence1\tsentence2\tscore\na\tb\t1.5\nc\td\t{score}\n"
+    write(tmp_path, {"train.tsv": GLUE["STS-B"], "dev.tsv": dev})
+    with pytest.raises(ValueError, match=rf"dev.tsv: .*Received: '{score}'"):
+        datasets.load_glue(tmp_path, "STS-B")
+
+
+def test_scores_have_no_classes():
+    assert "STS-B" not in datasets.CLASS_NAMES
+    assert datasets.CLASS_NAMES["WNLI"] == ("not_entailment", "entailment")
+
+
 @needs_data
 @pytest.mark.parametrize(
     ("task", "train", "dev"),
@@ -106,11 +133,67 @@ def test_a_label_that_glue_does_not_have_is_named(tmp_path):
         ("RTE", [1249, 1241], [146, 131]),
         # This copy lacks one pair of label 1.
         ("MRPC", [3667 - 2473, 2473], [408 - 279, 279]),
+        ("WNLI", [635 - 312, 312], [71 - 31, 31]),
     ],
 )
 def test_the_real_glue_is_complete(task, train, dev):
     splits = datasets.load_glue(Path(DATA, "glue"), task)
     assert list(map(counts, splits)) == [train, dev]
+
+
+@needs_data
+def test_the_real_scores_are_complete():
+    train, dev = datasets.load_glue(Path(DATA, "glue"), "STS-B")
+    for ((first, second), scores), count, mean in (
+        (train, 5749, 2.7010),
+        (dev, 1500, 2.3639),
+    ):
+        assert len(first) == len(second) == len(scores) == count
+        assert scores.mean() == pytest.approx(mean, abs=1e-4)
+        assert (scores.min(), scores.max()) == (0, 5)
+
+
+# SciTail
+
+SCITAIL = {
+    "train.tsv": "premise\thypothesis\tlabel\r\n"
+    '"""Rain", falls.\tIt rains.\t1\r\nSun.\tIt rains.\t0\r\n'
+    "Dry.\tIt rains.\tneutral\r\nWet.\tIt rains.\tentails\r\n",
+    "dev.tsv": "premise\thypothesis\tlabel\r\nA.\tB.\t0\r\nB.\tB.\t1\r\n",
+    "test.csv": "premise,hypothesis,label\n"
+    '"Warm, ""dry"".",It rains.,not_entailment\nWet.,It rains.,entailment\n',
+}
+SCITAIL_SPLITS = (
+    (
+        (['"""Rain", falls.', "Sun.", "Dry.", "Wet."], ["It rains."] * 4),
+        [0, 1, 1, 0],
+    ),
+    ((["A.", "B."], ["B.", "B."]), [1, 0]),
+    ((['Warm, "dry".', "Wet."], ["It rains."] * 2), [1, 0]),
+)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_classes_of_scitail_have_several_names(tmp_path, suffix):
+    folder = write(tmp_path / "scitail", SCITAIL, suffix)
+    for path in (folder, tmp_path):
+        assert_splits(datasets.load_scitail(path), SCITAIL_SPLITS)
+    assert datasets.CLASS_NAMES["scitail"] == ("entails", "neutral")
+
+
+def test_a_class_that_scitail_does_not_have_is_named(tmp_path):
+    dev = SCITAIL["dev.tsv"].replace("\t1\r", "\tcontradiction\r")
+    write(tmp_path, {**SCITAIL, "dev.tsv": dev})
+    with pytest.raises(ValueError, match=r"dev.tsv, line 3: .*'contradiction'"):
+        datasets.load_scitail(tmp_path)
+
+
+@needs_data
+def test_the_real_scitail_is_complete():
+    splits = datasets.load_scitail(Path(DATA, "scitail"))
+    assert [*map(counts, splits)] == [[8602, 14994], [657, 647], [842, 1284]]
+    for pairs, _ in splits:
+        assert not any("\r" in text for side in pairs for text in side)
 
 
 # AG News

@@ -25,7 +25,10 @@ __all__ = [
 
 # By the score on the test, or what is learned, as tasks.toml names them.
 OBJECTIVES = {
-    "accuracy": Classification(),
+    "accuracy": Classification("accuracy"),
+    "matthews": Classification("matthews"),
+    "f1": Classification("f1"),
+    "pearson": Classification("pearson"),
     "bleu": Translation("bleu"),
     "rouge_l": Translation("rouge_l"),
     "words": LanguageModel("words"),

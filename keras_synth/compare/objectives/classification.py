@@ -1,6 +1,8 @@
-"""Texts, or pairs of them, and the classes that they belong to."""
+"""Texts, or pairs of them, and the classes or scores that they have."""
 
 import dataclasses
+
+import numpy as np
 
 import keras_synth  # its models take seconds to import, when first asked for
 from keras_synth.compare import settings
@@ -9,6 +11,23 @@ from keras_synth.compare.objectives.objective import Objective, Prepared, Score
 from keras_synth.compare.objectives.recipes import adamw, length_batches
 
 TEST_BATCH_SIZE = 256
+# The score; functions of `keras_synth.metrics` that make it, and a figure
+# beside it, of all predictions at once, none where Keras computes accuracy; and
+# their package.
+METRICS = {
+    "accuracy": (Score("accuracy", "accuracy", 100, unit="%"), (), ()),
+    "matthews": (
+        Score("Matthews correlation", "Matthews", 100),
+        ("matthews", "accuracy"),
+        ("sklearn",),
+    ),
+    "f1": (Score("F1", "F1", 100), ("f1", "accuracy"), ("sklearn",)),
+    "pearson": (
+        Score("Pearson correlation", "Pearson", 100),
+        ("pearson", "spearman"),
+        ("scipy",),
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +46,11 @@ class _Settings(settings.Settings):
 
 
 class Classification(Objective):
-    """Texts, or pairs of them, and their classes: accuracy."""
+    """Texts, or pairs of them, and their classes; without names, scores.
+
+    Args:
+        metric: String, a key of `METRICS`.
+    """
 
     Settings = _Settings
     data_settings = (
@@ -39,7 +62,10 @@ class Classification(Objective):
         "init",
     )
     init_backbone = "SynthesizerBackbone"
-    score = epoch_score = Score("accuracy", "accuracy", 100, unit="%")
+
+    def __init__(self, metric="accuracy"):
+        score, self.metrics, self.packages = METRICS[metric]
+        self.score = self.epoch_score = score
 
     def prepare(self, examples, settings, preprocess, log):
         *splits, class_names = examples
@@ -64,6 +90,8 @@ class Classification(Objective):
         return length_batches(settings, seed, prepared, TEST_BATCH_SIZE)
 
     def build(self, settings, run, prepared, steps):
+        import keras
+
         backbone = recipes.backbone(
             keras_synth.models.SynthesizerBackbone,
             settings,
@@ -71,19 +99,40 @@ class Classification(Objective):
             prepared,
             num_segments=2 if "segment_ids" in prepared.train else 0,
         )
+        names = prepared.notes["class_names"]
         classifier = keras_synth.models.SynthesizerTextClassifier(
             backbone,
-            num_classes=len(prepared.notes["class_names"]),
+            num_classes=len(names) or 1,
             dropout=settings.dropout,
             pooling=settings.pooling,
         )
         classifier.compile(
-            optimizer=adamw(settings, steps), metrics=["accuracy"]
+            optimizer=adamw(settings, steps),
+            loss="auto" if names else keras.losses.MeanSquaredError(),
+            metrics=["accuracy"] if names else [],
         )
         return classifier
 
+    def evaluate(self, scorer, batches):
+        if not self.metrics:
+            return super().evaluate(scorer, batches)
+        outputs = scorer.predict(batches, verbose=0).astype("float32")
+        labels = np.concatenate([batches[i][1] for i in range(len(batches))])
+        is_score = outputs.shape[1] == 1
+        predictions = outputs[:, 0] if is_score else outputs.argmax(axis=1)
+        figures = {
+            name: getattr(keras_synth.metrics, name)(labels, predictions)
+            for name in self.metrics
+        }
+        return {
+            "score": figures[self.metrics[0]],
+            "loss": float(scorer.loss(labels, outputs)),
+            **figures,
+        }
+
     def finish(self, model, settings, prepared, emit):
-        return {"classes": prepared.notes["class_names"]}
+        names = prepared.notes["class_names"]
+        return {"classes": names} if names else {}
 
 
 def _preprocessor(texts, settings):

@@ -91,7 +91,8 @@ class LanguageModel(Objective):
     def scorer(self, model):
         return keras_synth.metrics.token_scorer(model)
 
-    def scores(self, logs):
+    def evaluate(self, scorer, batches):
+        logs = scorer.evaluate(batches, verbose=0, return_dict=True)
         nats = logs["crossentropy"]
         by_unit = {"words": np.exp(nats), "bytes": nats / np.log(2)}
-        return float(by_unit[self.unit]), nats
+        return {"score": float(by_unit[self.unit]), "loss": nats}

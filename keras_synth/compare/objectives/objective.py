@@ -113,14 +113,24 @@ class Objective:
         """Returns a compiled model of the same layers, to evaluate with."""
         return model
 
-    def scores(self, logs):
-        """Returns score and loss from what `evaluate` returned."""
-        return logs["accuracy"], logs["loss"]
+    def evaluate(self, scorer, batches):
+        """Scores a model on batches.
+
+        Args:
+            scorer: What `scorer` returned.
+            batches: Dataset, one of those to validate or to test on.
+
+        Returns:
+            Dictionary of floats: `"score"`, `"loss"` and any further figures,
+            which a result holds as `"metrics"`.
+        """
+        logs = scorer.evaluate(batches, verbose=0, return_dict=True)
+        return {"score": logs["accuracy"], "loss": logs["loss"]}
 
     def finish(self, model, settings, prepared, emit):
         """Returns what a result holds beyond these scores, a dictionary.
 
-        A `"score"` in it takes the place of that of `scores`; `emit` takes an
+        A `"score"` in it takes the place of that of `evaluate`; `emit` takes an
         event, a dictionary.
         """
         return {}

@@ -74,8 +74,9 @@ class Pretraining(Objective):
     def scorer(self, model):
         return keras_synth.metrics.token_scorer(model)
 
-    def scores(self, logs):
-        return logs["crossentropy"], logs["crossentropy"]
+    def evaluate(self, scorer, batches):
+        logs = scorer.evaluate(batches, verbose=0, return_dict=True)
+        return {"score": logs["crossentropy"], "loss": logs["crossentropy"]}
 
     def keep(self, model, settings, run, prepared, result, folder):
         model.preprocessor = self.preprocessor(settings, prepared)
