@@ -32,6 +32,7 @@ accuracy.
 """
 
 import argparse
+import json
 import os
 import pathlib
 
@@ -39,11 +40,12 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from keras_synth import command_line, datasets
+from keras_synth.datasets.readers import labelled
 
 TASKS = [
     "reviews",
     "csv",
-    *(x for x in datasets.DATASETS if datasets.DATASETS[x].is_labelled),
+    *(x for x, entry in datasets.DATASETS.items() if entry.read is labelled),
 ]
 FIGURES = {
     "CoLA": ["matthews", "accuracy"],
@@ -116,8 +118,6 @@ from keras_synth import (
 )
 
 # isort: split
-import json
-
 import keras
 import numpy as np
 

@@ -35,6 +35,7 @@ output is a preset with a model card: `from_preset` loads it on any backend.
 """
 
 import argparse
+import json
 import os
 import random
 
@@ -90,6 +91,7 @@ from keras_synth import (
     batches,
     callbacks,
     datasets,
+    files,
     losses,
     metrics,
     model_card,
@@ -375,6 +377,9 @@ with reporting.picture(
     axes.axhline(unigram, color="gray", linestyle=":", label="unigrams")
     axes.set_ylabel(f"log-perplexity (line: training, mean of {SMOOTHING})")
     axes.legend()
+with files.writing(settings.output / "results.json") as file:
+    results = {"figures": figures, "history": history}
+    json.dump(results, file, indent=1)
 checkpoint_path.unlink(missing_ok=True)  # what it holds is safe
 
 """
@@ -388,7 +393,10 @@ if not is_t5:
     print(f"\n{text}")
     for token, share in model.fill_mask(text)[0]:
         print(f"  {token:<12} {share:.2f}")
-print(f"\nThe preset, its model card and curve.png are in {settings.output}/")
+print(
+    "\nThe preset, its model card, results.json and curve.png are in "
+    f"{settings.output}/"
+)
 
 """
 ## What to look for

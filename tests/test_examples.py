@@ -27,6 +27,12 @@ LANGUAGE_MODEL = [
     *SMALL,
     *"--tokens 20000 --sequence-length 32".split(),
 ]
+PRETRAINING = [
+    "pretraining.py",
+    *"--synthesizer R+V --steps 30 --steps-per-epoch 10 --batch-size 8".split(),
+    *"--num-layers 1 --num-heads 2 --hidden-dim 16".split(),
+    *"--sequence-length 32 --vocabulary-size 500".split(),
+]
 SEQUENCE_LABELLING = [
     "sequence_labelling.py",
     *SMALL,
@@ -55,15 +61,15 @@ def result(folder):
     return last
 
 
-def killed_after_an_epoch(command, folder):
+def killed_after_an_epoch(command, folder, checkpoint="R+V.npz"):
     """Starts a script and kills it when its first epoch is on disk."""
     process = start(*command, "--output", folder)
     deadline = time.time() + 300
-    while not (folder / "R+V.npz").exists() and time.time() < deadline:
+    while not (folder / checkpoint).exists() and time.time() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert (folder / "R+V.npz").exists()
+    assert (folder / checkpoint).exists()
     assert not (folder / "results.json").exists()
 
 
@@ -88,6 +94,45 @@ def test_a_script_that_was_killed_goes_on_along_the_same_curve(
     for name in ("loss", "val_loss"):
         assert histories[0][name] == pytest.approx(histories[1][name])
     assert (folder / "learning_curves.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["mlm", "span_corruption"])
+def test_pretraining_goes_on_and_its_preset_is_fine_tuned(objective, tmp_path):
+    command = [*PRETRAINING, "--objective", objective]
+    status, out = run(*command, "--output", tmp_path / "whole")
+    assert status == 0, out
+    folder = tmp_path / "killed"
+    killed_after_an_epoch(command, folder, "checkpoint.npz")
+    status, out = run(*command, "--output", folder, "--resume")
+    assert status == 0, out
+    assert "Going on after step" in out
+    losses = [
+        json.loads((x / "results.json").read_text())["history"]["losses"]
+        for x in (tmp_path / "whole", folder)
+    ]
+    assert len(losses[0]) == 30
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert "log-perplexity" in (folder / "README.md").read_text()
+    if objective == "mlm":
+        fine_tuned_twice(folder, tmp_path / "fine_tuned")
+
+
+def fine_tuned_twice(init, folder):
+    command = [
+        *("fine_tuning.py", "--init", init, "--output", folder),
+        *"--examples 120 --epochs 2".split(),
+    ]
+    status, out = run(*command)
+    assert status == 0, out
+    assert [
+        x["start"] for x in json.loads((folder / "results.json").read_text())
+    ] == [
+        "pretrained",
+        "random",
+    ]
+    for start in ("pretrained", "random"):
+        assert "accuracy, test" in (folder / start / "README.md").read_text()
 
 
 @pytest.mark.slow
@@ -131,6 +176,12 @@ def test_a_script_that_was_killed_goes_on_along_the_same_curve(
             "Leave out --variants",
         ),
         (["sequence_labelling.py", "--variants", "Q"], "'Q'"),
+        (["pretraining.py", "--data", "none"], "no file or folder none"),
+        (["pretraining.py", "--synthesizer", "Q"], "'Q'"),
+        (["pretraining.py", "--steps", "0"], "--steps must be at least 1"),
+        (["fine_tuning.py", "--init", "none"], "no preset in none"),
+        (["fine_tuning.py", "--task", "CoLA"], "'CoLA' needs --data"),
+        (["fine_tuning.py", "--data", "a"], "'reviews' takes no --data"),
     ],
 )
 def test_wrong_arguments_are_one_line(arguments, words):
