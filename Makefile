@@ -13,6 +13,10 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Two processes test at a time: on a thread each they do not wait for each other.
 test test-slow: export OMP_NUM_THREADS ?= 1
 test test-slow: export TF_NUM_INTRAOP_THREADS ?= 1
+# What JAX has compiled once, no other process and no later run compiles again.
+test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
+test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+test test-slow: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
 .PHONY: demo test test-slow lint clean
 

@@ -116,7 +116,7 @@ the rest: word pieces for an encoder, byte pairs for a model that writes.
 is_t5 = settings.objective == "span_corruption"
 with command_line.errors_in_options(parser, settings):
     if settings.data is None:
-        texts = ["\n".join(datasets.generated_reviews(8_000)[0])]
+        texts = ["\n".join(datasets.generated_reviews(8_000, seed=2)[0])]
     else:
         texts = datasets.load_texts(settings.data)
 

@@ -1,5 +1,7 @@
 """Data of every kind for `fit`, `evaluate` and `predict` of the tasks."""
 
+import logging
+
 import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
@@ -19,6 +21,12 @@ try:
     import grain
 except ImportError:
     grain = None
+
+# KerasHub reads ahead by fewer batches than Grain has threads, which Grain says
+# anew for each dataset.
+logging.getLogger("absl").addFilter(
+    lambda record: "prefetch_buffer_size" not in record.getMessage()
+)
 
 
 class TrainingDataMixin:
