@@ -8,9 +8,14 @@ import pytest
 from backend import slow_but_on
 from command_line import BACKEND, kill_after_an_epoch, rows, run
 
-from keras_synth import datasets
+from keras_synth import datasets, models
 from keras_synth.compare import grid, launch, prepare, tasks, worker
-from keras_synth.compare.objectives import LanguageModel, Prepared
+from keras_synth.compare.objectives import (
+    ByteLanguageModel,
+    Prepared,
+    SubwordLanguageModel,
+    WordLanguageModel,
+)
 
 # Processes, files and arrays: generation itself has tests of its own.
 pytestmark = slow_but_on("torch")
@@ -19,7 +24,7 @@ SMALL = (
     "--task text --epochs 2 --num-layers 1 --num-heads 2 --hidden-dim 32 "
     "--sequence-length 24 --batch-size 16 --learning-rate 3e-3 --variants R+V"
 ).split()
-TINY = LanguageModel.Settings(
+TINY = WordLanguageModel.Settings(
     "wikitext2", sequence_length=8, num_layers=1, hidden_dim=16, batch_size=16
 )
 
@@ -71,7 +76,7 @@ def words(tmp_path, text="a b a c b a d . "):
 
 
 def test_words_are_numbered_by_frequency(tmp_path):
-    settings = LanguageModel.Settings("wikitext2", sequence_length=8)
+    settings = WordLanguageModel.Settings("wikitext2", sequence_length=8)
     path = prepare.prepare(settings, words(tmp_path), tmp_path / "data")
     found = prepare.read(path)
     assert found.notes["vocabulary"] == "a b . c d <eos> <unk>".split()
@@ -79,17 +84,21 @@ def test_words_are_numbered_by_frequency(tmp_path):
     assert found.train["tokens"][:5].tolist() == [0, 1, 0, 3, 1]
     assert found.test["tokens"][-2:].tolist() == [6, 5]
     # Fewer are the first ones: `examples` windows.
-    some = LanguageModel.Settings("wikitext2", sequence_length=8, examples=5)
+    some = WordLanguageModel.Settings(
+        "wikitext2", sequence_length=8, examples=5
+    )
     splits = tasks.load("wikitext2", words(tmp_path), some)
     assert [len(split) for split in splits] == [40, 10, 26]
-    many = LanguageModel.Settings("wikitext2", sequence_length=8, examples=99)
+    many = WordLanguageModel.Settings(
+        "wikitext2", sequence_length=8, examples=99
+    )
     with pytest.raises(ValueError, match="at most 40"):
         tasks.load("wikitext2", words(tmp_path), many)
 
 
 def test_perplexity_counts_every_word_once():
     """The last windows are short, the last batch is not full."""
-    objective = LanguageModel("words")
+    objective = WordLanguageModel()
     ids = np.random.default_rng(0).integers(11, size=(2, 400)).astype("int32")
     prepared = Prepared(
         *({"tokens": x} for x in (ids[0], ids[1], ids[1, :300])),
@@ -147,11 +156,35 @@ def test_any_text_gives_its_last_fifth_to_validate_and_to_test_on(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("é" * 80 + "a" * 10 + "ü" * 10)
     source = tasks.Source(str(path))
-    parts = tasks.load("text", source, LanguageModel.Settings("text"))
+    parts = tasks.load("text", source, ByteLanguageModel.Settings("text"))
     assert [*parts] == [b"\xc3\xa9" * 80, b"a" * 10, b"\xc3\xbc" * 10]
     both = tasks.Source(str(path), str(path))
     train, validation, test = tasks.load(
-        "text", both, LanguageModel.Settings("text")
+        "text", both, ByteLanguageModel.Settings("text")
     )
     assert train + validation == test == path.read_bytes()
     assert validation == b"\xc3\xbc" * 10
+
+
+def test_nats_of_pieces_are_shared_among_words(tmp_path):
+    """All of a text is in its pieces, and its words are those of the files."""
+    settings = SubwordLanguageModel.Settings(
+        "wikitext2_subwords",
+        sequence_length=8,
+        batch_size=2,
+        vocabulary_size=270,
+    )
+    source = words(tmp_path, "many words of many pieces ")
+    read = prepare.read(prepare.prepare(settings, source, tmp_path / "data"))
+    assert read.test["words"] == 5 * 3 + 2  # "unseen" and the end of the line
+    tokenizer = models.SynthesizerBytePairTokenizer(
+        {token: i for i, token in enumerate(read.notes["vocabulary"])},
+        read.notes["merges"],
+    )
+    text = "many words of many pieces " * 3 + "unseen\n"
+    assert tokenizer.detokenize(read.test["tokens"]) == text
+    objective = SubwordLanguageModel()
+    *_, test = objective.batches(settings, 0, read)
+    pieces = len(read.test["tokens"])
+    total = 0.5 * (pieces - 1)  # half a nat for each that is predicted
+    assert objective.score_of(0.5, test) == pytest.approx(np.exp(total / 17))

@@ -1,7 +1,11 @@
 """The objectives: what each has of its own. The rest is common to all."""
 
 from keras_synth.compare.objectives.classification import Classification
-from keras_synth.compare.objectives.language_model import LanguageModel
+from keras_synth.compare.objectives.language_model import (
+    ByteLanguageModel,
+    SubwordLanguageModel,
+    WordLanguageModel,
+)
 from keras_synth.compare.objectives.objective import Objective, Prepared, Score
 from keras_synth.compare.objectives.pretraining import (
     MaskedLanguageModel,
@@ -12,15 +16,17 @@ from keras_synth.compare.objectives.translation import Translation
 
 __all__ = [
     "OBJECTIVES",
+    "ByteLanguageModel",
     "Classification",
-    "LanguageModel",
     "MaskedLanguageModel",
     "Objective",
     "Prepared",
     "Score",
     "SpanCorruption",
+    "SubwordLanguageModel",
     "Tagging",
     "Translation",
+    "WordLanguageModel",
 ]
 
 # By the score on the test, or what is learned, as tasks.toml names them.
@@ -31,8 +37,9 @@ OBJECTIVES = {
     "pearson": Classification("pearson"),
     "bleu": Translation("bleu"),
     "rouge_l": Translation("rouge_l"),
-    "words": LanguageModel("words"),
-    "bytes": LanguageModel("bytes"),
+    "words": WordLanguageModel(),
+    "bytes": ByteLanguageModel(),
+    "subwords": SubwordLanguageModel(),
     "word_accuracy": Tagging(),
     "masked_tokens": MaskedLanguageModel(),
     "span_corruption": SpanCorruption(),

@@ -15,12 +15,7 @@ from keras_synth.compare.objectives.recipes import (
 )
 from keras_synth.vocabulary import WordVocabulary
 
-UNITS = {
-    "words": Score("perplexity per word", "perplexity", higher_is_better=False),
-    "bytes": Score(
-        "bits per byte", "bits per byte", digits=3, higher_is_better=False
-    ),
-}
+PERPLEXITY = Score("perplexity per word", "perplexity", higher_is_better=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,20 +24,16 @@ class _Settings(settings.Settings):
 
 
 class LanguageModel(Objective):
-    """A text to train on, others to predict.
+    """Base class: a text to train on, others to predict.
 
-    Args:
-        unit: String, what texts are sequences of: `"words"` or `"bytes"`.
+    Attributes:
+        unit: String, what texts are sequences of.
     """
 
     Settings = _Settings
     data_settings = ("task", "sequence_length", "examples")
-
     needs = ("supports_causal_mask",)
-
-    def __init__(self, unit):
-        self.unit = unit
-        self.score = self.epoch_score = UNITS[unit]
+    unit = ""
 
     def sample(self, train, settings):
         check_count(settings.examples, len(train) // settings.sequence_length)
@@ -54,17 +45,15 @@ class LanguageModel(Objective):
             f"{train} {self.unit} to train on, {validation} to validate on, "
             f"{test} to test on"
         )
-        if self.unit == "words":
-            vocabulary = WordVocabulary.from_text(examples[0])
-            splits = map(vocabulary.encode, examples)
-            notes = {
-                "vocabulary_size": len(vocabulary.words),
-                "vocabulary": vocabulary.words,
-            }
-        else:
-            splits = (np.frombuffer(text, "uint8") for text in examples)
-            notes = {"vocabulary_size": 256}
-        return Prepared(*({"tokens": ids} for ids in splits), notes)
+        splits, notes = self.encode(examples, settings, log)
+        return Prepared(*splits, notes)
+
+    def encode(self, examples, settings, log):
+        """Returns the arrays of each split, `"tokens"` among them, and notes.
+
+        Args and notes are those of `prepare`.
+        """
+        raise NotImplementedError
 
     def batches(self, settings, seed, prepared):
         shape = settings.sequence_length, settings.batch_size
@@ -94,5 +83,99 @@ class LanguageModel(Objective):
     def evaluate(self, scorer, batches):
         logs = scorer.evaluate(batches, verbose=0, return_dict=True)
         nats = logs["crossentropy"]
-        by_unit = {"words": np.exp(nats), "bytes": nats / np.log(2)}
-        return {"score": float(by_unit[self.unit]), "loss": nats}
+        return {"score": float(self.score_of(nats, batches)), "loss": nats}
+
+    def score_of(self, nats, batches):
+        """The score of so many nats per token on these batches."""
+        raise NotImplementedError
+
+
+class WordLanguageModel(LanguageModel):
+    """Words, all of the training text: perplexity per word."""
+
+    unit = "words"
+    score = epoch_score = PERPLEXITY
+
+    def encode(self, examples, settings, log):
+        vocabulary = WordVocabulary.from_text(examples[0])
+        notes = {
+            "vocabulary_size": len(vocabulary.words),
+            "vocabulary": vocabulary.words,
+        }
+        return [{"tokens": vocabulary.encode(x)} for x in examples], notes
+
+    def score_of(self, nats, batches):
+        return np.exp(nats)
+
+
+class ByteLanguageModel(LanguageModel):
+    """Bytes: bits per byte."""
+
+    unit = "bytes"
+    score = epoch_score = Score(
+        "bits per byte", "bits per byte", digits=3, higher_is_better=False
+    )
+
+    def encode(self, examples, settings, log):
+        splits = [{"tokens": np.frombuffer(x, "uint8")} for x in examples]
+        return splits, {"vocabulary_size": 256}
+
+    def score_of(self, nats, batches):
+        return nats / np.log(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SubwordSettings(_Settings):
+    vocabulary_size: int = settings.VOCABULARY_SIZE()
+
+
+class SubwordLanguageModel(LanguageModel):
+    """Byte pairs, scored by perplexity per word as models of words are.
+
+    The probability of a word is the product of those of its pieces, so that
+    the nats of all pieces are shared among the words, ends of lines included.
+    """
+
+    Settings = _SubwordSettings
+    data_settings = (*LanguageModel.data_settings, "vocabulary_size")
+    unit = "words"
+    score = epoch_score = PERPLEXITY
+
+    def encode(self, examples, settings, log):
+        texts = [_lines(words) for words in examples]
+        log(f"Training a vocabulary on {len(texts[0]):,} lines")
+        tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+            texts[0], settings.vocabulary_size
+        )
+        log(f"Tokenizing {sum(map(len, texts)):,} lines")
+        splits = [
+            {
+                "tokens": np.concatenate(tokenizer(lines)).astype("int32"),
+                "words": np.array(len(words)),
+            }
+            for lines, words in zip(texts, examples, strict=True)
+        ]
+        ids = tokenizer.vocabulary
+        notes = {
+            "vocabulary_size": len(ids),
+            "vocabulary": sorted(ids, key=ids.get),
+            "merges": list(tokenizer.merges),
+        }
+        return splits, notes
+
+    def batches(self, settings, seed, prepared):
+        made = super().batches(settings, seed, prepared)
+        for windows, split in zip(made, prepared[:3], strict=True):
+            # The first piece is not predicted.
+            pieces = len(split["tokens"]) - 1
+            windows.pieces_per_word = pieces / int(split["words"])
+        return made
+
+    def score_of(self, nats, batches):
+        return np.exp(nats * batches.pieces_per_word)
+
+
+def _lines(words):
+    """The lines of a text that is a list of words, `"<eos>"` at their ends."""
+    text = " ".join(words).replace(" <eos>", "\n").replace("<eos>", "\n")
+    return [line + "\n" for line in text.split("\n")[:-1]]
