@@ -77,6 +77,11 @@ if settings.init and settings.variants:
         "--init brings the synthesizers of the preset. Leave out --variants, "
         f"or --init. Received: --variants {' '.join(settings.variants)}"
     )
+if settings.init and not (pathlib.Path(settings.init) / "config.json").exists():
+    parser.error(
+        f"there is no preset in {settings.init}. `python "
+        "examples/pretraining.py` makes one in pretrained/"
+    )
 settings.variants = settings.variants or [
     # Not the preset's own name, which may be that of a folder in --output.
     f"{pathlib.Path(settings.init).resolve().name}_tuned"

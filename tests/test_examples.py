@@ -176,6 +176,7 @@ def fine_tuned_twice(init, folder):
             "Leave out --variants",
         ),
         (["sequence_labelling.py", "--variants", "Q"], "'Q'"),
+        (["sequence_labelling.py", "--init", "none"], "no preset in none"),
         (["pretraining.py", "--data", "none"], "no file or folder none"),
         (["pretraining.py", "--synthesizer", "Q"], "'Q'"),
         (["pretraining.py", "--steps", "0"], "--steps must be at least 1"),

@@ -258,6 +258,17 @@ def test_to_evaluate_the_same_is_hidden_in_each_pass():
             np.testing.assert_array_equal(before, after)
 
 
+def test_to_evaluate_all_windows_count():
+    raw = pretraining.window_length(32)
+    tokens = np.arange(5 * raw + 3) % 80 + 3
+    batches = spans(tokens=tokens, shuffle=False, batch_size=4)
+    assert len(batches) == 2
+    shapes = [batches[i][1].shape[0] for i in range(2)]
+    assert shapes == [4, 1]
+    with pytest.raises(ValueError, match=f"takes {4 * raw} tokens"):
+        spans(tokens=tokens[: 4 * raw - 1], batch_size=4)
+
+
 # --- rows ---------------------------------------------------------------------
 
 

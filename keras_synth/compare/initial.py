@@ -145,25 +145,44 @@ def _check_variant(preset, run, rank):
     key_dim = known["key_dim"] or known["hidden_dim"] // heads
     wanted = grid.synthesizer(run.variant, heads, key_dim, length, rank)
     forms = [
-        _form(keras_synth.mixers.get(x, heads, key_dim, length))
-        for x in (known["synthesizer"], wanted)
+        {"num_heads": count, **_form(x, heads, key_dim, length)}
+        for x, count in ((known["synthesizer"], heads), (wanted, run.num_heads))
     ]
-    if heads != run.num_heads or forms[0] != forms[1]:
+    if forms[0] != forms[1]:
+        name, *values = _difference(*forms)
         raise ValueError(
-            f"{preset} has other attention than the run. Pass its own with "
-            f"--variants and --num-heads. Received: {run.variant} with "
-            f"{run.num_heads} heads, and a preset with {heads} heads and\n"
-            f"  {json.dumps(forms[0])}"
+            f"{preset} has other attention than {run.variant} with "
+            f"{run.num_heads} heads. Pass its own with --variants and "
+            f"--num-heads. Received: a preset with {name} {values[0]!r}, not "
+            f"{values[1]!r}"
         )
 
 
+def _difference(one, other):
+    """Name and values of the first option in which two configs differ."""
+    for name, value in one.items():
+        against = other.get(name)
+        if value == against:
+            continue
+        if isinstance(value, list) and isinstance(against, list):
+            value, against = (dict(enumerate(x)) for x in (value, against))
+        if isinstance(value, dict) and isinstance(against, dict):
+            return _difference(value, against)
+        return name, value, against
+    return next((x, None, other[x]) for x in other if x not in one)
+
+
 def _form(identifier, *sizes):
-    """What tells a mixer from others: its config, without names and dtypes."""
+    """What tells a mixer from others: its config, without names and dtypes.
+
+    Class names tell what modules do.
+    """
     import keras  # with the models
 
     mixer = keras_synth.mixers.get(identifier, *sizes)
     return _without(
-        keras.saving.serialize_keras_object(mixer), ("name", "dtype")
+        keras.saving.serialize_keras_object(mixer),
+        ("name", "dtype", "module", "registered_name"),
     )
 
 

@@ -145,7 +145,7 @@ class SpanCorruption(EpochBatches):
         noise_density: Float, share of tokens to take out.
         mean_noise_span_length: Float, mean tokens of a span.
         shuffle: Whether to train on them. To evaluate, windows and holes are
-            the same in each pass.
+            the same in each pass, and the last batch may be smaller.
         seed: Integer, not negative. The same seed gives the same batches on
             all backends.
         epoch: Integer, the epoch to start with, an attribute that grows with
@@ -193,7 +193,8 @@ class SpanCorruption(EpochBatches):
         self.end_token_id = end_token_id
         self.start_token_id = start_token_id
         self.tokens = np.asarray(tokens)
-        _check_tokens(self.tokens, self.length * self.batch_size)
+        least = self.batch_size if shuffle else 1
+        _check_tokens(self.tokens, self.length * least)
         _, spans = _counts(self.length, *self.options)
         if self.tokens.max() >= vocabulary_size - spans:
             raise ValueError(
@@ -206,7 +207,10 @@ class SpanCorruption(EpochBatches):
 
     def __len__(self):
         """The number of batches of each epoch."""
-        return len(self.tokens) // self.length // self.batch_size
+        count = len(self.tokens) // self.length
+        if self.shuffle:
+            return count // self.batch_size
+        return -(-count // self.batch_size)
 
     def batch_lengths(self, epoch):
         """The lengths in tokens of the inputs of an epoch: all the same."""

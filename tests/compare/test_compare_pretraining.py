@@ -108,10 +108,16 @@ def test_a_preset_of_something_else_is_refused(pretrained, tmp_path):
     other = RUN._replace(variant="V")
     with pytest.raises(ValueError, match=r"0 presets in .* of V with 2 heads"):
         initial.find(of_grid, other)
-    with pytest.raises(ValueError, match=r"Received: V with 2 heads"):
+    with pytest.raises(
+        ValueError, match=r"class_name 'Mixture.*', not 'DotProductSynthesizer'"
+    ):
         initial.find(alone, other)
-    with pytest.raises(ValueError, match=r"with 4 heads, and a preset with 2"):
+    with pytest.raises(ValueError, match=r"with num_heads 2, not 4"):
         initial.find(alone, RUN._replace(num_heads=4))
+    with pytest.raises(ValueError, match=r"with long_inputs 'error', not 'ti"):
+        initial.find(
+            alone, RUN._replace(variant="random(long_inputs='tile') + V")
+        )
     assert initial.find(alone, RUN) == preset
     with pytest.raises(ValueError, match="starts from a SynthesizerSeq2Seq"):
         initial.check(alone, [RUN], "SynthesizerSeq2SeqBackbone")

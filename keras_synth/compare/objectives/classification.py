@@ -70,8 +70,7 @@ class Classification(Objective):
     def prepare(self, examples, settings, preprocess, log):
         *splits, class_names = examples
         train, *_ = splits
-        log(f"Training a vocabulary on {len(train[1]):,} examples")
-        preprocessor = _preprocessor(train[0], settings)
+        preprocessor = _preprocessor(train[0], settings, log)
         log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
         arrays = []
         for texts, labels in splits:
@@ -135,12 +134,12 @@ class Classification(Objective):
         return {"classes": names} if names else {}
 
 
-def _preprocessor(texts, settings):
+def _preprocessor(texts, settings, log):
     pairs = isinstance(texts, tuple)
     every = [text for side in texts for text in side] if pairs else texts
     models = keras_synth.models
     return models.SynthesizerTextClassifierPreprocessor(
-        recipes.tokenizer(models.SynthesizerTokenizer, every, settings),
+        recipes.tokenizer(models.SynthesizerTokenizer, every, settings, log),
         sequence_length=settings.sequence_length,
         keep=settings.keep,
         with_segments=pairs,

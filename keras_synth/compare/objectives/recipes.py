@@ -45,10 +45,12 @@ def backbone(cls, settings, run, prepared, new=None, **options):
     return cls(**known, **(new or {}), **options)
 
 
-def tokenizer(cls, texts, settings):
+def tokenizer(cls, texts, settings, log):
     """A tokenizer that learns from texts, or that of a preset with `--init`."""
     if settings.init:
+        log(f"The vocabulary is that of {settings.init}")
         return initial.tokenizer(cls, settings.init)
+    log(f"Training a vocabulary on {len(texts):,} texts")
     return cls.from_texts(texts, settings.vocabulary_size)
 
 

@@ -38,12 +38,12 @@ class Tagging(Objective):
     def prepare(self, examples, settings, preprocess, log):
         *splits, class_names = examples
         train, *_ = splits
-        log(f"Training a vocabulary on {len(train[0]):,} sentences")
         models = keras_synth.models
         tokenizer = recipes.tokenizer(
             models.SynthesizerTokenizer,
             [" ".join(words) for words in train[0]],
             settings,
+            log,
         )
         log(f"Tokenizing {sum(len(x) for x, _ in splits):,} sentences")
         preprocessor = models.SynthesizerTokenClassifierPreprocessor(

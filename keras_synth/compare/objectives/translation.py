@@ -60,11 +60,11 @@ class Translation(Objective):
     def prepare(self, examples, settings, preprocess, log):
         train, validation, (sources, references) = examples
         references = [[r] if isinstance(r, str) else r for r in references]
-        log(f"Training a vocabulary on {len(train[0]):,} pairs")
         tokenizer = recipes.tokenizer(
             keras_synth.models.SynthesizerBytePairTokenizer,
             [*train[0], *train[1]],
             settings,
+            log,
         )
         kept = _short_enough(train, tokenizer, settings, log)
         splits = kept, validation, (sources, [x[0] for x in references])
