@@ -134,6 +134,17 @@ def test_a_table_names_all_models(capsys):
     assert all(word in printed for word in ("R", "V", "logits", "5.0"))
 
 
+def test_a_sliding_window_leaves_pairs_out():
+    layer = layers.SyntheticAttention(H, K, synthesizer="V", sliding_window=3)
+    layer.build((None, None, D), (None, None, D))
+    pairs = H * (3 + 4 + 5 + 4 + 3)  # of five rows
+    found = layer.multiplications(T, T)
+    assert found["softmax"] == pairs
+    assert found["logits"] == found["mixing"] == pairs * K
+    # Of seven keys the last two rows see more: one, and two.
+    assert layer.multiplications(T, S)["softmax"] == pairs + H * (1 + 2)
+
+
 def test_what_does_not_count_says_so():
     layer = mixers.get("fnet", num_heads=H, key_dim=K)
     with pytest.raises(ValueError, match="FourierMixer does not count"):
