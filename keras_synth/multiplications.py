@@ -28,6 +28,25 @@ def of_dense(layer, tokens):
     return tokens * count
 
 
+def of_pairs(pairs, key_dim, value_dim):
+    """Multiplications of weights that are products of features.
+
+    Args:
+        pairs: Integer, how many of a query and a key, of all heads.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        value_dim: Integer, features per head of values, `v`.
+
+    Returns:
+        Dictionary: `"logits"`, `"softmax"`, a division for each weight, and
+        `"mixing"`.
+    """
+    return {
+        "logits": pairs * key_dim,
+        "softmax": pairs,
+        "mixing": pairs * value_dim,
+    }
+
+
 def pairs_within(window, query_length, source_length):
     """How many pairs of a query and a key are near each other.
 
