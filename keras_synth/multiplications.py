@@ -28,6 +28,46 @@ def of_dense(layer, tokens):
     return tokens * count
 
 
+def of_pairs(pairs, key_dim, value_dim):
+    """Multiplications of weights that are products of features.
+
+    Args:
+        pairs: Integer, how many of a query and a key, of all heads.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        value_dim: Integer, features per head of values, `v`.
+
+    Returns:
+        Dictionary: `"logits"`, `"softmax"`, a division for each weight, and
+        `"mixing"`.
+    """
+    return {
+        "logits": pairs * key_dim,
+        "softmax": pairs,
+        "mixing": pairs * value_dim,
+    }
+
+
+def pairs_within(window, query_length, source_length):
+    """How many pairs of a query and a key are near each other.
+
+    Args:
+        window: Integer, `|i - j| < window`; `None` for all pairs.
+        query_length: Integer, `T`.
+        source_length: Integer, `S`.
+    """
+    if window is None:
+        return query_length * source_length
+    return sum(
+        max(0, min(source_length, i + window) - max(0, i - window + 1))
+        for i in range(query_length)
+    )
+
+
+def pairs_or_all(pairs, query_length, source_length):
+    """A number of pairs, or that of all where it is `None`."""
+    return query_length * source_length if pairs is None else pairs
+
+
 def added(*counts):
     """Adds up dictionaries of counts."""
     total = collections.Counter()

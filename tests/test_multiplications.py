@@ -1,9 +1,13 @@
 """Multiplications counted by hand."""
 
+import keras
 import pytest
 from backend import slow_but_on
+from cases import MIXERS
 
 from keras_synth import layers, mixers, models, reporting
+from keras_synth.mixers import names, patterns
+from keras_synth.multiplications import PARTS
 
 # Nothing here depends on the backend.
 pytestmark = slow_but_on("torch")
@@ -134,10 +138,215 @@ def test_a_table_names_all_models(capsys):
     assert all(word in printed for word in ("R", "V", "logits", "5.0"))
 
 
-def test_what_does_not_count_says_so():
-    layer = mixers.get("fnet", num_heads=H, key_dim=K)
-    with pytest.raises(ValueError, match="FourierMixer does not count"):
-        layer.multiplications(T, T)
+# Other mixers: L tokens, or L queries of S keys, values of 4 features. L is
+# prime, and no block, stride or window divides it.
+L, MAX = 11, 13
+OF_KEYS, OF_VALUES = 10 * 2 * 3, 10 * 2 * 4
+SELF = L * (2 * OF_KEYS + OF_VALUES)
+CROSS = L * OF_KEYS + S * (OF_KEYS + OF_VALUES)
+# The two nearest tokens on each side, of which those at the ends have fewer.
+NEAR = 11 * 5 - 2 * (2 + 1)
+
+
+def of_pairs(number, projections, key_features=3):
+    """Of H = 2 heads that compare so many pairs."""
+    return {
+        "projections": projections,
+        "logits": 2 * number * key_features,
+        "softmax": 2 * number,
+        "mixing": 2 * number * 4,
+        "output": 11 * (2 * 4) * 10,
+    }
+
+
+WITHIN_ONE_SEQUENCE = {
+    "local(window=2)": of_pairs(NEAR, SELF),
+    "local(window=2, synthesizer='FR(rank=5) + V')": of_pairs(
+        NEAR, SELF, 5 + 3
+    ),
+    "local(window=2, synthesizer='FD(factors=(2, 7))')": {
+        **of_pairs(NEAR, 11 * (10 * 2 * 3 + OF_VALUES)),
+        "logits": 2 * 11 * ((2 + 7) * 3 + 2 * 7),  # of whole rows
+    },
+    # Beyond the window tokens at a distance of 4 and of 8.
+    "strided(stride=4, window=2)": of_pairs(NEAR + 2 * (7 + 3), SELF),
+    # Three rows of all, three columns of the others, and these among them.
+    "longformer(window=2, global_tokens=3)": of_pairs(
+        3 * 11 + 8 * 3 + (8 * 5 - 2 * (2 + 1)),
+        SELF + 11 * (OF_KEYS + OF_VALUES),
+    ),
+    "big_bird(block_size=2, random_blocks=9)": of_pairs(11 * 11, SELF),
+    "light_conv(width=3)": {
+        "projections": 11 * 10 * 20 + 11 * 10,
+        "softmax": 2 * 3,
+        "mixing": 11 * 10 * 3,
+        "output": 11 * 10 * 10,
+    },
+    "light_conv(width=4, border='renormalize', use_glu=False)": {
+        "projections": 11 * 10 * 10,
+        "softmax": 11 * 2 * 4,
+        "mixing": 11 * 10 * 4,
+        "output": 11 * 10 * 10,
+    },
+    "dynamic_conv(width=3)": {
+        "projections": 11 * 10 * 20 + 11 * 10,
+        "logits": 11 * 10 * (2 * 3),
+        "softmax": 11 * 2 * 3,
+        "mixing": 11 * 10 * 3,
+        "output": 11 * 10 * 10,
+    },
+    "mlp_mixer": {"mixing": (13 * 11 + 11 * 13) * 10},
+    "mlp_mixer(hidden_dim=6)": {"mixing": (6 * 11 + 11 * 6) * 10},
+    "gmlp(ffn_dim=14)": {
+        "projections": 11 * 10 * 14,
+        "mixing": 11 * 11 * 7 + 11 * 7,
+        "output": 11 * 7 * 10,
+    },
+    # 2 n log2(n), n = 11 * 10 = 2 ** 6.78136
+    "fnet": {"mixing": 1492},
+}
+
+
+@pytest.mark.parametrize("name", WITHIN_ONE_SEQUENCE)
+def test_mixers_of_one_sequence(name):
+    layer = mixers.get(name, H, K, MAX, defaults={"value_dim": 4})
+    layer.build((None, None, D))
+    assert layer.multiplications(L, L) == WITHIN_ONE_SEQUENCE[name]
+
+
+OF_A_SOURCE = {
+    "additive": of_pairs(11 * 7, CROSS),
+    "relu": of_pairs(11 * 7, CROSS),
+    # E and F make 5 keys and values of 7.
+    **{
+        f"linformer(rank=5, share='{share}')": of_pairs(
+            11 * 5, CROSS + 2 * 5 * 7 * (3 + 4)
+        )
+        for share in ("none", "heads", "key_value")
+    },
+    "linear": {
+        "projections": CROSS,
+        # the sum of a row's weights, and what is divided by it
+        "softmax": 2 * 11 * (3 + 4),
+        "mixing": 2 * (7 * 3 * 4 + 11 * 3 * 4),
+        "output": 11 * (2 * 4) * 10,
+    },
+    "performer(features=5)": {
+        "projections": CROSS,
+        # five directions, and the squares of keys
+        "logits": 2 * ((11 + 7) * 5 * 3 + 7 * 3),
+        "softmax": 2 * 11 * (5 + 4),
+        "mixing": 2 * (7 * 5 * 4 + 11 * 5 * 4),
+        "output": 11 * (2 * 4) * 10,
+    },
+}
+
+
+@pytest.mark.parametrize("name", OF_A_SOURCE)
+def test_mixers_of_a_source(name):
+    layer = mixers.get(name, H, K, MAX, defaults={"value_dim": 4})
+    layer.build((None, None, D), (None, None, D))
+    assert layer.multiplications(L, S) == OF_A_SOURCE[name]
+
+
+def test_random_blocks_count_as_far_as_they_are_there():
+    layer = mixers.BigBirdAttention(
+        *(H, K, MAX),
+        block_size=2,
+        global_blocks=1,
+        random_blocks=2,
+        seed=1,
+        value_dim=4,
+    )
+    layer.build((None, None, D))
+    near = 2 * 11 + 9 * 2  # rows and columns of the first block
+    near += (4 * 4 + 1) + 2 * (3 * 4 + 2)  # own blocks, neighbouring ones
+    sizes = [2, 2, 2, 2, 2, 1, 0]  # the last block of 13 tokens is not there
+    drawn = sum(
+        rows * sizes[block]
+        for rows, blocks in zip(
+            sizes, layer.pattern.patterns[-1].table, strict=True
+        )
+        for block in blocks
+        if block >= 0
+    )
+    assert 0 < drawn < 11 * 11 - near
+    assert layer.multiplications(L, L) == of_pairs(near + drawn, SELF)
+    with pytest.raises(ValueError, match="longer than max_length=13"):
+        layer.multiplications(14, 14)
+
+
+def test_a_pair_that_several_patterns_allow_counts_once():
+    pattern = patterns.Window(2) | patterns.Window(2, dilation=3)
+    pattern |= patterns.GlobalTokens(1)
+    layer = mixers.SparseAttention(H, K, pattern, value_dim=4)
+    layer.build((None, None, D))
+    # Of ten tokens those at a distance of 0, 1, 2, 3 and 6; first tokens.
+    pairs = 10 + 2 * (9 + 8 + 7 + 4) + 2 * 11 - 1
+    assert layer.multiplications(L, L) == of_pairs(pairs, SELF)
+
+
+def test_pairs_of_many_rows_are_counted():
+    assert patterns.Window(3).pairs(1009) == 1009 * 7 - 2 * (3 + 2 + 1)
+
+
+def test_a_sliding_window_leaves_pairs_out():
+    layer = layers.SyntheticAttention(
+        H, K, synthesizer="V", value_dim=4, sliding_window=3
+    )
+    layer.build((None, None, D), (None, None, D))
+    pairs = 3 + 4 + 3 * 5 + 4 + 3 + 2 + 1  # of rows 0 to 8; none of 9 and 10
+    assert layer.multiplications(L, S) == of_pairs(pairs, CROSS)
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_every_mixer_counts_within_a_model(name):
+    backbone = models.SynthesizerBackbone(
+        num_layers=2, **{**SHAPE, "synthesizer": name}
+    )
+    counts = backbone.multiplications(L)
+    assert counts.pop("feed-forward") == 2 * L * 2 * 8 * 12
+    own = mixers.get(name, num_heads=2, key_dim=4, max_length=16)
+    own.build((None, None, 8))
+    own = own.multiplications(L, L)
+    assert counts == {part: 2 * count for part, count in own.items()}
+    assert set(counts) <= set(PARTS)
+    assert all(isinstance(count, int) for count in counts.values())
+
+
+def test_every_name_is_tried():
+    tried = {name.split("(")[0] for name in MIXERS}
+    assert tried >= set(names._MIXERS)
+
+
+@keras.saving.register_keras_serializable("tests")
+class SilentMixer(mixers.SelfMixer):
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        return x
+
+
+@keras.saving.register_keras_serializable("tests")
+class SilentAttention(mixers.MultiHeadMixer):
+    def attend(self, queries, keys, values, mask, *, training=None):
+        return values
+
+
+@pytest.mark.parametrize(
+    ("mixer", "expected"),
+    [
+        (SilentMixer(), "SilentMixer does not count.* `multiplications"),
+        (
+            SilentAttention(2, 4),
+            "SilentAttention does not count.* `attend_multiplications",
+        ),
+    ],
+)
+def test_what_does_not_count_says_so(mixer, expected):
+    backbone = models.SynthesizerBackbone(
+        num_layers=1, **{**SHAPE, "synthesizer": mixer}
+    )
+    with pytest.raises(ValueError, match=expected):
+        backbone.multiplications(T)
 
 
 def test_a_masked_lm_guesses_hidden_tokens_alone():

@@ -8,6 +8,7 @@ from keras_synth.attend import attend
 from keras_synth.gradients import with_gradient
 from keras_synth.logits import Logits
 from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.multiplications import of_pairs
 from keras_synth.seeds import seeded
 
 
@@ -93,6 +94,11 @@ class AdditiveAttention(MultiHeadMixer):
             dropout=dropout,
             return_weights=return_weights,
         )
+
+    def attend_multiplications(self, query_length, source_length):
+        # A product with w for each feature; tanh takes none.
+        pairs = self.num_heads * query_length * source_length
+        return of_pairs(pairs, self.key_dim, self.value_dim)
 
 
 def pair_logits(queries, keys, scale):

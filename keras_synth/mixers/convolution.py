@@ -6,6 +6,7 @@ from keras import ops
 from keras_synth import masks
 from keras_synth.checks import check_positive, check_rate, check_seed
 from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.multiplications import of_dense
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, cloned
 from keras_synth.seeds import seeded
@@ -15,7 +16,10 @@ BORDERS = ("zero", "renormalize")
 
 
 class _Convolution(SelfMixer):
-    """A depthwise convolution; a subclass has `_logits`, those of the taps."""
+    """A depthwise convolution.
+
+    A subclass has `_logits`, those of the taps, and `_kernel_multiplications`.
+    """
 
     supports_causal_mask = True
     overwrites_cache = False  # the state is of the last tokens alone
@@ -145,6 +149,29 @@ class _Convolution(SelfMixer):
             return softmax(logits)
         taps = ops.stack(_windows(real, self.width), axis=-1)
         return masked_softmax(logits, (taps > 0)[:, :, None])
+
+    def multiplications(self, query_length, source_length):
+        """Returns how many multiplications a sample takes.
+
+        Taps beyond the borders count as others do.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, the same.
+
+        Returns:
+            Dictionary: `"projections"`, the gate's products among them,
+            `"logits"` of kernels that are predicted, `"softmax"`, a division
+            for each tap of a kernel, `"mixing"` and `"output"`.
+        """
+        tokens = query_length * self._features
+        gate = tokens if self.use_glu else 0
+        return {
+            "projections": of_dense(self.value, query_length) + gate,
+            **self._kernel_multiplications(query_length),
+            "mixing": tokens * self.width,
+            "output": of_dense(self.output_dense, query_length),
+        }
 
     def make_cache(self, batch_size, length):
         """Returns the state before the first token.
@@ -302,6 +329,11 @@ class LightConvolution(_Convolution):
     def _noise_shape(self):
         return (1, 1, self.num_heads, self.width)
 
+    def _kernel_multiplications(self, length):
+        # One kernel for all tokens, unless those at borders have their own.
+        kernels = 1 if self.border == "zero" else length
+        return {"softmax": kernels * self.num_heads * self.width}
+
     def _logits(self, x):
         return ops.convert_to_tensor(self.kernel)[None, None]
 
@@ -365,6 +397,12 @@ class DynamicConvolution(_Convolution):
             self.num_heads * self.width, "kernel", use_bias=False
         )
         self.kernel.build(query_shape)
+
+    def _kernel_multiplications(self, length):
+        return {
+            "logits": of_dense(self.kernel, length),
+            "softmax": length * self.num_heads * self.width,
+        }
 
     def _logits(self, x):
         shape = (*ops.shape(x)[:2], self.num_heads, self.width)

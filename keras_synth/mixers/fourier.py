@@ -1,5 +1,7 @@
 """Fourier transforms in the place of attention: FNet."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -36,6 +38,35 @@ class FourierMixer(SelfMixer):
     References:
         - [Lee-Thorp et al., 2021](https://arxiv.org/abs/2105.03824)
     """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._features = None  # of a token, once it is built
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self._features = query_shape[-1]
+        self.built = True
+
+    def multiplications(self, query_length, source_length):
+        """Returns how many multiplications a sample takes.
+
+        The transform is a fast one of `n = T d` complex numbers. It counts as
+        of radix 2, whatever its sizes: `log2(n)` times `n / 2` complex
+        products of four real ones, `2 n log2(n)` in all, rounded.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, the same.
+
+        Returns:
+            Dictionary: `"mixing"`.
+
+        References:
+            - [Cooley and Tukey, 1965](
+              https://doi.org/10.1090/S0025-5718-1965-0178586-1)
+        """
+        numbers = query_length * self._features
+        return {"mixing": round(2 * numbers * math.log2(max(numbers, 1)))}
 
     def mix(self, x, padding_mask=None, causal=False, training=None):
         real = ops.cast(masks.zero_padding(x, padding_mask), "float32")

@@ -7,6 +7,7 @@ from keras_synth.attend import attend
 from keras_synth.checks import check_positive
 from keras_synth.logits import Logits
 from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.multiplications import added, of_pairs
 from keras_synth.positions import window
 from keras_synth.seeds import seeded
 
@@ -141,6 +142,29 @@ class LinformerAttention(MultiHeadMixer):
             self._projected(of_values, values),
             dropout=dropout,
         )
+
+    def projection_multiplications(self, query_length, source_length):
+        """Returns how many multiplications the projections of a sample take.
+
+        Those by E and F are among them.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, `S`.
+
+        Returns:
+            Dictionary: `"projections"`.
+        """
+        along = self.num_heads * self.rank * source_length
+        along *= self.key_dim + self.value_dim
+        of_tokens = super().projection_multiplications(
+            query_length, source_length
+        )
+        return added(of_tokens, {"projections": along})
+
+    def attend_multiplications(self, query_length, source_length):
+        pairs = self.num_heads * query_length * self.rank
+        return of_pairs(pairs, self.key_dim, self.value_dim)
 
     def _projected(self, table, x):
         """`(B, S, H, k) -> (B, rank, H, k)`."""

@@ -9,6 +9,7 @@ from keras_synth.checks import check_positive
 from keras_synth.mixers import pieces
 from keras_synth.mixers.patterns import GlobalTokens, Window
 from keras_synth.mixers.sparse import PatternMixer
+from keras_synth.multiplications import added, of_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -157,6 +158,28 @@ class LongformerAttention(PatternMixer):
             allowed,
             lambda weights: self.dropped(weights, training),
         )
+
+    def projection_multiplications(self, query_length, source_length):
+        """Returns how many multiplications the projections of a sample take.
+
+        Each token has one query, its own or a global one, but two keys and
+        two values.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, the same.
+
+        Returns:
+            Dictionary: `"projections"`.
+        """
+        first = min(self.global_tokens, query_length)
+        source = self.global_key, self.global_value
+        count = sum(of_dense(layer, source_length) for layer in source)
+        count += of_dense(self.global_query, first)
+        others = super().projection_multiplications(
+            query_length - first, source_length
+        )
+        return added(others, {"projections": count})
 
     # --- decoding -------------------------------------------------------------
 

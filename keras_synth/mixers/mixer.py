@@ -102,15 +102,20 @@ class Mixer(keras.layers.Layer):
     def multiplications(self, query_length, source_length):
         """Returns how many multiplications a sample takes.
 
-        Products of matrices and of pairs, and a division for each attention
-        weight; masks and biases take none.
+        What the layer's formula needs when nothing is padded and no causal
+        mask given: products of matrices and of pairs, and a division for each
+        attention weight. Masks, biases, activations, normalisations and
+        factors that scale a whole tensor take none, nor does what blocks are
+        filled up with.
 
         Args:
             query_length: Integer, `T`.
-            source_length: Integer, `S`.
+            source_length: Integer, `S`; the same for the tokens of one
+                sequence.
 
         Returns:
-            Dictionary: `"projections"`, `"logits"`, `"softmax"`, `"mixing"`
+            Dictionary: `"projections"` of tokens, `"logits"` of pairs,
+            `"softmax"`, whatever makes weights of them, `"mixing"` of values
             and `"output"`, as far as the layer has them.
 
         Raises:

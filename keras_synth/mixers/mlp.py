@@ -6,6 +6,7 @@ from keras import ops
 from keras_synth import masks
 from keras_synth.checks import check_positive, check_seed
 from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.multiplications import of_dense
 from keras_synth.policies import settle, with_policies
 from keras_synth.positions import window
 from keras_synth.projections import Projections, cloned
@@ -205,6 +206,21 @@ class MLPMixer(_LengthMixer):
 
     def _output(self, hidden, length, causal, start=0):
         return self._along(self.W2, self.b2, hidden, length, causal, start)
+
+    def multiplications(self, query_length, source_length):
+        """Returns how many multiplications a sample takes.
+
+        Of whole matrices: `hidden_dim` hidden units, T columns and T rows.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, the same.
+
+        Returns:
+            Dictionary: `"mixing"`.
+        """
+        units = self.hidden_dim * self._features
+        return {"mixing": 2 * query_length * units}
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
@@ -427,6 +443,24 @@ class GatedMLP(_LengthMixer):
 
     def _gated_output(self, u, gate, padding_mask):
         return self.output_dense(masks.zero_padding(u * gate, padding_mask))
+
+    def multiplications(self, query_length, source_length):
+        """Returns how many multiplications a sample takes.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, the same.
+
+        Returns:
+            Dictionary: `"projections"` by A, `"mixing"` by W, of T rows and
+            columns, the gate's products among them, and `"output"`, by C.
+        """
+        along = query_length * query_length * self._gated
+        return {
+            "projections": of_dense(self.value, query_length),
+            "mixing": along + query_length * self._gated,
+            "output": of_dense(self.output_dense, query_length),
+        }
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.

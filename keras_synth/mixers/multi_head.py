@@ -10,6 +10,7 @@ from keras_synth.checks import check_positive, check_rate
 from keras_synth.masks import AttentionMask
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.mixer import Mixer
+from keras_synth.multiplications import added, of_dense
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections
 
@@ -24,7 +25,7 @@ class MultiHeadMixer(Mixer):
     names, layouts and order of MultiHeadAttention's. A subclass without a
     causal form, or without cross-attention, says so by the class attributes of
     `Mixer`; attention masks, biases and scores are refused unless it allows
-    them.
+    them. To count multiplications it implements `attend_multiplications`.
 
     When decoding, all keys and values are remembered, `(B, S, H, k + v)`. A
     subclass that needs less overrides `make_cache`, `call_with_cache` and
@@ -264,6 +265,48 @@ class MultiHeadMixer(Mixer):
             return context
         shape = (batch, heads, length, ops.shape(values)[1])
         return context, ops.zeros(shape, "float32")
+
+    def multiplications(self, query_length, source_length):
+        lengths = query_length, source_length
+        return added(
+            self.projection_multiplications(*lengths),
+            self.attend_multiplications(*lengths),
+            {"output": of_dense(self.attention_output, query_length)},
+        )
+
+    def projection_multiplications(self, query_length, source_length):
+        """Returns how many multiplications the projections of a sample take.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, `S`.
+
+        Returns:
+            Dictionary: `"projections"` of queries, keys and values.
+        """
+        source = self.key, self.value
+        count = sum(of_dense(layer, source_length) for layer in source)
+        return {"projections": of_dense(self.query, query_length) + count}
+
+    def attend_multiplications(self, query_length, source_length):
+        """Returns how many multiplications `attend` takes for a sample.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, `S`.
+
+        Returns:
+            Dictionary: `"logits"`, `"softmax"` and `"mixing"`, as far as it
+            has them.
+
+        Raises:
+            ValueError: If the class does not say.
+        """
+        raise ValueError(
+            f"{type(self).__name__} does not count its multiplications. "
+            "Implement `attend_multiplications(query_length, source_length)` "
+            f"there. Received: {self.name}"
+        )
 
     def dropped(self, weights, training):
         """Attention weights after dropout."""

@@ -82,6 +82,21 @@ class Pattern:
         """
         raise NotImplementedError
 
+    def pairs(self, length):
+        """Returns how many pairs of positions it allows, an integer.
+
+        Args:
+            length: Integer, `T`.
+        """
+        columns = np.arange(length)[None]
+        found = 0
+        for first in range(0, length, BLOCK):
+            rows = np.arange(first, min(first + BLOCK, length))[:, None]
+            allowed = self.allows(rows, columns)
+            shape = np.broadcast_shapes(rows.shape, columns.shape)
+            found += int(np.broadcast_to(allowed, shape).sum())
+        return found
+
     def __or__(self, other):
         if not isinstance(other, Pattern):
             return NotImplemented

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth.checks import check_positive
 from keras_synth.mixers.kernel_attention import KernelMixer
+from keras_synth.multiplications import added
 from keras_synth.seeds import derived, seeded
 
 # Added to each feature, whose largest is 1, so that no row's weights vanish.
@@ -123,6 +124,17 @@ class PerformerAttention(KernelMixer):
         logs = _largest(of_keys)
         of_queries = ops.exp(of_queries - _largest(of_queries)) + FLOOR
         return of_queries, ops.exp(of_keys - logs) + FLOOR, logs[..., 0]
+
+    def attend_multiplications(self, query_length, source_length):
+        # The products `w . x`, and the keys' squares; the queries' cancel.
+        # Factors that keep features in range take none.
+        tokens = query_length + source_length
+        products = tokens * self.num_features + source_length
+        logits = self.num_heads * self.key_dim * products
+        return added(
+            {"logits": logits},
+            super().attend_multiplications(query_length, source_length),
+        )
 
     def _after_step(self, projection):
         """Counts a step; returns the directions for it, which may be new."""

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_synth.logits import Logits
 from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.multiplications import of_pairs
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -66,6 +67,11 @@ class ReLUAttention(MultiHeadMixer):
         kept = ops.cast(self.dropped(weights, training), values.dtype)
         context = ops.einsum("bhts,bshv->bthv", kept, values)
         return (context, weights) if return_weights else context
+
+    def attend_multiplications(self, query_length, source_length):
+        # The division by `n_i` of each weight is in the softmax's place.
+        pairs = self.num_heads * query_length * source_length
+        return of_pairs(pairs, self.key_dim, self.value_dim)
 
 
 def _averaging(weights, visible, length):

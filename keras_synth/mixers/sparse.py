@@ -7,6 +7,7 @@ from keras_synth import masks
 from keras_synth.checks import check_positive
 from keras_synth.mixers import patterns, pieces
 from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.multiplications import of_pairs
 
 
 class PatternMixer(MultiHeadMixer):
@@ -119,6 +120,26 @@ class PatternMixer(MultiHeadMixer):
         own = self.pattern.allows(rows, columns)[None, None]
         mask = mask._replace(pairs=masks.both(mask.pairs, own))
         return mask.written_out(length, source).materialize()
+
+    def attend_multiplications(self, query_length, source_length):
+        """Returns how many multiplications `attend` takes for a sample.
+
+        Of the pairs that the pattern allows, as if not causal: blocks that
+        hold them may hold others too.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, the same.
+
+        Returns:
+            Dictionary: `"logits"`, `"softmax"` and `"mixing"`.
+
+        Raises:
+            ValueError: If the sequence is longer than `max_length`.
+        """
+        self._check_length(query_length)
+        pairs = self.num_heads * self.pattern.pairs(query_length)
+        return of_pairs(pairs, self.key_dim, self.value_dim)
 
     def _check_length(self, length):
         if self.max_length is None or not isinstance(length, int):

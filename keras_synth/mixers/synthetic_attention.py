@@ -11,7 +11,7 @@ from keras_synth.masks import AttentionMask
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.multiplications import added, of_dense
+from keras_synth.multiplications import added, of_dense, pairs_within
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, positive_shape
 
@@ -478,7 +478,10 @@ class SyntheticAttention(Mixer):
         return lambda weights: self._dropout.call(weights, training=True)
 
     def multiplications(self, query_length, source_length):
-        pairs = self.num_heads * query_length * source_length
+        lengths = query_length, source_length
+        # All pairs, unless a window leaves some out.
+        within = pairs_within(self.sliding_window, *lengths)
+        pairs = self.num_heads * within
         gate = of_dense(self.gate, query_length)
         if self.gate is not None:
             gate += query_length * self.num_heads * self.value_dim
@@ -488,8 +491,7 @@ class SyntheticAttention(Mixer):
             "mixing": pairs * self.value_dim,
             "output": of_dense(self.attention_output, query_length),
         }
-        logits = self.synthesizer.multiplications(query_length, source_length)
-        return added(own, logits)
+        return added(own, self.synthesizer.multiplications(*lengths, within))
 
     def compute_output_shape(
         self, query_shape, value_shape=None, key_shape=None

@@ -46,9 +46,9 @@ class CompositeSynthesizer(Synthesizer):
         for part in self.synthesizers:
             part.check_lengths(target_length, source_length, start)
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(self, query_length, source_length, pairs=None):
         parts = (
-            part.multiplications(query_length, source_length)
+            part.multiplications(query_length, source_length, pairs)
             for part in self.synthesizers
         )
         return added(*parts)

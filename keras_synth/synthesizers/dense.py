@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth.checks import check_positive
 from keras_synth.logits import Logits
-from keras_synth.multiplications import of_dense
+from keras_synth.multiplications import of_dense, pairs_or_all
 from keras_synth.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
@@ -192,8 +192,8 @@ class DenseSynthesizer(_TokenSynthesizer):
             )
         self.built = True
 
-    def multiplications(self, query_length, source_length):
-        pairs = query_length * source_length
+    def multiplications(self, query_length, source_length, pairs=None):
+        pairs = pairs_or_all(pairs, query_length, source_length)
         logits = self.num_heads * pairs * (self.hidden_dim or 0)
         if self.hidden_dim is None:
             heads, width, _ = self.W_a.shape
@@ -326,7 +326,7 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
             )
         self.built = True
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(self, query_length, source_length, pairs=None):
         a, b = self.factors
         rows = self.num_heads * query_length
         return {

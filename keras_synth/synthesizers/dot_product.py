@@ -4,7 +4,7 @@ import keras
 
 from keras_synth.checks import check_positive
 from keras_synth.logits import Logits
-from keras_synth.multiplications import of_dense
+from keras_synth.multiplications import of_dense, pairs_or_all
 from keras_synth.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
@@ -76,12 +76,12 @@ class DotProductSynthesizer(Synthesizer):
         """`(B, T, d) -> (B, T, H, k)`, before scaling."""
         return self.query(query)
 
-    def multiplications(self, query_length, source_length):
-        pairs = self.num_heads * query_length * source_length
+    def multiplications(self, query_length, source_length, pairs=None):
+        pairs = pairs_or_all(pairs, query_length, source_length)
         return {
             "projections": of_dense(self.query, query_length)
             + of_dense(self.key, source_length),
-            "logits": pairs * self.key_dim,
+            "logits": self.num_heads * pairs * self.key_dim,
         }
 
     def call(self, query, keys=None, queries=None, *, start=0, length=None):

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_synth.checks import check_positive
 from keras_synth.logits import Logits
+from keras_synth.multiplications import pairs_or_all
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
 # Standard deviation of the logits at the start. The weights of a row then
@@ -85,7 +86,7 @@ class RandomSynthesizer(Synthesizer):
         )
         self.built = True
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(self, query_length, source_length, pairs=None):
         return {}
 
     def call(self, query, keys=None, *, start=0, length=None):
@@ -233,9 +234,9 @@ class FactorizedRandomSynthesizer(Synthesizer):
         )
         self.built = True
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(self, query_length, source_length, pairs=None):
         # As if for each sample: a batch needs them once.
-        pairs = query_length * source_length
+        pairs = pairs_or_all(pairs, query_length, source_length)
         return {"logits": self.num_heads * pairs * self.rank}
 
     def call(self, query, keys=None, *, start=0, length=None):

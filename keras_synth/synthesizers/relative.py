@@ -49,7 +49,7 @@ class DistanceSynthesizer(Synthesizer):
         """
         raise NotImplementedError
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(self, query_length, source_length, pairs=None):
         return {}
 
     def call(self, query, keys=None, *, start=0, length=None):

@@ -128,7 +128,7 @@ class Synthesizer(keras.layers.Layer):
         """
         return None
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(self, query_length, source_length, pairs=None):
         """Returns how many multiplications the logits of a sample take.
 
         Products of matrices and of pairs; what is done once for each feature
@@ -137,6 +137,9 @@ class Synthesizer(keras.layers.Layer):
         Args:
             query_length: Integer, `T`.
             source_length: Integer, `S`.
+            pairs: Integer, how many of the `T S` pairs count, those within a
+                window; all by default. Rows that are made as a whole count as
+                a whole.
 
         Returns:
             Dictionary: `"projections"` of tokens, and `"logits"`.
@@ -146,7 +149,8 @@ class Synthesizer(keras.layers.Layer):
         """
         raise ValueError(
             f"{type(self).__name__} does not count its multiplications. "
-            "Implement `multiplications(query_length, source_length)` there. "
+            "Implement `multiplications(query_length, source_length, "
+            "pairs=None)` there. "
             f"Received: {self.name}"
         )
 
