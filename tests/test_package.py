@@ -38,6 +38,7 @@ def test_the_core_works_with_one_backend_and_nothing_else():
         "keras_nlp",
         "tensorflow_text",
         "matplotlib",
+        "sklearn",
     }
     done = run(
         "import numpy, keras_synth\n"
@@ -73,9 +74,9 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
         "    t.classifier().predict(t.TEXTS)\n"
         "except ImportError as error:\n"
         "    print(error)\n",
-        # KerasHub imports rouge_score where it is, and that SciPy, which asks
-        # even a blocked PyTorch for its tensors.
-        {*OTHERS, "tensorflow_text", "rouge_score", "grain"},
+        # KerasHub imports rouge_score where it is, Keras scikit-learn, and both
+        # SciPy, which asks even a blocked PyTorch for its tensors.
+        {*OTHERS, "tensorflow_text", "rouge_score", "sklearn", "grain"},
     )
     assert done.returncode == 0, done.stderr
     # Raw strings need a data loader: KerasHub names one.
