@@ -263,6 +263,7 @@ def presupposes(path):
     )
 
 
+@slow_but_on("torch")  # pages tell of what differs between backends
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_the_example_of_a_docstring_runs(path, folder):
     text = EXAMPLES[path]

@@ -167,6 +167,7 @@ def test_weights_without_a_preset_mean_nothing():
         options.settings_of(given)
 
 
+@pytest.mark.slow
 def test_span_corruption_is_learned_and_translations_start_from_it(
     text, tmp_path
 ):
