@@ -144,11 +144,18 @@ def learned_tokenizer():
     )
 
 
-if settings.resume and (settings.output / "tokenizer.json").exists():
-    kind = "BytePairTokenizer" if is_t5 else "Tokenizer"
-    tokenizer = getattr(models, f"Synthesizer{kind}").from_preset(
-        settings.output
-    )
+def kept_tokenizer(folder):
+    """The tokenizer of a run that was stopped: its preset is not whole yet."""
+    if is_t5:
+        return models.SynthesizerBytePairTokenizer(
+            str(folder / "vocabulary.json"), str(folder / "merges.txt")
+        )
+    return models.SynthesizerTokenizer(str(folder / "vocabulary.txt"))
+
+
+assets = settings.output / "assets" / "tokenizer"
+if settings.resume and assets.exists():
+    tokenizer = kept_tokenizer(assets)
 else:
     tokenizer = learned_tokenizer()
     tokenizer.save_to_preset(settings.output)
