@@ -352,5 +352,6 @@ print(
 Half of the generated reviews cannot be told by their words alone. On 900 of
 them, random weights fit the training reviews and stay near the 75% of a bag of
 words; weights that have read 8,000 without labels, which words belong together
-and where, learn the rule (one run on JAX, R+V: 96% against 74%).
+and where, learn the rule. (In one run on JAX, R+V: 96% against 74%, after 1,200
+steps on texts among which the 1,000 were, without their labels.)
 """

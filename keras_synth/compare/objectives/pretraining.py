@@ -71,6 +71,18 @@ class Pretraining(Objective):
             self.describe(tokenizer),
         )
 
+    def learn(self, texts, size):
+        """Returns a tokenizer of at most so many tokens."""
+        raise NotImplementedError
+
+    def describe(self, tokenizer):
+        """Returns the notes of `prepare`: what makes it anew."""
+        raise NotImplementedError
+
+    def preprocessor(self, settings, prepared):
+        """Returns the preprocessor that a preset holds."""
+        raise NotImplementedError
+
     def scorer(self, model):
         return keras_synth.metrics.token_scorer(model)
 
