@@ -12,7 +12,7 @@ import pytest
 from backend import slow_but_on
 
 from keras_synth import command_line
-from keras_synth.compare import options
+from keras_synth.commands import compare
 
 # Nothing here depends on the backend.
 pytestmark = slow_but_on("torch")
@@ -46,7 +46,7 @@ def parser_of(script, monkeypatch):
 @pytest.mark.parametrize("script", ["compare", *SCRIPTS])
 def test_every_option_has_help_in_the_common_words(script, monkeypatch):
     if script == "compare":
-        parser = options.parser()
+        parser = compare.parser()
     else:
         parser = parser_of(script, monkeypatch)
     help_text = parser.format_help()

@@ -525,11 +525,12 @@ def test_attention_biases_pass_through_both_sides():
 
 
 def test_the_comparison_takes_mixers():
+    from keras_synth.commands import compare
     from keras_synth.compare import grid, options, tasks
 
     def runs(task):
         arguments = ["--task", task, "--variants", "fnet", "R"]
-        given = options.parser().parse_args(arguments)
+        given = compare.parser().parse_args(arguments)
         settings = options.settings_of(given)
         needs = tasks.TASKS[task].objective.needs
         return grid.runs(["fnet", "R"], [2], [0], ["jax"], settings, needs)

@@ -1,14 +1,36 @@
 """The runs of a grid: variants x heads x seeds x backends."""
 
 import itertools
+import os
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import keras_synth  # what needs Keras is imported when first asked for
 from keras_synth.compare.settings import COUNT, SEED, Settings
 
-__all__ = ["BACKENDS", "Run", "Settings", "runs", "synthesizer"]
+__all__ = [
+    "BACKENDS",
+    "Run",
+    "Settings",
+    "default_backend",
+    "runs",
+    "synthesizer",
+]
 
 BACKENDS = ("tensorflow", "jax", "torch")
+DEFAULT_BACKEND = "KERAS_BACKEND, or the first that is installed"
+
+
+def default_backend():
+    """The backend where none is named, as `DEFAULT_BACKEND` says."""
+    installed = [x for x in ("jax", "tensorflow", "torch") if find_spec(x)]
+    found = os.environ.get("KERAS_BACKEND") or next(iter(installed), "jax")
+    if found not in BACKENDS:
+        raise ValueError(
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: "
+            f"{found}"
+        )
+    return found
 
 
 class Run(NamedTuple):

@@ -1,7 +1,7 @@
 """Pre-trained presets to start from: `--init FOLDER`.
 
-A folder is a preset, or the output of a grid that pre-trained one for each
-variant.
+A folder is a preset, the output of `train` with one in it, or that of a
+comparison that pre-trained one for each variant.
 """
 
 import json
@@ -22,14 +22,15 @@ def presets(init):
         ValueError: There is none, or one without weights.
     """
     folder = pathlib.Path(init)
-    found = [folder] if (folder / CONFIG).is_file() else []
+    alone = (folder, folder / "preset")  # itself, or what was trained there
+    found = [path for path in alone if (path / CONFIG).is_file()][:1]
     found = found or sorted(
         path.parent for path in folder.glob(f"presets/*/{CONFIG}")
     )
     if not found:
         raise ValueError(
             f"--init must name a preset ({CONFIG}, {WEIGHTS} and a tokenizer), "
-            "or the --output of a comparison with --task mlm or "
+            "or the --output of `train`, or of a comparison with --task mlm or "
             f"span_corruption that has ended. Received: --init {init}"
         )
     for preset in found:
@@ -123,7 +124,7 @@ def find(settings, run):
     """
     init = settings.init
     found = presets(init)
-    if found == [pathlib.Path(init)]:
+    if found[0].parent.name != "presets" or found[0] == pathlib.Path(init):
         _check_variant(found[0], run, settings.rank)
         return found[0]
     start = f"{run.variant}-{run.num_heads}-"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+from keras_synth.compare import tasks
 from keras_synth.compare.results import FORMAT
 from keras_synth.files import writing
 
@@ -32,11 +33,13 @@ class Launcher:
         data: Path of the tokenized examples.
         digest: String, what identifies them.
         folder: Path of the folder for checkpoints, weights and logs.
+        keep: Optional path of a folder for the preset of the only run. Without
+            it, presets are made by objectives that pretrain, in `presets`.
     """
 
-    def __init__(self, settings, data, digest, folder):
+    def __init__(self, settings, data, digest, folder, keep=None):
         self.settings, self.data, self.digest = settings, data, digest
-        self.folder = pathlib.Path(folder)
+        self.folder, self.keep = pathlib.Path(folder), keep
 
     def key(self, run):
         """What identifies the result of a run, as JSON knows it."""
@@ -55,7 +58,7 @@ class Launcher:
             "checkpoint": self.folder / "checkpoints" / f"{name}.npz",
             "spec": self.folder / "specs" / f"{name}.json",
             "log": self.folder / "logs" / f"{name}.txt",
-            "preset": self.folder / "presets" / f"{preset}-{name}",
+            "preset": self.keep or self.folder / "presets" / f"{preset}-{name}",
         }
 
     def __call__(self, run, on_event):
@@ -66,7 +69,13 @@ class Launcher:
         """
         paths, settings = self.paths(run), self.settings.to_json()
         paths["log"].parent.mkdir(parents=True, exist_ok=True)
-        spec = {"settings": settings, "run": run, "paths": paths}
+        objective = tasks.TASKS[self.settings.task].objective
+        spec = {
+            "settings": settings,
+            "run": run,
+            "paths": paths,
+            "keep": bool(self.keep) or objective.keeps,
+        }
         with writing(paths["spec"]) as file:
             json.dump(spec, file, default=str)
         started = time.time()

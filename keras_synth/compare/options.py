@@ -1,41 +1,16 @@
-"""The command line of `python -m keras_synth.compare`."""
-
-import argparse
-import pathlib
+"""Options of the commands that train: the task, and all settings."""
 
 from keras_synth.command_line import adder, character, option_of
-from keras_synth.compare import grid, initial, tasks
+from keras_synth.compare import initial, tasks
 from keras_synth.compare.objectives import OBJECTIVES
 from keras_synth.compare.settings import options_of
 
-EXAMPLES = """
-examples:
-  python -m keras_synth.compare --task pairs --variants V R D R+V
-  python -m keras_synth.compare --task imdb --data aclImdb_v1.tar.gz \\
-      --variants V R FR --rank 32 --backends tensorflow --output imdb
-  python -m keras_synth.compare --task csv --data train.csv \\
-      --test-data test.csv --text body --label topic
-  python -m keras_synth.compare --task translations --variants V R R+V
-  python -m keras_synth.compare --task multi30k --data task1/raw --epochs 15
-  python -m keras_synth.compare --task wikitext2 --data wikitext-2
-"""
 
-
-def parser():
-    """The command line."""
-    made = argparse.ArgumentParser(
-        prog="python -m keras_synth.compare",
-        description="Trains variants x heads x seeds x backends on a task, "
-        "each run in a process of its own: to classify, to translate, or to "
-        "model language.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_task(adder(made.add_argument_group("what to learn")))
-    _add_runs(adder(made.add_argument_group("runs")))
+def add_settings(parser, title):
+    """Adds the settings of all objectives, in a group of options."""
     add = adder(
-        made.add_argument_group(
-            "settings of all runs",
+        parser.add_argument_group(
+            title,
             "Where nothing is given, what suits the task, or else the default.",
         )
     )
@@ -49,7 +24,6 @@ def parser():
             options = {"type": field.type}
         text = f"{field.metadata['text']} (default: {default})"
         add(option_of(field.name), help=text, **options)
-    return made
 
 
 def all_settings():
@@ -61,7 +35,9 @@ def all_settings():
     }
 
 
-def _add_task(add):
+def add_task(parser):
+    """Adds what says which task, and where its texts are."""
+    add = adder(parser.add_argument_group("what to learn"))
     generated = [name for name, task in tasks.TASKS.items() if not task.needs]
     others = [name for name, task in tasks.TASKS.items() if task.needs]
     add(
@@ -108,39 +84,6 @@ def _add_task(add):
     )
     text = "leave out rows with an empty field, and say how many"
     add_source("--skip-empty", text, action="store_true")
-
-
-def _add_runs(add):
-    add(
-        "--variants",
-        nargs="+",
-        default=["V", "R", "D", "R+V"],
-        metavar="X",
-        help="letters or names of synthesizers, and sums of them",
-    )
-    numbers = {"type": int, "nargs": "+"}
-    add("--num-heads", default=[4], help="of each attention layer", **numbers)
-    text = "of initial weights, batches and dropout"
-    add("--seeds", default=[0], help=text, **numbers)
-    add(
-        "--backends",
-        nargs="+",
-        choices=grid.BACKENDS,
-        default=["jax"],
-        metavar="X",
-        help=f"of {', '.join(grid.BACKENDS)}",
-    )
-    add(
-        "--output",
-        type=pathlib.Path,
-        default=pathlib.Path("compare"),
-        help="folder for all files",
-    )
-    add(
-        "--resume",
-        action="store_true",
-        help="go on with the grid in --output, or add to it",
-    )
 
 
 def settings_of(given):

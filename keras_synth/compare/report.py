@@ -4,7 +4,6 @@ import csv
 import statistics
 
 import numpy as np
-from rich.console import Console
 
 from keras_synth.files import writing
 from keras_synth.reporting import picture, score_table, smoothed
@@ -28,6 +27,8 @@ def report(rows, task, folder):
         task: `Task` of all of them.
         folder: Path.
     """
+    from rich.console import Console  # commands start faster
+
     Console().print(table(rows, task))
     write_csv(rows, task.objective.score, folder / "results.csv")
     write_markdown(rows, task, folder / "results.md")

@@ -74,7 +74,7 @@ def share_initial_weights(model, path):
         np.savez(file, *model.get_weights())
 
 
-def train(settings, run, paths, emit):
+def train(settings, run, paths, emit, keep=False):
     """Trains one model and returns its result."""
     objective = tasks.TASKS[settings.task].objective
     prepared = prepare.read(paths["data"])
@@ -115,9 +115,11 @@ def train(settings, run, paths, emit):
         "versions": versions(),
         **objective.finish(model, settings, prepared, emit),
     }
-    folder = pathlib.Path(paths["preset"])
-    more = objective.keep(model, settings, run, prepared, result, folder)
-    return {**result, **more}
+    if keep:
+        folder = pathlib.Path(paths["preset"])
+        objective.keep(model, settings, run, prepared, result, folder)
+        result["preset"] = folder.name
+    return result
 
 
 def fit(model, log, checkpoint, epochs):
@@ -168,7 +170,8 @@ def main():
 
     task = tasks.TASKS[spec["settings"]["task"]]
     settings = task.objective.Settings.from_json(spec["settings"])
-    result = train(settings, grid.Run(*spec["run"]), spec["paths"], emit)
+    run = grid.Run(*spec["run"])
+    result = train(settings, run, spec["paths"], emit, spec["keep"])
     emit({"result": result})
 
 

@@ -18,6 +18,7 @@ from command_line import BACKEND, rows
 from rich.console import Console
 
 from keras_synth import memory
+from keras_synth.commands import compare
 from keras_synth.compare import __main__ as command
 from keras_synth.compare import (
     grid,
@@ -25,6 +26,7 @@ from keras_synth.compare import (
     objectives,
     options,
     report,
+    running,
     tasks,
     worker,
 )
@@ -154,10 +156,10 @@ def test_a_batch_larger_than_the_data_is_refused(whole):
     settings = tasks.TASKS["reviews"].settings(
         "reviews", lengths=(32,), batch_size=400
     )
-    assert command.digest_of(data, settings) == rows(whole[0])[0]["data"]
+    assert running.digest_of(data, settings) == rows(whole[0])[0]["data"]
     more = dataclasses.replace(settings, batch_size=401)
     with pytest.raises(ValueError, match="smaller --batch-size"):
-        command.digest_of(data, more)
+        running.digest_of(data, more)
 
 
 def test_a_missing_backend_is_reported_and_skipped(whole, monkeypatch, capsys):
@@ -437,8 +439,8 @@ def test_a_new_objective_with_a_setting_changes_no_other_key(monkeypatch):
     task = tasks.Task(Contrast(), None, "", {"epochs": 2})
     monkeypatch.setitem(objectives.OBJECTIVES, "recall", task.objective)
     monkeypatch.setitem(tasks.TASKS, "contrast", task)
-    assert "--margin X" in options.parser().format_help()
-    parse = options.parser().parse_args
+    assert "--margin X" in compare.parser().format_help()
+    parse = compare.parser().parse_args
     found = options.settings_of(parse("--task contrast --margin 0.2".split()))
     assert (found.margin, found.epochs) == (0.2, 2)
     with pytest.raises(ValueError, match="--margin must be a number from 0"):
@@ -449,7 +451,7 @@ def test_a_new_objective_with_a_setting_changes_no_other_key(monkeypatch):
 
 
 def test_given_settings_come_before_the_task_s_own():
-    parse = options.parser().parse_args
+    parse = compare.parser().parse_args
     given = parse("--task imdb --epochs 2 --data x".split())
     settings = options.settings_of(given)
     assert (settings.epochs, settings.sequence_length) == (2, 256)
@@ -460,7 +462,7 @@ def test_given_settings_come_before_the_task_s_own():
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_each_task_s_defaults_are_settings(name):
-    given = options.parser().parse_args(["--task", name])
+    given = compare.parser().parse_args(["--task", name])
     settings = options.settings_of(given)
     assert settings.task == name
     assert set(tasks.TASKS[name].defaults) <= set(vars(settings))

@@ -9,6 +9,7 @@ from backend import slow_but_on
 from command_line import BACKEND, rows, run
 
 from keras_synth import datasets, models
+from keras_synth.commands import compare
 from keras_synth.compare import grid, initial, options, tasks
 from keras_synth.compare.objectives import Prepared, recipes
 from keras_synth.pretraining import SpanCorruption
@@ -125,7 +126,7 @@ def test_a_preset_of_something_else_is_refused(pretrained, tmp_path):
         initial.check(
             settings(preset, sequence_length=25), [RUN], "SynthesizerBackbone"
         )
-    given = options.parser().parse_args(
+    given = compare.parser().parse_args(
         ["--init", str(preset), "--hidden-dim", "32"]
     )
     with pytest.raises(ValueError, match=r"--hidden-dim 16\. Leave the option"):
@@ -162,7 +163,7 @@ def test_a_folder_without_weights_is_refused_and_left_alone(
 
 
 def test_weights_without_a_preset_mean_nothing():
-    given = options.parser().parse_args(["--init-weights", "random"])
+    given = compare.parser().parse_args(["--init-weights", "random"])
     with pytest.raises(ValueError, match="Pass both"):
         options.settings_of(given)
 

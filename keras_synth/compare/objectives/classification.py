@@ -62,6 +62,7 @@ class Classification(Objective):
         "init",
     )
     init_backbone = "SynthesizerBackbone"
+    card = "It classifies texts."
 
     def __init__(self, metric="accuracy"):
         score, self.metrics, self.packages = METRICS[metric]
@@ -70,14 +71,18 @@ class Classification(Objective):
     def prepare(self, examples, settings, preprocess, log):
         *splits, class_names = examples
         train, *_ = splits
-        preprocessor = _preprocessor(train[0], settings, log)
+        pairs = isinstance(train[0], tuple)
+        every = [x for side in train[0] for x in side] if pairs else train[0]
+        tokenizer = recipes.tokenizer(
+            keras_synth.models.SynthesizerTokenizer, every, settings, log
+        )
+        preprocessor = _preprocessor(tokenizer, settings, pairs)
         log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
         arrays = []
         for texts, labels in splits:
             # With labels, since a pair alone is taken for a text and its label.
             features, _ = preprocess(preprocessor, texts, labels)
             arrays.append({**features, "labels": labels})
-        tokenizer = preprocessor.tokenizer
         notes = {
             "class_names": list(class_names),
             "vocabulary_size": tokenizer.vocabulary_size(),
@@ -96,12 +101,13 @@ class Classification(Objective):
             settings,
             run,
             prepared,
-            num_segments=2 if "segment_ids" in prepared.train else 0,
+            num_segments=2 if _are_pairs(prepared) else 0,
         )
         names = prepared.notes["class_names"]
         classifier = keras_synth.models.SynthesizerTextClassifier(
             backbone,
             num_classes=len(names) or 1,
+            class_names=names or None,
             dropout=settings.dropout,
             pooling=settings.pooling,
         )
@@ -133,14 +139,30 @@ class Classification(Objective):
         names = prepared.notes["class_names"]
         return {"classes": names} if names else {}
 
+    def preprocessor(self, settings, prepared):
+        tokenizer = keras_synth.models.SynthesizerTokenizer(
+            prepared.notes["vocabulary"]
+        )
+        return _preprocessor(tokenizer, settings, _are_pairs(prepared))
 
-def _preprocessor(texts, settings, log):
-    pairs = isinstance(texts, tuple)
-    every = [text for side in texts for text in side] if pairs else texts
-    models = keras_synth.models
-    return models.SynthesizerTextClassifierPreprocessor(
-        recipes.tokenizer(models.SynthesizerTokenizer, every, settings, log),
+    def usage(self, prepared):
+        texts = '["a text", "another"]'
+        if _are_pairs(prepared):
+            texts = '(["a text"], ["another"])'
+        labels = "print(model.class_names)\n" * bool(
+            prepared.notes["class_names"]
+        )
+        return f"{labels}print(model.predict({texts}))"
+
+
+def _preprocessor(tokenizer, settings, pairs):
+    return keras_synth.models.SynthesizerTextClassifierPreprocessor(
+        tokenizer,
         sequence_length=settings.sequence_length,
         keep=settings.keep,
         with_segments=pairs,
     )
+
+
+def _are_pairs(prepared):
+    return "segment_ids" in prepared.train

@@ -11,6 +11,8 @@ from keras_synth.compare.objectives.objective import Objective, Prepared, Score
 from keras_synth.compare.objectives.recipes import (
     adamw,
     backbone_options,
+    byte_pair_notes,
+    byte_pair_tokenizer,
     check_count,
 )
 from keras_synth.vocabulary import WordVocabulary
@@ -32,6 +34,7 @@ class LanguageModel(Objective):
 
     Settings = _Settings
     data_settings = ("task", "sequence_length", "examples")
+    card = "It goes on with a text."
     needs = ("supports_causal_mask",)
     unit = ""
 
@@ -88,6 +91,9 @@ class LanguageModel(Objective):
     def score_of(self, nats, batches):
         """The score of so many nats per token on these batches."""
         raise NotImplementedError
+
+    def trained_on(self, prepared):
+        return f"{len(prepared.train['tokens']):,} tokens"
 
 
 class WordLanguageModel(LanguageModel):
@@ -155,13 +161,7 @@ class SubwordLanguageModel(LanguageModel):
             }
             for lines, words in zip(texts, examples, strict=True)
         ]
-        ids = tokenizer.vocabulary
-        notes = {
-            "vocabulary_size": len(ids),
-            "vocabulary": sorted(ids, key=ids.get),
-            "merges": list(tokenizer.merges),
-        }
-        return splits, notes
+        return splits, byte_pair_notes(tokenizer)
 
     def batches(self, settings, seed, prepared):
         made = super().batches(settings, seed, prepared)
@@ -173,6 +173,14 @@ class SubwordLanguageModel(LanguageModel):
 
     def score_of(self, nats, batches):
         return np.exp(nats * batches.pieces_per_word)
+
+    def preprocessor(self, settings, prepared):
+        return keras_synth.models.SynthesizerCausalLMPreprocessor(
+            byte_pair_tokenizer(prepared.notes), settings.sequence_length
+        )
+
+    def usage(self, prepared):
+        return 'print(model.generate("The beginning of"))'
 
 
 def _lines(words):

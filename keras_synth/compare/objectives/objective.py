@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from keras_synth.compare.objectives import recipes
 from keras_synth.compare.settings import Settings
+from keras_synth.files import writing
+from keras_synth.model_card import write_model_card
 
 
 class Score(NamedTuple):
@@ -66,6 +68,8 @@ class Objective:
         init_backbone: Class name of the backbone that `--init` must name.
         needs: Attributes of `keras_synth.mixers.Mixer` that must be true of a
             variant.
+        card: What the model card says that models do.
+        keeps: Whether a comparison saves its models, for others to start from.
     """
 
     Settings = Settings
@@ -75,6 +79,8 @@ class Objective:
     packages = ()
     init_backbone = ""
     needs = ()
+    card = ""
+    keeps = False
 
     def sample(self, train, settings):
         """Returns `settings.examples` of what is trained on, always the same.
@@ -135,8 +141,12 @@ class Objective:
         """
         return {}
 
+    def preprocessor(self, settings, prepared):
+        """Returns what a preset holds beside the model, or `None`."""
+        return None
+
     def keep(self, model, settings, run, prepared, result, folder):
-        """Saves a trained model where others are to start from it.
+        """Saves a trained model, as a preset with a model card.
 
         Args:
             model: The model of a run.
@@ -145,8 +155,41 @@ class Objective:
             prepared: `Prepared`.
             result: Dictionary, the run's result.
             folder: Path of the folder to save it in.
-
-        Returns:
-            Dictionary, what to add to the result.
         """
-        return {}
+        model.preprocessor = self.preprocessor(settings, prepared)
+        model.save_to_preset(folder)
+        if model.preprocessor is None and "vocabulary" in prepared.notes:
+            with writing(folder / "vocabulary.txt") as file:  # a token a line
+                file.writelines(f"{x}\n" for x in prepared.notes["vocabulary"])
+        task, usage = type(model).__name__, self.usage(prepared)
+        blocks = f"{settings.num_layers} block{'s' * (settings.num_layers > 1)}"
+        write_model_card(
+            folder,
+            f"{task}, {settings.task}, {run.variant}",
+            f"A {task} of keras_synth: {blocks} of width "
+            f"{settings.hidden_dim}, {run.num_heads} heads, self-attention "
+            f"{run.variant}, at most {settings.sequence_length} tokens. "
+            f"{self.card}",
+            f"The task `{settings.task}`: {self.trained_on(prepared)}, "
+            f"in {len(result['losses']):,} steps of {settings.batch_size}.",
+            {
+                f"{self.score.name}, test": self.score.show(result["score"])
+                + self.score.unit,
+                "parameters": f"{result['parameters']:,}",
+            },
+            f"""
+import keras_synth
+
+model = keras_synth.models.{task}.from_preset("{folder.name}")
+{usage}
+""",
+        )
+
+    def trained_on(self, prepared):
+        """What there was to train on, for the model card."""
+        first = next(iter(prepared.train.values()))
+        return f"{len(first):,} examples"
+
+    def usage(self, prepared):
+        """Code that uses `model`, for the model card."""
+        return ""

@@ -9,9 +9,10 @@ from keras_synth.compare.objectives.objective import Objective, Prepared, Score
 from keras_synth.compare.objectives.recipes import (
     adamw,
     backbone_options,
+    byte_pair_notes,
+    byte_pair_tokenizer,
     check_count,
 )
-from keras_synth.model_card import write_model_card
 
 LOG_PERPLEXITY = Score(
     "log-perplexity", "log-perpl.", digits=3, higher_is_better=False
@@ -35,14 +36,12 @@ class Pretraining(Objective):
 
     A result has a preset beside it, model and tokenizer, to start from with
     `--init`.
-
-    Attributes:
-        card: String, what the model card says that models do.
     """
 
     Settings = _Settings
     data_settings = ("task", "vocabulary_size", "examples", "sequence_length")
     score = epoch_score = LOG_PERPLEXITY
+    keeps = True
 
     def sample(self, train, settings):
         # Texts are counted in windows when their tokens are known.
@@ -79,10 +78,6 @@ class Pretraining(Objective):
         """Returns the notes of `prepare`: what makes it anew."""
         raise NotImplementedError
 
-    def preprocessor(self, settings, prepared):
-        """Returns the preprocessor that a preset holds."""
-        raise NotImplementedError
-
     def scorer(self, model):
         return keras_synth.metrics.token_scorer(model)
 
@@ -90,30 +85,8 @@ class Pretraining(Objective):
         logs = scorer.evaluate(batches, verbose=0, return_dict=True)
         return {"score": logs["crossentropy"], "loss": logs["crossentropy"]}
 
-    def keep(self, model, settings, run, prepared, result, folder):
-        model.preprocessor = self.preprocessor(settings, prepared)
-        model.save_to_preset(folder)
-        task, width = type(model).__name__, settings.hidden_dim
-        tokens = len(prepared.train["tokens"])
-        write_model_card(
-            folder,
-            f"{task}, {run.variant}",
-            f"A {task} of keras_synth: {settings.num_layers} blocks of width "
-            f"{width}, {run.num_heads} heads, self-attention {run.variant}, at "
-            f"most {settings.sequence_length} tokens. {self.card}",
-            f"{tokens:,} tokens of plain text, in {len(result['losses']):,} "
-            f"steps of {settings.batch_size} windows.",
-            {
-                "log-perplexity, test": f"{result['score']:.3f}",
-                "parameters": f"{result['parameters']:,}",
-            },
-            f"""
-import keras_synth
-
-model = keras_synth.models.{task}.from_preset("{folder.name}")
-""",
-        )
-        return {"preset": folder.name}
+    def trained_on(self, prepared):
+        return f"{len(prepared.train['tokens']):,} tokens of plain text"
 
 
 class MaskedLanguageModel(Pretraining):
@@ -165,6 +138,9 @@ class MaskedLanguageModel(Pretraining):
         )
         return compiled(model, settings, steps)
 
+    def usage(self, prepared):
+        return 'print(model.fill_mask("a text with a [MASK]", top_k=3))'
+
     def preprocessor(self, settings, prepared):
         models = keras_synth.models
         return models.SynthesizerMaskedLMPreprocessor(
@@ -185,11 +161,10 @@ class SpanCorruption(Pretraining):
         )
 
     def describe(self, tokenizer):
-        ids = tokenizer.vocabulary
+        known = byte_pair_notes(tokenizer)
         return {
-            "vocabulary_size": len(ids) + SENTINELS,
-            "vocabulary": sorted(ids, key=ids.get),
-            "merges": list(tokenizer.merges),
+            **known,
+            "vocabulary_size": known["vocabulary_size"] + SENTINELS,
             "start": tokenizer.start_token_id,
             "end": tokenizer.end_token_id,
         }
@@ -233,13 +208,10 @@ class SpanCorruption(Pretraining):
         return compiled(model, settings, steps)
 
     def preprocessor(self, settings, prepared):
-        models, notes = keras_synth.models, prepared.notes
-        tokenizer = models.SynthesizerBytePairTokenizer(
-            {token: i for i, token in enumerate(notes["vocabulary"])},
-            notes["merges"],
-        )
         lengths = 2 * (settings.sequence_length,)
-        return models.SynthesizerSeq2SeqLMPreprocessor(tokenizer, *lengths)
+        return keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(
+            byte_pair_tokenizer(prepared.notes), *lengths
+        )
 
 
 def _lines(texts):

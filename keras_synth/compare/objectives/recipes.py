@@ -54,6 +54,24 @@ def tokenizer(cls, texts, settings, log):
     return cls.from_texts(texts, settings.vocabulary_size)
 
 
+def byte_pair_notes(tokenizer):
+    """What makes a byte-pair tokenizer anew, as JSON knows it."""
+    ids = tokenizer.vocabulary
+    return {
+        "vocabulary_size": len(ids),
+        "vocabulary": sorted(ids, key=ids.get),
+        "merges": list(tokenizer.merges),
+    }
+
+
+def byte_pair_tokenizer(notes):
+    """The tokenizer that `byte_pair_notes` describes."""
+    return keras_synth.models.SynthesizerBytePairTokenizer(
+        {token: i for i, token in enumerate(notes["vocabulary"])},
+        notes["merges"],
+    )
+
+
 def schedule(settings, steps):
     """Learning rates of so many steps: up to the highest, and down again."""
     schedules, peak = keras_synth.schedules, settings.learning_rate

@@ -33,6 +33,7 @@ class Tagging(Objective):
         "init",
     )
     init_backbone = "SynthesizerBackbone"
+    card = "It labels the words of sentences."
     score = epoch_score = Score("word accuracy", "accuracy", 100, unit="%")
 
     def prepare(self, examples, settings, preprocess, log):
@@ -46,9 +47,7 @@ class Tagging(Objective):
             log,
         )
         log(f"Tokenizing {sum(len(x) for x, _ in splits):,} sentences")
-        preprocessor = models.SynthesizerTokenClassifierPreprocessor(
-            tokenizer, settings.sequence_length
-        )
+        preprocessor = _preprocessor(tokenizer, settings)
         numbers = {name: number for number, name in enumerate(class_names)}
         arrays = []
         for sentences, labels in splits:
@@ -80,3 +79,18 @@ class Tagging(Objective):
 
     def finish(self, model, settings, prepared, emit):
         return {"classes": prepared.notes["class_names"]}
+
+    def preprocessor(self, settings, prepared):
+        tokenizer = keras_synth.models.SynthesizerTokenizer(
+            prepared.notes["vocabulary"]
+        )
+        return _preprocessor(tokenizer, settings)
+
+    def usage(self, prepared):
+        return 'print(model.tag([["a", "list", "of", "words"]]))'
+
+
+def _preprocessor(tokenizer, settings):
+    return keras_synth.models.SynthesizerTokenClassifierPreprocessor(
+        tokenizer, settings.sequence_length
+    )

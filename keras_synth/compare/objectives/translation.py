@@ -49,7 +49,7 @@ class Translation(Objective):
     )
     init_backbone = "SynthesizerSeq2SeqBackbone"
     epoch_score = Score("token accuracy", "accuracy", 100, unit="%")
-
+    card = "It reads a text and writes another."
     needs = ("supports_causal_mask",)
 
     def __init__(self, metric="bleu"):
@@ -79,11 +79,8 @@ class Translation(Objective):
         # Bytes, so that they count in the digest as all arrays do.
         texts = json.dumps([sources, references]).encode()
         arrays[2]["texts"] = np.frombuffer(texts, "uint8")
-        ids = tokenizer.vocabulary
         notes = {
-            "vocabulary_size": len(ids),
-            "vocabulary": sorted(ids, key=ids.get),
-            "merges": list(tokenizer.merges),
+            **recipes.byte_pair_notes(tokenizer),
             "dropped": len(train[0]) - len(kept[0]),
         }
         return Prepared(*arrays, notes)
@@ -119,11 +116,7 @@ class Translation(Objective):
         sources, references = json.loads(prepared.test["texts"].tobytes())
         lengths = prepared.test["encoder_padding_mask"].sum(axis=1)
         started = time.perf_counter()
-        tokenizer = keras_synth.models.SynthesizerBytePairTokenizer(
-            {token: i for i, token in enumerate(prepared.notes["vocabulary"])},
-            prepared.notes["merges"],
-        )
-        model.preprocessor = _preprocessor(tokenizer, settings)
+        model.preprocessor = self.preprocessor(settings, prepared)
         written = _write(model, sources, lengths, emit)
         seconds = time.perf_counter() - started
         compute = getattr(keras_synth.metrics, self.metric)
@@ -144,6 +137,13 @@ class Translation(Objective):
             "generate_seconds": seconds,
             "dropped": prepared.notes["dropped"],
         }
+
+    def preprocessor(self, settings, prepared):
+        tokenizer = recipes.byte_pair_tokenizer(prepared.notes)
+        return _preprocessor(tokenizer, settings)
+
+    def usage(self, prepared):
+        return 'print(model.generate("a text"))'
 
 
 def _preprocessor(tokenizer, settings):
