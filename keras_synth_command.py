@@ -17,6 +17,7 @@ COMMANDS = {
     "train": "train one model on a task, and save it as a preset",
     "report": "show the results of earlier comparisons again",
 }
+is_running = False  # whether this process is the command: read on import
 EXAMPLES = """\
 examples:
   keras-synth compare --task reviews --variants V R D R+V
@@ -72,6 +73,8 @@ def _unknown(name):
 
 def run(command=main):
     """Runs a function that returns an exit status, and ends the process."""
+    global is_running
+    is_running = True
     # TensorFlow, which tokenizes on every backend, logs for its developers.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:

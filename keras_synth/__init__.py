@@ -36,7 +36,8 @@ __all__ = [
 
 # Keras loads files of classes that have been imported. A command asks for what
 # it needs: nobody who wants --help waits for Keras.
-_IS_COMMAND = "keras_synth_command" in sys.modules or (
+_SCRIPT = sys.modules.get("keras_synth_command")
+_IS_COMMAND = getattr(_SCRIPT, "is_running", False) or (
     sys.argv[:1] == ["-m"] and "keras_synth.compare" in sys.orig_argv
 )
 _IS_HELP = sys.argv[1:] in (["-h"], ["--help"])

@@ -25,6 +25,7 @@ import pytest
 from backend import slow_but_on
 
 import keras_synth
+import keras_synth_command
 from keras_synth import datasets
 
 # Examples compile much and depend little on the backend.
@@ -117,7 +118,9 @@ def parses(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
 
     def start(words):
-        if words[0] == "-m":
+        if words[0] == "keras-synth":
+            keras_synth_command.main(words[1:])
+        elif words[0] == "-m":
             runpy.run_module(words[1], run_name="__main__")
         else:
             runpy.run_path(str(ROOT / words[0]), run_name="__main__")
@@ -167,6 +170,8 @@ def test_the_commands_of_a_page_parse(page, parses):
             check_make(words)
         elif program == "pip":
             check_pip(words)
+        elif program == "keras-synth":
+            parses([program, *words])
         else:
             assert program == "python", program
             parses(words)

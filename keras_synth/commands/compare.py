@@ -49,7 +49,7 @@ def parser(prog="keras-synth compare"):
     made = argparse.ArgumentParser(
         prog=prog,
         description="Trains variants x heads x seeds x backends on a task, "
-        "each run in a process of its own: to classify, to translate, or to "
+        "each run in a process\nof its own: to classify, to translate, or to "
         "model language.",
         epilog=EXAMPLES.format(prog=prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -53,7 +53,7 @@ def parser(prog="keras-synth train"):
     made = argparse.ArgumentParser(
         prog=prog,
         description="Trains one model on a task and saves it as a preset, with "
-        "tokenizer and model card.",
+        "tokenizer and\nmodel card.",
         epilog=EXAMPLES.format(prog=prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -43,7 +43,7 @@ def begin(settings, source, wanted, folder, resume, keep=None):
     """
     if absent := launch.missing(PACKAGES):
         raise ImportError(
-            f"To train needs {', '.join(absent)}: "
+            f"Training needs {', '.join(absent)}: "
             'pip install "keras-synth[compare]"'
         )
     objective = tasks.TASKS[settings.task].objective
