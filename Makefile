@@ -8,6 +8,7 @@ JOBS ?= 2
 READY := $(VENV)/.ready
 # Packages that others published, to compare with.
 PARITY := $(VENV)/.parity
+RELEASE := $(VENV)/.release
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Two processes test at a time: on a thread each they do not wait for each other.
@@ -18,7 +19,7 @@ test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow test-oldest lint release clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +30,10 @@ $(READY): pyproject.toml constraints.txt
 $(PARITY): $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[parity]"
 	touch $(PARITY)
+
+$(RELEASE): $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[release]"
+	touch $(RELEASE)
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py --output demo
@@ -46,12 +51,20 @@ endef
 test: $(READY)
 	$(call on_each_backend,-n $(JOBS) --dist worksteal)
 
-test-slow: $(PARITY)
+test-slow: $(PARITY) $(RELEASE)
 	$(call on_each_backend,-m slow)
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+test-oldest:
+	tests/oldest.sh
+
+release: $(RELEASE)
+	rm -rf dist
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .ruff_cache .hypothesis

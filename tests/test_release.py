@@ -1,0 +1,170 @@
+"""What is published: the description, the files, and a first run elsewhere."""
+
+import os
+import pathlib
+import re
+import runpy
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+import setuptools
+from backend import slow_but_on
+
+import keras_synth
+
+# Nothing here depends on the backend.
+pytestmark = slow_but_on("torch")
+
+ROOT = pathlib.Path(__file__).parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+COMPARE = (
+    "compare --task reviews --examples 200 --epochs 1 --num-layers 1 "
+    "--hidden-dim 16 --vocabulary-size 300 --variants V R --backends jax"
+).split()
+
+
+# --- The description ---
+
+
+def description(monkeypatch, folder):
+    """What setup.py of a folder gives the package index."""
+    given = {}
+    monkeypatch.setattr(setuptools, "setup", given.update)
+    script = folder / "setup.py"
+    script.write_text((ROOT / "setup.py").read_text())
+    runpy.run_path(str(script))
+    return given["long_description"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A function that writes a README and, or not, the repository's address."""
+
+    def write(readme, address=None):
+        urls = f'[project.urls]\nRepository = "{address}"\n' if address else ""
+        (tmp_path / "pyproject.toml").write_text(f"[project]\n{urls}")
+        (tmp_path / "README.md").write_text(readme)
+        return tmp_path
+
+    return write
+
+
+README = (
+    "[more](docs/more.md#there), [paper](https://arxiv.org), [below](#end)\n"
+    "![curves](docs/curves.png)\n"
+)
+
+
+def test_links_to_files_are_absolute_on_the_package_index(project, monkeypatch):
+    folder = project(README, "https://example.org/owner/name/")
+    assert description(monkeypatch, folder) == (
+        "[more](https://example.org/owner/name/blob/main/docs/more.md#there), "
+        "[paper](https://arxiv.org), [below](#end)\n"
+        "![curves](https://example.org/owner/name/raw/main/docs/curves.png)\n"
+    )
+
+
+def test_without_an_address_links_to_files_are_text(project, monkeypatch):
+    assert description(monkeypatch, project(README)) == (
+        "more, [paper](https://arxiv.org), [below](#end)\n\n"
+    )
+
+
+def test_one_version_everywhere():
+    version = keras_synth.__version__
+    citation = (ROOT / "CITATION.cff").read_text()
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {version}\n" in citation
+    released = re.search(r"^date-released: (\S+)$", citation, re.MULTILINE)[1]
+    (first, *_) = re.findall(r"^## (.*)$", changelog, re.MULTILINE)
+    assert first in (f"{version}, {released}", "Unreleased")
+
+
+# --- What is built ---
+
+
+def run(*words, **options):
+    done = subprocess.run(
+        [*map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """The folder with sdist and wheel, as `make release` builds them."""
+    pytest.importorskip("build", reason="needs the extra `release`")
+    folder = tmp_path_factory.mktemp("dist")
+    environment = {**os.environ, "PIP_CONSTRAINT": str(CONSTRAINTS)}
+    command = [sys.executable, "-m", "build", "--outdir", folder, ROOT]
+    run(*command, env=environment)
+    return folder
+
+
+def tracked():
+    """The package's files that git knows."""
+    names = run("git", "ls-files", "keras_synth", cwd=ROOT).split()
+    return {*names, "keras_synth_command.py"}
+
+
+@pytest.mark.slow
+def test_wheel_and_sdist_hold_the_package_alone(dist):
+    (wheel,) = dist.glob("*.whl")
+    names = {*zipfile.ZipFile(wheel).namelist()}
+    metadata = {name for name in names if ".dist-info/" in name}
+    assert names - metadata == tracked()
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as file:
+        names = {
+            name.partition("/")[2]
+            for name in file.getnames()
+            if file.getmember(name).isfile()
+        }
+    beside = {x for x in names - tracked() if ".egg-info/" not in x}
+    assert beside == {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "MANIFEST.in",
+        "PKG-INFO",
+        "README.md",
+        "pyproject.toml",
+        "setup.cfg",
+        "setup.py",
+    }
+    run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_an_empty_environment(dist, tmp_path):
+    """README's example and the command, outside of the checkout."""
+    (wheel,) = dist.glob("*.whl")
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "KERAS_BACKEND")
+    }
+    environment |= {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    programs = tmp_path / "venv" / "bin"
+    install = [programs / "python", "-m", "pip", "install", "--quiet"]
+    run(*install, "-c", CONSTRAINTS, f"{wheel}[jax,compare]", env=environment)
+    options = {"cwd": tmp_path, "env": environment}
+    where = "import keras_synth; print(keras_synth.__file__)"
+    assert str(programs.parent) in run(
+        programs / "python", "-c", where, **options
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
+    assert "(8, 2)" in run(programs / "python", "-c", example, **options)
+    out = run(programs / "keras-synth", *COMPARE, **options)
+    assert "reviews: test accuracy" in out
+    assert (tmp_path / "compare" / "results.csv").exists()
