@@ -8,6 +8,8 @@ JOBS ?= 2
 READY := $(VENV)/.ready
 # Packages that others published, to compare with.
 PARITY := $(VENV)/.parity
+# What builds the documentation site.
+DOCS := $(VENV)/.docs
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Two processes test at a time: on a thread each they do not wait for each other.
@@ -18,7 +20,7 @@ test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow lint docs clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +31,10 @@ $(READY): pyproject.toml constraints.txt
 $(PARITY): $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[parity]"
 	touch $(PARITY)
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
+	touch $(DOCS)
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py --output demo
@@ -53,5 +59,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# The site, in site/. A warning is an error, a dead link or anchor is a warning.
+docs: export NO_MKDOCS_2_WARNING ?= 1
+docs: $(DOCS)
+	$(BIN)/mkdocs build --strict --quiet
+
 clean:
-	rm -rf $(VENV) demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site .pytest_cache .ruff_cache .hypothesis
