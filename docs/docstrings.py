@@ -11,12 +11,16 @@ import griffe
 
 # A section goes on until a line that is not indented.
 SECTION = r"^{}:\n+((?:(?: +.*)?\n?)*)"
-DOCTEST = re.compile(r"(?:^(?:>>>|\.\.\.).*\n?(?:^(?!>>>).+\n?)*)+", re.MULTILINE)
+DOCTEST = re.compile(
+    r"(?:^(?:>>>|\.\.\.).*\n?(?:^(?!>>>).+\n?)*)+", re.MULTILINE
+)
 
 
 def rewritten(text):
     """A docstring with sections that Griffe and Markdown know."""
-    text = re.sub(r"^Call arguments:$", "Other Args: Call arguments:", text, flags=re.M)
+    text = re.sub(
+        r"^Call arguments:$", "Other Args: Call arguments:", text, flags=re.M
+    )
     text = re.sub(r"^Fields:$", "Attributes: Fields:", text, flags=re.M)
     text = re.sub(r"^Example:$", "**Example**", text, flags=re.M)
     text = re.sub(
@@ -25,7 +29,9 @@ def rewritten(text):
         text,
         flags=re.M,
     )
-    return DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text)
+    return DOCTEST.sub(
+        lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text
+    )
 
 
 class KerasSections(griffe.Extension):

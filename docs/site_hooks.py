@@ -18,9 +18,7 @@ def on_files(files, config):
     for name in ("CONTRIBUTING", "CHANGELOG"):
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
         text = text.replace("](docs/", "](")
-        files.append(
-            File.generated(config, f"{name.lower()}.md", content=text)
-        )
+        files.append(File.generated(config, f"{name.lower()}.md", content=text))
     return files
 
 

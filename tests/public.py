@@ -24,9 +24,7 @@ def own_names(module):
 
 def names():
     """Path below `keras_synth` -> object, modules aside."""
-    modules = {
-        name: getattr(keras_synth, name) for name in keras_synth.__all__
-    }
+    modules = {name: getattr(keras_synth, name) for name in keras_synth.__all__}
     modules |= {
         name: importlib.import_module(f"keras_synth.{name}") for name in MODULES
     }
