@@ -9,28 +9,34 @@ import textwrap
 
 import griffe
 
-# A section goes on until a line that is not indented.
-SECTION = r"^{}:\n+((?:(?: +.*)?\n?)*)"
-DOCTEST = re.compile(
-    r"(?:^(?:>>>|\.\.\.).*\n?(?:^(?!>>>).+\n?)*)+", re.MULTILINE
-)
+# Griffe's name of a section, and what to call it.
+TITLES = {
+    "Args": "Args: Arguments:",
+    "Call arguments": "Other Args: Call arguments:",
+    "Fields": "Attributes: Fields:",
+    "Example": "**Example:**",
+}
+# These go on until a line that is not indented.
+PLAIN = r"^(Returns|Yields|References):\n((?:(?: +.*)?(?:\n|\Z))*)"
+# From a prompt to an empty line.
+DOCTEST = r"^>>> (?:.+(?:\n|\Z))+"
 
 
 def rewritten(text):
     """A docstring with sections that Griffe and Markdown know."""
+    for name, title in TITLES.items():
+        text = re.sub(rf"^{name}:$", title, text, flags=re.MULTILINE)
     text = re.sub(
-        r"^Call arguments:$", "Other Args: Call arguments:", text, flags=re.M
-    )
-    text = re.sub(r"^Fields:$", "Attributes: Fields:", text, flags=re.M)
-    text = re.sub(r"^Example:$", "**Example**", text, flags=re.M)
-    text = re.sub(
-        SECTION.format("References"),
-        lambda found: "**References**\n\n" + textwrap.dedent(found[1]),
+        PLAIN,
+        lambda found: f"**{found[1]}:**\n\n{textwrap.dedent(found[2])}",
         text,
-        flags=re.M,
+        flags=re.MULTILINE,
     )
-    return DOCTEST.sub(
-        lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text
+    return re.sub(
+        DOCTEST,
+        lambda found: f"```pycon\n{found[0].rstrip()}\n```\n",
+        text,
+        flags=re.MULTILINE,
     )
 
 
