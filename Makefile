@@ -62,7 +62,7 @@ lint: $(READY)
 # The site, in site/. A warning is an error, a dead link or anchor is a warning.
 docs: export NO_MKDOCS_2_WARNING ?= 1
 docs: $(DOCS)
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) demo site .pytest_cache .ruff_cache .hypothesis
