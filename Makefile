@@ -6,9 +6,6 @@ BIN := $(VENV)/bin
 BACKENDS ?= tensorflow jax torch
 JOBS ?= 2
 READY := $(VENV)/.ready
-# Packages that others published, to compare with.
-PARITY := $(VENV)/.parity
-RELEASE := $(VENV)/.release
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Two processes test at a time: on a thread each they do not wait for each other.
@@ -19,7 +16,7 @@ test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: demo test test-slow test-oldest lint release clean
+.PHONY: demo test test-slow test-oldest lint docs release clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,13 +24,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all]"
 	touch $(READY)
 
-$(PARITY): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[parity]"
-	touch $(PARITY)
-
-$(RELEASE): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[release]"
-	touch $(RELEASE)
+# A further extra of pyproject.toml.
+$(VENV)/.extra-%: $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[$*]"
+	touch $@
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py --output demo
@@ -51,20 +45,25 @@ endef
 test: $(READY)
 	$(call on_each_backend,-n $(JOBS) --dist worksteal)
 
-test-slow: $(PARITY) $(RELEASE)
+test-slow: $(VENV)/.extra-parity $(VENV)/.extra-release
 	$(call on_each_backend,-m slow)
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# The site, in site/. A warning is an error, a dead link or anchor is a warning.
+docs: export NO_MKDOCS_2_WARNING ?= 1
+docs: $(VENV)/.extra-docs
+	$(BIN)/mkdocs build --strict
+
 test-oldest:
 	tests/oldest.sh
 
-release: $(RELEASE)
+release: $(VENV)/.extra-release
 	rm -rf dist
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo dist site .pytest_cache .ruff_cache .hypothesis

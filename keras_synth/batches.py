@@ -15,6 +15,21 @@ class EpochBatches(keras.utils.PyDataset):
         seed: Integer, not negative.
         epoch: Integer, the epoch to start with; an attribute that grows with
             each pass.
+
+    Example:
+
+    >>> class Shuffled(keras_synth.batches.EpochBatches):
+    ...     def make_plan(self, epoch):
+    ...         return np.random.default_rng((self.seed, epoch)).permutation(6)
+    ...
+    ...     def __len__(self):
+    ...         return 3
+    ...
+    ...     def __getitem__(self, index):
+    ...         return self.plan(self.epoch)[2 * index : 2 * index + 2]
+    >>> batches = Shuffled(seed=0, epoch=0)
+    >>> sorted(int(i) for batch in batches for i in batch)
+    [0, 1, 2, 3, 4, 5]
     """
 
     def __init__(self, seed, epoch):

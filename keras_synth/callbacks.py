@@ -118,6 +118,15 @@ class TimedBatches(keras.utils.PyDataset):
 
     Args:
         batches: `LengthBuckets` or `TokenWindows`; `StepLog` sets their epoch.
+
+    Example:
+
+    >>> tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    >>> windows = keras_synth.batches.TokenWindows(
+    ...     tokens, length=8, batch_size=2)
+    >>> timed = keras_synth.callbacks.TimedBatches(windows)
+    >>> len(timed) == len(windows)
+    True
     """
 
     def __init__(self, batches):

@@ -21,6 +21,16 @@ class Logits(NamedTuple):
         queries: Tensor `(B or 1, T, H, k)` or `None`.
         keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
         bias: Tensor `(B or 1, H, T or 1, S)` or `None`.
+
+    Example:
+
+    >>> from keras_synth.logits import Logits
+    >>> table = Logits(bias=keras.random.normal((1, 2, 5, 5)))
+    >>> pairs = Logits(
+    ...     queries=keras.random.normal((3, 5, 2, 4)),
+    ...     keys=keras.random.normal((3, 5, 2, 4)))
+    >>> (table.scaled(np.ones(2, "float32")) + pairs).materialize().shape
+    (3, 2, 5, 5)
     """
 
     queries: object = None

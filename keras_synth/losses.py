@@ -31,6 +31,13 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     Returns:
         Scalar tensor, in nats per token.
 
+    Example:
+
+    >>> loss = keras_synth.losses.LabelSmoothedCrossentropy(0.1)
+    >>> logits = np.array([[[0.0, 4.0, 0.0], [4.0, 0.0, 0.0]]], "float32")
+    >>> f"{float(loss(np.array([[1, 0]]), logits)):.3f}"
+    '0.303'
+
     References:
         - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
     """

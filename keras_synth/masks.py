@@ -24,6 +24,15 @@ class AttentionMask(NamedTuple):
             away.
         start: Integer or scalar tensor, position of the first query token
             among the source tokens, for the two above.
+
+    Example:
+
+    >>> from keras_synth.masks import AttentionMask
+    >>> mask = AttentionMask(keys=np.array([[True, True, False]]), causal=True)
+    >>> keras.ops.convert_to_numpy(mask.written_out(3, 3).materialize()[0, 0])
+    array([[ True, False, False],
+           [ True,  True, False],
+           [ True,  True, False]])
     """
 
     queries: object = None

@@ -83,6 +83,15 @@ class TokenAccuracy(_TokenMean):
 
     Tokens count as those of `TokenCrossentropy` do, and all arguments are the
     same.
+
+    Example:
+
+    >>> metric = keras_synth.metrics.TokenAccuracy()
+    >>> logits = np.array([[[0.0, 4.0], [4.0, 0.0], [4.0, 0.0]]], "float32")
+    >>> labels, real = np.array([[1, 0, 1]]), np.array([[1, 1, 0]])
+    >>> metric.update_state(labels, logits, real)
+    >>> float(metric.result())
+    1.0
     """
 
     def __init__(self, name="accuracy", dtype=None):

@@ -43,15 +43,27 @@ def score_table(title, headings, rows, caption=None):
 def print_multiplications(counts):
     """Prints multiplications of models by parts, and as multiples.
 
-    ```python
-    print_multiplications(
-        {name: model.multiplications(512) for name, model in models.items()}
-    )
-    ```
-
     Args:
         counts: Dictionary: name of a model -> what its `multiplications`
             returns. Sums are compared with the first one's.
+
+    Example:
+
+    ```python
+    from keras_synth.reporting import print_multiplications
+
+    blocks = {
+        name: keras_synth.layers.SynthesizerEncoder(
+            256, num_heads=4, synthesizer=name, max_length=512
+        )
+        for name in ("V", "R")
+    }
+    for block in blocks.values():
+        block.build((None, None, 64))
+    print_multiplications(
+        {name: block.multiplications(512) for name, block in blocks.items()}
+    )
+    ```
     """
     parts = [x for x in PARTS if any(x in count for count in counts.values())]
     totals = {name: sum(count.values()) for name, count in counts.items()}
@@ -76,11 +88,6 @@ def print_multiplications(counts):
 def picture(path, panels=1, size=(7, 4), label="epochs"):
     """Draws a picture; the file is there when it is complete.
 
-    ```python
-    with picture("curves.png") as axes:
-        axes.plot(losses)
-    ```
-
     Args:
         path: String or path-like, a `.png` file.
         panels: Integer, how many panels lie side by side.
@@ -90,6 +97,15 @@ def picture(path, panels=1, size=(7, 4), label="epochs"):
 
     Yields:
         Matplotlib's axes, an array of them for several panels.
+
+    Example:
+
+    ```python
+    from keras_synth.reporting import picture
+
+    with picture("curves.png") as axes:
+        axes.plot([2.3, 1.7, 1.4])
+    ```
     """
     from matplotlib import figure  # imported last: commands start faster
 

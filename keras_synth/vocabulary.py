@@ -14,10 +14,12 @@ class WordVocabulary:
 
     Example:
 
-    ```python
-    vocabulary = WordVocabulary.from_text(train)
-    ids = vocabulary.encode(test)
-    ```
+    >>> from keras_synth.vocabulary import WordVocabulary
+    >>> vocabulary = WordVocabulary.from_text("to be or not to be".split())
+    >>> vocabulary.words
+    ['be', 'to', 'not', 'or', '<unk>']
+    >>> vocabulary.encode("to do".split())
+    array([1, 4], dtype=int32)
     """
 
     def __init__(self, words, unknown="<unk>"):

@@ -34,6 +34,14 @@ class Dataset(NamedTuple):
         loader: The function that reads this one alone, if not `load_<name>`.
         urls: Dictionary, URL of a file -> its published sha256.
         not_offered: Why there are no URLs.
+
+    Example:
+
+    >>> imdb = keras_synth.datasets.DATASETS["imdb"]
+    >>> imdb.path
+    'the folder aclImdb or its .tar.gz archive'
+    >>> imdb.class_names
+    ['negative', 'positive']
     """
 
     name: str

@@ -27,6 +27,12 @@ class FeedForward(keras.layers.Layer):
 
     Returns:
         Tensor `(B, T, d)`.
+
+    Example:
+
+    >>> layer = keras_synth.layers.FeedForward(256, activation="gelu")
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
     """
 
     def __init__(

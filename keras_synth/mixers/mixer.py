@@ -43,6 +43,27 @@ class Mixer(keras.layers.Layer):
             same positions take the place of what the cache held there. False
             for a state that sums up the past: generation shows it each token
             once, and it must leave tokens out that `value_mask` forbids.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable()
+    ... class Mean(keras_synth.mixers.Mixer):
+    ...     supports_causal_mask = False
+    ...     supports_attention_mask = False
+    ...     supports_attention_bias = False
+    ...     supports_attention_scores = False
+    ...
+    ...     def call(self, query, value=None, key=None, query_mask=None,
+    ...              value_mask=None, key_mask=None, **kwargs):
+    ...         real = 1.0
+    ...         if value_mask is not None:
+    ...             real = keras.ops.cast(value_mask, value.dtype)[..., None]
+    ...         total = keras.ops.sum(real * value, 1, keepdims=True)
+    ...         ones = real * keras.ops.ones_like(value)
+    ...         count = keras.ops.sum(ones, 1, keepdims=True)
+    ...         return keras.ops.zeros_like(query) + total / count
+    >>> Mean()(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
     """
 
     supports_causal_mask = True
@@ -218,6 +239,22 @@ class SelfMixer(Mixer):
 
     Returns:
         Tensor `(B, T, d)`.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable()
+    ... class Shift(keras_synth.mixers.SelfMixer):
+    ...     supports_causal_mask = True
+    ...
+    ...     def mix(self, x, padding_mask=None, causal=False, training=None):
+    ...         if padding_mask is not None:
+    ...             real = keras.ops.expand_dims(padding_mask, -1)
+    ...             x = keras.ops.where(real, x, keras.ops.zeros_like(x))
+    ...         return keras.ops.pad(x[:, :-1], ((0, 0), (1, 0), (0, 0)))
+    >>> block = keras_synth.layers.SynthesizerEncoder(
+    ...     intermediate_dim=64, num_heads=4, synthesizer=Shift())
+    >>> block(keras.random.normal((2, 10, 32))).shape
+    (2, 10, 32)
     """
 
     supports_causal_mask = False

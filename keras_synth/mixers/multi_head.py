@@ -53,6 +53,15 @@ class MultiHeadMixer(Mixer):
     Returns:
         Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
         the weights `(B, H, T, S)`, float32, before dropout.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable()
+    ... class Copy(keras_synth.mixers.MultiHeadMixer):
+    ...     def attend(self, query, key, value, mask, **kwargs):
+    ...         return value
+    >>> Copy(num_heads=4, key_dim=16)(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
     """
 
     supports_attention_mask = False

@@ -26,6 +26,13 @@ class Pattern:
 
     Attributes:
         relative: Boolean, whether it depends on `i - j` alone.
+
+    Example:
+
+    >>> from keras_synth.mixers.patterns import GlobalTokens, Window
+    >>> pattern = Window(1) | GlobalTokens(1)
+    >>> [j for j in range(10) if pattern.allows(5, j)]
+    [0, 4, 5, 6]
     """
 
     relative = False
@@ -168,6 +175,12 @@ class Stride(Pattern):
 
     Args:
         stride: Integer, in tokens.
+
+    Example:
+
+    >>> stride = keras_synth.mixers.patterns.Stride(4)
+    >>> [j for j in range(16) if stride.allows(5, j)]
+    [1, 5, 9, 13]
     """
 
     stride: int
@@ -198,6 +211,12 @@ class GlobalTokens(Pattern):
 
     Args:
         number: Integer, how many.
+
+    Example:
+
+    >>> first = keras_synth.mixers.patterns.GlobalTokens(2)
+    >>> [j for j in range(6) if first.allows(5, j)]
+    [0, 1]
     """
 
     number: int
@@ -228,6 +247,12 @@ class BlockWindow(Pattern):
     Args:
         number: Odd integer, blocks that are seen.
         block_size: Integer, in tokens.
+
+    Example:
+
+    >>> window = keras_synth.mixers.patterns.BlockWindow(number=3, block_size=2)
+    >>> [j for j in range(12) if window.allows(5, j)]
+    [2, 3, 4, 5, 6, 7]
     """
 
     number: int
@@ -276,6 +301,13 @@ class RandomBlocks(Pattern):
         without: Optional pattern: what it allows to the first token of a block
             is not drawn for that block. Where fewer blocks than `number` are
             left, all of them are seen.
+
+    Example:
+
+    >>> blocks = keras_synth.mixers.patterns.RandomBlocks(
+    ...     number=1, block_size=2, seed=0, max_length=12)
+    >>> len([j for j in range(12) if blocks.allows(5, j)])
+    2
     """
 
     number: int
@@ -381,6 +413,13 @@ class Union(Pattern):
 
     Args:
         patterns: Sequence of patterns.
+
+    Example:
+
+    >>> from keras_synth.mixers.patterns import Stride, Window
+    >>> union = Window(1) | Stride(5)
+    >>> [j for j in range(12) if union.allows(5, j)]
+    [0, 4, 5, 6, 10]
     """
 
     patterns: tuple = ()

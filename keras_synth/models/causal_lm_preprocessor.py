@@ -37,6 +37,16 @@ class SynthesizerCausalLMPreprocessor(
     Raises:
         ValueError: If the tokenizer lacks a special token, or a prompt given
             to `generate_preprocess` is longer than the sequence.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "good", "film"])
+    >>> preprocessor = keras_synth.models.SynthesizerCausalLMPreprocessor(
+    ...     tokenizer, sequence_length=6)
+    >>> features, labels, weights = preprocessor("a good film")
+    >>> keras.ops.convert_to_numpy(labels)
+    array([5, 6, 7, 2, 0, 0], dtype=int32)
     """
 
     backbone_cls = SynthesizerBackbone

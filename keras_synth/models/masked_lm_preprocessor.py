@@ -49,6 +49,16 @@ class SynthesizerMaskedLMPreprocessor(
 
     Raises:
         ValueError: If a text has no token that may be hidden.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "good", "film"])
+    >>> preprocessor = keras_synth.models.SynthesizerMaskedLMPreprocessor(
+    ...     tokenizer, sequence_length=6)
+    >>> features, labels, weights = preprocessor(["a good film"])
+    >>> features["token_ids"].shape, labels.shape
+    ((1, 6), (1, 1))
     """
 
     backbone_cls = SynthesizerBackbone

@@ -42,6 +42,17 @@ class SynthesizerSeq2SeqLMPreprocessor(
         ValueError: If the tokenizer lacks a special token, a text is missing,
             or a decoder prompt given to `generate_preprocess` is longer than
             the target's length.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "good", "film"])
+    >>> preprocessor = keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(
+    ...     tokenizer, encoder_sequence_length=6, decoder_sequence_length=5)
+    >>> features, labels, weights = preprocessor(
+    ...     {"encoder_text": ["a good film"], "decoder_text": ["a film"]})
+    >>> features["encoder_token_ids"].shape, labels.shape
+    ((1, 6), (1, 5))
     """
 
     backbone_cls = SynthesizerSeq2SeqBackbone

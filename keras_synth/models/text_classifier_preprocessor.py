@@ -44,6 +44,16 @@ class SynthesizerTextClassifierPreprocessor(
         A dictionary of `(B, T)` integer tensors, `"token_ids"` and
         `"padding_mask"`; `(x, y)` or `(x, y, sample_weight)` if those were
         given.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "good", "film"])
+    >>> preprocessor = keras_synth.models.SynthesizerTextClassifierPreprocessor(
+    ...     tokenizer, sequence_length=6)
+    >>> features = preprocessor("a good film")
+    >>> keras.ops.convert_to_numpy(features["token_ids"])
+    array([1, 5, 6, 7, 2, 0], dtype=int32)
     """
 
     backbone_cls = SynthesizerBackbone

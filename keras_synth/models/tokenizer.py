@@ -125,6 +125,13 @@ class SynthesizerBytePairTokenizer(
             line.
         **kwargs: Keyword arguments of `keras_hub.tokenizers.
             BytePairTokenizer`.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+    ...     ["to be or not to be"], vocabulary_size=265)
+    >>> tokenizer.detokenize(tokenizer("to be"))
+    'to be'
     """
 
     def __init__(self, vocabulary=None, merges=None, **kwargs):

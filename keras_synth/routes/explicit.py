@@ -9,7 +9,17 @@ from keras_synth.softmax import masked_softmax
 
 
 class ExplicitRoute(Route):
-    """The formula as it stands; the measure of all other routes."""
+    """The formula as it stands; the measure of all other routes.
+
+    Example:
+
+    >>> from keras_synth.attend import attend
+    >>> from keras_synth.logits import Logits
+    >>> logits = Logits(bias=keras.random.normal((1, 2, 5, 5)))
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> attend(logits, values, route="explicit").shape
+    (3, 5, 2, 4)
+    """
 
     name = "explicit"
 

@@ -14,7 +14,18 @@ from keras_synth.routes.route import Route
 
 
 class FusedRoute(Route):
-    """`ops.dot_product_attention`, where queries are compared with keys."""
+    """`ops.dot_product_attention`, where queries are compared with keys.
+
+    Example:
+
+    >>> from keras_synth.attend import attend
+    >>> from keras_synth.logits import Logits
+    >>> q, k = keras.random.normal((2, 3, 5, 2, 4))
+    >>> logits = Logits(queries=q, keys=k)
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> attend(logits, values, route="fused").shape
+    (3, 5, 2, 4)
+    """
 
     name = "fused"
 

@@ -22,6 +22,16 @@ class Request(NamedTuple):
         return_weights: Whether the weights are wanted, too.
         flash_attention: `True` demands a flash kernel, `False` forbids it,
             `None` leaves the choice.
+
+    Example:
+
+    >>> from keras_synth import routes
+    >>> from keras_synth.logits import Logits
+    >>> table = keras.random.normal((1, 2, 5, 5))
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> request = routes.Request(Logits(bias=table), values, target_length=5)
+    >>> routes.choose(request)
+    <SharedRoute 'shared'>
     """
 
     logits: Logits

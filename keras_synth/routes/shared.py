@@ -48,7 +48,17 @@ LARGE_TABLE = 2**25
 
 
 class SharedRoute(Route):
-    """Weights that are computed once and serve all samples."""
+    """Weights that are computed once and serve all samples.
+
+    Example:
+
+    >>> from keras_synth.attend import attend
+    >>> from keras_synth.logits import Logits
+    >>> logits = Logits(bias=keras.random.normal((1, 2, 5, 5)))
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> attend(logits, values, route="shared").shape
+    (3, 5, 2, 4)
+    """
 
     name = "shared"
 

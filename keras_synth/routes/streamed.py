@@ -7,7 +7,18 @@ from keras_synth.routes.route import Route
 
 
 class StreamedRoute(Route):
-    """Attention in pieces that fit into a CPU's cache; of windows O(T w)."""
+    """Attention in pieces that fit into a CPU's cache; of windows O(T w).
+
+    Example:
+
+    >>> from keras_synth.attend import attend
+    >>> from keras_synth.logits import Logits
+    >>> q, k = keras.random.normal((2, 3, 5, 2, 4))
+    >>> logits = Logits(queries=q, keys=k)
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> attend(logits, values, route="streamed").shape
+    (3, 5, 2, 4)
+    """
 
     name = "streamed"
 

@@ -127,6 +127,14 @@ class DenseSynthesizer(_TokenSynthesizer):
         `Logits`: queries `(B, T, H, k)`, keys `(1, S, H, k)` and bias
         `(1, H, 1, S)`; in the linear form bias `(B, H, T, S)` alone.
 
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=keras_synth.synthesizers.DenseSynthesizer(
+    ...         num_heads=4, hidden_dim=16, max_length=128))
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Dense variant.
     """
@@ -274,6 +282,15 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
 
     Returns:
         `Logits`: bias `(B, H, T, S)`.
+
+    Example:
+
+    >>> synthesizer = keras_synth.synthesizers.FactorizedDenseSynthesizer(
+    ...     num_heads=4, hidden_dim=16, max_length=128)
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=synthesizer)
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized

@@ -44,6 +44,14 @@ class DotProductSynthesizer(Synthesizer):
     Returns:
         `Logits`: queries `(B, T, H, k)`, keys `(B, S, H, k)`.
 
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=keras_synth.synthesizers.DotProductSynthesizer(
+    ...         num_heads=4, key_dim=16))
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
         - [Dong et al., 2025](https://arxiv.org/abs/2506.01115), for fixed

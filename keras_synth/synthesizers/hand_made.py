@@ -52,6 +52,14 @@ class GaussianSynthesizer(DistanceSynthesizer):
     Returns:
         `Logits`: bias `(1, H, T, S)`.
 
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=keras_synth.synthesizers.GaussianSynthesizer(
+    ...         num_heads=4, offsets=(-1, 0), stddev=1.5))
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+
     References:
         - [You et al., 2020](https://arxiv.org/abs/2005.00742)
     """
@@ -118,6 +126,14 @@ class PatternSynthesizer(DistanceSynthesizer):
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=keras_synth.synthesizers.PatternSynthesizer(
+    ...         num_heads=4, patterns=("previous", "window")))
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
 
     References:
         - [Raganato et al., 2020](https://arxiv.org/abs/2002.10260)

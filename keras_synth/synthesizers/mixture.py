@@ -50,6 +50,19 @@ class MixtureSynthesizer(CompositeSynthesizer):
     Returns:
         `Logits`, the weighted sum of the parts'.
 
+    Example:
+
+    >>> from keras_synth import synthesizers
+    >>> mixture = synthesizers.MixtureSynthesizer([
+    ...     synthesizers.RandomSynthesizer(num_heads=4, max_length=128),
+    ...     synthesizers.DotProductSynthesizer(num_heads=4, key_dim=16)])
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=mixture)
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+    >>> mixture.alphas.shape
+    (2, 4)
+
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Mixture of
           Synthesizers.

@@ -46,6 +46,16 @@ class RandomSynthesizer(Synthesizer):
     Returns:
         `Logits`: bias `(1, H, T, S)`.
 
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=keras_synth.synthesizers.RandomSynthesizer(
+    ...         num_heads=4, max_length=128))
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+    >>> layer.synthesizer.R.shape
+    (4, 128, 128)
+
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Random and
           Fixed Random variants.
@@ -189,6 +199,15 @@ class FactorizedRandomSynthesizer(Synthesizer):
 
     Returns:
         `Logits`: queries R1 `(1, T, H, r)` and keys R2 `(1, S, H, r)`.
+
+    Example:
+
+    >>> synthesizer = keras_synth.synthesizers.FactorizedRandomSynthesizer(
+    ...     num_heads=4, max_length=128, rank=16)
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=synthesizer)
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized

@@ -104,6 +104,14 @@ class RelativeSynthesizer(DistanceSynthesizer):
     Returns:
         `Logits`: bias `(1, H, T, S)`.
 
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=keras_synth.synthesizers.RelativeSynthesizer(
+    ...         num_heads=4, max_distance=8))
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+
     References:
         - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), for clipped
           distances
@@ -168,6 +176,13 @@ class AlibiSynthesizer(DistanceSynthesizer):
     Returns:
         `Logits`: bias `(1, H, T, S)`.
 
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="alibi + V")
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+
     References:
         - [Press et al., 2022](https://arxiv.org/abs/2108.12409)
     """
@@ -212,6 +227,13 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="t5_relative(num_buckets=16) + V")
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
 
     References:
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683)

@@ -45,6 +45,26 @@ class Synthesizer(keras.layers.Layer):
             tables of positions.
         is_bias: Boolean, whether its logits stand outside the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
+
+    Example:
+
+    A head that prefers the first token, by a trained number:
+
+    >>> from keras_synth.logits import Logits
+    >>> class FirstToken(keras_synth.synthesizers.Synthesizer):
+    ...     reads_tokens = False
+    ...
+    ...     def build(self, query_shape, source_shape=None):
+    ...         self.strength = self.add_weight(shape=(self.num_heads,))
+    ...
+    ...     def call(self, query, keys=None, start=0, length=None):
+    ...         first = keras.ops.one_hot(0, length)  # (S,)
+    ...         bias = self.strength[:, None, None] * first
+    ...         return Logits(bias=bias[None])  # (1, H, 1, S)
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 8, synthesizer=FirstToken(num_heads=2))
+    >>> layer(keras.random.normal((3, 10, 16))).shape
+    (3, 10, 16)
     """
 
     key_dim = 0

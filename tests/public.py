@@ -1,0 +1,41 @@
+"""The public names of keras_synth, module by module."""
+
+import importlib
+import inspect
+
+import keras_synth
+
+# Beside those of `keras_synth.__all__`. Of the first all names are public, of
+# the second only these: the rest serves the package.
+MODULES = ["mixers.patterns", "model_card", "reporting", "vocabulary"]
+NAMES = ["attend.attend", "logits.Logits", "masks.AttentionMask"]
+
+
+def own_names(module):
+    """`__all__`, or what a module without defines itself."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__
+        and not name.startswith("_")
+    ]
+    return getattr(module, "__all__", own)
+
+
+def names():
+    """Path below `keras_synth` -> object, modules aside."""
+    modules = {name: getattr(keras_synth, name) for name in keras_synth.__all__}
+    modules |= {
+        name: importlib.import_module(f"keras_synth.{name}") for name in MODULES
+    }
+    found = {
+        f"{path}.{name}": getattr(module, name)
+        for path, module in modules.items()
+        if inspect.ismodule(module)
+        for name in own_names(module)
+    }
+    for path in NAMES:
+        module, name = path.split(".")
+        module = importlib.import_module(f"keras_synth.{module}")
+        found[path] = getattr(module, name)
+    return {k: v for k, v in found.items() if not inspect.ismodule(v)}
