@@ -85,7 +85,14 @@ command_line.require_at_least(
 
 # After the command line: --help does not wait for Keras. And before Keras, so
 # that TensorFlow starts in silence.
-from keras_synth import datasets, models, reporting, schedules, synthesizers
+from keras_synth import (
+    datasets,
+    model_card,
+    models,
+    reporting,
+    schedules,
+    synthesizers,
+)
 
 # isort: split
 import keras
@@ -154,7 +161,10 @@ def build_classifier(synthesizer):
         max_sequence_length=SEQUENCE_LENGTH,
     )
     return models.SynthesizerTextClassifier(
-        backbone, num_classes=2, dropout=0.0
+        backbone,
+        num_classes=2,
+        dropout=0.0,
+        class_names=["negative", "positive"],
     )
 
 
@@ -163,7 +173,7 @@ def build_classifier(synthesizer):
 
 The learning rate warms up over a tenth of the steps and then
 falls to zero along a cosine. After each epoch the hard test reviews tell how
-far it is.
+far it is. A preset with a model card keeps each classifier.
 """
 
 
@@ -188,7 +198,29 @@ def train(synthesizer):
     _, easy_accuracy = classifier.evaluate(easy_batches, verbose=0)
     # From here on the classifier takes raw strings.
     classifier.preprocessor = preprocessor
-    classifier.save(settings.output / f"{synthesizer}.keras")
+    folder = settings.output / synthesizer
+    classifier.save_to_preset(folder)
+    model_card.write_model_card(
+        folder,
+        f"Review classifier {synthesizer}",
+        "Tells negative from positive reviews. A `SynthesizerTextClassifier` "
+        f"of keras_synth: one block, self-attention {synthesizer}.",
+        f"{len(texts):,} generated reviews, half of them hard: as many bad as "
+        f"good adjectives. Epochs: {settings.epochs}.",
+        {
+            "accuracy, easy test reviews": f"{easy_accuracy:.3f}",
+            "accuracy, hard test reviews": f"{history['val_accuracy'][-1]:.3f}",
+            "parameters": f"{classifier.count_params():,}",
+        },
+        f"""
+from keras_synth import models
+
+classifier = models.SynthesizerTextClassifier.from_preset("{synthesizer}")
+print(classifier.class_names)
+print(classifier.predict(["The plot was not dull but moving."]))
+""",
+        licence="apache-2.0",
+    )
     return {
         "synthesizer": synthesizer,
         "easy": easy_accuracy,
@@ -232,7 +264,7 @@ with reporting.picture(settings.output / "hard_reviews.png") as axes:
     axes.set_ylabel("accuracy on hard test reviews")
     axes.set_ylim(0.4, 1.02)
     axes.legend()
-print(f"Models and hard_reviews.png are in {settings.output}/")
+print(f"Presets and hard_reviews.png are in {settings.output}/")
 
 """
 ## What to look for

@@ -88,6 +88,7 @@ from keras_synth import (
     datasets,
     files,
     metrics,
+    model_card,
     models,
     optimizers,
     reporting,
@@ -303,6 +304,71 @@ def write(model):
 
 
 """
+## Saving
+
+A preset holds the model, for words beside a file of them; its card says what it
+is and how to load it.
+"""
+
+USAGE = """
+import numpy as np
+from keras_synth import models
+
+folder = "{folder}"
+model = models.SynthesizerCausalLM.from_preset(folder)
+{prompt}
+row = np.zeros((1, {length}), "int32")
+row[0, : len(prompt)] = prompt
+mask = np.arange({length})[None] < len(prompt)
+written = model.generate(
+    {{"token_ids": row, "padding_mask": mask}}, stop_token_ids=None
+)
+tokens = np.asarray(written["token_ids"])[0].tolist()
+print({text})
+"""
+BYTES = {
+    "prompt": 'prompt = list(b"The ")',
+    "text": 'bytes(tokens).decode(errors="replace")',
+}
+WORDS = {
+    "prompt": """\
+with open(folder + "/vocabulary.txt", encoding="utf-8") as file:
+    words = file.read().split("\\n")
+prompt = [words.index(word) for word in ["the"]]""",
+    "text": '" ".join(words[token] for token in tokens)',
+}
+
+
+def save(model, name, result):
+    folder = settings.output / name
+    model.save_to_preset(folder)
+    if are_words:
+        with files.writing(folder / "vocabulary.txt") as file:
+            file.write("\n".join(words.words))
+    unit = "words" if are_words else "bytes"
+    generated = settings.task == "generated"
+    usage = USAGE.format(
+        folder=name,
+        length=settings.sequence_length,
+        **(WORDS if are_words else BYTES),
+    )
+    model_card.write_model_card(
+        folder,
+        f"Language model, {settings.task}, {name}",
+        f"Writes texts, in {unit}. A `SynthesizerCausalLM` of keras_synth: "
+        f"{settings.num_layers} blocks, self-attention {name}.",
+        f"The task `{settings.task}`: {len(streams[0]):,} {unit}"
+        f"{', generated' if generated else ''}. Epochs: {settings.epochs}.",
+        {
+            f"{score_name}, test": f"{result['score']:.3f}",
+            "parameters": f"{result['parameters']:,}",
+        },
+        usage,
+        licence="apache-2.0" if generated else None,  # of other data, unknown
+    )
+
+
+"""
 ## Run
 """
 
@@ -322,7 +388,7 @@ for name in settings.variants:
             "sample": write(model),
         }
     )
-    model.save(settings.output / f"{name}.keras")
+    save(model, name, results[-1])
     print(f"{name}: {score_name} {score(loss):.3f}")
     print(f"\n{results[-1]['sample']}\n")
 
@@ -361,7 +427,9 @@ with files.writing(settings.output / "results.json") as file:
     json.dump(results, file, indent=1)
 for path in checkpoints:  # what they hold is safe
     path.unlink(missing_ok=True)
-print(f"Models, results.json and learning_curves.png are in {settings.output}/")
+print(
+    f"Presets, results.json and learning_curves.png are in {settings.output}/"
+)
 
 """
 ## What to look for

@@ -115,6 +115,7 @@ from keras_synth import (
     callbacks,
     datasets,
     files,
+    model_card,
     models,
     optimizers,
     reporting,
@@ -267,6 +268,7 @@ def build_classifier(name):
     return models.SynthesizerTextClassifier(
         backbone,
         num_classes=len(class_names),
+        class_names=class_names,
         dropout=settings.dropout,
         pooling=settings.pooling,
     )
@@ -278,8 +280,37 @@ def build_classifier(name):
 The learning rate warms up over a tenth of the steps and decays to zero along a
 cosine. `StepLog` notes loss and duration of every step; the first steps of each
 length, which compile, do not count for the speed. What making the batches takes
-bounds the time that training waits for data.
+bounds the time that training waits for data. A preset holds the model, its
+vocabulary and its class names; its card says what it is and how to load it.
 """
+
+USAGE = """
+from keras_synth import models
+
+classifier = models.SynthesizerTextClassifier.from_preset("{folder}")
+print(classifier.class_names)
+print(classifier.predict([{text!r}]))
+"""
+
+
+def save(classifier, name, folder, accuracy):
+    source = settings.data and pathlib.Path(settings.data).name
+    classifier.save_to_preset(settings.output / folder)
+    model_card.write_model_card(
+        settings.output / folder,
+        f"Text classifier {name}",
+        f"Tells texts apart: {', '.join(class_names)}. A "
+        f"`SynthesizerTextClassifier` of keras_synth: {settings.num_layers} "
+        f"blocks, self-attention {name}.",
+        f"{len(train_texts):,} texts of {source or 'generated reviews'}. "
+        f"Epochs: {settings.epochs}.",
+        {
+            "accuracy, test": f"{accuracy:.4f}",
+            "parameters": f"{classifier.count_params():,}",
+        },
+        USAGE.format(folder=folder, text=test_texts[0][:60]),
+        licence=None if source else "apache-2.0",  # of other data, unknown
+    )
 
 
 def train(name):
@@ -302,9 +333,9 @@ def train(name):
     _, accuracy = classifier.evaluate(test_batches, verbose=0)
     # From here on the classifier takes raw strings.
     classifier.preprocessor = preprocessor
-    file = re.sub(r"[^\w+.-]+", "_", name).strip("_") + ".keras"
-    classifier.save(settings.output / file)
-    print(f"{name}: test accuracy {accuracy:.4f}, saved as {file}")
+    folder = re.sub(r"[^\w+.-]+", "_", name).strip("_")
+    save(classifier, name, folder, accuracy)
+    print(f"{name}: test accuracy {accuracy:.4f}, saved as {folder}")
     return {
         "variant": name,
         "accuracy": accuracy,
@@ -351,7 +382,7 @@ with reporting.picture(settings.output / "learning_curves.png") as axes:
     axes.set_ylabel(f"training loss, mean of {SMOOTHING} steps")
     axes.set_ylim(bottom=0)
     axes.legend()
-print(f"Models and learning_curves.png are in {settings.output}/")
+print(f"Presets and learning_curves.png are in {settings.output}/")
 
 """
 ## What to look for

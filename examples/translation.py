@@ -125,6 +125,7 @@ from keras_synth import (
     files,
     losses,
     metrics,
+    model_card,
     models,
     reporting,
     schedules,
@@ -383,6 +384,45 @@ def report_samples(written):
 
 
 """
+## Saving
+
+A preset holds model and vocabulary; its card says what it is and how to load
+it.
+"""
+
+USAGE = """
+from keras_synth import models
+
+model = models.SynthesizerSeq2SeqLM.from_preset("{folder}")
+print(model.generate({text!r}))
+"""
+
+
+def save(model, name, scores):
+    model.save_to_preset(settings.output / name)
+    generated = settings.task == "translations"
+    model_card.write_model_card(
+        settings.output / name,
+        f"SynthesizerSeq2SeqLM, {settings.task}, {name}",
+        "Writes a text for a text. A `SynthesizerSeq2SeqLM` of keras_synth: "
+        f"{settings.num_layers} blocks in encoder and decoder each, "
+        f"self-attention {name}.",
+        f"The task `{settings.task}`{', generated' if generated else ''}: "
+        f"{len(train[0]):,} pairs of texts. Epochs: {settings.epochs}.",
+        {
+            **{
+                f"BLEU, test, {x['sampler']}": f"{x['bleu']:.2f}"
+                for x in scores
+            },
+            "sacrebleu": scores[0]["signature"].replace("|", " "),
+            "parameters": f"{model.count_params():,}",
+        },
+        USAGE.format(folder=name, text=test_sources[0]),
+        licence="apache-2.0" if generated else None,  # of other data, unknown
+    )
+
+
+"""
 ## Run
 """
 
@@ -417,7 +457,7 @@ for name in settings.variants:
         )
         print(f"{name}, {sampler_name}: BLEU {score:.2f}")
     report_samples(written)
-    model.save(settings.output / f"{name}.keras")
+    save(model, name, results[-len(samplers) :])
 
 """
 ## Report
@@ -459,7 +499,9 @@ with files.writing(settings.output / "results.json") as file:
     json.dump(results, file, indent=1)
 for path in checkpoints:  # what they hold is safe
     path.unlink(missing_ok=True)
-print(f"Models, results.json and learning_curves.png are in {settings.output}/")
+print(
+    f"Presets, results.json and learning_curves.png are in {settings.output}/"
+)
 
 """
 ## What to look for

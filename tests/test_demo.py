@@ -8,7 +8,7 @@ import sys
 import keras
 import pytest
 
-import keras_synth.models  # noqa: F401, the classes in the files
+from keras_synth import models
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "examples" / "demo.py"
 
@@ -30,7 +30,7 @@ def run(*arguments):
 
 
 @pytest.mark.slow
-def test_the_demo_ends_in_a_table_a_picture_and_models_for_strings(tmp_path):
+def test_the_demo_ends_in_a_table_a_picture_and_presets_for_strings(tmp_path):
     sizes = "--examples 64 --test-examples 20 --epochs 2".split()
     status, out = run("--variants", "V", "R+V", *sizes, "--output", tmp_path)
     assert status == 0, out
@@ -39,7 +39,9 @@ def test_the_demo_ends_in_a_table_a_picture_and_models_for_strings(tmp_path):
         assert words in table
     assert "…" not in table
     assert (tmp_path / "hard_reviews.png").stat().st_size > 10_000
-    classifier = keras.saving.load_model(tmp_path / "R+V.keras")
+    folder = tmp_path / "R+V"
+    assert "license: apache-2.0" in (folder / "README.md").read_text()
+    classifier = models.SynthesizerTextClassifier.from_preset(folder)
     scores = classifier.predict(["The plot was not dull but moving."])
     assert scores.shape == (1, 2)
 

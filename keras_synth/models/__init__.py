@@ -46,6 +46,7 @@ from keras_synth.models.tokenizer import (
     SynthesizerTokenizer,
 )
 from keras_synth.models.transfer import copy_weights
+from keras_synth.models.uploading import upload_preset
 
 __all__ = [
     "SynthesizerBackbone",
@@ -68,4 +69,5 @@ __all__ = [
     "t5_small",
     "t5_tiny",
     "transformer_base",
+    "upload_preset",
 ]
