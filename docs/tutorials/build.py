@@ -146,10 +146,12 @@ def write_page(name, new):
         old.unlink()
     title, _, *cells = new.cells  # all but the setup
     parts = [title.source, f"[Notebook]({name}.ipynb)"]
-    pictures = 0
+    pictures, heading = 0, ""
     for cell in cells:
         if cell.cell_type == "markdown":
             parts.append(cell.source)
+            headings = re.findall(r"^#+ (.*)$", cell.source, re.MULTILINE)
+            heading = [heading, *headings][-1]
             continue
         parts.append(f"```python\n{cell.source}\n```")
         for output in cell.outputs:
@@ -161,7 +163,7 @@ def write_page(name, new):
                 pictures += 1
                 path = images / f"{name}_{pictures}.png"
                 path.write_bytes(base64.b64decode(data["image/png"]))
-                parts.append(f"![output of the code above](img/{path.name})")
+                parts.append(f"![{heading}](img/{path.name})")
             elif text.strip():
                 parts.append(f"```text\n{text.rstrip()}\n```")
     page = "\n\n".join(parts) + "\n"
