@@ -156,18 +156,23 @@ def write_page(name, new):
         parts.append(f"```python\n{cell.source}\n```")
         for output in cell.outputs:
             data = output.get("data", {})
-            text = data.get("text/plain", "")
-            if output.get("name") == "stdout":
-                text = output.text
             if "image/png" in data:
                 pictures += 1
                 path = images / f"{name}_{pictures}.png"
                 path.write_bytes(base64.b64decode(data["image/png"]))
                 parts.append(f"![{heading}](img/{path.name})")
-            elif text.strip():
-                parts.append(f"```text\n{text.rstrip()}\n```")
+            elif text := _printed(output).rstrip():
+                parts.append(f"```text\n{text}\n```")
     page = "\n\n".join(parts) + "\n"
     (FOLDER / f"{name}.md").write_text(page, encoding="utf-8")
+
+
+def _printed(output):
+    """What a page shows of an output: no warnings, and no `<... at 0x7f..>`."""
+    if output.output_type == "stream":
+        return output.text if output.name == "stdout" else ""
+    text = output.get("data", {}).get("text/plain", "")
+    return "" if re.fullmatch(r"<.* at 0x\w+>", text) else text
 
 
 def main():
