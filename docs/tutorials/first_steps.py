@@ -288,9 +288,9 @@ as R does by larger entries. With more heads each head has alphas of its own;
   columns of the tables.
 - Keep position embeddings if you use V, D or FD. R and FR know positions by
   themselves.
-- Real text asks all three questions at once. That is why mixtures, R+V and D+V,
-  do best in the paper, and why `python -m keras_synth.compare` compares
-  variants on your own data.
+- Real text asks such questions all at once, and in the paper mixtures, R+V and
+  D+V, do best. `python -m keras_synth.compare` compares variants on your own
+  data.
 - `keras_synth.layers.SynthesizerEncoder` and `SynthesizerDecoder` are whole
   blocks, and `keras_synth.models` has whole models that read strings: the next
   tutorial trains one.
