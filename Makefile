@@ -16,7 +16,7 @@ test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 test test-slow: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: demo test test-slow test-oldest lint docs release clean
+.PHONY: demo test test-slow test-oldest tutorials lint docs release clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -47,6 +47,10 @@ test: $(READY)
 
 test-slow: $(VENV)/.extra-parity $(VENV)/.extra-release
 	$(call on_each_backend,-m slow)
+
+# Notebooks, and pages with what they print and draw.
+tutorials: $(READY)
+	$(BIN)/python docs/tutorials/build.py --execute
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,218 @@
+"""
+Title: Translation and generation
+Description: Train a translation model and a language model with synthesized
+attention, let them write with several samplers, and measure the decoding cache.
+"""
+
+"""
+## Introduction
+
+A Transformer writes one token at a time. Not to read the whole text again for
+each, it keeps the keys and values of all earlier tokens in a cache, and for
+long texts and large batches that cache is what fills the memory. A synthesizer
+that compares no tokens has no keys: its cache holds values alone, half as much.
+This tutorial trains a translation model with such a decoder, measures its
+cache, and ends with a language model.
+"""
+
+import keras
+import keras_hub
+import matplotlib.pyplot as plt
+import numpy as np
+from keras import ops
+
+from keras_synth import datasets, losses, models
+
+keras.utils.set_random_seed(0)
+
+"""
+## Data
+
+Generated English sentences and their translations to an invented language, in
+which the verb comes last, adjectives follow their nouns, and articles,
+adjectives and verbs agree with the gender and number of a noun. Each sentence
+has one right translation, so that we can count.
+"""
+
+sources, targets = datasets.generated_translations(6200)
+train = {"encoder_text": sources[:6000], "decoder_text": targets[:6000]}
+test_sources, test_targets = sources[6000:], targets[6000:]
+print(sources[0], "->", targets[0])
+print(sources[1], "->", targets[1])
+
+"""
+For the real thing, `datasets.load_multi30k` and `datasets.load_tatoeba` read
+published pairs, and `datasets.load_text_pairs` your own; all return two lists
+of strings.
+
+## A translation model
+
+One vocabulary serves both languages. The encoder mixes tables and dot products,
+`"R+V"`. The decoder attends to its own earlier tokens by position alone, `"R"`.
+Cross-attention, by which it reads the source, stays a dot product: the paper
+found nothing that takes its place.
+"""
+
+tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
+    sources[:6000] + targets[:6000], vocabulary_size=600
+)
+lengths = [len(tokens) for tokens in tokenizer(sources + targets)]
+print(f"{np.mean(lengths):.0f} tokens on average, {max(lengths)} at most")
+LENGTH = max(lengths) + 2  # start and end
+
+
+backbone = models.SynthesizerSeq2SeqBackbone(
+    vocabulary_size=tokenizer.vocabulary_size(),
+    num_layers=1,
+    num_heads=4,
+    hidden_dim=96,
+    intermediate_dim=192,
+    synthesizer="R+V",
+    decoder_synthesizer="R",
+    dropout=0.0,
+    max_sequence_length=LENGTH,
+)
+preprocessor = models.SynthesizerSeq2SeqLMPreprocessor(
+    tokenizer, encoder_sequence_length=LENGTH, decoder_sequence_length=LENGTH
+)
+translator = models.SynthesizerSeq2SeqLM(backbone, preprocessor)
+translator.compile(
+    optimizer=keras.optimizers.Adam(3e-3),
+    loss=losses.LabelSmoothedCrossentropy(label_smoothing=0.1),
+    sampler="greedy",
+)
+translator.fit(train, batch_size=64, epochs=4, verbose=2)
+
+"""
+`generate` takes strings and returns strings:
+"""
+
+written = translator.generate(test_sources, max_length=LENGTH)
+for i in range(3):
+    print(f"{test_sources[i]}\n  {written[i]}\n  {test_targets[i]} (right)")
+right = np.mean([a == b for a, b in zip(written, test_targets, strict=True)])
+print(f"{right:.0%} of {len(written)} new sentences are right to the letter")
+
+"""
+## Half the cache
+
+What must be kept of each earlier token, for the decoder's own attention?
+`make_caches` makes the caches that `generate` fills; here are their sizes for a
+batch of 32 texts of 512 tokens in a decoder of 6 layers. Nothing is trained,
+only measured:
+"""
+
+
+def megabytes(cache):
+    tensors = keras.tree.flatten(cache)
+    return sum(ops.convert_to_numpy(x).nbytes for x in tensors) / 2**20
+
+
+sizes = {}
+for name in ["V", "R + V", "R", "FR", "D", "local(window=64)", "linear"]:
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=600,
+        num_layers=6,
+        num_heads=4,
+        hidden_dim=96,
+        intermediate_dim=192,
+        synthesizer=name,
+        max_sequence_length=512,
+        causal=True,
+    )
+    caches = models.SynthesizerCausalLM(backbone).make_caches(32, 512)
+    sizes[name] = megabytes(caches)
+    print(f"{name:16} {sizes[name]:5.1f} MiB")
+
+figure, axis = plt.subplots(figsize=(6, 2.6), layout="constrained")
+bars = axis.barh(list(sizes), list(sizes.values()))
+axis.bar_label(bars, fmt="%.1f", padding=3)
+axis.invert_yaxis()
+axis.set(xlabel="cache, MiB", xlim=(0, 1.15 * max(sizes.values())))
+plt.show()
+
+"""
+R, FR and D need half of V's. A mixture with V caches V's keys, so it saves
+nothing. (Mixers without logits go further: a window forgets, and linear
+attention keeps sums alone.) Of a translation model's memory the source is the
+other part: what cross-attention remembers of it is keys and values for each
+source token, made once for each text and not growing.
+
+How does R write with no keys? At step t its weights are row t of a table. Here
+is the table of the trained decoder, as multiples of a uniform weight. Rows are
+positions that write, columns positions that are read; those to come are hidden:
+"""
+
+attention = translator.backbone.decoder.blocks[0].attention
+table = ops.convert_to_numpy(attention.synthesizer.R)
+visible = np.tril(np.ones((LENGTH, LENGTH), bool))
+weights = np.where(visible, np.exp(table), 0)
+weights /= weights.mean(axis=-1, where=visible, keepdims=True)
+weights[:, ~visible] = np.nan
+figure, axes = plt.subplots(1, 4, figsize=(10, 2.8), layout="constrained")
+for head, axis in enumerate(axes):
+    image = axis.imshow(weights[head], vmin=0, vmax=2.5)
+    axis.set(title=f"head {head + 1}", xticks=[], yticks=[])
+figure.colorbar(image, ax=axes)
+plt.show()
+
+"""
+## A language model, and samplers
+
+`SynthesizerCausalLM` continues a prompt. Trained on the English sentences
+alone, here with D for attention, it soon writes its own:
+"""
+
+lm = models.SynthesizerCausalLM(
+    models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=4,
+        hidden_dim=96,
+        intermediate_dim=192,
+        synthesizer="D",
+        dropout=0.0,
+        max_sequence_length=LENGTH,
+        causal=True,
+    ),
+    models.SynthesizerCausalLMPreprocessor(tokenizer, sequence_length=LENGTH),
+)
+lm.compile(optimizer=keras.optimizers.Adam(3e-3), sampler="greedy")
+lm.fit(sources[:6000], batch_size=64, epochs=3, verbose=2)
+
+"""
+A sampler decides what becomes of the probabilities of the next token.
+`"greedy"` takes the likeliest one, and so writes the same text each time.
+`"top_k"` draws among the k likeliest. Prompts of one batch may have different
+lengths:
+"""
+
+prompts = ["the big dogs", "the big dogs", "the big dogs", "two cats do not"]
+samplers = {
+    "greedy": "greedy",
+    "top 5": keras_hub.samplers.TopKSampler(k=5, seed=0),
+}
+for name, sampler in samplers.items():
+    lm.compile(sampler=sampler)
+    for text in lm.generate(prompts, max_length=LENGTH):
+        print(f"{name}: {text}")
+
+"""
+The others are `"top_p"`, `"random"`, `"contrastive"`, and `"beam"`, which
+follows several texts at once and keeps the likeliest as a whole: for
+translations that are harder than these, `translator.compile(sampler="beam")`.
+
+## For the real thing
+
+- Translate with a model of some size: `models.transformer_base("R+V")` returns
+  the paper's arguments. `examples/translation.py` trains on Multi30K, Tatoeba,
+  DialogSum and your own pairs, with buckets of lengths, a learning-rate
+  schedule and BLEU.
+- `max_sequence_length` bounds what a decoder with tables ever writes: set it to
+  the longest text you want.
+- Long texts on few tokens of memory: a layer or two with V among many with R or
+  D keep most of the saving, since each layer has its own cache. `synthesizer=`
+  takes a list, one name for each layer.
+- [Generation](../generation.md) has the details,
+  [performance](../performance.md) the speed.
+"""
