@@ -18,7 +18,8 @@ KERAS_BACKEND=torch python train.py
 ```
 
 A running process cannot change it. To compare backends, we start a process for
-each. This one, which makes the model and draws the pictures, has a backend, too.
+each. This one, which makes the model and draws the pictures, has a backend,
+too.
 """
 
 import importlib.util
@@ -196,8 +197,8 @@ plt.show()
 
 Each process has saved what it trained, with the state of the optimizer. All
 files load here, whichever backend wrote them, and training could go on from any
-of them. To go on, we want the optimizer, so this time we load what was compiled,
-and set `jit_compile` to what suits this backend.
+of them. To go on, we want the optimizer, so this time we load what was
+compiled, and set `jit_compile` to what suits this backend.
 """
 
 test_texts, test_labels = datasets.generated_reviews(
@@ -232,9 +233,9 @@ you choose; with Keras that costs an environment variable.
 
 ## Comparing variants on all backends
 
-`python -m keras_synth.compare` does all this for a whole grid: variants x
-heads x seeds x backends, each run in a process of its own, with the same data,
-the same initial weights and the same batches. Two variants on the generated
+`python -m keras_synth.compare` does all this for a whole grid: variants x heads
+x seeds x backends, each run in a process of its own, with the same data, the
+same initial weights and the same batches. Two variants on the generated
 reviews, small enough for a minute or two:
 """
 

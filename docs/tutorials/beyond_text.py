@@ -1,7 +1,7 @@
 """
 Title: Beyond text
-Description: Classify pictures with attention over two axes, look at what a table
-of positions has learned as pictures, and label the words of sentences.
+Description: Classify pictures with attention over two axes, look at what a
+table of positions has learned as pictures, and label the words of sentences.
 """
 
 """
@@ -13,8 +13,8 @@ axis for the height and one for the width, and then words that each need a label
 of their own.
 
 Both tasks hide their answer in a relation. In the pictures it is one of places,
-in the sentences one of words, so R and V, which know one of these each, come out
-differently.
+in the sentences one of words, so R and V, which know one of these each, come
+out differently.
 """
 
 import os
@@ -35,8 +35,9 @@ keras.utils.set_random_seed(SEED)
 ## Pictures with a question
 
 Each picture is a blot of 6 x 6 patches, 4 x 4 pixels each, half of them ink. It
-is symmetric, but for one patch in twenty, which is flipped. *In which way?* Left
-for right, top for bottom, by half a turn, or along the diagonal: four classes.
+is symmetric, but for one patch in twenty, which is flipped. *In which way?*
+Left for right, top for bottom, by half a turn, or along the diagonal: four
+classes.
 
 Colours are random, and all classes have as much ink. Whoever looks at patches
 one by one learns nothing; a patch has to be seen beside its mirror image.
@@ -184,9 +185,9 @@ gets there more slowly.
 
 ## A table, seen as pictures
 
-Scores have the axes of the picture, `(B, H, 6, 6, 6, 6)`: for each head and each
-patch a map of 6 x 6 weights, where that patch looks. Below, head by head, the map
-of the patch with the red frame:
+Scores have the axes of the picture, `(B, H, 6, 6, 6, 6)`: for each head and
+each patch a map of 6 x 6 weights, where that patch looks. Below, head by head,
+the map of the patch with the red frame:
 """
 
 row, column = 1, 0
@@ -211,8 +212,8 @@ for head, axis in enumerate(axes[0]):
 plt.show()
 
 """
-For all patches at once, we put each map where its patch stands. That is the whole
-table of a head of R, 36 x 36 weights, as a picture of pictures:
+For all patches at once, we put each map where its patch stands. That is the
+whole table of a head of R, 36 x 36 weights, as a picture of pictures:
 """
 
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.1), layout="constrained")
@@ -260,8 +261,8 @@ else:
     print("CIFAR-10 is not on disk: set DOWNLOAD = True to fetch it")
 
 """
-That takes 10,000 photographs and three epochs. For figures worth comparing, take
-all 50,000, several blocks, flips and crops, and tens of epochs on a GPU.
+That takes 10,000 photographs and three epochs. For figures worth comparing,
+take all 50,000, several blocks, flips and crops, and tens of epochs on a GPU.
 """
 
 """
@@ -317,9 +318,9 @@ def train_tagger(synthesizer):
 
 
 """
-Most words are no names, so accuracy says little. `entity_f1` counts whole names:
-right are those whose words and kind are all right. Whoever knows the names, but
-not which kind each is, would be right on a third of them.
+Most words are no names, so accuracy says little. `entity_f1` counts whole
+names: right are those whose words and kind are all right. Whoever knows the
+names, but not which kind each is, would be right on a third of them.
 """
 
 found = {}
@@ -329,10 +330,10 @@ for name in ["V", "R", "R+V"]:
     print(f"{name:4} entity F1 {score:.3f}")
 
 """
-Where are they wrong? In most sentences the word that tells is beside the name or
-one further off. In "wrote about Lincoln , the widow" and "spoke of Bristol , a
-brewery of the fisherman" it comes later, and another noun may follow. Here is the
-share of names that are right, of either sort:
+Where are they wrong? In most sentences the word that tells is beside the name
+or one further off. In "wrote about Lincoln , the widow" and "spoke of Bristol ,
+a brewery of the fisherman" it comes later, and another noun may follow. Here is
+the share of names that are right, of either sort:
 """
 
 
@@ -369,9 +370,9 @@ axis.legend(ncols=3, loc="upper center")
 plt.show()
 
 """
-The order is the other way round. Words move about from sentence to sentence, so a
-table has to learn for every place anew where to look, while V looks for a *kind*
-of word, wherever it stands.
+The order is the other way round. Words move about from sentence to sentence, so
+a table has to learn for every place anew where to look, while V looks for a
+*kind* of word, wherever it stands.
 
 A trained tagger reads any words:
 """
@@ -386,8 +387,8 @@ for word, tag in zip(words, tagger.tag([words])[0], strict=True):
 """
 ## For the real thing
 
-- `attention_axes` takes any axes: `(1,)` and `(2,)` in turns are attention along
-  columns and along rows, with `max_length` the length of one; of a video,
+- `attention_axes` takes any axes: `(1,)` and `(2,)` in turns are attention
+  along columns and along rows, with `max_length` the length of one; of a video,
   `(1, 2, 3)` is everything, and `max_length` the product of three.
 - Tables belong to one size of picture. D, R and FR take the first rows and
   columns of theirs for what is smaller, which for pictures means other places:
@@ -396,6 +397,6 @@ for word, tag in zip(words, tagger.tag([words])[0], strict=True):
   patches have 38,416, which `"FR(rank=8)"` brings down to 3,136.
 - Which synthesizer suits is a matter of what your data ask, places or contents.
   Where you do not know, compare V, R and R+V with several seeds.
-- `examples/sequence_labelling.py` trains taggers on UD English EWT, with learning
-  curves and model cards, and from a pretrained encoder.
+- `examples/sequence_labelling.py` trains taggers on UD English EWT, with
+  learning curves and model cards, and from a pretrained encoder.
 """

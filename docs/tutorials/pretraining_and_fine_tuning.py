@@ -34,9 +34,9 @@ keras.utils.set_random_seed(SEED)
 ## Plain text
 
 `generated_reviews` writes reviews of a few sentences. We throw their labels
-away. Half of them are easy, since most of their adjectives praise or blame;
-the others come in pairs of the same words, "not dull but moving" and "not
-moving but dull", so that counting words tells nothing.
+away. Half of them are easy, since most of their adjectives praise or blame; the
+others come in pairs of the same words, "not dull but moving" and "not moving
+but dull", so that counting words tells nothing.
 """
 
 
@@ -139,9 +139,9 @@ for question, (guesses,) in zip(
 
 """
 Nobody told the model which adjectives praise. It has to know, to guess one from
-another. How well does it? For every adjective, praise or blame, we ask what "The
-plot was not ... but [MASK]." is filled with, and add up the probabilities of all
-words that praise.
+another. How well does it? For every adjective, praise or blame, we ask what
+"The plot was not ... but [MASK]." is filled with, and add up the probabilities
+of all words that praise.
 """
 
 from keras_synth.datasets.words import OPINIONS  # (negative, positive)
@@ -207,9 +207,10 @@ print(pathlib.Path("reviews_encoder/README.md").read_text())
 `SynthesizerTextClassifier.from_preset("reviews_encoder", num_classes=2,
 preprocessor=None)` would be a classifier with the pretrained backbone already.
 Here we take the longer way, which shows each step and gives us the model from
-scratch, too: a new backbone of the same configuration, and `copy_weights`, which
-fills it and returns the weights that it found nothing for. (The new backbone
-may have more than the old one, such as `num_segments=2` for pairs of texts.)
+scratch, too: a new backbone of the same configuration, and `copy_weights`,
+which fills it and returns the weights that it found nothing for. (The new
+backbone may have more than the old one, such as `num_segments=2` for pairs of
+texts.)
 """
 
 tokenizer = models.SynthesizerTokenizer.from_preset("reviews_encoder")
@@ -298,8 +299,8 @@ to transfer, and the gain is points rather than tens of points.
 
 - `examples/pretraining.py` pretrains on a text file or a folder of them, by
   masked tokens or, for models that write, by T5's span corruption. It keeps
-  checkpoints and goes on after an interrupt. `examples/fine_tuning.py` fine-tunes
-  on your own CSV file, on GLUE's tasks and others.
+  checkpoints and goes on after an interrupt. `examples/fine_tuning.py`
+  fine-tunes on your own CSV file, on GLUE's tasks and others.
 - On long texts, pack the tokens into full rows with
   `keras_synth.pretraining.pack_tokens` and train on
   `keras_synth.pretraining.MaskedTokens`: no token is padding.
