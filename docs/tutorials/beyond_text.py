@@ -39,8 +39,9 @@ is symmetric, but for one patch in twenty, which is flipped. *In which way?*
 Left for right, top for bottom, by half a turn, or along the diagonal: four
 classes.
 
-Colours are random, and all classes have as much ink. Whoever looks at patches
-one by one learns nothing; a patch has to be seen beside its mirror image.
+Colours are random, and all classes have about as much ink. Whoever looks at
+patches one by one learns nothing; a patch has to be seen beside its mirror
+image.
 """
 
 SIDE, PATCH = 6, 4  # patches along a side, pixels along a patch
@@ -325,7 +326,8 @@ names, but not which kind each is, would be right on a third of them.
 
 found = {}
 for name in ["V", "R", "R+V"]:
-    found[name] = train_tagger(name).tag(test_sentences)
+    tagger = train_tagger(name)
+    found[name] = tagger.tag(test_sentences)
     score = metrics.entity_f1(test_tags, found[name])
     print(f"{name:4} entity F1 {score:.3f}")
 
@@ -374,13 +376,12 @@ The order is the other way round. Words move about from sentence to sentence, so
 a table has to learn for every place anew where to look, while V looks for a
 *kind* of word, wherever it stands.
 
-A trained tagger reads any words:
+The last tagger, R+V, reads any words:
 """
 
 words = (
     "The singer wrote about Milan , the publisher , and moved to Kent".split()
 )
-tagger = train_tagger("R+V")
 for word, tag in zip(words, tagger.tag([words])[0], strict=True):
     print(f"{word:10} {tag}")
 
