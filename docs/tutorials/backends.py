@@ -70,6 +70,7 @@ classifier = models.SynthesizerTextClassifier(
         max_sequence_length=48,
     ),
     num_classes=2,
+    dropout=0.0,
     preprocessor=models.SynthesizerTextClassifierPreprocessor(
         tokenizer, sequence_length=48
     ),
@@ -104,7 +105,7 @@ from keras_synth import callbacks, datasets, models
 output = sys.argv[1]
 texts, labels = datasets.generated_reviews(2_000, max_sentences=4)
 classifier = keras.models.load_model("initial.keras", compile=False)
-classifier.compile(optimizer=keras.optimizers.Adam(1e-3))
+classifier.compile(optimizer=keras.optimizers.Adam(5e-4))
 logits = classifier.predict(texts[:256], verbose=0)
 
 preprocessor = classifier.preprocessor

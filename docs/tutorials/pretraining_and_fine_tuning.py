@@ -120,16 +120,16 @@ print(f"after pretraining, held out:  {history['val_loss'][-1]:.2f} nats")
 ## What it knows
 
 `fill_mask` returns the likeliest tokens for each `[MASK]`, with probabilities.
-First a question of grammar, then one of opinion. "Not dull but ..." asks for an
-adjective of the other side, "dull ... and" for one of the same:
+The first questions are about what is said in which words, the last two about
+opinions: "not dull but ..." asks for an adjective of the other side.
 """
 
 questions = [
     "They filmed all of it in the [MASK] last summer.",
+    "The camera stays with the detective for thirty [MASK].",
+    "My uncle bought the [MASK] for it on Monday.",
     "The plot was not dull but [MASK].",
     "The plot was not moving but [MASK].",
-    "The plot was truly dull. The music was truly [MASK].",
-    "The plot was truly moving. The music was truly [MASK].",
 ]
 for question, (guesses,) in zip(
     questions, masked_lm.fill_mask(questions, top_k=4), strict=True
@@ -138,38 +138,12 @@ for question, (guesses,) in zip(
     print("   ", ", ".join(f"{token} {share:.2f}" for token, share in guesses))
 
 """
-Nobody told the model which adjectives praise. It has to know, to guess one from
-another. How well does it? For every adjective, praise or blame, we ask what
-"The plot was not ... but [MASK]." is filled with, and add up the probabilities
-of all words that praise.
-"""
+Where a word of one kind fits, it knows the kind; where only one word fits, that
+word. Look closely at the last two answers before you believe that it knows what
+praise is. Both sides occur equally often after "but", so to guess better than
+that it has to learn of eighty adjectives which side they are on, which takes
+longer than the few minutes it had.
 
-from keras_synth.datasets.words import OPINIONS  # (negative, positive)
-
-denied = [word for words in OPINIONS for word in words]
-fillings = masked_lm.fill_mask(
-    [f"The plot was not {word} but [MASK]." for word in denied], top_k=200
-)
-praise = np.array(
-    [
-        sum(share for token, share in guesses if token in OPINIONS[1])
-        for (guesses,) in fillings
-    ]
-)
-negative = len(OPINIONS[0])
-
-plt.figure(figsize=(7, 2.8), layout="constrained")
-bins = np.linspace(0, 1, 21)
-plt.hist(praise[:negative], bins, alpha=0.7, label="after a word that blames")
-plt.hist(praise[negative:], bins, alpha=0.7, label="after a word that praises")
-plt.xlabel('probability that "not ... but" goes on with praise')
-plt.ylabel("adjectives")
-plt.legend()
-plt.show()
-right = np.sum(praise[:negative] > 0.5) + np.sum(praise[negative:] < 0.5)
-print(f"on the right side of one half: {right} of {len(denied)}")
-
-"""
 ## A preset with a model card
 
 `save_to_preset` writes weights, configuration and vocabulary into a folder. The
