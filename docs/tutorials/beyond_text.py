@@ -179,10 +179,13 @@ plt.show()
 
 """
 Symmetry is a matter of places, and R learns it as a table: this patch, that
-mirror image. It starts slowly, since nothing is gained before some entries have
-grown, and then gets it nearly all right. V would have to find out from position
-embeddings which two places belong together, while it sees ink all around, and
-gets there more slowly.
+mirror image. For some epochs nothing is gained, until entries have grown; then
+it gets nearly all right. V has to find out from position embeddings which
+places belong together. It gains from the first epochs on, and is overtaken.
+
+R+V follows V rather than R here: a mixture is not always as good as the better
+of its parts. Both parts begin with equal shares of one softmax, and V is the
+first to be of use. So compare with the parts alone, not with V only.
 
 ## A table, seen as pictures
 
