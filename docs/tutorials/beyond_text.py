@@ -216,20 +216,37 @@ for head, axis in enumerate(axes[0]):
 plt.show()
 
 """
-For all patches at once, we put each map where its patch stands. That is the
-whole table of a head of R, 36 x 36 weights, as a picture of pictures:
+V and the mixture look at single patches, and at others in every picture. R has
+spread its attention, and some heads point to a mirror image of the patch. Added
+up over the heads, and for more patches, with a dot on each mirror image:
 """
 
-figure, axes = plt.subplots(1, 4, figsize=(11, 3.1), layout="constrained")
-for head, axis in enumerate(axes):
-    table = maps["R"][0, head]  # (row, column, y, x)
-    table = table.transpose(0, 2, 1, 3).reshape(SIDE**2, SIDE**2)
-    axis.imshow(table, vmin=0, vmax=0.5)
-    for line in np.arange(SIDE, SIDE**2, SIDE) - 0.5:
-        axis.axhline(line, color="white", linewidth=0.5)
-        axis.axvline(line, color="white", linewidth=0.5)
-    axis.set(xticks=[], yticks=[], title=f"R, head {head}")
+
+def mirror_images(row, column):
+    """Which of the 6 x 6 places mirror this one, in any of the four ways."""
+    place = np.zeros((1, SIDE, SIDE), bool)
+    place[0, row, column] = True
+    images = [mirrored(place)[0] for mirrored in SYMMETRIES.values()]
+    return np.any(images, axis=0) & ~place[0]
+
+
+patches = [(1, 0), (0, 2), (2, 4), (4, 3), (5, 1)]
+figure, axes = plt.subplots(1, 5, figsize=(10, 2.2), layout="constrained")
+for axis, (row, column) in zip(axes, patches, strict=True):
+    axis.imshow(maps["R"][0, :, row, column].sum(axis=0), vmin=0, vmax=1)
+    y, x = np.nonzero(mirror_images(row, column))
+    axis.plot(x, y, "w.")
+    axis.plot(column, row, "rs")
+    axis.set(xticks=[], yticks=[])
 plt.show()
+
+images = np.array(
+    [[mirror_images(r, c) for c in range(SIDE)] for r in range(SIDE)]
+)
+print(f"weight on mirror images, of even attention: {images.mean():.0%}")
+for name in names:
+    share = (maps[name] * images).sum(axis=(-2, -1)).mean()
+    print(f"weight on mirror images, of {name}: {share:.0%}")
 same = np.array_equal(maps["R"][0], maps["R"][1])
 print(f"R has the same weights for two pictures: {same}")
 same = np.array_equal(maps["V"][0], maps["V"][1])
