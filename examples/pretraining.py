@@ -368,6 +368,7 @@ from keras_synth import models
 model = models.{task}.from_preset("{settings.output.name}")
 backbone = model.backbone  # to start another task from
 """,
+    licence=None if settings.data else "apache-2.0",  # of other data, unknown
 )
 
 with reporting.picture(

@@ -397,6 +397,9 @@ def save(tagger, name, scores):
         f"{count_words(sentences):,} words.",
         figures,
         USAGE.format(folder=name, words=test_data[0][0]),
+        licence=None
+        if settings.data
+        else "apache-2.0",  # of other data, unknown
     )
 
 

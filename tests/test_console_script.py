@@ -142,6 +142,7 @@ def test_train_leaves_a_preset_with_a_model_card(trained, monkeypatch):
     card = (folder / "preset" / "README.md").read_text()
     assert "SynthesizerTextClassifier, reviews, R" in card
     assert "200 examples" in card
+    assert "license: apache-2.0" in card
     row = json.loads((folder / "results.jsonl").read_text())
     assert f"| accuracy, test | {100 * row['score']:.2f}% |" in card
     monkeypatch.chdir(folder)

@@ -40,6 +40,17 @@ def test_optimizer_loss_and_sampler_come_back_with_a_file(kind, tmp_path):
     assert int(numpy(loaded.optimizer.iterations)) == 2
 
 
+@pytest.mark.parametrize("given", ["auto", False])
+def test_a_file_does_not_tell_other_backends_what_to_compile(given, tmp_path):
+    """What "auto" means on one backend is not what it means on another."""
+    model = task("classifier")
+    model.compile(jit_compile=given)
+    assert model.get_compile_config()["jit_compile"] == given
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.get_compile_config()["jit_compile"] == given
+
+
 def test_a_file_loads_without_being_compiled(tmp_path):
     model = trained("causal_lm")
     model.save(tmp_path / "model.keras")

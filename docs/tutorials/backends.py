@@ -88,10 +88,6 @@ the file, and the vocabulary is in the file as well, so that it takes strings.
 Training takes tokens rather than strings, from `LengthBuckets`, whose order of
 batches depends on a seed alone. `StepLog` notes the loss and the duration of
 every step.
-
-The script loads with `compile=False` and compiles by itself. A file keeps
-`jit_compile` as the backend that wrote it has settled it, which is `True` on
-JAX; PyTorch would take that as an order to run `torch.compile`, for minutes.
 """
 
 SCRIPT = """
@@ -104,7 +100,7 @@ from keras_synth import callbacks, datasets, models
 
 output = sys.argv[1]
 texts, labels = datasets.generated_reviews(2_000, max_sentences=4)
-classifier = keras.models.load_model("initial.keras", compile=False)
+classifier = keras.models.load_model("initial.keras")
 classifier.compile(optimizer=keras.optimizers.Adam(5e-4))
 logits = classifier.predict(texts[:256], verbose=0)
 
@@ -198,8 +194,7 @@ plt.show()
 
 Each process has saved what it trained, with the state of the optimizer. All
 files load here, whichever backend wrote them, and training could go on from any
-of them. To go on, we want the optimizer, so this time we load what was
-compiled, and set `jit_compile` to what suits this backend.
+of them.
 """
 
 test_texts, test_labels = datasets.generated_reviews(
@@ -207,7 +202,6 @@ test_texts, test_labels = datasets.generated_reviews(
 )
 for backend in backends:
     loaded = keras.models.load_model(f"{backend}.keras")
-    loaded.jit_compile = here != "torch"
     _, accuracy = loaded.evaluate(test_texts, test_labels, verbose=0)
     steps = int(loaded.optimizer.iterations)
     print(f"{backend:10} step {steps}, test accuracy {accuracy:.3f} on {here}")
@@ -234,10 +228,10 @@ you choose; with Keras that costs an environment variable.
 
 ## Comparing variants on all backends
 
-`python -m keras_synth.compare` does all this for a whole grid: variants x heads
-x seeds x backends, each run in a process of its own, with the same data, the
-same initial weights and the same batches. Two variants on the generated
-reviews, small enough for a minute or two:
+`keras-synth compare`, or `python -m keras_synth.compare`, does all this for a
+whole grid: variants x heads x seeds x backends, each run in a process of its
+own, with the same data, the same initial weights and the same batches. Two
+variants on the generated reviews, small enough for a minute or two:
 """
 
 print(
@@ -282,9 +276,9 @@ colours are further apart than two seeds are, the variants differ. `--seeds 0 1
 
 - Set the backend for all of your programs in `~/.keras/keras.json`;
   `KERAS_BACKEND` takes precedence over it.
-- `python -m keras_synth.compare --help` lists tasks and settings. `--task csv
-  --data mine.csv` compares on your own texts, and `--resume` goes on with a
-  grid that was stopped, or adds variants, seeds and backends to it.
+- `keras-synth compare --help` lists tasks and settings. `--task csv --data
+  mine.csv` compares on your own texts, and `--resume` goes on with a grid that
+  was stopped, or adds variants, seeds and backends to it.
 - Give small models and short trainings to the backend that compiles least, long
   ones to the one with the most steps per second.
 - Train where it is fast, serve where it is convenient: a `.keras` file or a

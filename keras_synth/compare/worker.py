@@ -117,7 +117,9 @@ def train(settings, run, paths, emit, keep=False):
     }
     if keep:
         folder = pathlib.Path(paths["preset"])
-        objective.keep(model, settings, run, prepared, result, folder)
+        # What the package generates is its own; of files nothing is known.
+        licence = None if tasks.TASKS[settings.task].needs else "apache-2.0"
+        objective.keep(model, settings, run, prepared, result, folder, licence)
         result["preset"] = folder.name
     return result
 

@@ -69,8 +69,16 @@ class TaskSavingMixin(AtomicSavingMixin):
         with _without_optimizer(self):
             super().load_task_weights(filepath)
 
+    def compile(self, *args, jit_compile="auto", **kwargs):
+        super().compile(*args, jit_compile=jit_compile, **kwargs)
+        self._jit_compile_given = jit_compile
+
     def get_compile_config(self):
         config = super().get_compile_config()
+        if config:
+            # Keras writes down what "auto" means on this backend. On another
+            # one that would run `torch.compile`, or compile nothing.
+            config["jit_compile"] = self._jit_compile_given
         if config and getattr(self, "sampler", None) is not None:
             config["sampler"] = keras.saving.serialize_keras_object(
                 self.sampler

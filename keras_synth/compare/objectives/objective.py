@@ -145,7 +145,9 @@ class Objective:
         """Returns what a preset holds beside the model, or `None`."""
         return None
 
-    def keep(self, model, settings, run, prepared, result, folder):
+    def keep(
+        self, model, settings, run, prepared, result, folder, licence=None
+    ):
         """Saves a trained model, as a preset with a model card.
 
         Args:
@@ -155,6 +157,7 @@ class Objective:
             prepared: `Prepared`.
             result: Dictionary, the run's result.
             folder: Path of the folder to save it in.
+            licence: As of `write_model_card`.
         """
         model.preprocessor = self.preprocessor(settings, prepared)
         model.save_to_preset(folder)
@@ -183,6 +186,7 @@ import keras_synth
 model = keras_synth.models.{task}.from_preset("{folder.name}")
 {usage}
 """,
+            licence,
         )
 
     def trained_on(self, prepared):
