@@ -52,6 +52,7 @@ test-slow: $(PARITY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

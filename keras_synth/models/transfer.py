@@ -1,7 +1,9 @@
 """Weights from one backbone to another of the same form."""
 
+import keras
 
-def copy_weights(source, target):
+
+def copy_weights(source: keras.Model, target: keras.Model) -> list[str]:
     """Gives a backbone the weights of a pre-trained one.
 
     Weights are found by their paths. What the target alone has, such as an
