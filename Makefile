@@ -55,6 +55,7 @@ tutorials: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 # The site, in site/. A warning is an error, a dead link or anchor is a warning.
 docs: export NO_MKDOCS_2_WARNING ?= 1
@@ -70,4 +71,4 @@ release: $(VENV)/.extra-release
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) demo dist site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,9 +1,13 @@
 """Batches for `fit` on any backend, drawn by NumPy from seed and epoch."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 
 from keras_synth.checks import check_positive
+from keras_synth.types import Tensor
 
 SIDES = ("encoder_", "decoder_")  # what is written comes last
 
@@ -32,23 +36,23 @@ class EpochBatches(keras.utils.PyDataset):
     [0, 1, 2, 3, 4, 5]
     """
 
-    def __init__(self, seed, epoch):
+    def __init__(self, seed: int, epoch: int) -> None:
         super().__init__()
         self.seed, self.epoch = seed, epoch
         self._planned = None
 
-    def on_epoch_end(self):
+    def on_epoch_end(self) -> None:
         """Goes on to the next epoch; Keras calls it."""
         self.epoch += 1
 
-    def plan(self, epoch):
+    def plan(self, epoch: int) -> Any:
         """What `make_plan` returns, made once for each epoch in a row."""
         planned = self._planned
         if planned is None or planned[0] != epoch:
             self._planned = planned = epoch, self.make_plan(epoch)
         return planned[1]
 
-    def make_plan(self, epoch):
+    def make_plan(self, epoch: int) -> Any:
         """Returns what tells the batches of an epoch."""
         raise NotImplementedError
 
@@ -106,16 +110,16 @@ class LengthBuckets(EpochBatches):
 
     def __init__(
         self,
-        features,
-        labels,
-        batch_size,
-        lengths=(),
-        shuffle=True,
-        drop_remainder=False,
-        seed=0,
-        epoch=0,
-        sample_weight=None,
-    ):
+        features: Any,
+        labels: Any,
+        batch_size: int,
+        lengths: Sequence[int] = (),
+        shuffle: bool = True,
+        drop_remainder: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+        sample_weight: Tensor | None = None,
+    ) -> None:
         super().__init__(seed, epoch)
         check_positive("batch_size", batch_size)
         self.features = {k: np.asarray(x) for k, x in features.items()}
@@ -147,7 +151,7 @@ class LengthBuckets(EpochBatches):
             return len(self.labels) // self.batch_size
         return -(-len(self.labels) // self.batch_size)
 
-    def batch_lengths(self, epoch):
+    def batch_lengths(self, epoch: int) -> Any:
         """The lengths in tokens of the batches of an epoch, in order."""
         return [length for length, _ in self.plan(epoch)]
 
@@ -159,7 +163,7 @@ class LengthBuckets(EpochBatches):
         tokens = self.labels, self.sample_weight
         return features, *(x[rows, :length] for x in tokens)
 
-    def make_plan(self, epoch):
+    def make_plan(self, epoch: int) -> Any:
         """The batches of an epoch, as `(length, row numbers)`."""
         rows = np.arange(len(self.labels))
         rng = np.random.default_rng((self.seed, epoch))
@@ -265,8 +269,14 @@ class TokenWindows(EpochBatches):
     """
 
     def __init__(
-        self, tokens, length, batch_size, shuffle=True, seed=0, epoch=0
-    ):
+        self,
+        tokens: Tensor,
+        length: int,
+        batch_size: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> None:
         super().__init__(seed, epoch)
         self.tokens = np.asarray(tokens)
         self.length = check_positive("length", length)
@@ -287,7 +297,7 @@ class TokenWindows(EpochBatches):
             return (len(self.tokens) - self.length) // size
         return -(-(len(self.tokens) - 1) // size)
 
-    def batch_lengths(self, epoch):
+    def batch_lengths(self, epoch: int) -> Any:
         """The lengths in tokens of the batches of an epoch: all the same."""
         return [self.length] * len(self)
 
@@ -305,7 +315,7 @@ class TokenWindows(EpochBatches):
         }
         return features, windows[:, 1:], real[:, 1:].astype("float32")
 
-    def make_plan(self, epoch):
+    def make_plan(self, epoch: int) -> Any:
         """Where the windows of all batches start; beyond the end for none."""
         count = len(self) * self.batch_size
         if not self.shuffle:
@@ -340,7 +350,7 @@ class StepsPerEpoch(keras.utils.PyDataset):
     ```
     """
 
-    def __init__(self, batches, steps, epoch=0):
+    def __init__(self, batches: Any, steps: int, epoch: int = 0) -> None:
         super().__init__()
         self.batches, self.epoch = batches, epoch
         self.steps = check_positive("steps", steps)
@@ -354,11 +364,11 @@ class StepsPerEpoch(keras.utils.PyDataset):
         """The number of batches of each epoch."""
         return self.steps
 
-    def on_epoch_end(self):
+    def on_epoch_end(self) -> None:
         """Goes on to the next epoch; Keras calls it."""
         self.epoch += 1
 
-    def batch_lengths(self, epoch):
+    def batch_lengths(self, epoch: int) -> Any:
         """The lengths in tokens of the batches of an epoch, in order."""
         places = [self._place(epoch, index) for index in range(self.steps)]
         lengths = {

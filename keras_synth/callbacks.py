@@ -3,11 +3,13 @@
 import json
 import pathlib
 import time
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_synth.files import writing
+from keras_synth.types import FilePath
 
 
 class EpochCheckpoint(keras.callbacks.Callback):
@@ -45,13 +47,13 @@ class EpochCheckpoint(keras.callbacks.Callback):
     ```
     """
 
-    def __init__(self, path, history, seed=0):
+    def __init__(self, path: FilePath, history: Any, seed: int = 0) -> None:
         super().__init__()
         self.path = pathlib.Path(path)
         self.history, self.seed = history, seed
         self.arrays = None
 
-    def restore(self, model):
+    def restore(self, model: keras.Model) -> Any:
         """Reads where training of a compiled model stopped, if it did.
 
         The variables get their values when `fit` begins: what Keras does
@@ -87,18 +89,22 @@ class EpochCheckpoint(keras.callbacks.Callback):
             self.history[name][:] = values
         return notes["epochs"]
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self.arrays is not None:
             variables = _state(self.model)
             for variable, array in zip(variables, self.arrays, strict=True):
                 variable.assign(array)
             self.arrays = None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         seeds = np.random.SeedSequence((self.seed, epoch))
         keras.utils.set_random_seed(int(seeds.generate_state(1)[0]))
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         variables = _state(self.model)
         notes = {
             "epochs": epoch + 1,
@@ -129,7 +135,7 @@ class TimedBatches(keras.utils.PyDataset):
     True
     """
 
-    def __init__(self, batches):
+    def __init__(self, batches: Any) -> None:
         super().__init__()
         self.batches, self.seconds = batches, 0.0
 
@@ -165,20 +171,26 @@ class StepLog(keras.callbacks.Callback):
             epoch the seconds that making its batches took.
     """
 
-    def __init__(self, timed, history):
+    def __init__(self, timed: Any, history: Any) -> None:
         super().__init__()
         self.timed, self.history = timed, history
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         self.total = 0.0
         self.timed.batches.epoch = epoch
         self.lengths = self.timed.batches.batch_lengths(epoch)
         self.delivering = self.timed.seconds
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         self.started = time.perf_counter()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         seconds = time.perf_counter() - self.started
         # Keras reports the mean of the epoch so far.
         total = float(logs["loss"]) * (batch + 1)
@@ -187,11 +199,13 @@ class StepLog(keras.callbacks.Callback):
         self.history["seconds"].append(round(seconds, 5))
         self.history["lengths"].append(self.lengths[batch])
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         self.history["delivering"].append(self.timed.seconds - self.delivering)
 
 
-def speed(history):
+def speed(history: Any) -> Any:
     """Steps per second and seconds of compiling, from the steps' durations.
 
     The first two steps of each length in tokens compile; what they took

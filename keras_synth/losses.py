@@ -1,11 +1,13 @@
 """`LabelSmoothedCrossentropy`: cross-entropy with smoothed labels."""
 
 import warnings
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_synth.checks import check_rate
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -44,15 +46,15 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
 
     def __init__(
         self,
-        label_smoothing=0.0,
-        reduction="mean_with_sample_weight",
-        name="label_smoothed_crossentropy",
-        **kwargs,
-    ):
+        label_smoothing: float = 0.0,
+        reduction: str = "mean_with_sample_weight",
+        name: str = "label_smoothed_crossentropy",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(reduction=reduction, name=name, **kwargs)
         self.label_smoothing = check_rate("label_smoothing", label_smoothing)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         labels = ops.cast(y_true, "int32")[..., None]
         if keras.backend.backend() == "torch":
             # One kernel, instead of a pass over all logits for each step of
@@ -66,7 +68,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
             loss = loss - self.label_smoothing * ops.mean(y_pred, axis=-1)
         return loss
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "label_smoothing": self.label_smoothing,

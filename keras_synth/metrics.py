@@ -1,26 +1,35 @@
 """Metrics: per token, of generated texts, of predicted classes and scores."""
 
 import itertools
+from collections.abc import Sequence
 from importlib import metadata
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_synth.types import Identifier, Tensor
+
 
 class _TokenMean(keras.metrics.Metric):
     """`sum(weight * value) / sum(weight)` over all tokens of all batches."""
 
-    def __init__(self, name, dtype=None):
+    def __init__(self, name: str, dtype: Identifier | None = None) -> None:
         super().__init__(name=name, dtype=dtype)
         self.total = self.add_variable((), "zeros", name="total")
         self.count = self.add_variable((), "zeros", name="count")
 
-    def values(self, y_true, y_pred):
+    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """One number for each token."""
         raise NotImplementedError
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+    ) -> None:
         values = ops.cast(self.values(y_true, y_pred), self.dtype)
         if sample_weight is None:
             weight = ops.ones_like(values)
@@ -32,7 +41,7 @@ class _TokenMean(keras.metrics.Metric):
         self.total.assign_add(ops.sum(values * weight))
         self.count.assign_add(ops.sum(weight))
 
-    def result(self):
+    def result(self) -> Tensor:
         return ops.divide_no_nan(self.total, self.count)
 
 
@@ -68,10 +77,12 @@ class TokenCrossentropy(_TokenMean):
     4.0
     """
 
-    def __init__(self, name="crossentropy", dtype=None):
+    def __init__(
+        self, name: str = "crossentropy", dtype: Identifier | None = None
+    ) -> None:
         super().__init__(name, dtype)
 
-    def values(self, y_true, y_pred):
+    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return keras.losses.sparse_categorical_crossentropy(
             y_true, ops.cast(y_pred, self.dtype), from_logits=True
         )
@@ -94,15 +105,17 @@ class TokenAccuracy(_TokenMean):
     1.0
     """
 
-    def __init__(self, name="accuracy", dtype=None):
+    def __init__(
+        self, name: str = "accuracy", dtype: Identifier | None = None
+    ) -> None:
         super().__init__(name, dtype)
 
-    def values(self, y_true, y_pred):
+    def values(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         best = ops.argmax(y_pred, axis=-1)
         return ops.equal(best, ops.cast(y_true, best.dtype))
 
 
-def token_scorer(model):
+def token_scorer(model: keras.Model) -> keras.Model:
     """A language model's layers, compiled to be evaluated in nats per token.
 
     By itself: in training a metric over all words would take a third of a
@@ -120,7 +133,7 @@ def token_scorer(model):
     return scorer
 
 
-def bleu(texts, references):
+def bleu(texts: Sequence[str], references: Any) -> tuple[float, str]:
     """BLEU of a corpus, as sacrebleu computes it.
 
     Args:
@@ -141,7 +154,7 @@ def bleu(texts, references):
     return score, str(metric.get_signature())
 
 
-def entity_f1(true, predicted):
+def entity_f1(true: Any, predicted: Any) -> float:
     """F1 of entities in IOB labels, as seqeval and conlleval compute it.
 
     Precision is the share of the predicted entities that are right, kind and
@@ -197,7 +210,7 @@ def entity_f1(true, predicted):
     return float(f1_score(true, predicted, zero_division=0))
 
 
-def rouge_l(texts, references):
+def rouge_l(texts: Sequence[str], references: Any) -> tuple[float, str]:
     """The mean of the best ROUGE-L F for each text, stemmed.
 
     Args and returns are those of `bleu`.
@@ -216,7 +229,7 @@ def rouge_l(texts, references):
     return 100 * float(np.mean(best)), signature
 
 
-def accuracy(labels, predictions):
+def accuracy(labels: Any, predictions: Any) -> float:
     """Share of the predictions that are the label.
 
     Args:
@@ -229,7 +242,7 @@ def accuracy(labels, predictions):
     return float(np.mean(np.equal(labels, predictions)))
 
 
-def f1(labels, predictions):
+def f1(labels: Any, predictions: Any) -> float:
     """F1 of class 1, as scikit-learn computes it.
 
     Args:
@@ -249,7 +262,7 @@ def f1(labels, predictions):
     return float(f1_score(labels, predictions, zero_division=0.0))
 
 
-def matthews(labels, predictions):
+def matthews(labels: Any, predictions: Any) -> float:
     """Matthews' correlation of classes, as scikit-learn computes it.
 
     Args:
@@ -269,7 +282,7 @@ def matthews(labels, predictions):
     return _correlation(matthews_corrcoef, labels, predictions)
 
 
-def pearson(labels, predictions):
+def pearson(labels: Any, predictions: Any) -> float:
     """Pearson's correlation of scores, as SciPy computes it.
 
     Args:
@@ -291,7 +304,7 @@ def pearson(labels, predictions):
     )
 
 
-def spearman(labels, predictions):
+def spearman(labels: Any, predictions: Any) -> float:
     """Spearman's correlation of ranks, as SciPy computes it.
 
     Args and returns are those of `pearson`.

@@ -3,7 +3,9 @@
 import keras
 
 
-def adamw(learning_rate, weight_decay=0.004):
+def adamw(
+    learning_rate: float, weight_decay: float = 0.004
+) -> keras.optimizers.Optimizer:
     """AdamW, whose weight decay spares biases and normalisations.
 
     Args:

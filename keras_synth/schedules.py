@@ -1,12 +1,17 @@
 """Learning rates that rise, then fall: along a cosine, or a square root."""
 
+from typing import Any, Self
+
 import keras
 from keras import ops
 
 from keras_synth.checks import check_positive
+from keras_synth.types import Tensor
 
 
-def cosine_with_warmup(peak_learning_rate, steps, warmup_steps=0):
+def cosine_with_warmup(
+    peak_learning_rate: float, steps: int, warmup_steps: int = 0
+) -> Any:
     """Grows linearly from 0, then falls along a cosine to 0.
 
     Args:
@@ -33,7 +38,7 @@ def cosine_with_warmup(peak_learning_rate, steps, warmup_steps=0):
     )
 
 
-def warmup_of(steps, warmup_steps=0):
+def warmup_of(steps: int, warmup_steps: int = 0) -> int:
     """Steps of the warm-up: those given or a tenth, at most half, never 0."""
     return max(1, min(warmup_steps or steps // 10, steps // 2))
 
@@ -65,7 +70,12 @@ class InverseSquareRootDecay(keras.optimizers.schedules.LearningRateSchedule):
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), 5.3
     """
 
-    def __init__(self, peak_learning_rate, warmup_steps, name=None):
+    def __init__(
+        self,
+        peak_learning_rate: float,
+        warmup_steps: int,
+        name: str | None = None,
+    ) -> None:
         super().__init__()
         if not peak_learning_rate > 0:
             raise ValueError(
@@ -77,7 +87,9 @@ class InverseSquareRootDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.name = name
 
     @classmethod
-    def of_width(cls, hidden_dim, warmup_steps=4000, factor=1.0):
+    def of_width(
+        cls, hidden_dim: int, warmup_steps: int = 4000, factor: float = 1.0
+    ) -> Self:
         """The rate as Vaswani et al. state it.
 
         `factor * d^-0.5 * min(n^-0.5, n * warmup^-1.5)`.
@@ -89,13 +101,13 @@ class InverseSquareRootDecay(keras.optimizers.schedules.LearningRateSchedule):
         """
         return cls(factor * (hidden_dim * warmup_steps) ** -0.5, warmup_steps)
 
-    def __call__(self, step):
+    def __call__(self, step: int) -> Tensor:
         step = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)
         share = ops.minimum(step / warmup, ops.sqrt(warmup / step))
         return self.peak_learning_rate * share
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "peak_learning_rate": self.peak_learning_rate,
             "warmup_steps": self.warmup_steps,

@@ -1,27 +1,30 @@
 """Texts, or pairs of texts, and labels in columns of a CSV or TSV file."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_synth.datasets.files import lists, read_rows, without_empty
+from keras_synth.types import FilePath
 
 # At most 18 digits: longer ones are names, not numbers.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def load_csv(
-    path,
-    text=None,
-    label=None,
+    path: FilePath,
+    text: str | Sequence[str] | None = None,
+    label: str | None = None,
     *,
-    header=True,
-    delimiter=None,
-    quoted=None,
-    class_names=None,
-    skip_empty=False,
-):
+    header: bool = True,
+    delimiter: str | None = None,
+    quoted: bool | None = None,
+    class_names: Sequence[str] | None = None,
+    skip_empty: bool = False,
+) -> tuple[Any, ...]:
     """Reads one or two text columns and a label column of a CSV or TSV file.
 
     The file is UTF-8, with or without a byte-order mark. Blank lines are

@@ -1,5 +1,7 @@
 """Movie reviews from a generator, half of them beyond a bag of words."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_synth.checks import check_positive
@@ -14,8 +16,12 @@ from keras_synth.datasets.words import (
 
 
 def generated_reviews(
-    num_examples, seed=0, hard_fraction=0.5, min_sentences=3, max_sentences=6
-):
+    num_examples: int,
+    seed: int = 0,
+    hard_fraction: float = 0.5,
+    min_sentences: int = 3,
+    max_sentences: int = 6,
+) -> tuple[Any, ...]:
     """Writes labelled, English-like movie reviews of about 20 to 60 words.
 
     An opinion is an adjective that praises or blames, as in "The plot was

@@ -1,5 +1,7 @@
 """Sentences from a generator whose names must be recognized by context."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_synth.checks import check_positive
@@ -15,7 +17,7 @@ KINDS = tuple(ENTITIES)
 LABELS = ("O", *(f"{mark}-{kind}" for kind in KINDS for mark in "BI"))
 
 
-def generated_entities(num_examples, seed=0):
+def generated_entities(num_examples: int, seed: int = 0) -> tuple[Any, ...]:
     """Writes sentences of words, with persons, places and organisations.
 
     A label is `"O"`, or `"B-"` at the first word of an entity and `"I-"` at

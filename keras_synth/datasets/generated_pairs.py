@@ -1,12 +1,19 @@
 """Pairs of sentences from a generator, beyond all that adds them up."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_synth.checks import check_positive
 from keras_synth.datasets.words import PAIR_SENTENCES, TOPICS, fill, pick
 
 
-def generated_pairs(num_examples, seed=0, num_topics=12, words_per_topic=2):
+def generated_pairs(
+    num_examples: int,
+    seed: int = 0,
+    num_topics: int = 12,
+    words_per_topic: int = 2,
+) -> tuple[Any, ...]:
     """Writes pairs of sentences and asks if both are about the same thing.
 
     Each sentence of 6 to 13 words names one topic by one of its words, as in

@@ -1,6 +1,6 @@
 """Sentences and their translations from a generator, never word by word."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from keras_synth.datasets import words
 from keras_synth.datasets.words import pick
 
 
-def generated_translations(count, seed=0):
+def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
     """Writes English sentences and translates them to an invented language.
 
     Each sentence has one right translation. It depends on

@@ -11,10 +11,13 @@ is held out, and the same `seed`, an integer that is not negative, gives the
 same split. Figures compare only where fractions and seed agree.
 """
 
+from typing import Any
+
 from keras_synth.datasets.published import DATASETS, find, load
+from keras_synth.types import FilePath
 
 
-def load_imdb(path):
+def load_imdb(path: FilePath) -> tuple[Any, ...]:
     """Reads the Large Movie Review Dataset (IMDB), all labelled reviews.
 
     Reviews come sorted by class name, negative ones first, then by their
@@ -45,7 +48,7 @@ def load_imdb(path):
     return load("imdb", path)
 
 
-def load_ag_news(path):
+def load_ag_news(path: FilePath) -> tuple[Any, ...]:
     r"""Reads AG's News, titles and descriptions with one of four topics.
 
     A text is the title, a space and the description. In all texts the traces
@@ -86,7 +89,9 @@ def load_ag_news(path):
     return load("ag_news", path)
 
 
-def load_rt_polarity(path, test_fraction=0.1, seed=0):
+def load_rt_polarity(
+    path: FilePath, test_fraction: float = 0.1, seed: int = 0
+) -> tuple[Any, ...]:
     """Reads the sentence polarity data set, "MR", and splits it.
 
     One lower-cased, tokenized sentence of a review each. Many of them are in
@@ -116,7 +121,7 @@ def load_rt_polarity(path, test_fraction=0.1, seed=0):
     return load("rt_polarity", path, test_fraction=test_fraction, seed=seed)
 
 
-def load_glue(path, task):
+def load_glue(path: FilePath, task: str) -> tuple[Any, ...]:
     """Reads the training and the development set of a task of GLUE.
 
     | task | texts | label 0 | label 1 |
@@ -168,7 +173,7 @@ def load_glue(path, task):
     return load(task, path)
 
 
-def load_scitail(path):
+def load_scitail(path: FilePath) -> tuple[Any, ...]:
     """Reads SciTail, sentences of the web and answers to science questions.
 
     `train.tsv` and `dev.tsv` are tables without quoting, `test.csv` is one
@@ -204,7 +209,9 @@ def load_scitail(path):
     return load("scitail", path)
 
 
-def load_multi30k(path, source="en", target="de"):
+def load_multi30k(
+    path: FilePath, source: str = "en", target: str = "de"
+) -> tuple[Any, ...]:
     """Reads Multi30K, captions of pictures with professional translations.
 
     Args:
@@ -234,7 +241,12 @@ def load_multi30k(path, source="en", target="de"):
     return load("multi30k", path, source=source, target=target)
 
 
-def load_tatoeba(path, validation_fraction=0.02, test_fraction=0.02, seed=0):
+def load_tatoeba(
+    path: FilePath,
+    validation_fraction: float = 0.02,
+    test_fraction: float = 0.02,
+    seed: int = 0,
+) -> tuple[Any, ...]:
     """Reads sentence pairs of Tatoeba, as selected by manythings.org.
 
     All translations of an English sentence are on one side of the split. The
@@ -275,7 +287,9 @@ def load_tatoeba(path, validation_fraction=0.02, test_fraction=0.02, seed=0):
     )
 
 
-def load_dialogsum(path, validation_fraction=None):
+def load_dialogsum(
+    path: FilePath, validation_fraction: float | None = None
+) -> tuple[Any, ...]:
     r"""Reads DialogSum, spoken dialogues with summaries.
 
     A dialogue has a turn per line, `#Person1#: ` and what is said.
@@ -312,8 +326,12 @@ def load_dialogsum(path, validation_fraction=None):
 
 
 def load_personachat(
-    path, test_fraction=0.1, seed=0, turns=2, validation_fraction=None
-):
+    path: FilePath,
+    test_fraction: float = 0.1,
+    seed: int = 0,
+    turns: int = 2,
+    validation_fraction: float | None = None,
+) -> tuple[Any, ...]:
     """Reads Persona-Chat, small talk of people who play a role, and splits it.
 
     A context is what the one who replies knows, joined by `" | "`: the four
@@ -358,7 +376,7 @@ def load_personachat(
     )
 
 
-def load_wikitext2(path):
+def load_wikitext2(path: FilePath) -> tuple[Any, ...]:
     """Reads WikiText-2, articles of Wikipedia with rare words as `<unk>`.
 
     Tokens are what stands between spaces, and `"<eos>"` for each end of a
@@ -385,7 +403,7 @@ def load_wikitext2(path):
     return load("wikitext2", path)
 
 
-def load_ud_ewt(path):
+def load_ud_ewt(path: FilePath) -> tuple[Any, ...]:
     """Reads UD English EWT, words of web texts with their parts of speech.
 
     Words are those of the syntax: "don't" is "do" and "n't". Figures depend on
@@ -415,7 +433,7 @@ def load_ud_ewt(path):
     return load("ud_ewt", path)
 
 
-def load_tinyshakespeare(path):
+def load_tinyshakespeare(path: FilePath) -> tuple[Any, ...]:
     """Reads Tiny Shakespeare, plays of Shakespeare as one text of 1.1 MB.
 
     The split is the usual one by position: the first 90 % of the characters,

@@ -5,9 +5,10 @@ import tomllib
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from keras_synth.datasets.generated_entities import LABELS as ENTITY_LABELS
+from keras_synth.types import FilePath
 
 
 class Dataset(NamedTuple):
@@ -61,7 +62,7 @@ class Dataset(NamedTuple):
     not_offered: str = ""
 
     @classmethod
-    def from_row(cls, name, row):
+    def from_row(cls, name: str, row: dict[str, Any]) -> Self:
         """The entry of a table of `published.toml`."""
         functions = {
             key: _function(row[key])
@@ -95,7 +96,7 @@ CLASS_NAMES = {
 }
 
 
-def load(name, path, **options):
+def load(name: str, path: FilePath, **options: Any) -> tuple[Any, ...]:
     """Reads a published data set.
 
     Args:
@@ -144,7 +145,7 @@ def _plain(name):
     return str(name).lower().replace("-", "").replace("_", "")
 
 
-def download(name, folder=None):
+def download(name: str, folder: FilePath | None = None) -> str:
     """Downloads a published data set, once, and checks that it is complete.
 
     Only sets with a published checksum, sha256, are offered: those of IMDB,

@@ -1,11 +1,15 @@
 """A training and a validation set from one list of labelled texts."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_synth.datasets.files import lists
 
 
-def train_validation_split(texts, labels, validation_fraction=0.1, seed=0):
+def train_validation_split(
+    texts: Any, labels: Any, validation_fraction: float = 0.1, seed: int = 0
+) -> tuple[Any, ...]:
     """Splits examples in two, each class in the same proportion.
 
     Copies of a text, or of a pair of texts, always stay on one side, whatever

@@ -1,6 +1,7 @@
 """Texts of one's own: sentences and their translations, plain text."""
 
 from pathlib import Path
+from typing import Any
 
 from keras_synth.datasets.files import (
     lists,
@@ -8,9 +9,10 @@ from keras_synth.datasets.files import (
     read_text,
     without_empty,
 )
+from keras_synth.types import FilePath
 
 
-def load_text(path):
+def load_text(path: FilePath) -> str:
     """Reads a text as it is, with its line ends.
 
     Args:
@@ -31,7 +33,7 @@ def load_text(path):
     return read_text(path)
 
 
-def load_texts(path):
+def load_texts(path: FilePath) -> list[str]:
     """Reads a text, or all those in a folder.
 
     Args:
@@ -69,7 +71,9 @@ def load_texts(path):
     return [read_text(file) for file in files]
 
 
-def load_translations(source, target=None, skip_empty=False):
+def load_translations(
+    source: FilePath, target: FilePath | None = None, skip_empty: bool = False
+) -> tuple[Any, ...]:
     r"""Reads sentences and their translations, from two files or one.
 
     Line `n` of one file belongs to line `n` of the other. One file alone has

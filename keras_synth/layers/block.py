@@ -1,5 +1,7 @@
 """What the encoder and the decoder block have in common."""
 
+from typing import Any
+
 import keras
 
 from keras_synth.checks import check_positive, check_rate
@@ -8,6 +10,7 @@ from keras_synth.layers.normalization import check_normalization
 from keras_synth.layers.residual import Residual
 from keras_synth.layers.templates import made, template
 from keras_synth.policies import with_policies
+from keras_synth.types import Identifier
 
 
 class SynthesizerBlock(keras.layers.Layer):
@@ -20,24 +23,24 @@ class SynthesizerBlock(keras.layers.Layer):
 
     def __init__(
         self,
-        intermediate_dim,
-        num_heads,
+        intermediate_dim: int,
+        num_heads: int,
         *,
-        synthesizer,
-        max_length=None,
-        dropout=0,
-        activation="relu",
-        layer_norm_epsilon=1e-5,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        normalize_first=False,
-        attention_use_bias=True,
-        key_dim=None,
-        normalization="layer_normalization",
-        feed_forward_use_bias=True,
-        use_gated_activation=False,
-        **kwargs,
-    ):
+        synthesizer: Identifier,
+        max_length: int | None = None,
+        dropout: float = 0,
+        activation: Identifier = "relu",
+        layer_norm_epsilon: float = 1e-5,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        normalize_first: bool = False,
+        attention_use_bias: bool = True,
+        key_dim: int | None = None,
+        normalization: str = "layer_normalization",
+        feed_forward_use_bias: bool = True,
+        use_gated_activation: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.intermediate_dim = check_positive(
@@ -117,7 +120,7 @@ class SynthesizerBlock(keras.layers.Layer):
         feed_forward.build(shape)
         return feed_forward
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

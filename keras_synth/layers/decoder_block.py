@@ -1,5 +1,7 @@
 """`SynthesizerDecoder`: self-attention, cross-attention, feed-forward."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,6 +11,7 @@ from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import template
 from keras_synth.multiplications import added
 from keras_synth.policies import settle, with_policies
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -110,15 +113,15 @@ class SynthesizerDecoder(SynthesizerBlock):
 
     def __init__(
         self,
-        intermediate_dim,
-        num_heads,
+        intermediate_dim: int,
+        num_heads: int,
         *,
-        cross_synthesizer="dot_product",
-        cross_num_heads=None,
-        cross_key_dim=None,
-        max_source_length=None,
-        **kwargs,
-    ):
+        cross_synthesizer: Identifier = "dot_product",
+        cross_num_heads: int | None = None,
+        cross_key_dim: int | None = None,
+        max_source_length: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(intermediate_dim, num_heads, **kwargs)
         if max_source_length is not None:
             check_positive("max_source_length", max_source_length)
@@ -142,7 +145,11 @@ class SynthesizerDecoder(SynthesizerBlock):
             return None
         return max(self.max_length or 0, self.max_source_length or 0) or None
 
-    def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
+    def build(
+        self,
+        decoder_sequence_shape: Shape,
+        encoder_sequence_shape: Shape | None = None,
+    ) -> None:
         shape = decoder_sequence_shape
         self.attention = self._self_attention(shape[-1])
         self.attention.build(shape)
@@ -179,22 +186,22 @@ class SynthesizerDecoder(SynthesizerBlock):
 
     def call(
         self,
-        decoder_sequence,
-        encoder_sequence=None,
-        decoder_padding_mask=None,
-        decoder_attention_mask=None,
-        encoder_padding_mask=None,
-        encoder_attention_mask=None,
-        self_attention_cache=None,
-        self_attention_cache_update_index=None,
-        cross_attention_cache=None,
-        cross_attention_cache_update_index=None,
-        use_causal_mask=True,
-        training=None,
-        return_attention_scores=False,
-        decoder_attention_bias=None,
-        encoder_attention_bias=None,
-    ):
+        decoder_sequence: Tensor,
+        encoder_sequence: Tensor | None = None,
+        decoder_padding_mask: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        self_attention_cache: Tensor | None = None,
+        self_attention_cache_update_index: Size | None = None,
+        cross_attention_cache: Tensor | None = None,
+        cross_attention_cache_update_index: Size | None = None,
+        use_causal_mask: bool = True,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        decoder_attention_bias: Tensor | None = None,
+        encoder_attention_bias: Tensor | None = None,
+    ) -> Tensor:
         caches = self_attention_cache, cross_attention_cache
         self._check_call(
             encoder_sequence,
@@ -276,7 +283,9 @@ class SynthesizerDecoder(SynthesizerBlock):
         y = self.feed_forward(self.feed_forward_residual.before(x))
         return self.feed_forward_residual.after(x, y, training=training)
 
-    def make_caches(self, batch_size, length, source_length=None):
+    def make_caches(
+        self, batch_size: int, length: int, source_length: int | None = None
+    ) -> Tensor:
         """Returns empty caches for decoding.
 
         Args:
@@ -293,7 +302,9 @@ class SynthesizerDecoder(SynthesizerBlock):
             return own, None
         return own, self.cross_attention.make_cache(batch_size, source_length)
 
-    def multiplications(self, length, source_length=None):
+    def multiplications(
+        self, length: int, source_length: int | None = None
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         Args:
@@ -315,21 +326,23 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
 
     def compute_output_shape(
-        self, decoder_sequence_shape, encoder_sequence_shape=None
-    ):
+        self,
+        decoder_sequence_shape: Shape,
+        encoder_sequence_shape: Shape | None = None,
+    ) -> Shape:
         return decoder_sequence_shape
 
     def compute_output_spec(
         self,
-        decoder_sequence,
-        encoder_sequence=None,
-        *args,
-        self_attention_cache=None,
-        cross_attention_cache=None,
-        cross_attention_cache_update_index=None,
-        return_attention_scores=False,
-        **kwargs,
-    ):
+        decoder_sequence: Tensor,
+        encoder_sequence: Tensor | None = None,
+        *args: Any,
+        self_attention_cache: Tensor | None = None,
+        cross_attention_cache: Tensor | None = None,
+        cross_attention_cache_update_index: Size | None = None,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         self._check_call(
             encoder_sequence,
             self_attention_cache,
@@ -367,7 +380,7 @@ class SynthesizerDecoder(SynthesizerBlock):
             ]
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {
             **super().get_config(),
             "cross_synthesizer": self.cross_synthesizer,

@@ -1,11 +1,14 @@
 """`SynthesizerEncoder`: self-attention and feed-forward."""
 
+from typing import Any
+
 import keras
 
 from keras_synth import masks
 from keras_synth.layers.block import SynthesizerBlock
 from keras_synth.multiplications import added
 from keras_synth.policies import settle
+from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -70,7 +73,7 @@ class SynthesizerEncoder(SynthesizerBlock):
     (2, 100, 64)
     """
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self.attention = self._self_attention(inputs_shape[-1])
         self.attention.build(inputs_shape)
         self.attention_residual = self._residual(
@@ -85,13 +88,13 @@ class SynthesizerEncoder(SynthesizerBlock):
 
     def call(
         self,
-        inputs,
-        padding_mask=None,
-        attention_mask=None,
-        training=None,
-        return_attention_scores=False,
-        attention_bias=None,
-    ):
+        inputs: Tensor,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         if padding_mask is not None:
             padding_mask = masks.as_boolean(padding_mask)
             inputs = masks.zero_nonfinite_padding(inputs, padding_mask)
@@ -111,7 +114,7 @@ class SynthesizerEncoder(SynthesizerBlock):
         x = self.feed_forward_residual.after(x, y, training=training)
         return (x, scores) if return_attention_scores else x
 
-    def multiplications(self, length):
+    def multiplications(self, length: int) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         Args:
@@ -126,12 +129,16 @@ class SynthesizerEncoder(SynthesizerBlock):
             {"feed-forward": self.feed_forward.multiplications(length)},
         )
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
 
     def compute_output_spec(
-        self, inputs, *args, return_attention_scores=False, **kwargs
-    ):
+        self,
+        inputs: Tensor,
+        *args: Any,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         output = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output

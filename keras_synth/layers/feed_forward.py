@@ -1,9 +1,12 @@
 """The network that a Transformer block applies to each token."""
 
+from typing import Any
+
 import keras
 
 from keras_synth.checks import check_positive
 from keras_synth.multiplications import of_dense
+from keras_synth.types import Identifier, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -37,14 +40,14 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(
         self,
-        intermediate_dim,
-        activation="relu",
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        use_bias=True,
-        use_gated_activation=False,
-        **kwargs,
-    ):
+        intermediate_dim: int,
+        activation: Identifier = "relu",
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        use_bias: bool = True,
+        use_gated_activation: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.intermediate_dim = check_positive(
@@ -63,7 +66,7 @@ class FeedForward(keras.layers.Layer):
             self.gate = self._dense(self.intermediate_dim, None, "gate")
         self.output_dense = None
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape) -> None:
         self.intermediate.build(x_shape)
         if self.gate is not None:
             self.gate.build(x_shape)
@@ -71,19 +74,19 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((*x_shape[:-1], self.intermediate_dim))
         self.built = True
 
-    def call(self, x):
+    def call(self, x: Tensor) -> Tensor:
         hidden = self.intermediate(x)
         if self.gate is not None:
             hidden = hidden * self.gate(x)
         return self.output_dense(hidden)
 
-    def multiplications(self, tokens):
+    def multiplications(self, tokens: int) -> dict[str, int]:
         """Returns how many multiplications so many tokens take."""
         layers = self.intermediate, self.gate, self.output_dense
         gated = 0 if self.gate is None else tokens * self.intermediate_dim
         return gated + sum(of_dense(layer, tokens) for layer in layers)
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape
 
     def _dense(self, width, activation, name):
@@ -97,7 +100,7 @@ class FeedForward(keras.layers.Layer):
             name=name,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

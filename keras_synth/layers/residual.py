@@ -1,8 +1,11 @@
 """`Residual`: normalisation, dropout and the skip connection."""
 
+from typing import Any
+
 import keras
 
 from keras_synth.layers.normalization import normalization as normalized
+from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -39,12 +42,12 @@ class Residual(keras.layers.Layer):
 
     def __init__(
         self,
-        dropout=0.0,
-        layer_norm_epsilon=1e-5,
-        normalize_first=False,
-        normalization="layer_normalization",
-        **kwargs,
-    ):
+        dropout: float = 0.0,
+        layer_norm_epsilon: float = 1e-5,
+        normalize_first: bool = False,
+        normalization: str = "layer_normalization",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.dropout = dropout
@@ -61,26 +64,32 @@ class Residual(keras.layers.Layer):
             dropout, dtype=self.dtype_policy, name="dropout"
         )
 
-    def build(self, x_shape, y_shape=None):
+    def build(self, x_shape: Shape, y_shape: Shape | None = None) -> None:
         self.norm.build(x_shape)
         self.built = True
 
-    def before(self, x):
+    def before(self, x: Tensor) -> Tensor:
         """Returns the input of the sub-layer."""
         return self.norm(x) if self.normalize_first else x
 
-    def after(self, x, y, training=None):
+    def after(
+        self, x: Tensor, y: Tensor, training: bool | None = None
+    ) -> Tensor:
         """Joins the sub-layer's input and output."""
         return self(x, y, training=training)
 
-    def call(self, x, y, training=None):
+    def call(
+        self, x: Tensor, y: Tensor, training: bool | None = None
+    ) -> Tensor:
         x = x + self._dropout(y, training=training)
         return x if self.normalize_first else self.norm(x)
 
-    def compute_output_shape(self, x_shape, y_shape=None):
+    def compute_output_shape(
+        self, x_shape: Shape, y_shape: Shape | None = None
+    ) -> Shape:
         return x_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "dropout": self.dropout,

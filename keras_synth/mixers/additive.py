@@ -1,5 +1,7 @@
 """Attention that compares tokens by a small network: additive attention."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -10,6 +12,7 @@ from keras_synth.logits import Logits
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.multiplications import of_pairs
 from keras_synth.seeds import seeded
+from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -50,11 +53,16 @@ class AdditiveAttention(MultiHeadMixer):
     supports_attention_bias = True
     supports_attention_scores = True
 
-    def __init__(self, num_heads, key_dim, **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, **kwargs: Any) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.scale = None
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         options = self._projections.options
         initializer = options["kernel_initializer"]
         if hasattr(initializer, "clone"):
@@ -71,15 +79,15 @@ class AdditiveAttention(MultiHeadMixer):
 
     def attend(
         self,
-        queries,
-        keys,
-        values,
-        mask,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
         *,
-        bias=None,
-        training=None,
-        return_weights=False,
-    ):
+        bias: Tensor | None = None,
+        training: bool | None = None,
+        return_weights: bool = False,
+    ) -> Tensor:
         scale = ops.convert_to_tensor(self.scale)
         logits = Logits(bias=pair_logits(queries, keys, scale))
         if bias is not None:
@@ -95,7 +103,9 @@ class AdditiveAttention(MultiHeadMixer):
             return_weights=return_weights,
         )
 
-    def attend_multiplications(self, query_length, source_length):
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         # A product with w for each feature; tanh takes none.
         pairs = self.num_heads * query_length * source_length
         return of_pairs(pairs, self.key_dim, self.value_dim)

@@ -1,6 +1,7 @@
 """Big Bird: neighbouring blocks, first blocks, and blocks drawn by lot."""
 
 import random
+from typing import Any
 
 import keras
 
@@ -67,17 +68,17 @@ class BigBirdAttention(PatternMixer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        max_length,
-        block_size=64,
-        window_blocks=3,
-        global_blocks=2,
-        random_blocks=3,
-        seed=None,
-        random_seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        max_length: int,
+        block_size: int = 64,
+        window_blocks: int = 3,
+        global_blocks: int = 2,
+        random_blocks: int = 3,
+        seed: int | None = None,
+        random_seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, key_dim, seed=seed, **kwargs)
         self.block_size = check_positive("block_size", block_size)
         self.window_blocks = check_positive("window_blocks", window_blocks)
@@ -96,7 +97,7 @@ class BigBirdAttention(PatternMixer):
         )
         self._set_pattern(near | drawn, max_length)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_length": self.max_length,

@@ -1,5 +1,7 @@
 """Convolutions whose kernels are softmaxes: LightConv and DynamicConv."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,6 +13,7 @@ from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, cloned
 from keras_synth.seeds import seeded
 from keras_synth.softmax import masked_softmax, softmax
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 BORDERS = ("zero", "renormalize")
 
@@ -26,22 +29,22 @@ class _Convolution(SelfMixer):
 
     def __init__(
         self,
-        num_heads,
-        width=7,
-        dropout=0.0,
-        use_bias=True,
-        use_glu=True,
-        border="zero",
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        width: int = 7,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        use_glu: bool = True,
+        border: str = "zero",
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier | None = None,
+        bias_regularizer: Identifier | None = None,
+        activity_regularizer: Identifier | None = None,
+        kernel_constraint: Identifier | None = None,
+        bias_constraint: Identifier | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self._projections = Projections(
             use_bias,
@@ -69,7 +72,12 @@ class _Convolution(SelfMixer):
         self.value = self.output_dense = self._dropout = None
         self._features = None  # of a token, once it is built
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         self._check_rank(query_shape)
         self._features = dim = query_shape[-1]
         if dim % self.num_heads:
@@ -102,7 +110,13 @@ class _Convolution(SelfMixer):
     def _noise_shape(self):
         return None
 
-    def mix(self, x, padding_mask=None, causal=False, training=None):
+    def mix(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
         ahead = self.width - 1 if causal else (self.width - 1) // 2
         sides = [[0, 0], [ahead, self.width - 1 - ahead]]
         x = self._projected(x, padding_mask)
@@ -150,7 +164,9 @@ class _Convolution(SelfMixer):
         taps = ops.stack(_windows(real, self.width), axis=-1)
         return masked_softmax(logits, (taps > 0)[:, :, None])
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes.
 
         Taps beyond the borders count as others do.
@@ -173,7 +189,7 @@ class _Convolution(SelfMixer):
             "output": of_dense(self.output_dense, query_length),
         }
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns the state before the first token.
 
         Args:
@@ -199,15 +215,15 @@ class _Convolution(SelfMixer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         """Convolves tokens with the last ones before them.
 
         Tokens that `value_mask` forbids do not enter the state. Those that
@@ -244,7 +260,7 @@ class _Convolution(SelfMixer):
         output = self._mixed(x, tokens[:, skip:], real[:, skip:])
         return output, _after(cache, tokens, real, start)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {
             **super().get_config(),
             "num_heads": self.num_heads,

@@ -1,12 +1,14 @@
 """Fourier transforms in the place of attention: FNet."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_synth import masks
 from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -39,15 +41,22 @@ class FourierMixer(SelfMixer):
         - [Lee-Thorp et al., 2021](https://arxiv.org/abs/2105.03824)
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._features = None  # of a token, once it is built
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         self._features = query_shape[-1]
         self.built = True
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes.
 
         The transform is a fast one of `n = T d` complex numbers. It counts as
@@ -68,7 +77,13 @@ class FourierMixer(SelfMixer):
         numbers = query_length * self._features
         return {"mixing": round(2 * numbers * math.log2(max(numbers, 1)))}
 
-    def mix(self, x, padding_mask=None, causal=False, training=None):
+    def mix(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
         real = ops.cast(masks.zero_padding(x, padding_mask), "float32")
         real, _ = ops.fft2((real, ops.zeros_like(real)))
         return ops.cast(real, x.dtype)

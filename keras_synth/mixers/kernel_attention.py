@@ -17,6 +17,7 @@ from keras import ops
 from keras_synth import masks
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.softmax import FORBIDDEN
+from keras_synth.types import Size, Tensor
 
 # Tokens whose weights are written out, as a triangle. Fewer are more chunks
 # with a state for each, more are more weights that the triangle forbids.
@@ -223,7 +224,9 @@ class KernelMixer(MultiHeadMixer):
     scaled = False
     epsilon = 1e-6  # added to the sum of a row's weights
 
-    def feature_map(self, queries, keys, training=None):
+    def feature_map(
+        self, queries: Tensor, keys: Tensor, training: bool | None = None
+    ) -> Tensor:
         """Returns positive features, float32.
 
         Args:
@@ -238,7 +241,15 @@ class KernelMixer(MultiHeadMixer):
         """
         raise NotImplementedError
 
-    def attend(self, queries, keys, values, mask, *, training=None):
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        training: bool | None = None,
+    ) -> Tensor:
         state = self._empty(ops.shape(queries)[0])
         return self._mix(
             queries, keys, values, mask.keys, state, mask.causal, training
@@ -273,7 +284,9 @@ class KernelMixer(MultiHeadMixer):
         found = heads_first(found)
         return found[..., :-1] / (found[..., -1:] + self.epsilon), state
 
-    def attend_multiplications(self, query_length, source_length):
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications `attend` takes for a sample.
 
         As if not causal, so without chunks. What the feature map takes, a
@@ -314,7 +327,7 @@ class KernelMixer(MultiHeadMixer):
             return State(sums)
         return State(sums, ops.full(shape, FORBIDDEN, "float32"))
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty state, whose size does not depend on the length.
 
         Returns:
@@ -325,15 +338,15 @@ class KernelMixer(MultiHeadMixer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         if start is None:  # what `remember` returned
             return super().call_with_cache(
                 query,

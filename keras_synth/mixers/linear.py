@@ -1,9 +1,12 @@
 """Attention by the feature map `elu(x) + 1`, the Linear Transformer's."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_synth.mixers.kernel_attention import KernelMixer
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -45,11 +48,13 @@ class LinearAttention(KernelMixer):
         - [Katharopoulos et al., 2020](https://arxiv.org/abs/2006.16236)
     """
 
-    def __init__(self, num_heads, key_dim, **kwargs):
+    def __init__(self, num_heads: int, key_dim: int, **kwargs: Any) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.num_features = self.key_dim
 
-    def feature_map(self, queries, keys, training=None):
+    def feature_map(
+        self, queries: Tensor, keys: Tensor, training: bool | None = None
+    ) -> Tensor:
         return _positive(queries), _positive(keys), None
 
 

@@ -1,5 +1,7 @@
 """Attention to a few weighted sums of keys and values: Linformer's."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -10,6 +12,7 @@ from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.multiplications import added, of_pairs
 from keras_synth.positions import window
 from keras_synth.seeds import seeded
+from keras_synth.types import Identifier, Shape, Tensor
 
 SHARE = ("none", "heads", "key_value")
 
@@ -71,14 +74,14 @@ class LinformerAttention(MultiHeadMixer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        max_length,
-        rank=None,
-        share="heads",
-        projection_initializer=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        max_length: int,
+        rank: int | None = None,
+        share: str = "heads",
+        projection_initializer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.max_length = check_positive("max_length", max_length)
         if rank is None:
@@ -104,7 +107,12 @@ class LinformerAttention(MultiHeadMixer):
         )
         self.E = self.F = None
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         self.E = self._add_table("E")
         if self.share != "key_value":
             self.F = self._add_table("F")
@@ -131,7 +139,15 @@ class LinformerAttention(MultiHeadMixer):
                 f"Received: length={length}, max_length={self.max_length}"
             )
 
-    def attend(self, queries, keys, values, mask, *, training=None):
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        training: bool | None = None,
+    ) -> Tensor:
         self._check_length(values.shape[1])
         of_values = self.E if self.F is None else self.F
         dropout = None
@@ -143,7 +159,9 @@ class LinformerAttention(MultiHeadMixer):
             dropout=dropout,
         )
 
-    def projection_multiplications(self, query_length, source_length):
+    def projection_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications the projections of a sample take.
 
         Those by E and F are among them.
@@ -162,7 +180,9 @@ class LinformerAttention(MultiHeadMixer):
         )
         return added(of_tokens, {"projections": along})
 
-    def attend_multiplications(self, query_length, source_length):
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         pairs = self.num_heads * query_length * self.rank
         return of_pairs(pairs, self.key_dim, self.value_dim)
 
@@ -174,7 +194,7 @@ class LinformerAttention(MultiHeadMixer):
             return ops.einsum("rs,bshk->brhk", table[0], x)
         return ops.einsum("hrs,bshk->brhk", table, x)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_length": self.max_length,

@@ -1,5 +1,7 @@
 """Attention to neighbours."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,6 +13,7 @@ from keras_synth.mixers.patterns import Window
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.projections import Projections
 from keras_synth.synthesizers import DotProductSynthesizer
+from keras_synth.types import Identifier, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -81,14 +84,14 @@ class LocalAttention(SyntheticAttention):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        window,
-        synthesizer="dot_product",
-        max_length=None,
-        seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        window: int,
+        synthesizer: Identifier = "dot_product",
+        max_length: int | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         window = check_positive("window", window)
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
@@ -120,19 +123,19 @@ class LocalAttention(SyntheticAttention):
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        attention_bias=None,
-        mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
         # Keras hands over the query's mask alone.
         return super().call(
             query,
@@ -178,7 +181,7 @@ class LocalAttention(SyntheticAttention):
 
     # --- decoding -------------------------------------------------------------
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty cache.
 
         Args:
@@ -199,15 +202,15 @@ class LocalAttention(SyntheticAttention):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         if not self._compares or start is None:
             return super().call_with_cache(
                 query,
@@ -292,7 +295,7 @@ class LocalAttention(SyntheticAttention):
                     f"{tuple(x.shape)}"
                 )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["sliding_window"]
         return {**config, "window": self.window}

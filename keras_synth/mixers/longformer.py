@@ -1,5 +1,7 @@
 """Longformer: neighbours, and first tokens that see all."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -10,6 +12,7 @@ from keras_synth.mixers import pieces
 from keras_synth.mixers.patterns import GlobalTokens, Window
 from keras_synth.mixers.sparse import PatternMixer
 from keras_synth.multiplications import added, of_dense
+from keras_synth.types import Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -60,13 +63,13 @@ class LongformerAttention(PatternMixer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        window,
-        global_tokens=1,
-        max_length=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        window: int,
+        global_tokens: int = 1,
+        max_length: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.window = check_positive("window", window)
         self.global_tokens = check_positive("global_tokens", global_tokens)
@@ -77,26 +80,31 @@ class LongformerAttention(PatternMixer):
         self.global_key = self._split_heads(self.key_dim, "global_key")
         self.global_value = self._split_heads(self.value_dim, "global_value")
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         for layer in (self.global_query, self.global_key, self.global_value):
             layer.build(query_shape)
         super().build(query_shape, value_shape, key_shape)
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        attention_bias=None,
-        mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
         output = super().call(
             query,
             query_mask=query_mask,
@@ -159,7 +167,9 @@ class LongformerAttention(PatternMixer):
             lambda weights: self.dropped(weights, training),
         )
 
-    def projection_multiplications(self, query_length, source_length):
+    def projection_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications the projections of a sample take.
 
         Each token has one query, its own or a global one, but two keys and
@@ -183,7 +193,7 @@ class LongformerAttention(PatternMixer):
 
     # --- decoding -------------------------------------------------------------
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty cache.
 
         Args:
@@ -202,15 +212,15 @@ class LongformerAttention(PatternMixer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         self._check_cache(cache, start, use_causal_mask)
         output, tokens = super().call_with_cache(
             query,
@@ -259,7 +269,7 @@ class LongformerAttention(PatternMixer):
                 f"use_causal_mask={causal}"
             )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "window": self.window,

@@ -1,10 +1,12 @@
 """The contract of a mixer: what a block may put in the place of attention."""
 
 import inspect
+from typing import Any
 
 import keras
 
 from keras_synth import masks
+from keras_synth.types import Shape, Size, Tensor
 
 # What `call` may be given, and the attribute that allows it.
 _NEEDS = {
@@ -73,7 +75,15 @@ class Mixer(keras.layers.Layer):
     supports_attention_scores = True
     overwrites_cache = True
 
-    def __call__(self, query, value=None, key=None, *args, mask=None, **kwargs):
+    def __call__(
+        self,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        *args: Any,
+        mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
         if mask is not None:
             kwargs["mask"] = mask
         # Before Keras makes tensors, two of one array.
@@ -120,7 +130,9 @@ class Mixer(keras.layers.Layer):
                     f"of shape {tuple(other.shape)}"
                 )
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes.
 
         What the layer's formula needs when nothing is padded and no causal
@@ -148,7 +160,7 @@ class Mixer(keras.layers.Layer):
             f"Received: {self.name}"
         )
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty cache for decoding.
 
         Args:
@@ -162,15 +174,15 @@ class Mixer(keras.layers.Layer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         """Mixes tokens with those that a cache remembers.
 
         Args:
@@ -194,7 +206,7 @@ class Mixer(keras.layers.Layer):
         """
         raise NotImplementedError(_no_cache(self))
 
-    def remember(self, source):
+    def remember(self, source: Tensor) -> Tensor:
         """Returns what cross-attention must remember of a source.
 
         Padding is not left out of it: its mask comes when it is attended to.
@@ -263,11 +275,17 @@ class SelfMixer(Mixer):
     supports_attention_bias = False
     supports_attention_scores = False
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def mix(self, x, padding_mask=None, causal=False, training=None):
+    def mix(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
         """Mixes tokens.
 
         Args:
@@ -283,19 +301,19 @@ class SelfMixer(Mixer):
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        attention_bias=None,
-        mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
         self._check_rank(query.shape)
         output = self.mix(
             query,
@@ -338,6 +356,9 @@ class SelfMixer(Mixer):
             )
 
     def compute_output_shape(
-        self, query_shape, value_shape=None, key_shape=None
-    ):
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> Shape:
         return query_shape

@@ -1,5 +1,7 @@
 """Multi-layer perceptrons along the length: MLP-Mixer's and gMLP's."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,6 +13,7 @@ from keras_synth.policies import settle, with_policies
 from keras_synth.positions import window
 from keras_synth.projections import Projections, cloned
 from keras_synth.seeds import seeded
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 class _LengthMixer(SelfMixer):
@@ -18,7 +21,9 @@ class _LengthMixer(SelfMixer):
 
     supports_causal_mask = True
 
-    def __init__(self, max_length, seed=None, **kwargs):
+    def __init__(
+        self, max_length: int, seed: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.max_length = check_positive("max_length", max_length)
         self.seed = check_seed("seed", seed)
@@ -80,12 +85,15 @@ class _LengthMixer(SelfMixer):
             )
 
     def compute_output_shape(
-        self, query_shape, value_shape=None, key_shape=None
-    ):
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> Shape:
         self._check_length(query_shape[1])
         return query_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_length": self.max_length,
@@ -143,15 +151,15 @@ class MLPMixer(_LengthMixer):
 
     def __init__(
         self,
-        max_length,
-        hidden_dim=None,
-        activation="gelu",
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        seed=None,
-        **kwargs,
-    ):
+        max_length: int,
+        hidden_dim: int | None = None,
+        activation: Identifier = "gelu",
+        use_bias: bool = True,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(max_length, seed, **kwargs)
         self.hidden_dim = check_positive(
             "hidden_dim", max_length if hidden_dim is None else hidden_dim
@@ -164,7 +172,12 @@ class MLPMixer(_LengthMixer):
         self.W1 = self.W2 = self.b1 = self.b2 = None
         self._features = None  # of a token, once it is built
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         self._check_rank(query_shape)
         self._features = query_shape[-1]
         shape = self.hidden_dim, self.max_length
@@ -190,7 +203,13 @@ class MLPMixer(_LengthMixer):
                 f"max_length={self.max_length}"
             )
 
-    def mix(self, x, padding_mask=None, causal=False, training=None):
+    def mix(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
         length = ops.shape(x)[1]
         self._check_length(length)
         x = masks.zero_padding(x, padding_mask)
@@ -207,7 +226,9 @@ class MLPMixer(_LengthMixer):
     def _output(self, hidden, length, causal, start=0):
         return self._along(self.W2, self.b2, hidden, length, causal, start)
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes.
 
         Of whole matrices: `hidden_dim` hidden units, T columns and T rows.
@@ -222,7 +243,7 @@ class MLPMixer(_LengthMixer):
         units = self.hidden_dim * self._features
         return {"mixing": 2 * query_length * units}
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty cache for `length` tokens.
 
         Args:
@@ -242,15 +263,15 @@ class MLPMixer(_LengthMixer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         """Mixes tokens with those that a cache holds: O(S d) for each.
 
         A token that `value_mask` forbids is written as zeros. It must be
@@ -286,7 +307,7 @@ class MLPMixer(_LengthMixer):
         cache = {"tokens": tokens, "hidden": hidden}
         return masks.zero_padding(y, mask), cache
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "hidden_dim": self.hidden_dim,
@@ -357,22 +378,22 @@ class GatedMLP(_LengthMixer):
 
     def __init__(
         self,
-        max_length,
-        ffn_dim=None,
-        activation="gelu",
-        layer_norm_epsilon=1e-5,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        spatial_initializer=None,
-        seed=None,
-        **kwargs,
-    ):
+        max_length: int,
+        ffn_dim: int | None = None,
+        activation: Identifier = "gelu",
+        layer_norm_epsilon: float = 1e-5,
+        use_bias: bool = True,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier | None = None,
+        bias_regularizer: Identifier | None = None,
+        activity_regularizer: Identifier | None = None,
+        kernel_constraint: Identifier | None = None,
+        bias_constraint: Identifier | None = None,
+        spatial_initializer: Identifier | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(max_length, seed, **kwargs)
         self._projections = Projections(
             use_bias,
@@ -404,7 +425,12 @@ class GatedMLP(_LengthMixer):
         self.W = self.b = None
         self._gated = None  # features, once it is built
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         self._check_rank(query_shape)
         dim = query_shape[-1]
         self._gated = (self.ffn_dim or 2 * dim) // 2
@@ -428,7 +454,13 @@ class GatedMLP(_LengthMixer):
         settle(self)
         self.built = True
 
-    def mix(self, x, padding_mask=None, causal=False, training=None):
+    def mix(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
         length = ops.shape(x)[1]
         self._check_length(length)
         u, v = self._halves(x, padding_mask)
@@ -444,7 +476,9 @@ class GatedMLP(_LengthMixer):
     def _gated_output(self, u, gate, padding_mask):
         return self.output_dense(masks.zero_padding(u * gate, padding_mask))
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes.
 
         Args:
@@ -462,7 +496,7 @@ class GatedMLP(_LengthMixer):
             "output": of_dense(self.output_dense, query_length),
         }
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty cache for `length` tokens.
 
         Args:
@@ -477,15 +511,15 @@ class GatedMLP(_LengthMixer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         """Gates tokens by those that a cache holds: O(S e) for each.
 
         A token that `value_mask` forbids is written as zeros.
@@ -523,7 +557,7 @@ class GatedMLP(_LengthMixer):
         )
         return self._gated_output(u, gate, mask), cache
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {
             **super().get_config(),
             "ffn_dim": self.ffn_dim,

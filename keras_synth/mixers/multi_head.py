@@ -1,5 +1,7 @@
 """What mixers with queries, keys and values share."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -13,6 +15,7 @@ from keras_synth.mixers.mixer import Mixer
 from keras_synth.multiplications import added, of_dense
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 _FLAT = AttentionAxes(None, 3)
 
@@ -70,21 +73,21 @@ class MultiHeadMixer(Mixer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        dropout=0.0,
-        use_bias=True,
-        seed=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        seed: int | None = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier | None = None,
+        bias_regularizer: Identifier | None = None,
+        activity_regularizer: Identifier | None = None,
+        kernel_constraint: Identifier | None = None,
+        bias_constraint: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self._projections = Projections(
@@ -123,15 +126,15 @@ class MultiHeadMixer(Mixer):
 
     def attend(
         self,
-        queries,
-        keys,
-        values,
-        mask,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
         *,
-        bias=None,
-        training=None,
-        return_weights=False,
-    ):
+        bias: Tensor | None = None,
+        training: bool | None = None,
+        return_weights: bool = False,
+    ) -> Tensor:
         """Mixes values.
 
         Args:
@@ -152,7 +155,12 @@ class MultiHeadMixer(Mixer):
         """
         raise NotImplementedError
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
         self._check_shapes(query_shape, value_shape, key_shape)
@@ -174,19 +182,19 @@ class MultiHeadMixer(Mixer):
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        attention_bias=None,
-        mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
         value = query if value is None else value
         key = value if key is None else key
         self._check_shapes(query.shape, value.shape, key.shape)
@@ -275,7 +283,9 @@ class MultiHeadMixer(Mixer):
         shape = (batch, heads, length, ops.shape(values)[1])
         return context, ops.zeros(shape, "float32")
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         lengths = query_length, source_length
         return added(
             self.projection_multiplications(*lengths),
@@ -283,7 +293,9 @@ class MultiHeadMixer(Mixer):
             {"output": of_dense(self.attention_output, query_length)},
         )
 
-    def projection_multiplications(self, query_length, source_length):
+    def projection_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications the projections of a sample take.
 
         Args:
@@ -297,7 +309,9 @@ class MultiHeadMixer(Mixer):
         count = sum(of_dense(layer, source_length) for layer in source)
         return {"projections": of_dense(self.query, query_length) + count}
 
-    def attend_multiplications(self, query_length, source_length):
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications `attend` takes for a sample.
 
         Args:
@@ -317,35 +331,35 @@ class MultiHeadMixer(Mixer):
             f"there. Received: {self.name}"
         )
 
-    def dropped(self, weights, training):
+    def dropped(self, weights: Tensor, training: bool) -> Tensor:
         """Attention weights after dropout."""
         if self._dropout is None or not training:
             return weights
         # Not the layer itself, which would cast float32 weights.
         return self._dropout.call(weights, training=True)
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty cache: a tensor `(B, length, H, k + v)`."""
         return ops.zeros(
             (batch_size, length, *self._cache_size), self.compute_dtype
         )
 
-    def remember(self, source):
+    def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, `(B, S, H, k + v)`."""
         projected = self.key(source), self.value(source)
         return ops.concatenate(projected, axis=-1)
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         if start is not None:
             self._check_decodes()
         attention_checks.check_cache(query, cache, start, (self._cache_size,))
@@ -390,19 +404,22 @@ class MultiHeadMixer(Mixer):
             )
 
     def compute_output_shape(
-        self, query_shape, value_shape=None, key_shape=None
-    ):
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> Shape:
         return query_shape
 
     def compute_output_spec(
         self,
-        query,
-        value=None,
-        key=None,
-        *args,
-        return_attention_scores=False,
-        **kwargs,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        *args: Any,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         value = query if value is None else value
         key = value if key is None else key
         self._check_shapes(query.shape, value.shape, key.shape)
@@ -416,7 +433,7 @@ class MultiHeadMixer(Mixer):
         shape = (batch, self.num_heads, length, value.shape[1])
         return output, keras.KerasTensor(shape, dtype="float32")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {
             **super().get_config(),
             "num_heads": self.num_heads,

@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from typing import Any
 
 import keras
 
@@ -27,6 +28,7 @@ from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.projections import Projections
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.synthesizers import names as synthesizer_names
+from keras_synth.types import Identifier
 
 # One line per name. Its options are the arguments of the class.
 _MIXERS = {
@@ -54,14 +56,14 @@ _LAYER = ("dtype", "name", "trainable")
 
 
 def get(
-    identifier,
-    num_heads=None,
-    key_dim=None,
-    max_length=None,
+    identifier: Identifier,
+    num_heads: int | None = None,
+    key_dim: int | None = None,
+    max_length: int | None = None,
     *,
-    defaults=None,
-    **options,
-):
+    defaults: dict[str, Any] | None = None,
+    **options: Any,
+) -> keras.Layer:
     """Makes a mixer from what a user may write.
 
     Args:

@@ -7,7 +7,7 @@ computed without a tensor of all pairs is the matter of its `piece`, see
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_synth.checks import check_positive, check_seed
 from keras_synth.mixers.pieces import Drawn, First, Grid, Neighbours
+from keras_synth.types import Identifier, Size, Tensor
 
 # Rows of a block of queries: smaller ones are many small products, larger ones
 # read more keys outside of the window.
@@ -38,11 +39,11 @@ class Pattern:
     relative = False
 
     @property
-    def patterns(self):
+    def patterns(self) -> tuple["Pattern", ...]:
         """The patterns that it is the union of: a tuple."""
         return (self,)
 
-    def allows(self, rows, columns):
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Whether rows see columns: booleans.
 
         Args:
@@ -52,7 +53,7 @@ class Pattern:
         """
         raise NotImplementedError
 
-    def fitted(self, max_length):
+    def fitted(self, max_length: int) -> "Pattern":
         """Returns the pattern for sequences of up to `max_length` tokens.
 
         Args:
@@ -63,7 +64,7 @@ class Pattern:
         """
         return self
 
-    def piece(self, length, causal):
+    def piece(self, length: int, causal: bool) -> Any:
         """Returns how it is computed, see `keras_synth.mixers.pieces`.
 
         Args:
@@ -76,7 +77,7 @@ class Pattern:
         """
         raise NotImplementedError
 
-    def columns(self, row, length):
+    def columns(self, row: Size, length: int) -> Tensor:
         """Positions that one row sees, when none after it is there.
 
         Args:
@@ -89,7 +90,7 @@ class Pattern:
         """
         raise NotImplementedError
 
-    def pairs(self, length):
+    def pairs(self, length: int) -> int:
         """Returns how many pairs of positions it allows, an integer.
 
         Args:
@@ -109,14 +110,15 @@ class Pattern:
             return NotImplemented
         return Union((*self.patterns, *other.patterns))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
+            # Every pattern is a dataclass but this base.
+            for field in dataclasses.fields(self)  # type: ignore[arg-type]
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         return cls(**config)
 
     def _check(self, *names):
@@ -149,22 +151,22 @@ class Window(Pattern):
     def __post_init__(self):
         self._check("size", "dilation")
 
-    def allows(self, rows, columns):
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         distance = abs(rows - columns)
         near = distance <= self.size * self.dilation
         if self.dilation == 1:
             return near
         return near & (distance % self.dilation == 0)
 
-    def fitted(self, max_length):
+    def fitted(self, max_length: int) -> "Pattern":
         _check_reach("window", self.size * self.dilation, max_length)
         return self
 
-    def piece(self, length, causal):
+    def piece(self, length: int, causal: bool) -> Any:
         grid = Grid(length, self.dilation, max(BLOCK, self.size))
         return grid, Neighbours(self.size, 0 if causal else self.size)
 
-    def columns(self, row, length):
+    def columns(self, row: Size, length: int) -> Tensor:
         return row - self.dilation * ops.arange(self.size + 1)
 
 
@@ -190,17 +192,17 @@ class Stride(Pattern):
     def __post_init__(self):
         self._check("stride")
 
-    def allows(self, rows, columns):
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows - columns) % self.stride == 0
 
-    def fitted(self, max_length):
+    def fitted(self, max_length: int) -> "Pattern":
         _check_reach("stride", self.stride, max_length)
         return self
 
-    def piece(self, length, causal):
+    def piece(self, length: int, causal: bool) -> Any:
         return Grid(length, self.stride), Neighbours()
 
-    def columns(self, row, length):
+    def columns(self, row: Size, length: int) -> Tensor:
         return row % self.stride + ops.arange(0, length, self.stride)
 
 
@@ -224,18 +226,18 @@ class GlobalTokens(Pattern):
     def __post_init__(self):
         self._check("number")
 
-    def allows(self, rows, columns):
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows < self.number) | (columns < self.number)
 
-    def fitted(self, max_length):
+    def fitted(self, max_length: int) -> "Pattern":
         _check_reach("number of global tokens", self.number, max_length)
         return self
 
-    def piece(self, length, causal):
+    def piece(self, length: int, causal: bool) -> Any:
         """Of their columns; rows that see all are no matter of pieces."""
         return None, First(self.number)
 
-    def columns(self, row, length):
+    def columns(self, row: Size, length: int) -> Tensor:
         return ops.arange(self.number)
 
 
@@ -266,20 +268,20 @@ class BlockWindow(Pattern):
                 f"number must be odd. Received: number={self.number}"
             )
 
-    def allows(self, rows, columns):
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         distance = abs(rows // self.block_size - columns // self.block_size)
         return distance <= self.number // 2
 
-    def fitted(self, max_length):
+    def fitted(self, max_length: int) -> "Pattern":
         _check_reach("block size", self.block_size, max_length)
         return self
 
-    def piece(self, length, causal):
+    def piece(self, length: int, causal: bool) -> Any:
         before = self.number // 2 * self.block_size
         grid = Grid(length, block=self.block_size, exact=True)
         return grid, Neighbours(before, 0 if causal else before)
 
-    def columns(self, row, length):
+    def columns(self, row: Size, length: int) -> Tensor:
         reach = (self.number // 2 + 1) * self.block_size
         return row - ops.arange(reach)
 
@@ -362,7 +364,7 @@ class RandomBlocks(Pattern):
             drawn[row, : len(order)] = order
         return drawn
 
-    def allows(self, rows, columns):
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         of_rows = rows // self.block_size
         of_columns = columns // self.block_size
         last = len(self.table) - 1
@@ -374,7 +376,7 @@ class RandomBlocks(Pattern):
         of_columns = ops.convert_to_tensor(of_columns, "int32")
         return ops.any(seen == of_columns[..., None], axis=-1)
 
-    def fitted(self, max_length):
+    def fitted(self, max_length: int) -> "Pattern":
         if max_length is None and self.max_length is None:
             self.table  # noqa: B018, raises
         if self.max_length is None:
@@ -387,18 +389,18 @@ class RandomBlocks(Pattern):
             )
         return self
 
-    def piece(self, length, causal):
+    def piece(self, length: int, causal: bool) -> Any:
         grid = Grid(length, block=self.block_size, exact=True)
         return grid, Drawn(self.table)
 
-    def columns(self, row, length):
+    def columns(self, row: Size, length: int) -> Tensor:
         table = ops.convert_to_tensor(self.table)
         block = ops.clip(row // self.block_size, 0, len(self.table) - 1)
         first = ops.take(table, block, axis=0) * self.block_size
         within = ops.arange(self.block_size)
         return ops.reshape(first[:, None] + within, (-1,))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         if self.without is not None:
             without = keras.saving.serialize_keras_object(self.without)
@@ -435,22 +437,22 @@ class Union(Pattern):
         object.__setattr__(self, "patterns", tuple(dict.fromkeys(flat)))
 
     @property
-    def relative(self):
+    def relative(self) -> bool:
         return all(pattern.relative for pattern in self.patterns)
 
-    def allows(self, rows, columns):
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         found = (pattern.allows(rows, columns) for pattern in self.patterns)
         return functools.reduce(lambda a, b: a | b, found)
 
-    def fitted(self, max_length):
+    def fitted(self, max_length: int) -> "Pattern":
         return Union(tuple(p.fitted(max_length) for p in self.patterns))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialized = map(keras.saving.serialize_keras_object, self.patterns)
         return {"patterns": [*serialized]}
 
 
-def get(pattern):
+def get(pattern: Identifier) -> Pattern:
     """Returns a pattern: itself, or that of a config.
 
     Args:

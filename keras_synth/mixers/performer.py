@@ -1,6 +1,7 @@
 """Attention by random features that estimate the softmax: FAVOR+."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -9,6 +10,7 @@ from keras_synth.checks import check_positive
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.multiplications import added
 from keras_synth.seeds import derived, seeded
+from keras_synth.types import Shape, Tensor
 
 # Added to each feature, whose largest is 1, so that no row's weights vanish.
 FLOOR = 1e-6
@@ -68,8 +70,13 @@ class PerformerAttention(KernelMixer):
     epsilon = 1e-12
 
     def __init__(
-        self, num_heads, key_dim, features=None, redraw_interval=1000, **kwargs
-    ):
+        self,
+        num_heads: int,
+        key_dim: int,
+        features: int | None = None,
+        redraw_interval: int = 1000,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         if features is not None:
             features = check_positive("features", features)
@@ -81,7 +88,12 @@ class PerformerAttention(KernelMixer):
         self.redraw_interval = redraw_interval
         self.projection = self.steps = self._draws = None
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         first = keras.initializers.RandomNormal(stddev=1.0)
         first = seeded(first, self.seed, "projection")
         self.projection = self.add_weight(
@@ -112,7 +124,9 @@ class PerformerAttention(KernelMixer):
         blocks = -(-self.num_features // self.key_dim)
         return 2, blocks, self.key_dim, self.key_dim
 
-    def feature_map(self, queries, keys, training=None):
+    def feature_map(
+        self, queries: Tensor, keys: Tensor, training: bool | None = None
+    ) -> Tensor:
         projection = ops.convert_to_tensor(self.projection)
         if training and self.trainable and self.redraw_interval is not None:
             projection = self._after_step(projection)
@@ -125,7 +139,9 @@ class PerformerAttention(KernelMixer):
         of_queries = ops.exp(of_queries - _largest(of_queries)) + FLOOR
         return of_queries, ops.exp(of_keys - logs) + FLOOR, logs[..., 0]
 
-    def attend_multiplications(self, query_length, source_length):
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         # The products `w . x`, and the keys' squares; the queries' cancel.
         # Factors that keep features in range take none.
         tokens = query_length + source_length
@@ -150,7 +166,7 @@ class PerformerAttention(KernelMixer):
         self.steps.assign(ops.where(due, 1, self.steps + 1))
         return projection
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "features": self.features,

@@ -6,6 +6,7 @@ from keras import ops
 from keras_synth.logits import Logits
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.multiplications import of_pairs
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -49,15 +50,15 @@ class ReLUAttention(MultiHeadMixer):
 
     def attend(
         self,
-        queries,
-        keys,
-        values,
-        mask,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
         *,
-        bias=None,
-        training=None,
-        return_weights=False,
-    ):
+        bias: Tensor | None = None,
+        training: bool | None = None,
+        return_weights: bool = False,
+    ) -> Tensor:
         logits = Logits(queries * self.key_dim**-0.5, keys).materialize()
         if bias is not None:
             logits = logits + ops.cast(bias, "float32")
@@ -68,7 +69,9 @@ class ReLUAttention(MultiHeadMixer):
         context = ops.einsum("bhts,bshv->bthv", kept, values)
         return (context, weights) if return_weights else context
 
-    def attend_multiplications(self, query_length, source_length):
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         # The division by `n_i` of each weight is in the softmax's place.
         pairs = self.num_heads * query_length * source_length
         return of_pairs(pairs, self.key_dim, self.value_dim)

@@ -1,5 +1,7 @@
 """Attention among the pairs of a sparse pattern."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +10,7 @@ from keras_synth.checks import check_positive
 from keras_synth.mixers import patterns, pieces
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.multiplications import of_pairs
+from keras_synth.types import Identifier, Size, Tensor
 
 
 class PatternMixer(MultiHeadMixer):
@@ -21,7 +24,15 @@ class PatternMixer(MultiHeadMixer):
         self.max_length = max_length
         self.pattern = patterns.get(pattern).fitted(max_length)
 
-    def attend(self, queries, keys, values, mask, *, training=None):
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        training: bool | None = None,
+    ) -> Tensor:
         queries = queries * self.key_dim**-0.5
         length, source = ops.shape(queries)[1], ops.shape(keys)[1]
         self._check_length(source)
@@ -39,15 +50,15 @@ class PatternMixer(MultiHeadMixer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         if start is None:
             raise ValueError(
                 f"{type(self).__name__} is for the tokens of one sequence: "
@@ -121,7 +132,9 @@ class PatternMixer(MultiHeadMixer):
         mask = mask._replace(pairs=masks.both(mask.pairs, own))
         return mask.written_out(length, source).materialize()
 
-    def attend_multiplications(self, query_length, source_length):
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         """Returns how many multiplications `attend` takes for a sample.
 
         Of the pairs that the pattern allows, as if not causal: blocks that
@@ -201,11 +214,18 @@ class SparseAttention(PatternMixer):
         - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062)
     """
 
-    def __init__(self, num_heads, key_dim, pattern, max_length=None, **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        pattern: Identifier,
+        max_length: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self._set_pattern(pattern, max_length)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "pattern": keras.saving.serialize_keras_object(self.pattern),
@@ -253,13 +273,13 @@ class StridedAttention(PatternMixer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        stride,
-        window=None,
-        max_length=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        stride: int,
+        window: int | None = None,
+        max_length: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.stride = check_positive("stride", stride)
         window = self.stride if window is None else window
@@ -269,7 +289,7 @@ class StridedAttention(PatternMixer):
             max_length,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "stride": self.stride,

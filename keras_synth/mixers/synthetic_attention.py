@@ -1,5 +1,8 @@
 """`SyntheticAttention`: a drop-in for `keras.layers.MultiHeadAttention`."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,6 +17,7 @@ from keras_synth.mixers.mixer import Mixer
 from keras_synth.multiplications import added, of_dense, pairs_within
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections, positive_shape
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -120,29 +124,29 @@ class SyntheticAttention(Mixer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        dropout=0.0,
-        use_bias=True,
-        output_shape=None,
-        attention_axes=None,
-        sliding_window=None,
-        flash_attention=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        use_gate=False,
-        seed=None,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: int | Sequence[int] | None = None,
+        attention_axes: int | Sequence[int] | None = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier | None = None,
+        bias_regularizer: Identifier | None = None,
+        activity_regularizer: Identifier | None = None,
+        kernel_constraint: Identifier | None = None,
+        bias_constraint: Identifier | None = None,
+        use_gate: bool = False,
+        seed: int | None = None,
         *,
-        synthesizer,
-        max_length=None,
-        **kwargs,
-    ):
+        synthesizer: Identifier,
+        max_length: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self._projections = Projections(
@@ -213,7 +217,12 @@ class SyntheticAttention(Mixer):
             activation,
         )
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
         axes = self._axes(query_shape, value_shape, key_shape)
@@ -247,19 +256,19 @@ class SyntheticAttention(Mixer):
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        attention_bias=None,
-        mask=None,
-        return_attention_scores=False,
-        training=None,
-        use_causal_mask=False,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
         value = query if value is None else value
         key = value if key is None else key
         attention_checks.check_flash_attention(
@@ -345,7 +354,7 @@ class SyntheticAttention(Mixer):
         return context if self.gate is None else context * self.gate(query)
 
     @property
-    def cache_dim(self):
+    def cache_dim(self) -> Any:
         """Features per head that decoding must remember of a source token.
 
         An integer; with groups of heads a tuple of one for each group.
@@ -353,7 +362,7 @@ class SyntheticAttention(Mixer):
         dims = tuple(width for _, width in self._groups.cache_sizes)
         return dims if len(dims) > 1 else dims[0]
 
-    def make_cache(self, batch_size, length):
+    def make_cache(self, batch_size: int, length: int) -> Tensor:
         """Returns an empty cache for `length` tokens.
 
         Args:
@@ -366,7 +375,7 @@ class SyntheticAttention(Mixer):
         """
         return self._groups.make_cache(batch_size, length, self.compute_dtype)
 
-    def remember(self, source):
+    def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, for a cache.
 
         Args:
@@ -382,15 +391,15 @@ class SyntheticAttention(Mixer):
 
     def call_with_cache(
         self,
-        query,
-        cache,
-        start=None,
-        value_mask=None,
-        position=0,
-        attention_mask=None,
-        use_causal_mask=True,
-        attention_bias=None,
-    ):
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
         """Attends to the keys and values of a cache.
 
         Args:
@@ -477,7 +486,9 @@ class SyntheticAttention(Mixer):
         # Not the layer itself, which would cast float32 weights.
         return lambda weights: self._dropout.call(weights, training=True)
 
-    def multiplications(self, query_length, source_length):
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
         lengths = query_length, source_length
         # All pairs, unless a window leaves some out.
         within = pairs_within(self.sliding_window, *lengths)
@@ -494,8 +505,11 @@ class SyntheticAttention(Mixer):
         return added(own, self.synthesizer.multiplications(*lengths, within))
 
     def compute_output_shape(
-        self, query_shape, value_shape=None, key_shape=None
-    ):
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> Shape:
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
         self._axes(query_shape, value_shape, key_shape)
@@ -504,13 +518,13 @@ class SyntheticAttention(Mixer):
 
     def compute_output_spec(
         self,
-        query,
-        value=None,
-        key=None,
-        *args,
-        return_attention_scores=False,
-        **kwargs,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        *args: Any,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         value = query if value is None else value
         key = value if key is None else key
         axes = self._axes(query.shape, value.shape, key.shape)
@@ -530,26 +544,26 @@ class SyntheticAttention(Mixer):
     # MultiHeadAttention's names of its projections.
 
     @property
-    def query_dense(self):
+    def query_dense(self) -> keras.Layer | None:
         """The projection of queries, where the synthesizer has one."""
         return self.synthesizer.query
 
     @property
-    def key_dense(self):
+    def key_dense(self) -> keras.Layer | None:
         """The projection of keys, where the synthesizer has one."""
         return self.synthesizer.key
 
     @property
-    def value_dense(self):
+    def value_dense(self) -> keras.Layer | None:
         """The projection of values."""
         return self.value
 
     @property
-    def output_dense(self):
+    def output_dense(self) -> keras.Layer | None:
         """The projection of the merged heads."""
         return self.attention_output
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {
             **super().get_config(),
             "num_heads": self.num_heads,

@@ -1,5 +1,7 @@
 """`SynthesizerBackbone`: embeddings and a stack of blocks."""
 
+from typing import Any
+
 import keras
 
 from keras_synth.checks import check_positive
@@ -11,6 +13,7 @@ from keras_synth.models.stack import (
     token_embedding,
 )
 from keras_synth.models.stacked import StackedBackbone
+from keras_synth.types import Identifier, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -83,29 +86,29 @@ class SynthesizerBackbone(StackedBackbone):
 
     def __init__(
         self,
-        vocabulary_size,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        synthesizer,
-        dropout=0.1,
-        max_sequence_length=512,
-        num_segments=0,
-        activation="relu",
-        layer_norm_epsilon=1e-5,
-        normalize_first=True,
-        causal=False,
-        positions="learned",
-        attention_use_bias=True,
-        key_dim=None,
-        normalization="layer_normalization",
-        feed_forward_use_bias=True,
-        use_gated_activation=False,
-        scale_output=False,
-        dtype=None,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        synthesizer: Identifier,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        num_segments: int = 0,
+        activation: Identifier = "relu",
+        layer_norm_epsilon: float = 1e-5,
+        normalize_first: bool = True,
+        causal: bool = False,
+        positions: str = "learned",
+        attention_use_bias: bool = True,
+        key_dim: int | None = None,
+        normalization: str = "layer_normalization",
+        feed_forward_use_bias: bool = True,
+        use_gated_activation: bool = False,
+        scale_output: bool = False,
+        dtype: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         check_positive("max_sequence_length", max_sequence_length)
         check_width(hidden_dim, num_heads, key_dim)
 
@@ -169,8 +172,13 @@ class SynthesizerBackbone(StackedBackbone):
 
     # Keras hands `training` only to a `call` that names it.
     def call(
-        self, inputs, training=None, mask=None, attention_bias=None, **kwargs
-    ):
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
         check_length(
             inputs["token_ids"], self.max_sequence_length, "max_sequence_length"
         )
@@ -182,11 +190,15 @@ class SynthesizerBackbone(StackedBackbone):
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
     def compute_output_spec(
-        self, inputs, training=None, mask=None, attention_bias=None
-    ):
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+    ) -> Any:
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
-    def multiplications(self, length):
+    def multiplications(self, length: int) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         See `keras_synth.reporting.print_multiplications` for a table.
@@ -203,7 +215,7 @@ class SynthesizerBackbone(StackedBackbone):
         """
         return self.stack.multiplications(length)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

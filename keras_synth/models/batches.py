@@ -1,6 +1,7 @@
 """Data of every kind for `fit`, `evaluate` and `predict` of the tasks."""
 
 import logging
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ from keras_synth.models.tf_data import (
     is_tensorflow_dataset,
     tensorflow_batches,
 )
+from keras_synth.types import Tensor
 
 try:
     import grain
@@ -44,14 +46,14 @@ class TrainingDataMixin:
 
     def fit(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        sample_weight=None,
-        validation_data=None,
-        validation_split=None,
-        **kwargs,
-    ):
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        batch_size: int | None = None,
+        sample_weight: Tensor | None = None,
+        validation_data: Any = None,
+        validation_split: float | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Trains the model, as `keras.Model.fit`.
 
         Args:
@@ -118,8 +120,13 @@ class TrainingDataMixin:
         )
 
     def evaluate(
-        self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs
-    ):
+        self,
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        batch_size: int | None = None,
+        sample_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
         options = {"batch_size": batch_size, **kwargs}
         prepared = kwargs.get("_use_cached_eval_dataset")  # `fit` did it
@@ -133,7 +140,12 @@ class TrainingDataMixin:
             x, y, sample_weight = self._checked_examples(x, y, sample_weight)
         return super().evaluate(x, y, sample_weight=sample_weight, **options)
 
-    def predict(self, x=None, batch_size=None, **kwargs):
+    def predict(
+        self,
+        x: Tensor | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Returns outputs as a NumPy array; x as in `fit`."""
         if self._is_tokenized(x):
             return keras.Model.predict(self, x, batch_size, **kwargs)

@@ -1,5 +1,8 @@
 """`SynthesizerCausalLM`: a causal language model."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import keras_hub
 from keras import ops
@@ -13,6 +16,7 @@ from keras_synth.models.fitting import check_fits
 from keras_synth.models.generation import GenerationMixin, sample_tokens
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.stack import check_length
+from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -76,7 +80,12 @@ class SynthesizerCausalLM(
     backbone_cls = SynthesizerBackbone
     preprocessor_cls = SynthesizerCausalLMPreprocessor
 
-    def __init__(self, backbone, preprocessor=None, **kwargs):
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
         _check(backbone, preprocessor)
         # === Layers ===
         self.backbone = backbone
@@ -87,7 +96,13 @@ class SynthesizerCausalLM(
         outputs = backbone.logits(backbone(inputs))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
-    def call_with_cache(self, token_ids, caches, start, padding_mask=None):
+    def call_with_cache(
+        self,
+        token_ids: Tensor,
+        caches: Tensor,
+        start: Size,
+        padding_mask: Tensor | None = None,
+    ) -> Tensor:
         """Calls the model on tokens that follow those in the caches.
 
         Args:
@@ -107,11 +122,13 @@ class SynthesizerCausalLM(
         )
         return self.backbone.logits(x), x, caches
 
-    def make_caches(self, batch_size, length):
+    def make_caches(self, batch_size: int, length: int) -> Tensor:
         """Returns empty caches for `length` tokens, one for each block."""
         return self.backbone.stack.make_caches(batch_size, length)
 
-    def generate_step(self, inputs, stop_token_ids=None):
+    def generate_step(
+        self, inputs: Tensor, stop_token_ids: str | Sequence[int] | None = None
+    ) -> dict[str, Any]:
         """Continues a batch of prompts; `generate` calls it.
 
         Args:

@@ -1,5 +1,7 @@
 """From raw strings to the inputs of a language model."""
 
+from typing import Any
+
 import keras
 import keras_hub
 
@@ -8,6 +10,7 @@ from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.generation import check_prompts
 from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -52,12 +55,16 @@ class SynthesizerCausalLMPreprocessor(
     backbone_cls = SynthesizerBackbone
     tokenizer_cls = SynthesizerTokenizer
 
-    def __init__(self, tokenizer, sequence_length=512, **kwargs):
+    def __init__(
+        self, tokenizer: keras.Layer, sequence_length: int = 512, **kwargs: Any
+    ) -> None:
         check_tokenizer(tokenizer)
         check_positive("sequence_length", sequence_length)
         super().__init__(tokenizer, sequence_length, **kwargs)
 
-    def generate_preprocess(self, x, sequence_length=None):
+    def generate_preprocess(
+        self, x: Tensor, sequence_length: int | None = None
+    ) -> Any:
         """Returns prompts as token ids and a mask; none is cut."""
         length = sequence_length or self.sequence_length
         if isinstance(x, (str, list)):

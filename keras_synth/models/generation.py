@@ -1,5 +1,7 @@
 """Text generation: what causal and sequence-to-sequence models share."""
 
+from typing import Any
+
 import keras
 import keras_hub
 import numpy as np
@@ -8,6 +10,7 @@ from keras import ops
 from keras_synth.models.examples import as_arrays, check_lengths
 from keras_synth.models.texts import plain_texts
 from keras_synth.multiplications import added
+from keras_synth.types import Identifier, Tensor
 
 SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
@@ -15,7 +18,12 @@ SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 class GenerationMixin:
     """Checks samplers and prompts; mixed into a task before its base class."""
 
-    def compile(self, optimizer="auto", loss="auto", **kwargs):
+    def compile(
+        self,
+        optimizer: Identifier = "auto",
+        loss: Identifier = "auto",
+        **kwargs: Any,
+    ) -> None:
         """Configures training and generation, as `keras_hub.models.CausalLM`.
 
         Args:
@@ -31,7 +39,9 @@ class GenerationMixin:
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         check_sampler(self.sampler)
 
-    def multiplications(self, length, decoder_length=None):
+    def multiplications(
+        self, length: int, decoder_length: int | None = None
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         See `keras_synth.reporting.print_multiplications` for a table.
@@ -55,7 +65,7 @@ class GenerationMixin:
             backbone.multiplications(*lengths), {"output layer": tokens * table}
         )
 
-    def generate(self, inputs, *args, **kwargs):
+    def generate(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Generates text, as `keras_hub.models.CausalLM.generate`.
 
         Args:

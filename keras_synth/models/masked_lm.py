@@ -1,5 +1,8 @@
 """`SynthesizerMaskedLM`: guesses hidden tokens."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import keras_hub
 import numpy as np
@@ -14,6 +17,7 @@ from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.texts import plain_texts
 from keras_synth.multiplications import added
 from keras_synth.policies import settle
+from keras_synth.types import Identifier, Tensor
 
 BATCH_SIZE = 32
 
@@ -73,7 +77,12 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
     backbone_cls = SynthesizerBackbone
     preprocessor_cls = SynthesizerMaskedLMPreprocessor
 
-    def __init__(self, backbone, preprocessor=None, **kwargs):
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
         if backbone.causal:
             raise ValueError(
                 "A masked language model reads what comes after a hidden "
@@ -106,7 +115,9 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         settle(self)
 
-    def multiplications(self, length, masks=None):
+    def multiplications(
+        self, length: int, masks: int | None = None
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         See `keras_synth.reporting.print_multiplications` for a table.
@@ -129,7 +140,12 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
             {"output layer": masks * width * (width + tokens)},
         )
 
-    def compile(self, optimizer="auto", loss="auto", **kwargs):
+    def compile(
+        self,
+        optimizer: Identifier = "auto",
+        loss: Identifier = "auto",
+        **kwargs: Any,
+    ) -> None:
         """Configures training, as `keras_hub.models.MaskedLM.compile`.
 
         Args:
@@ -142,7 +158,13 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
             optimizer = keras.optimizers.AdamW(1e-3)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
-    def fit(self, x=None, batch_size=None, validation_data=None, **kwargs):
+    def fit(
+        self,
+        x: Tensor | None = None,
+        batch_size: int | None = None,
+        validation_data: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """Trains the model, as `keras.Model.fit`.
 
         Args:
@@ -172,20 +194,30 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
             **kwargs,
         )
 
-    def evaluate(self, x=None, batch_size=None, **kwargs):
+    def evaluate(
+        self,
+        x: Tensor | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
         prepared = kwargs.get("_use_cached_eval_dataset")  # `fit` did it
         if self.preprocessor is not None and not prepared:
             x, batch_size = self._batches(x, batch_size), None
         return keras.Model.evaluate(self, x, batch_size=batch_size, **kwargs)
 
-    def predict(self, x=None, batch_size=None, **kwargs):
+    def predict(
+        self,
+        x: Tensor | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Returns logits as a NumPy array; data as in `fit`."""
         if self.preprocessor is not None:
             x, batch_size = self._batches(x, batch_size), None
         return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
 
-    def fill_mask(self, texts, top_k=5):
+    def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
         """Guesses the tokens that stand as `[MASK]` in texts.
 
         Args:

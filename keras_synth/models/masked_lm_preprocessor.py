@@ -1,5 +1,7 @@
 """From raw strings to texts with hidden tokens."""
 
+from typing import Any
+
 import keras
 import keras_hub
 import numpy as np
@@ -10,6 +12,7 @@ from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
 from keras_synth.pretraining import MaskedTokens
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -66,14 +69,14 @@ class SynthesizerMaskedLMPreprocessor(
 
     def __init__(
         self,
-        tokenizer,
-        sequence_length=512,
-        truncate="round_robin",
-        mask_selection_rate=0.15,
-        with_segments=False,
-        seed=0,
-        **kwargs,
-    ):
+        tokenizer: keras.Layer,
+        sequence_length: int = 512,
+        truncate: str = "round_robin",
+        mask_selection_rate: float = 0.15,
+        with_segments: bool = False,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
         check_tokenizer(tokenizer)
         _check_mask_token(tokenizer)
         check_positive("sequence_length", sequence_length)
@@ -83,7 +86,12 @@ class SynthesizerMaskedLMPreprocessor(
         self.with_segments = bool(with_segments)
         self.seed = check_seed("seed", seed)
 
-    def call(self, x, y=None, sample_weight=None):
+    def call(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
         if keras.utils.is_keras_tensor(x) or _is_symbolic(x):
             raise ValueError(
                 "Tokens to hide are drawn by NumPy, which cannot be a part of "
@@ -98,7 +106,7 @@ class SynthesizerMaskedLMPreprocessor(
             return batches[0]
         return keras.tree.map_structure(lambda part: part[0], batches[0])
 
-    def tokens(self, x):
+    def tokens(self, x: Tensor) -> Any:
         """Tokenizes and packs texts, and hides nothing.
 
         Args:
@@ -124,7 +132,9 @@ class SynthesizerMaskedLMPreprocessor(
             features["segment_ids"] = segment_ids
         return features
 
-    def batches(self, features, batch_size, shuffle=False):
+    def batches(
+        self, features: Any, batch_size: int, shuffle: bool = False
+    ) -> Any:
         """Makes `MaskedTokens` of what `tokens` returns.
 
         Args:
@@ -145,7 +155,7 @@ class SynthesizerMaskedLMPreprocessor(
         )
 
     @property
-    def special_token_ids(self):
+    def special_token_ids(self) -> Any:
         """Ids that are neither hidden nor guessed, the unknown token's too."""
         unknown = getattr(self.tokenizer, "oov_token", None)
         ids = list(self.tokenizer.special_token_ids)
@@ -153,7 +163,7 @@ class SynthesizerMaskedLMPreprocessor(
             ids.append(self.tokenizer.token_to_id(unknown))
         return ids
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {
             **super().get_config(),
             "with_segments": self.with_segments,

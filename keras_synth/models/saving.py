@@ -4,15 +4,18 @@ import contextlib
 import os
 import pathlib
 import tempfile
+from typing import Any, Self
 
 import keras
+
+from keras_synth.types import FilePath
 
 
 class PresetPathsMixin:
     """Lets `from_preset` take any path; mixed in before KerasHub's class."""
 
     @classmethod
-    def from_preset(cls, preset, *args, **kwargs):
+    def from_preset(cls, preset: Any, *args: Any, **kwargs: Any) -> Self:
         """Loads from a preset folder, whose path need not be a string."""
         return super().from_preset(os.fspath(preset), *args, **kwargs)
 
@@ -25,15 +28,19 @@ class AtomicSavingMixin(PresetPathsMixin):
     into a KerasHub model before its base class.
     """
 
-    def save(self, filepath, overwrite=True, **kwargs):
+    def save(
+        self, filepath: FilePath, overwrite: bool = True, **kwargs: Any
+    ) -> None:
         """Saves the model as `keras.Model.save` does, or not at all."""
         _write_aside(super().save, filepath, overwrite, **kwargs)
 
-    def save_weights(self, filepath, overwrite=True, **kwargs):
+    def save_weights(
+        self, filepath: FilePath, overwrite: bool = True, **kwargs: Any
+    ) -> None:
         """Saves the weights as `keras.Model.save_weights`, or not at all."""
         _write_aside(super().save_weights, filepath, overwrite, **kwargs)
 
-    def save_to_preset(self, preset_dir, **kwargs):
+    def save_to_preset(self, preset_dir: FilePath, **kwargs: Any) -> None:
         """Saves a preset folder, replacing one file after the other."""
         if "://" in str(preset_dir):
             super().save_to_preset(preset_dir, **kwargs)
@@ -59,21 +66,23 @@ class TaskSavingMixin(AtomicSavingMixin):
     class.
     """
 
-    def save_task_weights(self, filepath):
+    def save_task_weights(self, filepath: FilePath) -> None:
         """Saves the weights of the task that are not in its backbone."""
         with _without_optimizer(self):
             super().save_task_weights(filepath)
 
-    def load_task_weights(self, filepath):
+    def load_task_weights(self, filepath: FilePath) -> None:
         """Loads what `save_task_weights` saved."""
         with _without_optimizer(self):
             super().load_task_weights(filepath)
 
-    def compile(self, *args, jit_compile="auto", **kwargs):
+    def compile(
+        self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any
+    ) -> None:
         super().compile(*args, jit_compile=jit_compile, **kwargs)
         self._jit_compile_given = jit_compile
 
-    def get_compile_config(self):
+    def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()
         if config:
             # Keras writes down what "auto" means on this backend. On another
@@ -85,7 +94,7 @@ class TaskSavingMixin(AtomicSavingMixin):
             )
         return config
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)

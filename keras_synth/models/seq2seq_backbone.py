@@ -1,5 +1,7 @@
 """`SynthesizerSeq2SeqBackbone`: an encoder and a decoder."""
 
+from typing import Any
+
 import keras
 
 from keras_synth.checks import check_positive
@@ -12,6 +14,7 @@ from keras_synth.models.stack import (
 )
 from keras_synth.models.stacked import StackedBackbone
 from keras_synth.multiplications import added
+from keras_synth.types import Identifier, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -99,33 +102,33 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
 
     def __init__(
         self,
-        vocabulary_size,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        synthesizer,
-        decoder_synthesizer=None,
-        cross_synthesizer="dot_product",
-        cross_num_heads=None,
-        cross_key_dim=None,
-        num_decoder_layers=None,
-        dropout=0.1,
-        max_sequence_length=512,
-        max_decoder_length=None,
-        activation="relu",
-        layer_norm_epsilon=1e-5,
-        normalize_first=True,
-        positions="sinusoidal",
-        attention_use_bias=True,
-        key_dim=None,
-        normalization="layer_normalization",
-        feed_forward_use_bias=True,
-        use_gated_activation=False,
-        scale_output=False,
-        dtype=None,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        synthesizer: Identifier,
+        decoder_synthesizer: Identifier | None = None,
+        cross_synthesizer: Identifier = "dot_product",
+        cross_num_heads: int | None = None,
+        cross_key_dim: int | None = None,
+        num_decoder_layers: int | None = None,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        max_decoder_length: int | None = None,
+        activation: Identifier = "relu",
+        layer_norm_epsilon: float = 1e-5,
+        normalize_first: bool = True,
+        positions: str = "sinusoidal",
+        attention_use_bias: bool = True,
+        key_dim: int | None = None,
+        normalization: str = "layer_normalization",
+        feed_forward_use_bias: bool = True,
+        use_gated_activation: bool = False,
+        scale_output: bool = False,
+        dtype: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         decoder_synthesizer = _or(decoder_synthesizer, synthesizer)
         num_decoder_layers = _or(num_decoder_layers, num_layers)
         max_decoder_length = _or(max_decoder_length, max_sequence_length)
@@ -240,14 +243,14 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
     # Keras hands `training` only to a `call` that names it.
     def call(
         self,
-        inputs,
-        training=None,
-        mask=None,
-        encoder_attention_bias=None,
-        decoder_attention_bias=None,
-        cross_attention_bias=None,
-        **kwargs,
-    ):
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        encoder_attention_bias: Tensor | None = None,
+        decoder_attention_bias: Tensor | None = None,
+        cross_attention_bias: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
         check_length(
             inputs["encoder_token_ids"],
             self.max_sequence_length,
@@ -269,10 +272,18 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             )  # no inputs of the functional
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
-    def compute_output_spec(self, inputs, training=None, mask=None, **biases):
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        **biases: Tensor,
+    ) -> Any:
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
-    def multiplications(self, length, decoder_length=None):
+    def multiplications(
+        self, length: int, decoder_length: int | None = None
+    ) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         See `keras_synth.reporting.print_multiplications` for a table.
@@ -294,7 +305,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             self.decoder.multiplications(target, length),
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,5 +1,8 @@
 """`SynthesizerSeq2SeqLM`: translation, summaries, dialogue."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import keras_hub
 from keras import ops
@@ -13,6 +16,7 @@ from keras_synth.models.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
 from keras_synth.models.stack import check_length
+from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -76,7 +80,12 @@ class SynthesizerSeq2SeqLM(
     backbone_cls = SynthesizerSeq2SeqBackbone
     preprocessor_cls = SynthesizerSeq2SeqLMPreprocessor
 
-    def __init__(self, backbone, preprocessor=None, **kwargs):
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
         check_fits_both(preprocessor, backbone)
         # === Layers ===
         self.backbone = backbone
@@ -90,13 +99,13 @@ class SynthesizerSeq2SeqLM(
 
     def call_decoder_with_cache(
         self,
-        token_ids,
-        caches,
-        start,
-        sources,
-        encoder_padding_mask,
-        padding_mask=None,
-    ):
+        token_ids: Tensor,
+        caches: Tensor,
+        start: Size,
+        sources: Tensor,
+        encoder_padding_mask: Tensor,
+        padding_mask: Tensor | None = None,
+    ) -> Tensor:
         """Calls the decoder on tokens that follow those in the caches.
 
         Args:
@@ -124,7 +133,7 @@ class SynthesizerSeq2SeqLM(
         )
         return self.backbone.logits(x), x, caches
 
-    def call_encoder(self, token_ids, padding_mask):
+    def call_encoder(self, token_ids: Tensor, padding_mask: Tensor) -> Tensor:
         """Returns the cross-attention caches of the decoder blocks.
 
         Args:
@@ -138,7 +147,9 @@ class SynthesizerSeq2SeqLM(
         encoded = self.backbone.encoder(token_ids, padding_mask)
         return self.backbone.decoder.remember(encoded)
 
-    def generate_step(self, inputs, stop_token_ids=None):
+    def generate_step(
+        self, inputs: Tensor, stop_token_ids: str | Sequence[int] | None = None
+    ) -> dict[str, Any]:
         """Generates targets for a batch of sources; `generate` calls it.
 
         Args:

@@ -1,5 +1,7 @@
 """From pairs of raw strings to the inputs of a sequence-to-sequence model."""
 
+from typing import Any
+
 import keras
 import keras_hub
 
@@ -8,6 +10,7 @@ from keras_synth.models.generation import check_prompts
 from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -60,11 +63,11 @@ class SynthesizerSeq2SeqLMPreprocessor(
 
     def __init__(
         self,
-        tokenizer,
-        encoder_sequence_length=512,
-        decoder_sequence_length=512,
-        **kwargs,
-    ):
+        tokenizer: keras.Layer,
+        encoder_sequence_length: int = 512,
+        decoder_sequence_length: int = 512,
+        **kwargs: Any,
+    ) -> None:
         check_tokenizer(tokenizer)
         check_positive("encoder_sequence_length", encoder_sequence_length)
         check_positive("decoder_sequence_length", decoder_sequence_length)
@@ -75,18 +78,24 @@ class SynthesizerSeq2SeqLMPreprocessor(
             **kwargs,
         )
 
-    def call(self, x, y=None, sample_weight=None, **kwargs):
+    def call(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
         _check_texts(x)
         return super().call(x, y, sample_weight, **kwargs)
 
     def generate_preprocess(
         self,
-        x,
+        x: Tensor,
         *,
-        encoder_sequence_length=None,
-        decoder_sequence_length=None,
-        sequence_length=None,
-    ):
+        encoder_sequence_length: int | None = None,
+        decoder_sequence_length: int | None = None,
+        sequence_length: int | None = None,
+    ) -> Any:
         """Returns sources and decoder prompts as ids and masks.
 
         Args:
@@ -116,7 +125,7 @@ class SynthesizerSeq2SeqLMPreprocessor(
             decoder_sequence_length=length,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "encoder_sequence_length": self.encoder_sequence_length,

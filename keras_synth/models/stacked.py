@@ -1,5 +1,8 @@
 """`StackedBackbone`: saving and LoRA of both backbones."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import h5py
 import keras
 import keras_hub
@@ -8,6 +11,7 @@ from keras import ops
 from keras_synth.models.saving import AtomicSavingMixin
 from keras_synth.policies import settle, with_policies, without_counters
 from keras_synth.synthesizers import Synthesizer
+from keras_synth.types import FilePath, Tensor
 
 BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
 
@@ -15,11 +19,11 @@ BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
 class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
     """Base class of the backbones: their configs, files and LoRA."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         settle(self)
 
-    def logits(self, x):
+    def logits(self, x: Tensor) -> Tensor:
         """Returns the logits of tokens, by the embedding's own weights.
 
         Args:
@@ -32,7 +36,7 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
             x = x * self.hidden_dim**-0.5
         return self.token_embedding(x, reverse=True)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         # KerasHub's own config has no default policy of a quantized backbone,
         # and no names of its layers' policies.
         config = {
@@ -43,11 +47,11 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
         return with_policies(self, config)
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         dtype = without_counters(config.get("dtype"))
         return super().from_config({**config, "dtype": dtype})
 
-    def default_lora_layer_names(self):
+    def default_lora_layer_names(self) -> list[str]:
         """Returns the names of the layers that LoRA trains.
 
         Query and value projections, as of every KerasHub backbone; the hidden
@@ -57,7 +61,9 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
         names = {layer.name for layer in self._synthesizers()}
         return [*super().default_lora_layer_names(), "hidden", *sorted(names)]
 
-    def enable_lora(self, rank, target_layer_names=None):
+    def enable_lora(
+        self, rank: int, target_layer_names: Sequence[str] | None = None
+    ) -> None:
         """Freezes the backbone but for updates of low rank.
 
         Args:
@@ -79,7 +85,7 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
         for layer in chosen:
             layer.enable_lora(rank)
 
-    def save_lora_weights(self, filepath):
+    def save_lora_weights(self, filepath: FilePath) -> None:
         """Saves the weights that LoRA trains, in KerasHub's format.
 
         Args:
@@ -92,7 +98,7 @@ class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
                 value = ops.convert_to_numpy(ops.cast(weight, "float32"))
                 file[f"{BESIDE}/{path}"] = value
 
-    def load_lora_weights(self, filepath):
+    def load_lora_weights(self, filepath: FilePath) -> None:
         """Loads what `save_lora_weights` saved, and enables LoRA if need be.
 
         Args:

@@ -1,5 +1,8 @@
 """`SynthesizerTextClassifier`: a backbone, pooling and a dense layer."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import keras_hub
 
@@ -20,6 +23,7 @@ from keras_synth.models.text_classifier_preprocessor import (
 )
 from keras_synth.multiplications import added, of_dense
 from keras_synth.policies import settle, with_policies
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -92,15 +96,15 @@ class SynthesizerTextClassifier(
 
     def __init__(
         self,
-        backbone,
-        num_classes,
-        preprocessor=None,
-        activation=None,
-        dropout=0.1,
-        pooling="mean",
-        class_names=None,
-        **kwargs,
-    ):
+        backbone: keras.Model,
+        num_classes: int,
+        preprocessor: keras.Layer | None = None,
+        activation: Identifier | None = None,
+        dropout: float = 0.1,
+        pooling: str = "mean",
+        class_names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         check_positive("num_classes", num_classes)
         check_rate("dropout", dropout)
         softmax = keras.activations.get(activation) is keras.activations.softmax
@@ -141,7 +145,7 @@ class SynthesizerTextClassifier(
         self.pooling = pooling
         self.class_names = None if class_names is None else [*class_names]
 
-    def multiplications(self, length):
+    def multiplications(self, length: int) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         See `keras_synth.reporting.print_multiplications` for a table.
@@ -162,8 +166,13 @@ class SynthesizerTextClassifier(
         )
 
     def compile(
-        self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs
-    ):
+        self,
+        optimizer: Identifier = "auto",
+        loss: Identifier = "auto",
+        *,
+        metrics: Identifier = "auto",
+        **kwargs: Any,
+    ) -> None:
         """Configures training, as `keras_hub.models.TextClassifier.compile`.
 
         Args:
@@ -206,7 +215,7 @@ class SynthesizerTextClassifier(
             return self.num_classes
         return 2 if is_binary(getattr(self, "loss", None)) else None
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         # The output layer looks up its policy where the backbone's layers do.
         backbone = config["backbone"]["config"]

@@ -1,5 +1,7 @@
 """From raw strings to the inputs of a classifier."""
 
+from typing import Any
+
 import keras
 import keras_hub
 
@@ -7,6 +9,7 @@ from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
+from keras_synth.types import Shape, Tensor
 
 KEEP = ("start", "end")
 
@@ -61,13 +64,13 @@ class SynthesizerTextClassifierPreprocessor(
 
     def __init__(
         self,
-        tokenizer,
-        sequence_length=512,
-        truncate="round_robin",
-        keep="start",
-        with_segments=False,
-        **kwargs,
-    ):
+        tokenizer: keras.Layer,
+        sequence_length: int = 512,
+        truncate: str = "round_robin",
+        keep: str = "start",
+        with_segments: bool = False,
+        **kwargs: Any,
+    ) -> None:
         check_tokenizer(tokenizer)
         check_positive("sequence_length", sequence_length)
         super().__init__(tokenizer, sequence_length, truncate, **kwargs)
@@ -78,7 +81,7 @@ class SynthesizerTextClassifierPreprocessor(
         self.keep = keep
         self.with_segments = bool(with_segments)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
         if self.keep == "end":
             self.packer = _LastTokensPacker(
@@ -89,7 +92,12 @@ class SynthesizerTextClassifierPreprocessor(
                 sequence_length=self.sequence_length,
             )
 
-    def call(self, x, y=None, sample_weight=None):
+    def call(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
         made = super().call(x, y, sample_weight)
         features, y, sample_weight = keras.utils.unpack_x_y_sample_weight(made)
         if not self.with_segments:
@@ -97,7 +105,7 @@ class SynthesizerTextClassifierPreprocessor(
             del features["segment_ids"]
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "keep": self.keep,

@@ -1,6 +1,8 @@
 """`SynthesizerTokenClassifier`: a label for each word of a sentence."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import keras_hub
@@ -18,6 +20,7 @@ from keras_synth.models.token_classifier_preprocessor import (
 from keras_synth.models.word_labels import checked_labels, checked_sentences
 from keras_synth.multiplications import added, of_dense
 from keras_synth.policies import settle, with_policies
+from keras_synth.types import Identifier, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -89,14 +92,14 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
 
     def __init__(
         self,
-        backbone,
-        num_classes,
-        preprocessor=None,
-        activation=None,
-        dropout=0.1,
-        class_names=None,
-        **kwargs,
-    ):
+        backbone: keras.Model,
+        num_classes: int,
+        preprocessor: keras.Layer | None = None,
+        activation: Identifier | None = None,
+        dropout: float = 0.1,
+        class_names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         if check_positive("num_classes", num_classes) < 2:
             raise ValueError(
                 "A word is labelled with one of two classes or more. Received: "
@@ -132,7 +135,7 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
         self.dropout = dropout
         self.class_names = None if class_names is None else [*class_names]
 
-    def multiplications(self, length):
+    def multiplications(self, length: int) -> dict[str, int]:
         """Returns how many multiplications a sample takes, by parts.
 
         See `keras_synth.reporting.print_multiplications` for a table.
@@ -154,12 +157,12 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
 
     def compile(
         self,
-        optimizer="auto",
-        loss="auto",
+        optimizer: Identifier = "auto",
+        loss: Identifier = "auto",
         *,
-        weighted_metrics="auto",
-        **kwargs,
-    ):
+        weighted_metrics: Identifier = "auto",
+        **kwargs: Any,
+    ) -> None:
         """Configures training, as `keras.Model.compile`.
 
         Args:
@@ -189,13 +192,13 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
 
     def fit(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        sample_weight=None,
-        validation_data=None,
-        **kwargs,
-    ):
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        batch_size: int | None = None,
+        sample_weight: Tensor | None = None,
+        validation_data: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """Trains the model, as `keras.Model.fit`.
 
         Args:
@@ -232,8 +235,13 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
         )
 
     def evaluate(
-        self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs
-    ):
+        self,
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        batch_size: int | None = None,
+        sample_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
         if not kwargs.get("_use_cached_eval_dataset"):  # `fit` prepared it
             x, y, sample_weight = self._prepared(x, y, sample_weight)
@@ -246,13 +254,18 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
             **kwargs,
         )
 
-    def predict(self, x=None, batch_size=None, **kwargs):
+    def predict(
+        self,
+        x: Tensor | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Returns outputs `(N, T, num_classes)` as an array; x as in `fit`."""
         if self.preprocessor is not None:
             x = self.preprocessor(checked_sentences(x))
         return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
 
-    def tag(self, sentences, batch_size=None):
+    def tag(self, sentences: Any, batch_size: int | None = None) -> Any:
         """Labels the words of sentences.
 
         A sentence with more tokens than the preprocessor's `sequence_length`
@@ -305,7 +318,7 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
             )
         return x, y, sample_weight
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         # The output layer looks up its policy where the backbone's layers do.
         backbone = config["backbone"]["config"]

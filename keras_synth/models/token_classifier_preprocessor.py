@@ -1,6 +1,7 @@
 """From sentences of words to the inputs of a token classifier."""
 
 import itertools
+from typing import Any
 
 import keras
 import keras_hub
@@ -11,6 +12,7 @@ from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.tokenizer import SynthesizerTokenizer, check_tokenizer
 from keras_synth.models.word_labels import checked_labels, checked_sentences
+from keras_synth.types import Tensor
 
 FEWEST_TOKENS = 3  # a word between the start and the end token
 
@@ -73,8 +75,12 @@ class SynthesizerTokenClassifierPreprocessor(
     tokenizer_cls = SynthesizerTokenizer
 
     def __init__(
-        self, tokenizer, sequence_length=512, with_segments=False, **kwargs
-    ):
+        self,
+        tokenizer: keras.Layer,
+        sequence_length: int = 512,
+        with_segments: bool = False,
+        **kwargs: Any,
+    ) -> None:
         check_tokenizer(tokenizer)
         if check_positive("sequence_length", sequence_length) < FEWEST_TOKENS:
             raise ValueError(
@@ -87,7 +93,12 @@ class SynthesizerTokenClassifierPreprocessor(
         self.sequence_length = int(sequence_length)
         self.with_segments = bool(with_segments)
 
-    def call(self, x, y=None, sample_weight=None):
+    def call(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
         sentences = checked_sentences(x)
         features, starts = self.pack(sentences)
         if y is None:
@@ -102,7 +113,7 @@ class SynthesizerTokenClassifierPreprocessor(
             weights *= np.asarray(sample_weight, "float32")[:, None]
         return features, labels, weights
 
-    def pack(self, sentences):
+    def pack(self, sentences: Any) -> Any:
         """Tokenizes, packs and pads sentences.
 
         Each distinct word is tokenized once.
@@ -131,7 +142,7 @@ class SynthesizerTokenClassifierPreprocessor(
             features["segment_ids"] = np.zeros(shape, "int32")
         return features, starts
 
-    def split(self, sentences):
+    def split(self, sentences: Any) -> Any:
         """Splits sentences into parts all of whose words fit.
 
         Args:
@@ -175,7 +186,7 @@ class SynthesizerTokenClassifierPreprocessor(
             return [*map(int, self.tokenizer(" "))]
         return [self.tokenizer.token_to_id(token)]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "sequence_length": self.sequence_length,

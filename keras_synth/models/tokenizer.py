@@ -1,6 +1,8 @@
 """Tokenizers that know their special tokens and learn from texts."""
 
 import json
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 import keras_hub
@@ -10,6 +12,7 @@ from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.saving import PresetPathsMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.texts import plain_texts
+from keras_synth.types import Tensor
 
 WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 BYTE_PAIRS = ("<pad>", "<s>", "</s>", "<mask>")
@@ -38,7 +41,7 @@ class TextTokenizerMixin(PresetPathsMixin):
 
     backbone_cls = _OneOf((SynthesizerBackbone, SynthesizerSeq2SeqBackbone))
 
-    def tokenize(self, inputs, *args, **kwargs):
+    def tokenize(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Returns token ids; arrays and pandas columns of texts do as well."""
         return super().tokenize(plain_texts(inputs), *args, **kwargs)
 
@@ -67,7 +70,9 @@ class SynthesizerTokenizer(
     array([5, 6, 7], dtype=int32)
     """
 
-    def __init__(self, vocabulary=None, lowercase=True, **kwargs):
+    def __init__(
+        self, vocabulary: Any = None, lowercase: bool = True, **kwargs: Any
+    ) -> None:
         for token, attribute in (
             ("[CLS]", "cls_token"),
             ("[SEP]", "sep_token"),
@@ -82,7 +87,13 @@ class SynthesizerTokenizer(
         super().__init__(vocabulary=vocabulary, lowercase=lowercase, **kwargs)
 
     @classmethod
-    def from_texts(cls, texts, vocabulary_size, lowercase=True, **kwargs):
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        vocabulary_size: int,
+        lowercase: bool = True,
+        **kwargs: Any,
+    ) -> Self:
         """Learns word pieces from texts.
 
         Needs `tensorflow-text`, on every backend.
@@ -134,7 +145,9 @@ class SynthesizerBytePairTokenizer(
     'to be'
     """
 
-    def __init__(self, vocabulary=None, merges=None, **kwargs):
+    def __init__(
+        self, vocabulary: Any = None, merges: Any = None, **kwargs: Any
+    ) -> None:
         for token, attribute in (
             ("<s>", "start_token"),
             ("</s>", "end_token"),
@@ -152,7 +165,9 @@ class SynthesizerBytePairTokenizer(
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
 
     @classmethod
-    def from_texts(cls, texts, vocabulary_size, **kwargs):
+    def from_texts(
+        cls, texts: Sequence[str], vocabulary_size: int, **kwargs: Any
+    ) -> Self:
         """Learns byte pairs from texts, with the `tokenizers` of KerasHub.
 
         Args:

@@ -1,7 +1,9 @@
 """Weights from one backbone to another of the same form."""
 
+import keras
 
-def copy_weights(source, target):
+
+def copy_weights(source: keras.Model, target: keras.Model) -> list[str]:
     """Gives a backbone the weights of a pre-trained one.
 
     Weights are found by their paths. What the target alone has, such as an
@@ -50,5 +52,6 @@ def copy_weights(source, target):
             + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
         )
     for path, weight in given.items():
-        own[path].assign(weight)
+        # A copy: JAX would share its memory, which training frees.
+        own[path].assign(keras.ops.convert_to_numpy(weight))
     return [path for path in own if path not in given]

@@ -3,19 +3,27 @@
 Devlin et al., 2019, https://arxiv.org/abs/1810.04805, section 3.1.
 """
 
+from collections.abc import Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from keras_synth.batches import LengthBuckets
 from keras_synth.checks import check_positive
+from keras_synth.types import Tensor
 
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen tokens; the rest stay
 
 
 def mask_tokens(
-    token_ids, maskable, rng, mask_token_id, random_token_ids, share=0.15
-):
+    token_ids: Tensor,
+    maskable: Tensor,
+    rng: np.random.Generator,
+    mask_token_id: int,
+    random_token_ids: Tensor,
+    share: float = 0.15,
+) -> tuple[Tensor, Tensor]:
     """Hides tokens of one text.
 
     `round(share * maskable tokens)` of them, at least one, are chosen. Of
@@ -90,13 +98,13 @@ class MaskedTokens(LengthBuckets):
 
     def __init__(
         self,
-        features,
-        mask_token_id,
-        vocabulary_size,
-        special_token_ids=(),
-        share=0.15,
-        **options,
-    ):
+        features: int,
+        mask_token_id: int,
+        vocabulary_size: int,
+        special_token_ids: Sequence[int] = (),
+        share: float = 0.15,
+        **options: Any,
+    ) -> None:
         if not isinstance(share, Real) or not 0 < share < 1:
             raise ValueError(
                 f"`share` must be between 0 and 1. Received: share={share}"

@@ -4,18 +4,23 @@ Raffel et al., 2020, https://arxiv.org/abs/1910.10683, section 3.1.4.
 """
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from keras_synth.batches import EpochBatches
 from keras_synth.checks import check_positive, check_seed
+from keras_synth.types import Tensor
 
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3.0
 
 
 def span_mask(
-    length, rng, noise_density=NOISE_DENSITY, mean_noise_span_length=MEAN_SPAN
-):
+    length: int,
+    rng: np.random.Generator,
+    noise_density: float = NOISE_DENSITY,
+    mean_noise_span_length: float = MEAN_SPAN,
+) -> Tensor:
     """Draws the tokens to take out, in spans.
 
     `round(length * noise_density)` tokens, at least one and not all, in
@@ -47,7 +52,9 @@ def span_mask(
     return np.repeat(np.arange(2 * spans) % 2 == 1, lengths.reshape(-1))
 
 
-def corrupt_spans(tokens, mask, vocabulary_size):
+def corrupt_spans(
+    tokens: Tensor, mask: Tensor, vocabulary_size: int
+) -> tuple[Tensor, Tensor]:
     """Puts a sentinel in the place of each span.
 
     Sentinels descend from `vocabulary_size - 1`.
@@ -76,8 +83,10 @@ def corrupt_spans(tokens, mask, vocabulary_size):
 
 
 def corrupted_lengths(
-    length, noise_density=NOISE_DENSITY, mean_noise_span_length=MEAN_SPAN
-):
+    length: int,
+    noise_density: float = NOISE_DENSITY,
+    mean_noise_span_length: float = MEAN_SPAN,
+) -> tuple[int, int]:
     """Returns the lengths of inputs and targets, end tokens included.
 
     Args:
@@ -93,10 +102,10 @@ def corrupted_lengths(
 
 
 def window_length(
-    inputs_length,
-    noise_density=NOISE_DENSITY,
-    mean_noise_span_length=MEAN_SPAN,
-):
+    inputs_length: int,
+    noise_density: float = NOISE_DENSITY,
+    mean_noise_span_length: float = MEAN_SPAN,
+) -> int:
     """Returns how many raw tokens make inputs of a length, end token included.
 
     512 tokens of input come from 568 raw ones, and their targets have 114.
@@ -169,18 +178,18 @@ class SpanCorruption(EpochBatches):
 
     def __init__(
         self,
-        tokens,
-        inputs_length,
-        vocabulary_size,
-        end_token_id,
-        start_token_id=0,
-        batch_size=32,
-        noise_density=NOISE_DENSITY,
-        mean_noise_span_length=MEAN_SPAN,
-        shuffle=True,
-        seed=0,
-        epoch=0,
-    ):
+        tokens: Any,
+        inputs_length: int,
+        vocabulary_size: int,
+        end_token_id: int,
+        start_token_id: int = 0,
+        batch_size: int = 32,
+        noise_density: float = NOISE_DENSITY,
+        mean_noise_span_length: float = MEAN_SPAN,
+        shuffle: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> None:
         super().__init__(check_seed("seed", seed), epoch)
         self.batch_size = check_positive("batch_size", batch_size)
         self.vocabulary_size = check_positive(
@@ -212,11 +221,11 @@ class SpanCorruption(EpochBatches):
             return count // self.batch_size
         return -(-count // self.batch_size)
 
-    def batch_lengths(self, epoch):
+    def batch_lengths(self, epoch: int) -> Any:
         """The lengths in tokens of the inputs of an epoch: all the same."""
         return [corrupted_lengths(self.length, *self.options)[0]] * len(self)
 
-    def make_plan(self, epoch):
+    def make_plan(self, epoch: int) -> Any:
         """The windows of an epoch, in order: the first token of each."""
         count = len(self.tokens) // self.length
         if not self.shuffle:

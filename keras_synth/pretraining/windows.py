@@ -1,11 +1,19 @@
 """A long sequence of tokens, cut into rows for a masked language model."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_synth.checks import check_positive
+from keras_synth.types import Tensor
 
 
-def pack_tokens(token_ids, sequence_length, start_token_id, end_token_id):
+def pack_tokens(
+    token_ids: Tensor,
+    sequence_length: int,
+    start_token_id: int,
+    end_token_id: int,
+) -> dict[str, Any]:
     """Cuts tokens into rows of one length, `[CLS] tokens [SEP]`.
 
     Rows are full, whatever texts they hold parts of ("full sentences" of Liu

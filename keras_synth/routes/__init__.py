@@ -16,6 +16,7 @@ shows how to add a kernel of one's own.
 """
 
 import contextlib
+from collections.abc import Iterator
 
 from keras_synth.routes.explicit import ExplicitRoute
 from keras_synth.routes.fused import FusedRoute
@@ -42,12 +43,12 @@ __all__ = [
 _routes = [SharedRoute(), FusedRoute(), StreamedRoute(), ExplicitRoute()]
 
 
-def registered():
+def registered() -> tuple[Route, ...]:
     """Returns all routes, a tuple in the order of registration."""
     return tuple(_routes)
 
 
-def get(name):
+def get(name: str) -> Route:
     """Returns the route of a name.
 
     Raises:
@@ -63,7 +64,7 @@ def get(name):
     )
 
 
-def register(route):
+def register(route: Route) -> None:
     """Adds a route to those among which `attend` chooses.
 
     What has been compiled keeps the routes it was compiled with: register
@@ -105,7 +106,7 @@ def register(route):
     return route
 
 
-def unregister(name):
+def unregister(name: str | Route) -> Route:
     """Removes a route and returns it.
 
     Args:
@@ -126,7 +127,7 @@ def unregister(name):
 
 
 @contextlib.contextmanager
-def using(*routes):
+def using(*routes: Route) -> Iterator[None]:
     """Registers routes for the duration of a `with` block.
 
     Args:
@@ -141,12 +142,12 @@ def using(*routes):
         _routes[:] = before
 
 
-def serving(request):
+def serving(request: Request) -> tuple[Route, ...]:
     """Returns the routes that can serve a `Request`, a tuple."""
     return tuple(route for route in _routes if route.serves(request))
 
 
-def choose(request, name=None):
+def choose(request: Request, name: str | None = None) -> Route:
     """Returns the route of least cost that serves a request.
 
     Args:

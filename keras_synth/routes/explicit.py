@@ -1,10 +1,12 @@
 """The explicit route: all weights, `(B, H, T, S)`, at once."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_synth.masks import zero_padded_keys
 from keras_synth.routes import single_query
-from keras_synth.routes.route import Route
+from keras_synth.routes.route import Request, Route
 from keras_synth.softmax import masked_softmax
 
 
@@ -23,13 +25,13 @@ class ExplicitRoute(Route):
 
     name = "explicit"
 
-    def serves(self, request):
+    def serves(self, request: Request) -> bool:
         return not request.flash_attention
 
-    def cost(self, request):
+    def cost(self, request: Request) -> float:
         return 1.0
 
-    def run(self, request):
+    def run(self, request: Request) -> Any:
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
         logits = zero_padded_keys(logits, mask)

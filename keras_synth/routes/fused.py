@@ -4,13 +4,15 @@ All that is special about `ops.dot_product_attention` on a backend is known
 here alone.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_synth import backends
 from keras_synth.logits import repeat_batch
 from keras_synth.masks import zero_padded_keys, zero_rows
-from keras_synth.routes.route import Route
+from keras_synth.routes.route import Request, Route
 
 
 class FusedRoute(Route):
@@ -29,13 +31,13 @@ class FusedRoute(Route):
 
     name = "fused"
 
-    def serves(self, request):
+    def serves(self, request: Request) -> bool:
         compares = request.logits.queries is not None
         return (
             compares and request.dropout is None and not request.return_weights
         )
 
-    def cost(self, request):
+    def cost(self, request: Request) -> float:
         """Half where there is a kernel; else it is the formula, with detours.
 
         On accelerators there is one, as far as we know without having one.
@@ -44,7 +46,7 @@ class FusedRoute(Route):
             return 1.5
         return 0.5
 
-    def run(self, request):
+    def run(self, request: Request) -> Any:
         causal = _is_causal(request)
         if not causal:
             request = request.with_pairs()

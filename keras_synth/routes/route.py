@@ -1,11 +1,13 @@
 """What a route is: one way from logits, values and a mask to a context."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 from keras import ops
 
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
+from keras_synth.types import Size, Tensor
 
 
 class Request(NamedTuple):
@@ -35,29 +37,29 @@ class Request(NamedTuple):
     """
 
     logits: Logits
-    values: object
-    target_length: object
+    values: Tensor
+    target_length: Size
     mask: AttentionMask = AttentionMask()
-    dropout: object = None
+    dropout: Callable[[Tensor], Tensor] | None = None
     return_weights: bool = False
     flash_attention: bool | None = None
 
     @property
-    def source_length(self):
+    def source_length(self) -> int:
         """Integer or scalar tensor, `S`."""
         return ops.shape(self.values)[1]
 
     @property
-    def of_one_query(self):
+    def of_one_query(self) -> bool:
         """Whether there is one query for each sample, `T = 1`."""
         return isinstance(self.target_length, int) and self.target_length == 1
 
-    def with_pairs(self):
+    def with_pairs(self) -> Self:
         """The same, the mask's pattern written out as pairs."""
         mask = self.mask.written_out(self.target_length, self.source_length)
         return self._replace(mask=mask)
 
-    def visible(self):
+    def visible(self) -> Tensor:
         """Which query rows see a key: `(B or 1, 1 or H, 1 or T)` or `None`."""
         return self.mask.visible(self.target_length, self.source_length)
 
@@ -85,7 +87,7 @@ class Route:
 
     name = None
 
-    def serves(self, request):
+    def serves(self, request: Request) -> bool:
         """Whether this route can serve a `Request`: a Python boolean.
 
         It must follow from shapes, dtypes, devices and options alone: values
@@ -94,7 +96,7 @@ class Route:
         """
         raise NotImplementedError
 
-    def cost(self, request):
+    def cost(self, request: Request) -> float:
         """How long it takes: a float, in units of the explicit route's time.
 
         A rough estimate will do; whatever `serves` can be asked to be taken
@@ -102,7 +104,7 @@ class Route:
         """
         raise NotImplementedError
 
-    def run(self, request):
+    def run(self, request: Request) -> Any:
         """Returns the context `(B, T, H, v)`, in the dtype of the values.
 
         If `request.return_weights`, a tuple of it and the float32 weights

@@ -23,6 +23,7 @@ on accelerators, which would lose what little weight may be left.
 
 import functools
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -33,7 +34,7 @@ from keras_synth.loops import branch
 from keras_synth.masks import zero_rows
 from keras_synth.routes import pieces, single_query
 from keras_synth.routes.pieces import Constants, Operands
-from keras_synth.routes.route import Route
+from keras_synth.routes.route import Request, Route
 from keras_synth.softmax import (
     FORBIDDEN,
     masked_softmax,
@@ -62,11 +63,11 @@ class SharedRoute(Route):
 
     name = "shared"
 
-    def serves(self, request):
+    def serves(self, request: Request) -> bool:
         plain = not request.return_weights and not request.flash_attention
         return plain and request.logits.shared and request.mask.shared
 
-    def cost(self, request):
+    def cost(self, request: Request) -> float:
         """A softmax for all samples and one product; little of each sample.
 
         A single sample looks as if it were the same for the whole batch: its
@@ -75,7 +76,7 @@ class SharedRoute(Route):
         alone = request.values.shape[0] == 1
         return 2.0 if alone and request.logits.queries is not None else 0.3
 
-    def run(self, request):
+    def run(self, request: Request) -> Any:
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
         table = logits.materialize()  # (1, H, T, S)

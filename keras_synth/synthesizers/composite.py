@@ -1,5 +1,8 @@
 """Synthesizers that are made of others."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import keras
 
 from keras_synth.multiplications import added
@@ -8,6 +11,7 @@ from keras_synth.synthesizers.synthesizer import (
     Synthesizer,
     revived,
 )
+from keras_synth.types import Identifier, Shape, Size
 
 
 class CompositeSynthesizer(Synthesizer):
@@ -21,7 +25,9 @@ class CompositeSynthesizer(Synthesizer):
 
     place = "part"  # parts without a name are called by it and their index
 
-    def __init__(self, num_heads, synthesizers, **kwargs):
+    def __init__(
+        self, num_heads: int, synthesizers: Sequence[Identifier], **kwargs: Any
+    ) -> None:
         if "seed" in kwargs:
             raise ValueError(
                 f"{type(self).__name__} draws no initial values. Pass a `seed` "
@@ -36,24 +42,30 @@ class CompositeSynthesizer(Synthesizer):
         for part in synthesizers:
             part.attach_to(self)
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         for part in self.synthesizers:
             if not part.built:
                 part.build(query_shape, source_shape)
         self.built = True
 
-    def check_lengths(self, target_length, source_length, start=0):
+    def check_lengths(
+        self, target_length: Size, source_length: int, start: Size = 0
+    ) -> None:
         for part in self.synthesizers:
             part.check_lengths(target_length, source_length, start)
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         parts = (
             part.multiplications(query_length, source_length, pairs)
             for part in self.synthesizers
         )
         return added(*parts)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["num_heads"]  # the parts know it
         config["synthesizers"] = [
@@ -63,7 +75,7 @@ class CompositeSynthesizer(Synthesizer):
         return config
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         parts = [
             revived(part) if isinstance(part, dict) else part
             for part in config["synthesizers"]

@@ -1,6 +1,8 @@
 """Logits from each token alone."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -10,6 +12,7 @@ from keras_synth.logits import Logits
 from keras_synth.multiplications import of_dense, pairs_or_all
 from keras_synth.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 def _glorot(fan_in, fan_out):
@@ -26,15 +29,15 @@ class _TokenSynthesizer(Synthesizer):
 
     def __init__(
         self,
-        num_heads,
-        hidden_dim,
-        max_length,
-        activation,
-        use_bias,
-        long_inputs,
-        initializer,
-        **kwargs,
-    ):
+        num_heads: int,
+        hidden_dim: int,
+        max_length: int,
+        activation: Identifier,
+        use_bias: bool,
+        long_inputs: str,
+        initializer: Identifier,
+        **kwargs: Any,
+    ) -> None:
         self._projections = Projections.taken_from(kwargs, use_bias)
         super().__init__(
             num_heads,
@@ -74,7 +77,7 @@ class _TokenSynthesizer(Synthesizer):
             return _glorot(fan_in, fan_out)
         return self.initializer.clone()
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         initializer = self.initializer
         return {
             **super().get_config(),
@@ -141,16 +144,16 @@ class DenseSynthesizer(_TokenSynthesizer):
 
     def __init__(
         self,
-        num_heads,
-        hidden_dim,
-        max_length,
-        activation="relu",
-        shared_heads=False,
-        use_bias=True,
-        long_inputs="error",
-        initializer=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        hidden_dim: int,
+        max_length: int,
+        activation: Identifier = "relu",
+        shared_heads: bool = False,
+        use_bias: bool = True,
+        long_inputs: str = "error",
+        initializer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             num_heads,
             hidden_dim,
@@ -165,7 +168,7 @@ class DenseSynthesizer(_TokenSynthesizer):
         self._shares_queries = False
         self.W2 = self.W_a = self.b2 = None
 
-    def share_queries(self):
+    def share_queries(self) -> None:
         """Gives up the hidden layer; `call` then needs `queries`."""
         if self.built:
             raise ValueError(
@@ -175,7 +178,9 @@ class DenseSynthesizer(_TokenSynthesizer):
             )
         self._shares_queries = True
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         heads = 1 if self.shared_heads else self.num_heads
         length, width = self.max_length, self.hidden_dim
         if not self._shares_queries:
@@ -200,7 +205,9 @@ class DenseSynthesizer(_TokenSynthesizer):
             )
         self.built = True
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         pairs = pairs_or_all(pairs, query_length, source_length)
         logits = self.num_heads * pairs * (self.hidden_dim or 0)
         if self.hidden_dim is None:
@@ -209,7 +216,15 @@ class DenseSynthesizer(_TokenSynthesizer):
         projections = of_dense(self.hidden, query_length)
         return {"projections": projections, "logits": logits}
 
-    def call(self, query, keys=None, queries=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        queries: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         _, source_length = self.lengths(query, start, length)
         features = self._features(query, queries)
         bias = self._bias(source_length)
@@ -236,7 +251,7 @@ class DenseSynthesizer(_TokenSynthesizer):
         bias = ops.broadcast_to(bias, (self.num_heads, source_length))
         return bias[None, :, None, :]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "shared_heads": self.shared_heads}
 
 
@@ -299,16 +314,16 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
 
     def __init__(
         self,
-        num_heads,
-        hidden_dim,
-        max_length,
-        factors=None,
-        activation="relu",
-        use_bias=True,
-        long_inputs="error",
-        initializer=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        hidden_dim: int,
+        max_length: int,
+        factors: Sequence[int] | None = None,
+        activation: Identifier = "relu",
+        use_bias: bool = True,
+        long_inputs: str = "error",
+        initializer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             num_heads,
             hidden_dim,
@@ -322,7 +337,9 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         self.factors = _checked_factors(factors, self.max_length)
         self.A = self.B = self.b_A = self.b_B = None
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         width = self._build_hidden(query_shape)
         self.A, self.B = (
             self.add_table(
@@ -343,7 +360,9 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
             )
         self.built = True
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         a, b = self.factors
         rows = self.num_heads * query_length
         return {
@@ -351,7 +370,14 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
             "logits": rows * ((a + b) * self.A.shape[1] + a * b),
         }
 
-    def call(self, query, keys=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         target_length, source_length = self.lengths(query, start, length)
         features = self._features(query)
         repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
@@ -382,7 +408,7 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
             return ops.take(rows, columns, axis=3)
         return self.window(rows, 3, 0, length)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "factors": list(self.factors)}
 
 

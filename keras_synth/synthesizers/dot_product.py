@@ -1,5 +1,7 @@
 """The vanilla row of the paper's table: `softmax(Q K^T / sqrt(k))`."""
 
+from typing import Any
+
 import keras
 
 from keras_synth.checks import check_positive
@@ -7,6 +9,7 @@ from keras_synth.logits import Logits
 from keras_synth.multiplications import of_dense, pairs_or_all
 from keras_synth.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.types import Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -59,8 +62,13 @@ class DotProductSynthesizer(Synthesizer):
     """
 
     def __init__(
-        self, num_heads, key_dim, use_bias=True, fixed=False, **kwargs
-    ):
+        self,
+        num_heads: int,
+        key_dim: int,
+        use_bias: bool = True,
+        fixed: bool = False,
+        **kwargs: Any,
+    ) -> None:
         self.fixed = bool(fixed)
         self._projections = Projections.taken_from(kwargs, use_bias, self.fixed)
         super().__init__(num_heads, **kwargs)
@@ -72,19 +80,23 @@ class DotProductSynthesizer(Synthesizer):
             for name in ("query", "key")
         )
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         self.query.build(query_shape)
         self.key.build(query_shape if source_shape is None else source_shape)
         self.built = True
 
-    def project_keys(self, source):
+    def project_keys(self, source: Tensor) -> Tensor:
         return self.key(source)
 
-    def project_queries(self, query):
+    def project_queries(self, query: Tensor) -> Tensor:
         """`(B, T, d) -> (B, T, H, k)`, before scaling."""
         return self.query(query)
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         pairs = pairs_or_all(pairs, query_length, source_length)
         return {
             "projections": of_dense(self.query, query_length)
@@ -92,7 +104,15 @@ class DotProductSynthesizer(Synthesizer):
             "logits": self.num_heads * pairs * self.key_dim,
         }
 
-    def call(self, query, keys=None, queries=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        queries: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         if keys is None:
             raise ValueError(
                 "Dot-product logits need the keys of the source. Pass "
@@ -102,7 +122,7 @@ class DotProductSynthesizer(Synthesizer):
             queries = self.project_queries(query)
         return Logits(queries * self.key_dim**-0.5, keys)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "key_dim": self.key_dim,

@@ -1,12 +1,15 @@
 """Logits that are made by hand: fixed tables without weights, of any length."""
 
 import numbers
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_synth.checks import check_positive
 from keras_synth.synthesizers.relative import DistanceSynthesizer
+from keras_synth.types import Tensor
 
 # Logits fall by this much for each token that one is farther from a pattern.
 # Weights outside of it are then below 2.1e-9 of those in it, less than float32
@@ -64,7 +67,13 @@ class GaussianSynthesizer(DistanceSynthesizer):
         - [You et al., 2020](https://arxiv.org/abs/2005.00742)
     """
 
-    def __init__(self, num_heads, offsets=(-1, 0, 1), stddev=1.0, **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        offsets: Sequence[int] = (-1, 0, 1),
+        stddev: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, **kwargs)
         self.offsets = _sequence("offsets", offsets)
         for offset in self.offsets:
@@ -81,13 +90,13 @@ class GaussianSynthesizer(DistanceSynthesizer):
             )
         self.stddev = float(stddev)
 
-    def weigh(self, distances):
+    def weigh(self, distances: Tensor) -> Tensor:
         offsets = _cycled(self.offsets, self.num_heads)
         offsets = ops.convert_to_tensor(offsets, "float32")
         away = ops.cast(distances, "float32") - offsets[:, None]
         return -ops.square(away / self.stddev) / 2.0
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {"offsets": list(self.offsets), "stddev": self.stddev}
         return {**super().get_config(), **config}
 
@@ -141,8 +150,8 @@ class PatternSynthesizer(DistanceSynthesizer):
 
     def __init__(
         self,
-        num_heads,
-        patterns=(
+        num_heads: int,
+        patterns: Sequence[str] = (
             "current",
             "previous",
             "next",
@@ -151,9 +160,9 @@ class PatternSynthesizer(DistanceSynthesizer):
             "end",
             "start",
         ),
-        width=2,
-        **kwargs,
-    ):
+        width: int = 2,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, **kwargs)
         self.patterns = _sequence("patterns", patterns)
         for name in self.patterns:
@@ -164,14 +173,14 @@ class PatternSynthesizer(DistanceSynthesizer):
                 )
         self.width = check_positive("width", width)
 
-    def weigh(self, distances):
+    def weigh(self, distances: Tensor) -> Tensor:
         away = [
             _AWAY[name](distances, self.width)
             for name in _cycled(self.patterns, self.num_heads)
         ]
         return -STEEP * ops.cast(ops.stack(away), "float32")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {"patterns": list(self.patterns), "width": self.width}
         return {**super().get_config(), **config}
 

@@ -1,5 +1,8 @@
 """Heads of different kinds in one layer."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,6 +11,7 @@ from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
     checked_parts,
 )
+from keras_synth.types import Identifier, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -47,20 +51,29 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
 
     place = "group"
 
-    def __init__(self, synthesizers, **kwargs):
+    def __init__(
+        self, synthesizers: Sequence[Identifier], **kwargs: Any
+    ) -> None:
         parts = checked_parts(synthesizers, "A layer with groups of heads")
         num_heads = sum(part.num_heads for part in parts)
         super().__init__(num_heads, parts, **kwargs)
         self.key_dim = max(part.key_dim for part in parts)
 
-    def head_groups(self):
+    def head_groups(self) -> Any:
         return tuple(self.synthesizers)
 
-    def project_keys(self, source):
+    def project_keys(self, source: Tensor) -> Tensor:
         """Returns a tuple of what each group remembers: tensors or `None`."""
         return tuple(group.project_keys(source) for group in self.head_groups())
 
-    def call(self, query, keys=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         target_length, source_length = self.lengths(query, start, length)
         keys = keys or (None,) * len(self.head_groups())
         tables = [

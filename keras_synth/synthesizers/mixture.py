@@ -1,5 +1,8 @@
 """Learned mixtures of any synthesizers."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,6 +12,7 @@ from keras_synth.synthesizers.composite import (
 )
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -70,12 +74,12 @@ class MixtureSynthesizer(CompositeSynthesizer):
 
     def __init__(
         self,
-        synthesizers,
-        per_head=True,
-        share_queries=False,
-        alphas_initializer="zeros",
-        **kwargs,
-    ):
+        synthesizers: Sequence[Identifier],
+        per_head: bool = True,
+        share_queries: bool = False,
+        alphas_initializer: Identifier = "zeros",
+        **kwargs: Any,
+    ) -> None:
         parts = checked_parts(synthesizers, "A mixture")
         heads = [part.num_heads for part in parts]
         if len(set(heads)) > 1:
@@ -93,7 +97,9 @@ class MixtureSynthesizer(CompositeSynthesizer):
         if self.share_queries:
             _share_queries(parts)
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         super().build(query_shape, source_shape)
         mixed = sum(not part.is_bias for part in self.synthesizers)
         biased = mixed < len(self.synthesizers)
@@ -104,12 +110,19 @@ class MixtureSynthesizer(CompositeSynthesizer):
                 self.alphas_initializer,
             )
 
-    def project_keys(self, source):
+    def project_keys(self, source: Tensor) -> Tensor:
         keys = [part.project_keys(source) for part in self.synthesizers]
         keys = [key for key in keys if key is not None]
         return ops.concatenate(keys, axis=-1) if keys else None
 
-    def call(self, query, keys=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         _, source_length = self.lengths(query, start, length)
         alphas = iter(self._shares())
         shared = self._shared_queries(query)
@@ -147,7 +160,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         giver, takers = _sharing_parts(self.synthesizers)
         return dict.fromkeys([giver, *takers], giver.project_queries(query))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "per_head": self.per_head,

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 
@@ -32,6 +32,7 @@ from keras_synth.synthesizers.relative import (
     T5RelativeSynthesizer,
 )
 from keras_synth.synthesizers.synthesizer import Synthesizer, revived
+from keras_synth.types import Identifier
 
 
 class _Name(NamedTuple):
@@ -91,15 +92,15 @@ _LAYER = ("dtype", "name", "seed", "trainable")
 
 
 def get(
-    identifier,
-    num_heads=None,
-    key_dim=None,
-    max_length=None,
-    use_bias=True,
+    identifier: Identifier,
+    num_heads: int | None = None,
+    key_dim: int | None = None,
+    max_length: int | None = None,
+    use_bias: bool = True,
     *,
-    defaults=None,
-    **options,
-):
+    defaults: dict[str, Any] | None = None,
+    **options: Any,
+) -> Synthesizer:
     """Makes a synthesizer from a name, a config or an object.
 
     Args:

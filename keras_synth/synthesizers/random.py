@@ -1,5 +1,7 @@
 """Logits from no token at all: tables of positions."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,6 +9,7 @@ from keras_synth.checks import check_positive
 from keras_synth.logits import Logits
 from keras_synth.multiplications import pairs_or_all
 from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 # Standard deviation of the logits at the start. The weights of a row then
 # differ by about a tenth: close to uniform, but no two rows or heads alike.
@@ -65,14 +68,14 @@ class RandomSynthesizer(Synthesizer):
 
     def __init__(
         self,
-        num_heads,
-        max_length,
-        fixed=False,
-        long_inputs="error",
-        initializer=None,
-        regularizer=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        max_length: int,
+        fixed: bool = False,
+        long_inputs: str = "error",
+        initializer: Identifier | None = None,
+        regularizer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             num_heads,
             check_positive("max_length", max_length),
@@ -86,7 +89,9 @@ class RandomSynthesizer(Synthesizer):
         self.regularizer = keras.regularizers.get(regularizer)
         self.R = self.lora_R_a = self.lora_R_b = None
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         self.R = self.add_table(
             "R",
             (self.num_heads, self.max_length, self.max_length),
@@ -96,10 +101,19 @@ class RandomSynthesizer(Synthesizer):
         )
         self.built = True
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         return {}
 
-    def call(self, query, keys=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self._table(), 1, start, target_length)
         return Logits(bias=self.window(rows, 2, 0, source_length)[None])
@@ -110,7 +124,7 @@ class RandomSynthesizer(Synthesizer):
             return self.R
         return ops.add(self.R, ops.matmul(self.lora_R_a, self.lora_R_b))
 
-    def enable_lora(self, rank):
+    def enable_lora(self, rank: int) -> None:
         """Trains an update of low rank, `R + a b`, and leaves R as it is.
 
         `a` is `(H, N, rank)`, `b` is `(H, rank, N)`. Files hold the sum, as
@@ -146,20 +160,20 @@ class RandomSynthesizer(Synthesizer):
         self.lora_R_a.trainable = self.lora_R_b.trainable = True
         self.R.trainable = False
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Tensor) -> None:
         if self.lora_R_a is None:
             super().save_own_variables(store)
         else:
             store["0"] = ops.convert_to_numpy(self._table())
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Tensor) -> None:
         if self.lora_R_a is None:
             super().load_own_variables(store)
         else:
             self.R.assign(store["0"])
             self.lora_R_b.assign(ops.zeros(self.lora_R_b.shape))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "fixed": self.fixed,
@@ -218,14 +232,14 @@ class FactorizedRandomSynthesizer(Synthesizer):
 
     def __init__(
         self,
-        num_heads,
-        max_length,
-        rank=8,
-        long_inputs="error",
-        initializer=None,
-        regularizer=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        max_length: int,
+        rank: int = 8,
+        long_inputs: str = "error",
+        initializer: Identifier | None = None,
+        regularizer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             num_heads,
             check_positive("max_length", max_length),
@@ -240,7 +254,9 @@ class FactorizedRandomSynthesizer(Synthesizer):
         self.regularizer = keras.regularizers.get(regularizer)
         self.R1 = self.R2 = None
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         self.R1, self.R2 = (
             self.add_table(
                 name,
@@ -253,12 +269,21 @@ class FactorizedRandomSynthesizer(Synthesizer):
         )
         self.built = True
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         # As if for each sample: a batch needs them once.
         pairs = pairs_or_all(pairs, query_length, source_length)
         return {"logits": self.num_heads * pairs * self.rank}
 
-    def call(self, query, keys=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self.R1, 1, start, target_length)
         columns = self.window(self.R2, 1, 0, source_length)
@@ -268,7 +293,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         )
         return Logits(queries, keys)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "rank": self.rank,

@@ -1,6 +1,7 @@
 """Logits from the distance of two tokens: Toeplitz tables of any length."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ from keras_synth.checks import check_positive
 from keras_synth.logits import Logits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 class DistanceSynthesizer(Synthesizer):
@@ -34,10 +36,10 @@ class DistanceSynthesizer(Synthesizer):
 
     reads_tokens = False
 
-    def __init__(self, num_heads, **kwargs):
+    def __init__(self, num_heads: int, **kwargs: Any) -> None:
         super().__init__(num_heads, **kwargs)
 
-    def weigh(self, distances):
+    def weigh(self, distances: Tensor) -> Tensor:
         """Returns the logits of distances.
 
         Args:
@@ -49,10 +51,19 @@ class DistanceSynthesizer(Synthesizer):
         """
         raise NotImplementedError
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         return {}
 
-    def call(self, query, keys=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         rows, columns = self.lengths(query, start, length)
         # From the last row's first column to the first row's last.
         distances = ops.arange(rows + columns - 1) - (rows - 1) - start
@@ -121,12 +132,12 @@ class RelativeSynthesizer(DistanceSynthesizer):
 
     def __init__(
         self,
-        num_heads,
-        max_distance=128,
-        initializer=None,
-        regularizer=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        max_distance: int = 128,
+        initializer: Identifier | None = None,
+        regularizer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, **kwargs)
         self.max_distance = check_positive("max_distance", max_distance)
         if initializer is None:
@@ -135,7 +146,9 @@ class RelativeSynthesizer(DistanceSynthesizer):
         self.regularizer = keras.regularizers.get(regularizer)
         self.distances = None
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         self.distances = self.add_table(
             "distances",
             (self.num_heads, 2 * self.max_distance + 1),
@@ -144,12 +157,12 @@ class RelativeSynthesizer(DistanceSynthesizer):
         )
         self.built = True
 
-    def weigh(self, distances):
+    def weigh(self, distances: Tensor) -> Tensor:
         most = self.max_distance
         places = ops.clip(distances, -most, most) + most
         return ops.take(ops.convert_to_tensor(self.distances), places, axis=1)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_distance": self.max_distance,
@@ -189,7 +202,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
     is_bias = True
 
-    def weigh(self, distances):
+    def weigh(self, distances: Tensor) -> Tensor:
         slopes = ops.convert_to_tensor(_slopes(self.num_heads), "float32")
         return -slopes[:, None] * ops.cast(ops.abs(distances), "float32")
 
@@ -243,13 +256,13 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
 
     def __init__(
         self,
-        num_heads,
-        num_buckets=32,
-        max_distance=128,
-        bidirectional=True,
-        initializer="glorot_uniform",
-        **kwargs,
-    ):
+        num_heads: int,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+        initializer: Identifier = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, **kwargs)
         self.num_buckets = check_positive("num_buckets", num_buckets)
         self.max_distance = check_positive("max_distance", max_distance)
@@ -266,7 +279,9 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         self.initializer = keras.initializers.get(initializer)
         self.relative_attention_bias = None
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         self.relative_attention_bias = self.add_table(
             "relative_attention_bias",
             (self.num_buckets, self.num_heads),  # T5's layout
@@ -274,7 +289,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         )
         self.built = True
 
-    def weigh(self, distances):
+    def weigh(self, distances: Tensor) -> Tensor:
         table = ops.convert_to_tensor(self.relative_attention_bias)
         return ops.transpose(ops.take(table, self._buckets(distances), axis=0))
 
@@ -295,7 +310,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         steps = ops.cast(steps, "int32")
         return first + ops.where(steps < exact, steps, far)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_buckets": self.num_buckets,

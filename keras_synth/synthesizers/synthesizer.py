@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 import keras
 from keras import ops
@@ -10,6 +11,7 @@ from keras_synth.checks import check_positive, check_seed
 from keras_synth.policies import with_policies
 from keras_synth.positions import check_length, window
 from keras_synth.seeds import seeded
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 LONG_INPUTS = ("error", "tile")
 
@@ -73,13 +75,13 @@ class Synthesizer(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        max_length=None,
-        long_inputs="error",
-        seed=None,
-        name=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        max_length: int | None = None,
+        long_inputs: str = "error",
+        seed: int | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name or DEFAULT_NAME, **kwargs)
         self.seed = check_seed("seed", seed)
         self.num_heads = check_positive("num_heads", num_heads)
@@ -95,14 +97,14 @@ class Synthesizer(keras.layers.Layer):
         self.supports_masking = True
         self._owner = None
 
-    def head_groups(self):
+    def head_groups(self) -> Any:
         """Returns the synthesizers of groups of heads, in their order.
 
         Attention goes group by group; by default there is one.
         """
         return (self,)
 
-    def attach_to(self, owner):
+    def attach_to(self, owner: keras.Layer) -> None:
         """Makes it a part of one layer, or of one mixture.
 
         Weights that belong to two layers would be saved once and could not be
@@ -128,7 +130,9 @@ class Synthesizer(keras.layers.Layer):
     def _owned_by_other(self, owner):
         return self._owner is not None and self._owner() not in (None, owner)
 
-    def build(self, query_shape, source_shape=None):
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
         """Creates the weights.
 
         Args:
@@ -137,7 +141,7 @@ class Synthesizer(keras.layers.Layer):
         """
         self.built = True
 
-    def project_keys(self, source):
+    def project_keys(self, source: Tensor) -> Tensor:
         """Returns the keys of a source, to be cached when decoding.
 
         Args:
@@ -148,7 +152,9 @@ class Synthesizer(keras.layers.Layer):
         """
         return None
 
-    def multiplications(self, query_length, source_length, pairs=None):
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
         """Returns how many multiplications the logits of a sample take.
 
         Products of matrices and of pairs; what is done once for each feature
@@ -174,7 +180,14 @@ class Synthesizer(keras.layers.Layer):
             f"Received: {self.name}"
         )
 
-    def call(self, query, keys=None, *, start=0, length=None):
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
         """Returns the logits of each query token over the source.
 
         Args:
@@ -190,17 +203,19 @@ class Synthesizer(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def compute_output_spec(self, *args, **kwargs):
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
             f"{type(self).__name__} returns `Logits`, which cannot be part of "
             "a Functional model by themselves. Use it inside "
             "`keras_synth.layers.SyntheticAttention`."
         )
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
         return None  # masks are a matter of attention, not of logits
 
-    def check_lengths(self, target_length, source_length, start=0):
+    def check_lengths(
+        self, target_length: Size, source_length: int, start: Size = 0
+    ) -> None:
         """Raises if statically known lengths exceed `max_length`.
 
         Args:
@@ -213,18 +228,22 @@ class Synthesizer(keras.layers.Layer):
         check_length("Source", source_length, self.max_length)
         check_length("Query", target_length, self.max_length, start)
 
-    def lengths(self, query, start, length):
+    def lengths(self, query: Tensor, start: Size, length: int) -> Any:
         """Returns the checked `(T, S)` of a call: integers where known."""
         target_length = ops.shape(query)[1]
         source_length = target_length if length is None else length
         self.check_lengths(target_length, source_length, start)
         return target_length, source_length
 
-    def window(self, table, axis, start, length):
+    def window(
+        self, table: Tensor, axis: int, start: Size, length: int
+    ) -> Tensor:
         """Returns `length` positions of a table along `axis`, from `start`."""
         return window(table, axis, start, length, self.long_inputs == "tile")
 
-    def add_table(self, name, shape, initializer, **kwargs):
+    def add_table(
+        self, name: str, shape: Shape, initializer: Identifier, **kwargs: Any
+    ) -> Tensor:
         """Adds a learned table, which no mixed precision casts.
 
         It is float32 but under a pure policy, such as "bfloat16", whose
@@ -239,7 +258,7 @@ class Synthesizer(keras.layers.Layer):
             **kwargs,
         )
 
-    def enable_lora(self, rank):
+    def enable_lora(self, rank: int) -> None:
         """Trains what it learned beside frozen projections, with few weights.
 
         Its tables stay trainable: alphas, biases and tables with an entry or
@@ -262,13 +281,13 @@ class Synthesizer(keras.layers.Layer):
         for table in self._trainable_variables:
             table.trainable = True
 
-    def get_build_config(self):
+    def get_build_config(self) -> dict[str, Any]:
         # The layer around it builds it, so that the paths of its weights begin
         # with that layer's; and a mixture sets whether Dense parts share
         # queries before they make a hidden layer.
         return None
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = with_policies(self, super().get_config())
         config["num_heads"] = self.num_heads
         if self.max_length is not None:

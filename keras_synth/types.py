@@ -1,0 +1,18 @@
+"""Names of types in signatures; Keras itself is untyped.
+
+- `Tensor`: tensor of the backend, symbolic tensor, variable or array. Shapes
+  and dtypes stand in docstrings.
+- `Shape`: its shape, `None` for an unknown length.
+- `Size`: integer, or scalar integer tensor where a length is not known.
+- `Identifier`: a name, a config or an object, as Keras' own `get` takes them.
+- `FilePath`: string or path object.
+"""
+
+from os import PathLike
+from typing import Any, TypeAlias
+
+Tensor: TypeAlias = Any
+Shape: TypeAlias = tuple[int | None, ...]
+Size: TypeAlias = int | Tensor
+Identifier: TypeAlias = Any
+FilePath: TypeAlias = str | PathLike[str]
