@@ -133,10 +133,10 @@ plt.show()
 
 """
 R, FR and D need half of V's. A mixture with V caches V's keys, so it saves
-nothing. (Mixers without logits go further: a window forgets, and linear
-attention keeps sums alone.) Of a translation model's memory the source is the
-other part: what cross-attention remembers of it is keys and values for each
-source token, made once for each text and not growing.
+nothing. Other mixers go further: a window forgets, and linear attention keeps
+sums alone. What cross-attention remembers of the source, keys and values of its
+tokens, comes on top in a translation model; it is made once for each text, and
+does not grow.
 
 How does R write with no keys? At step t its weights are row t of a table. Here
 is the table of the trained decoder, as multiples of a uniform weight. Rows are
@@ -157,6 +157,9 @@ figure.colorbar(image, ax=axes)
 plt.show()
 
 """
+The latest tokens weigh more than those long past. The last rows are still near
+their start, at 1: few sentences are that long.
+
 ## A language model, and samplers
 
 `SynthesizerCausalLM` continues a prompt. Trained on the English sentences
