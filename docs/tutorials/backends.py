@@ -1,0 +1,293 @@
+"""
+Title: Switching backends
+Description: Run one model on TensorFlow, JAX and PyTorch: the same predictions,
+files that go from one to another, times, and a comparison of variants on all of
+them.
+"""
+
+"""
+## Introduction
+
+Keras computes with TensorFlow, JAX or PyTorch, and `keras_synth` calls nothing
+but Keras, so every synthesizer, model and file here works on all three. Which
+one is used is the environment variable `KERAS_BACKEND`, which Keras reads once,
+when it is imported:
+
+```shell
+KERAS_BACKEND=torch python train.py
+```
+
+A running process cannot change it. To compare backends, we start a process for
+each. This one, which makes the model and draws the pictures, has a backend,
+too.
+"""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+from keras_synth import datasets, models
+
+here = keras.backend.backend()
+backends = [here]
+for name in ("jax", "tensorflow", "torch"):
+    if importlib.util.find_spec(name) is None:
+        print(f"{name} is not installed and left out: pip install {name}")
+    elif name != here:
+        backends.append(name)
+print(f"this process: {here}; compared: {', '.join(backends)}")
+
+"""
+## One model in one file
+
+A classifier of reviews with a mixture of R and V, small and not trained yet. It
+has no dropout: each backend has random numbers of its own, and dropout would be
+drawn differently. (So would initial weights, which is why we make them once and
+save them.) Data sets of `keras_synth.datasets` are drawn by NumPy, and are the
+same everywhere.
+"""
+
+texts, labels = datasets.generated_reviews(2_000, max_sentences=4)
+tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
+    texts, vocabulary_size=1_000
+)
+keras.utils.set_random_seed(0)
+classifier = models.SynthesizerTextClassifier(
+    models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=2,
+        num_heads=4,
+        hidden_dim=64,
+        intermediate_dim=256,
+        synthesizer="R+V",
+        dropout=0.0,
+        max_sequence_length=48,
+    ),
+    num_classes=2,
+    dropout=0.0,
+    preprocessor=models.SynthesizerTextClassifierPreprocessor(
+        tokenizer, sequence_length=48
+    ),
+)
+classifier.save("initial.keras")
+print(f"{pathlib.Path('initial.keras').stat().st_size:,} bytes")
+
+"""
+## The same script on each backend
+
+The script loads the file, predicts, trains for one epoch and saves. Nothing in
+it names a backend. `import keras_synth.models` lets Keras know the classes in
+the file, and the vocabulary is in the file as well, so that it takes strings.
+
+Training takes tokens rather than strings, from `LengthBuckets`, whose order of
+batches depends on a seed alone. `StepLog` notes the loss and the duration of
+every step.
+
+The script loads with `compile=False` and compiles by itself. A file keeps
+`jit_compile` as the backend that wrote it has settled it, which is `True` on
+JAX; PyTorch would take that as an order to run `torch.compile`, for minutes.
+"""
+
+SCRIPT = """
+import sys
+
+import keras
+import numpy as np
+
+from keras_synth import callbacks, datasets, models
+
+output = sys.argv[1]
+texts, labels = datasets.generated_reviews(2_000, max_sentences=4)
+classifier = keras.models.load_model("initial.keras", compile=False)
+classifier.compile(optimizer=keras.optimizers.Adam(5e-4))
+logits = classifier.predict(texts[:256], verbose=0)
+
+preprocessor = classifier.preprocessor
+classifier.preprocessor = None  # from here on, it takes tokens
+batches = datasets.LengthBuckets(
+    preprocessor(texts), labels, batch_size=32, drop_remainder=True
+)
+timed = callbacks.TimedBatches(batches)
+history = {name: [] for name in callbacks.STEPS}
+log = callbacks.StepLog(timed, history)
+classifier.fit(timed, callbacks=[log], verbose=0)
+classifier.preprocessor = preprocessor
+classifier.save(f"{output}.keras")
+
+speed = callbacks.speed(history)
+np.savez(
+    f"{output}.npz",
+    logits=logits,
+    losses=history["losses"],
+    first=speed["compile_seconds"],
+    steps_per_second=speed["steps_per_second"],
+)
+"""
+pathlib.Path("train.py").write_text(SCRIPT)
+
+
+def run(*command, backend):
+    """Runs Python with a backend, and returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+results = {}
+for backend in backends:
+    run("train.py", backend, backend=backend)
+    results[backend] = dict(np.load(f"{backend}.npz"))
+    print(f"{backend} is done")
+
+"""
+## The same predictions
+
+The backends do the same arithmetic in different orders, and floats of 32 bits
+have seven digits. So predictions agree, but for rounding:
+"""
+
+expected = classifier.predict(texts[:256], verbose=0)
+print(f"logits from {expected.min():.2f} to {expected.max():.2f}")
+for backend, result in results.items():
+    difference = np.abs(result["logits"] - expected).max()
+    print(f"{backend:10} largest difference from this process {difference:.0e}")
+
+"""
+## The same training
+
+Same weights, same batches: the curves lie on each other. On the right is how
+far the loss of each step is from that of the first backend. Each step is
+computed from the weights of the one before, so rounding errors may grow, as
+they do in any long computation. (`StepLog` keeps five decimals: 1e-5 stands for
+everything below.)
+"""
+
+styles = ["-", "--", ":"]
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(10, 3.6), layout="constrained"
+)
+reference = results[here]["losses"]
+for style, (backend, result) in zip(styles, results.items(), strict=False):
+    steps = np.arange(1, len(reference) + 1)
+    left.plot(steps, result["losses"], style, label=backend)
+    if backend != here:
+        difference = np.abs(result["losses"] - reference)
+        shown = np.maximum(difference, 1e-5)
+        right.semilogy(steps, shown, label=f"{backend} and {here}")
+left.set(xlabel="step", ylabel="training loss")
+right.set(xlabel="step", ylabel="difference of losses")
+left.legend()
+if right.lines:
+    right.legend()
+plt.show()
+
+"""
+## The same file
+
+Each process has saved what it trained, with the state of the optimizer. All
+files load here, whichever backend wrote them, and training could go on from any
+of them. To go on, we want the optimizer, so this time we load what was
+compiled, and set `jit_compile` to what suits this backend.
+"""
+
+test_texts, test_labels = datasets.generated_reviews(
+    500, seed=1, max_sentences=4
+)
+for backend in backends:
+    loaded = keras.models.load_model(f"{backend}.keras")
+    loaded.jit_compile = here != "torch"
+    _, accuracy = loaded.evaluate(test_texts, test_labels, verbose=0)
+    steps = int(loaded.optimizer.iterations)
+    print(f"{backend:10} step {steps}, test accuracy {accuracy:.3f} on {here}")
+
+"""
+## Time
+
+What differs is speed. JAX and TensorFlow compile the training step, which makes
+the first steps slow; PyTorch does not. The longer the training, the less that
+matters.
+"""
+
+print("            first steps, s  further steps/s")
+for backend, result in results.items():
+    print(
+        f"{backend:10} {result['first']:15.1f} "
+        f"{result['steps_per_second']:16.1f}"
+    )
+
+"""
+Take such figures for what they are: one model, this machine, one run. Another
+size can turn the order around, and a GPU does. Measure your own model before
+you choose; with Keras that costs an environment variable.
+
+## Comparing variants on all backends
+
+`python -m keras_synth.compare` does all this for a whole grid: variants x heads
+x seeds x backends, each run in a process of its own, with the same data, the
+same initial weights and the same batches. Two variants on the generated
+reviews, small enough for a minute or two:
+"""
+
+print(
+    run(
+        *"-m keras_synth.compare --task reviews --variants V R".split(),
+        *"--examples 1500 --epochs 2 --dropout 0 --batch-size 32".split(),
+        *["--backends", *backends, "--output", "compare"],
+        backend=here,
+    )
+)
+
+"""
+The table has a line for each variant and backend, or, with several `--seeds`,
+for their mean and half of their range.
+
+- **test** is the score after the last epoch, looked at once; **valid.** that on
+  other examples, by which to choose settings. Without dropout, lines of one
+  variant agree across backends, to the extent that rounding allows.
+- **steps/s** leaves out the first steps, which compile. **/V** is the speed
+  divided by that of V *on the same backend*, which is how to compare variants:
+  it tells what the attention costs, not what the backend does.
+- **weights** and **mult.**, multiplications per sample, depend on no backend;
+  **peak** memory is that of the whole process, with all that the backend itself
+  takes.
+
+The picture shows the loss of each step and the validation score of each epoch.
+Colours are variants, lines are backends:
+"""
+
+plt.figure(figsize=(11, 4.5), layout="constrained")
+plt.imshow(plt.imread("compare/curves.png"))
+plt.axis("off")
+plt.show()
+
+"""
+Where lines of one colour lie on each other, the backends agree. Where two
+colours are further apart than two seeds are, the variants differ. `--seeds 0 1
+2` tells how far that is, and is worth its time before any conclusion:
+`results.csv` beside the picture has every run in a row.
+
+## For the real thing
+
+- Set the backend for all of your programs in `~/.keras/keras.json`;
+  `KERAS_BACKEND` takes precedence over it.
+- `python -m keras_synth.compare --help` lists tasks and settings. `--task csv
+  --data mine.csv` compares on your own texts, and `--resume` goes on with a
+  grid that was stopped, or adds variants, seeds and backends to it.
+- Give small models and short trainings to the backend that compiles least, long
+  ones to the one with the most steps per second.
+- Train where it is fast, serve where it is convenient: a `.keras` file or a
+  preset goes from any backend to any other, LoRA and quantized weights
+  included.
+"""
