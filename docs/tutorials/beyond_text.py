@@ -178,10 +178,10 @@ plt.legend()
 plt.show()
 
 """
-Symmetry is a matter of places, and R learns it as a table: this patch, that
-mirror image. For some epochs nothing is gained, until entries have grown; then
-it gets nearly all right. V has to find out from position embeddings which
-places belong together. It gains from the first epochs on, and is overtaken.
+Symmetry is a matter of places, and R learns it as a table. For some epochs
+nothing is gained, until entries have grown; then it gets nearly all right. V
+has to find out from position embeddings which places belong together. It gains
+from the first epochs on, and is overtaken.
 
 R+V follows V rather than R here: a mixture is not always as good as the better
 of its parts. Both parts begin with equal shares of one softmax, and V is the
@@ -253,6 +253,10 @@ same = np.array_equal(maps["V"][0], maps["V"][1])
 print(f"V has the same weights for two pictures: {same}")
 
 """
+R has more on mirror images than even attention would, but not all of it: the
+class can be told from some pairs of places, and the table has no reason to
+learn the others. It is one table for all pictures; V makes another for each.
+
 ## Photographs
 
 The same model takes CIFAR-10, in patches of 4 x 4, where the data are on disk.
