@@ -325,6 +325,21 @@ def test_weights_are_copied_but_for_new_ones():
         )
 
 
+def test_copied_weights_are_not_shared():
+    """Training the copy leaves the source usable: JAX frees its buffers."""
+    source, target = backbone("R"), backbone("R")
+    models.copy_weights(source, target)
+    before = source.get_weights()
+    classifier = models.SynthesizerTextClassifier(target, num_classes=2)
+    ones = np.ones((4, 8), "int32")
+    features = {"token_ids": ones, "padding_mask": ones}
+    classifier.fit(features, np.ones(4, "int32"), verbose=0)
+    for weight, value in zip(source.weights, before, strict=True):
+        np.testing.assert_array_equal(
+            keras.ops.convert_to_numpy(weight), value
+        )
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
