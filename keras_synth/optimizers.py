@@ -1,10 +1,12 @@
 """`adamw`: the optimizer that most models here are trained with."""
 
+from typing import Any
+
 import keras
 
 
 def adamw(
-    learning_rate: float, weight_decay: float = 0.004
+    learning_rate: Any, weight_decay: float = 0.004
 ) -> keras.optimizers.Optimizer:
     """AdamW, whose weight decay spares biases and normalisations.
 

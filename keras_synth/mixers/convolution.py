@@ -189,7 +189,7 @@ class _Convolution(SelfMixer):
             "output": of_dense(self.output_dense, query_length),
         }
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns the state before the first token.
 
         Args:

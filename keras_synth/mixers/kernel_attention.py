@@ -327,7 +327,7 @@ class KernelMixer(MultiHeadMixer):
             return State(sums)
         return State(sums, ops.full(shape, FORBIDDEN, "float32"))
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty state, whose size does not depend on the length.
 
         Returns:

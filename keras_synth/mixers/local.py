@@ -181,7 +181,7 @@ class LocalAttention(SyntheticAttention):
 
     # --- decoding -------------------------------------------------------------
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache.
 
         Args:

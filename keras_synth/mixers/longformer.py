@@ -193,7 +193,7 @@ class LongformerAttention(PatternMixer):
 
     # --- decoding -------------------------------------------------------------
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache.
 
         Args:

@@ -160,7 +160,7 @@ class Mixer(keras.layers.Layer):
             f"Received: {self.name}"
         )
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache for decoding.
 
         Args:

@@ -243,7 +243,7 @@ class MLPMixer(_LengthMixer):
         units = self.hidden_dim * self._features
         return {"mixing": 2 * query_length * units}
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache for `length` tokens.
 
         Args:
@@ -496,7 +496,7 @@ class GatedMLP(_LengthMixer):
             "output": of_dense(self.output_dense, query_length),
         }
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache for `length` tokens.
 
         Args:

@@ -338,7 +338,7 @@ class MultiHeadMixer(Mixer):
         # Not the layer itself, which would cast float32 weights.
         return self._dropout.call(weights, training=True)
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache: a tensor `(B, length, H, k + v)`."""
         return ops.zeros(
             (batch_size, length, *self._cache_size), self.compute_dtype

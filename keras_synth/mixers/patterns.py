@@ -53,7 +53,7 @@ class Pattern:
         """
         raise NotImplementedError
 
-    def fitted(self, max_length: int) -> "Pattern":
+    def fitted(self, max_length: int | None) -> "Pattern":
         """Returns the pattern for sequences of up to `max_length` tokens.
 
         Args:
@@ -64,7 +64,7 @@ class Pattern:
         """
         return self
 
-    def piece(self, length: int, causal: bool) -> Any:
+    def piece(self, length: Size, causal: bool) -> Any:
         """Returns how it is computed, see `keras_synth.mixers.pieces`.
 
         Args:
@@ -158,11 +158,11 @@ class Window(Pattern):
             return near
         return near & (distance % self.dilation == 0)
 
-    def fitted(self, max_length: int) -> "Pattern":
+    def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("window", self.size * self.dilation, max_length)
         return self
 
-    def piece(self, length: int, causal: bool) -> Any:
+    def piece(self, length: Size, causal: bool) -> Any:
         grid = Grid(length, self.dilation, max(BLOCK, self.size))
         return grid, Neighbours(self.size, 0 if causal else self.size)
 
@@ -195,11 +195,11 @@ class Stride(Pattern):
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows - columns) % self.stride == 0
 
-    def fitted(self, max_length: int) -> "Pattern":
+    def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("stride", self.stride, max_length)
         return self
 
-    def piece(self, length: int, causal: bool) -> Any:
+    def piece(self, length: Size, causal: bool) -> Any:
         return Grid(length, self.stride), Neighbours()
 
     def columns(self, row: Size, length: int) -> Tensor:
@@ -229,11 +229,11 @@ class GlobalTokens(Pattern):
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows < self.number) | (columns < self.number)
 
-    def fitted(self, max_length: int) -> "Pattern":
+    def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("number of global tokens", self.number, max_length)
         return self
 
-    def piece(self, length: int, causal: bool) -> Any:
+    def piece(self, length: Size, causal: bool) -> Any:
         """Of their columns; rows that see all are no matter of pieces."""
         return None, First(self.number)
 
@@ -272,11 +272,11 @@ class BlockWindow(Pattern):
         distance = abs(rows // self.block_size - columns // self.block_size)
         return distance <= self.number // 2
 
-    def fitted(self, max_length: int) -> "Pattern":
+    def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("block size", self.block_size, max_length)
         return self
 
-    def piece(self, length: int, causal: bool) -> Any:
+    def piece(self, length: Size, causal: bool) -> Any:
         before = self.number // 2 * self.block_size
         grid = Grid(length, block=self.block_size, exact=True)
         return grid, Neighbours(before, 0 if causal else before)
@@ -376,7 +376,7 @@ class RandomBlocks(Pattern):
         of_columns = ops.convert_to_tensor(of_columns, "int32")
         return ops.any(seen == of_columns[..., None], axis=-1)
 
-    def fitted(self, max_length: int) -> "Pattern":
+    def fitted(self, max_length: int | None) -> "Pattern":
         if max_length is None and self.max_length is None:
             self.table  # noqa: B018, raises
         if self.max_length is None:
@@ -389,7 +389,7 @@ class RandomBlocks(Pattern):
             )
         return self
 
-    def piece(self, length: int, causal: bool) -> Any:
+    def piece(self, length: Size, causal: bool) -> Any:
         grid = Grid(length, block=self.block_size, exact=True)
         return grid, Drawn(self.table)
 
@@ -444,7 +444,7 @@ class Union(Pattern):
         found = (pattern.allows(rows, columns) for pattern in self.patterns)
         return functools.reduce(lambda a, b: a | b, found)
 
-    def fitted(self, max_length: int) -> "Pattern":
+    def fitted(self, max_length: int | None) -> "Pattern":
         return Union(tuple(p.fitted(max_length) for p in self.patterns))
 
     def get_config(self) -> dict[str, Any]:

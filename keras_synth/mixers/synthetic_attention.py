@@ -362,7 +362,7 @@ class SyntheticAttention(Mixer):
         dims = tuple(width for _, width in self._groups.cache_sizes)
         return dims if len(dims) > 1 else dims[0]
 
-    def make_cache(self, batch_size: int, length: int) -> Tensor:
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache for `length` tokens.
 
         Args:
