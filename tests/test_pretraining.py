@@ -335,9 +335,7 @@ def test_copied_weights_are_not_shared():
     features = {"token_ids": ones, "padding_mask": ones}
     classifier.fit(features, np.ones(4, "int32"), verbose=0)
     for weight, value in zip(source.weights, before, strict=True):
-        np.testing.assert_array_equal(
-            keras.ops.convert_to_numpy(weight), value
-        )
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), value)
 
 
 @pytest.mark.parametrize(

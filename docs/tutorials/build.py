@@ -162,7 +162,8 @@ def write_page(name, new):
                 path.write_bytes(base64.b64decode(data["image/png"]))
                 parts.append(f"![{heading}](img/{path.name})")
             elif text := _printed(output).rstrip():
-                parts.append(f"```text\n{text}\n```")
+                fence = "````" if "```" in text else "```"
+                parts.append(f"{fence}text\n{text}\n{fence}")
     page = "\n\n".join(parts) + "\n"
     (FOLDER / f"{name}.md").write_text(page, encoding="utf-8")
 

@@ -99,7 +99,7 @@ class SynthesizerBackbone(StackedBackbone):
         layer_norm_epsilon: float = 1e-5,
         normalize_first: bool = True,
         causal: bool = False,
-        positions: str = "learned",
+        positions: str | None = "learned",
         attention_use_bias: bool = True,
         key_dim: int | None = None,
         normalization: str = "layer_normalization",

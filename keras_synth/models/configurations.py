@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import keras
-
 from keras_synth import identifiers
 from keras_synth.layers.templates import as_config
 from keras_synth.mixers.names import mixer_class
@@ -20,7 +18,9 @@ _RELEASED = {
 }
 
 
-def transformer_base(synthesizer: Identifier, **changes: Any) -> keras.Model:
+def transformer_base(
+    synthesizer: Identifier, **changes: Any
+) -> SynthesizerSeq2SeqBackbone:
     """The translation model of the paper: Transformer base.
 
     Vaswani et al.'s base model as in Tensor2Tensor: 6 + 6 blocks, d 512,
@@ -52,7 +52,7 @@ def transformer_base(synthesizer: Identifier, **changes: Any) -> keras.Model:
     return SynthesizerSeq2SeqBackbone(synthesizer=synthesizer, **options)
 
 
-def t5_base(synthesizer: Identifier, **changes: Any) -> keras.Model:
+def t5_base(synthesizer: Identifier, **changes: Any) -> dict[str, Any]:
     """T5 base with a synthesizer in the place of self-attention.
 
     12 + 12 blocks, d 768, feed-forward networks of 3072 (ReLU), RMS
@@ -91,7 +91,7 @@ def t5_base(synthesizer: Identifier, **changes: Any) -> keras.Model:
     return _t5(synthesizer, 12, (8, 128), {**shape, **changes})
 
 
-def t5_small(synthesizer: Identifier, **changes: Any) -> keras.Model:
+def t5_small(synthesizer: Identifier, **changes: Any) -> dict[str, Any]:
     """T5 small likewise: 6 + 6 blocks, d 512, 8 heads of 64.
 
     The paper has no small models: synthesizers have T5's heads here.
@@ -102,7 +102,7 @@ def t5_small(synthesizer: Identifier, **changes: Any) -> keras.Model:
     return _t5(synthesizer, 8, (8, 64), {**shape, **changes})
 
 
-def t5_tiny(synthesizer: Identifier, **changes: Any) -> keras.Model:
+def t5_tiny(synthesizer: Identifier, **changes: Any) -> dict[str, Any]:
     """A T5 of some 5 million parameters, for CPUs.
 
     3 + 3 blocks, d 256, 4 heads of 64, feed-forward networks of 512, 8,000
@@ -115,7 +115,7 @@ def t5_tiny(synthesizer: Identifier, **changes: Any) -> keras.Model:
     return _t5(synthesizer, 4, (4, 64), {**shape, **size, **changes})
 
 
-def bert_base(synthesizer: Identifier, **changes: Any) -> keras.Model:
+def bert_base(synthesizer: Identifier, **changes: Any) -> dict[str, Any]:
     """BERT base with a synthesizer in the place of self-attention.
 
     12 blocks, d 768, 12 heads of 64, feed-forward networks of 3072 (GELU),

@@ -119,7 +119,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         activation: Identifier = "relu",
         layer_norm_epsilon: float = 1e-5,
         normalize_first: bool = True,
-        positions: str = "sinusoidal",
+        positions: str | None = "sinusoidal",
         attention_use_bias: bool = True,
         key_dim: int | None = None,
         normalization: str = "layer_normalization",

@@ -98,7 +98,7 @@ class MaskedTokens(LengthBuckets):
 
     def __init__(
         self,
-        features: int,
+        features: dict[str, Any],
         mask_token_id: int,
         vocabulary_size: int,
         special_token_ids: Sequence[int] = (),

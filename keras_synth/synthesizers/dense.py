@@ -30,7 +30,7 @@ class _TokenSynthesizer(Synthesizer):
     def __init__(
         self,
         num_heads: int,
-        hidden_dim: int,
+        hidden_dim: int | None,
         max_length: int,
         activation: Identifier,
         use_bias: bool,
@@ -145,7 +145,7 @@ class DenseSynthesizer(_TokenSynthesizer):
     def __init__(
         self,
         num_heads: int,
-        hidden_dim: int,
+        hidden_dim: int | None,
         max_length: int,
         activation: Identifier = "relu",
         shared_heads: bool = False,
@@ -315,7 +315,7 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
     def __init__(
         self,
         num_heads: int,
-        hidden_dim: int,
+        hidden_dim: int | None,
         max_length: int,
         factors: Sequence[int] | None = None,
         activation: Identifier = "relu",

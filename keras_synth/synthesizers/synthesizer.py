@@ -210,11 +210,14 @@ class Synthesizer(keras.layers.Layer):
             "`keras_synth.layers.SyntheticAttention`."
         )
 
-    def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> None:
         return None  # masks are a matter of attention, not of logits
 
     def check_lengths(
-        self, target_length: Size, source_length: int, start: Size = 0
+        self,
+        target_length: Size | None,
+        source_length: Size | None,
+        start: Size = 0,
     ) -> None:
         """Raises if statically known lengths exceed `max_length`.
 
