@@ -4,9 +4,9 @@ import importlib
 import inspect
 
 import pytest
+from backend import slow_but_on
 
 import keras_synth
-from tests.backend import slow_but_on
 
 pytestmark = slow_but_on("torch")
 

@@ -81,7 +81,7 @@ plt.show()
 """
 ## Attention over two axes
 
-A convolution turns each patch into a vector, which gives `(B, 6, 6, 64)`. There
+A convolution turns each patch into a vector, which gives `(B, 6, 6, 32)`. There
 is no need to flatten that: `attention_axes=(1, 2)` says that all 36 patches
 attend to each other, along height and width, and `max_length` is the product of
 the two. Axes that are not named stay apart, as the batch does:
@@ -390,9 +390,9 @@ axis.set(
     xticks=places,
     xticklabels=["told later", "told nearby"],
     ylabel="names that are right, %",
-    ylim=(0, 115),
+    ylim=(0, 108),
 )
-axis.legend(ncols=3, loc="upper center")
+figure.legend(ncols=3, loc="outside upper center")
 plt.show()
 
 """

@@ -255,9 +255,9 @@ axis.set(
     xticks=places,
     xticklabels=[f"{count} labels" for count in sizes],
     ylabel="test accuracy, %",
-    ylim=(40, 110),
+    ylim=(40, 105),
 )
-axis.legend(ncols=3, loc="upper center")
+figure.legend(ncols=3, loc="outside upper center")
 plt.show()
 
 """
@@ -283,6 +283,6 @@ are for. Real text takes hours of pretraining before there is much to transfer.
 - Hide 15% and use dropout 0.1 where there is more to learn than here.
 - Fine-tune with a smaller learning rate than you pretrained with, and repeat it
   with several seeds: with few labels they differ by points.
-- `python -m keras_synth.compare --task mlm` pretrains a grid of variants, and
+- `keras-synth compare --task mlm` pretrains a grid of variants, and
   `--init` fine-tunes them, so that you can ask which synthesizer gains most.
 """

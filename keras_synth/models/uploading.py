@@ -5,11 +5,13 @@ import pathlib
 import huggingface_hub
 import keras_hub
 
+from keras_synth.types import FilePath
+
 _HUGGING_FACE = "hf://"
 _CARD = "README.md"
 
 
-def upload_preset(uri, folder):
+def upload_preset(uri: str, folder: FilePath) -> None:
     """Uploads a preset folder as `keras_hub.upload_preset`, with its card.
 
     KerasHub writes a model card of its own over that of the folder when the
