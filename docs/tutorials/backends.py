@@ -132,7 +132,8 @@ def run(*command, backend):
     """Runs Python with a backend, and returns what it prints."""
     done = subprocess.run(
         [sys.executable, *command],
-        env={**os.environ, "KERAS_BACKEND": backend},
+        # Notebooks ask for colours, which here would be codes in the text.
+        env={**os.environ, "KERAS_BACKEND": backend, "FORCE_COLOR": ""},
         capture_output=True,
         text=True,
     )
