@@ -34,7 +34,7 @@ keras.utils.set_random_seed(0)
 ## The same layer
 
 With the synthesizer `"V"`, the dot product, `SyntheticAttention` *is*
-MultiHeadAttention. Weights have the same names, shapes and order, so they can
+MultiHeadAttention. Weights have the same shapes and order, so they can
 be copied, and outputs are equal:
 """
 
