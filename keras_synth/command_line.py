@@ -184,5 +184,5 @@ def as_options(error, names):
     for name in names:
         option = option_of(name)
         words = words.replace(f"`{name}`", option)
-        words = re.sub(rf"(?<![\w/]){name}= ?", f"{option} ", words)
+        words = re.sub(rf"(?<![\w/(]){name}= ?", f"{option} ", words)
     return words

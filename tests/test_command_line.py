@@ -146,7 +146,7 @@ def test_errors_are_one_line_and_name_options(capsys):
     settings = argparse.Namespace(num_heads=0)
     words = (
         "The argument `num_heads` is odd. Received: num_heads=0; or pass "
-        "header=False and skip_empty=True"
+        "header=False and skip_empty=True, or the name FR(num_heads=2)"
     )
     told = command_line.errors_in_options(parser, settings)
     with pytest.raises(SystemExit), told:
@@ -154,7 +154,7 @@ def test_errors_are_one_line_and_name_options(capsys):
     (*_, said) = capsys.readouterr().err.splitlines()
     assert said.endswith(
         "The argument --num-heads is odd. Received: --num-heads 0; or pass "
-        "--no-header and --skip-empty"
+        "--no-header and --skip-empty, or the name FR(num_heads=2)"
     )
 
 

@@ -183,9 +183,10 @@ nothing is gained, until entries have grown; then it gets nearly all right. V
 has to find out from position embeddings which places belong together. It gains
 from the first epochs on, and is overtaken.
 
-R+V follows V rather than R here: a mixture is not always as good as the better
-of its parts. Both parts begin with equal shares of one softmax, and V is the
-first to be of use. So compare with the parts alone, not with V only.
+R+V follows V rather than R here, with one seed: a mixture is not always as good
+as the better of its parts. Both parts begin with equal shares of one softmax,
+and V is the first to be of use. So compare with the parts alone, not with V
+only.
 
 ## A table, seen as pictures
 
