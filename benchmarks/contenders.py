@@ -12,6 +12,7 @@ import keras_hub
 import numpy as np
 from steps import BACKEND, Program, array, of_layer, on_gpu
 
+import keras_synth
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerEncoder
 
@@ -70,7 +71,7 @@ def check(parser, wanted):
     if unknown:
         parser.error(
             f"unknown contenders: {unknown}; known on {BACKEND}: {names()}, "
-            "and whatever keras_synth.mixers.get takes"
+            "whatever keras_synth.mixers.get takes, and fold(X) of these"
         )
 
 
@@ -78,7 +79,7 @@ def _is_known(name):
     if name in _MAKERS:
         return True
     try:
-        mixers.names.mixer_class(name)
+        mixers.names.mixer_class(_folded_name(name) or name)
     except ValueError:
         return False
     return True
@@ -90,18 +91,29 @@ def make(name, cell):
     return maker(cell)
 
 
+def _folded_name(name):
+    """X of the name `"fold(X)"`, or `None`."""
+    found = re.fullmatch(r"fold\((.+)\)", name)
+    return found and found[1]
+
+
 # --- Keras layers -------------------------------------------------------------
 
 
 def _mixer(name):
+    folded = _folded_name(name)
+
     def program(cell):
         layer = mixers.get(
-            name,
+            folded or name,
             num_heads=cell.heads,
             key_dim=cell.width // cell.heads,
             max_length=cell.length,
             dtype=cell.dtype,
         )
+        if folded:
+            layer.build(cell.shape)
+            layer = keras_synth.fold(layer)
         return _keras_attention(layer, cell)
 
     return program

@@ -4,6 +4,7 @@
 - `keras_synth.synthesizers`: functions from tokens to attention logits.
 - `keras_synth.mixers`: what stands in the place of attention.
 - `keras_synth.routes`: the ways to compute attention, and how to add one.
+- `keras_synth.fold`: a model for inference, with less to compute.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
 - `keras_synth.pretraining`: span corruption and masked tokens.
 - `keras_synth.losses`, `metrics`, `optimizers`, `schedules`, `callbacks`,
@@ -22,6 +23,7 @@ __all__ = [
     "batches",
     "callbacks",
     "datasets",
+    "fold",
     "layers",
     "losses",
     "metrics",
@@ -53,6 +55,7 @@ if not (_IS_COMMAND or _IS_HELP):
             schedules,
             synthesizers,
         )
+        from keras_synth.folding import fold
 
 
 def __getattr__(name):

@@ -7,6 +7,7 @@ in common stands here: padding must have no influence.
 from keras import ops
 
 from keras_synth import routes
+from keras_synth.logits import Weights
 from keras_synth.masks import AttentionMask, zero_padding
 from keras_synth.routes import Request
 
@@ -28,7 +29,7 @@ def attend(
     no influence on any other row, even where it holds inf or NaN.
 
     Args:
-        logits: `Logits`.
+        logits: `Logits`, or `Weights` in their place.
         values: Tensor `(B, S, H, v)`.
         mask: Optional `AttentionMask`.
         target_length: Integer or scalar tensor, `T`; by default the number
@@ -64,6 +65,8 @@ def attend(
         return_weights,
         flash_attention,
     )
+    if isinstance(logits, Weights) and not _is_served(request, route):
+        request = request._replace(logits=logits.as_logits())
     chosen = routes.choose(request, route)
     values = zero_padding(request.values, mask.keys)
     found = chosen.run(request._replace(values=values))
@@ -74,3 +77,10 @@ def attend(
     context, weights = found
     weights = ops.where(mask.queries[:, None, :, None], weights, 0.0)
     return zero_padding(context, mask.queries), weights
+
+
+def _is_served(request, route):
+    """Whether known weights serve as they are: not if they are dropped out."""
+    shared = routes.get("shared")
+    alone = request.dropout is None and route in (None, shared.name)
+    return alone and shared.serves(request)

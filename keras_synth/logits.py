@@ -60,6 +60,8 @@ class Logits(NamedTuple):
         return Logits(queries, self.keys, bias)
 
     def __add__(self, other):
+        if isinstance(other, Weights):
+            other = other.as_logits()
         if self._of_one_query and other._of_one_query:
             # Repeating constant keys for each sample would cost more.
             self, other = self._without_constants(), other._without_constants()
@@ -111,6 +113,56 @@ class Logits(NamedTuple):
                 queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return _sum(ops.cast(product, "float32"), self.bias)
+
+
+class Weights(NamedTuple):
+    """Attention weights that are known beforehand, the same for all samples.
+
+    They stand in the place of `Logits`: folded tables give them, see
+    `keras_synth.fold`. Whatever else is added makes logits of them again,
+    their logarithms.
+
+    Fields:
+        table: Float32 tensor `(1, H, T, S)`, positive; rows sum to 1.
+
+    Example:
+
+    >>> from keras_synth.attend import attend
+    >>> from keras_synth.logits import Weights
+    >>> table = keras.ops.softmax(keras.random.normal((1, 2, 5, 5)))
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> attend(Weights(table), values).shape
+    (3, 5, 2, 4)
+    """
+
+    table: object
+
+    shared = True
+    queries = None  # none that are compared
+
+    @property
+    def target_length(self):
+        """Rows, `T`."""
+        return ops.shape(self.table)[2]
+
+    def as_logits(self):
+        """Returns `Logits` of which these are the softmax."""
+        return Logits(bias=ops.log(self.table))
+
+    def scaled(self, alpha):
+        """Returns the logits times `alpha`, a tensor `(H,)` or `(1,)`."""
+        return self.as_logits().scaled(alpha)
+
+    def __add__(self, other):
+        return self.as_logits() + other
+
+    def with_rows(self, target_length):
+        """The same: there is a row for each query."""
+        return self
+
+    def materialize(self):
+        """Returns the logits, a float32 tensor `(1, H, T, S)`."""
+        return self.as_logits().materialize()
 
 
 def _sum(a, b):

@@ -39,6 +39,12 @@ def window(table, axis, start, length, tile=False):
     return ops.take(table, start + ops.arange(length), axis=axis)
 
 
+def least(*lengths):
+    """Returns the least of lengths, of which `None` is none; or `None`."""
+    known = [length for length in lengths if length is not None]
+    return min(known, default=None)
+
+
 def check_length(name, length, max_length, start=0):
     """Raises if a statically known length does not fit the table.
 

@@ -8,7 +8,13 @@ import keras_synth
 # Beside those of `keras_synth.__all__`. Of the first all names are public, of
 # the second only these: the rest serves the package.
 MODULES = ["mixers.patterns", "model_card", "reporting", "vocabulary"]
-NAMES = ["attend.attend", "logits.Logits", "masks.AttentionMask"]
+NAMES = [
+    "attend.attend",
+    "folding.fold",
+    "logits.Logits",
+    "logits.Weights",
+    "masks.AttentionMask",
+]
 
 
 def own_names(module):

@@ -8,9 +8,10 @@ from keras import ops
 from keras_synth import masks
 from keras_synth.checks import check_positive
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
-from keras_synth.layers.templates import template
+from keras_synth.layers.templates import folded_template, template
 from keras_synth.multiplications import added
 from keras_synth.policies import settle, with_policies
+from keras_synth.positions import least
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -379,6 +380,19 @@ class SynthesizerDecoder(SynthesizerBlock):
                 if x is not None
             ]
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
+
+    def folded_config(
+        self, max_length: int | None = None, softmax: bool = True
+    ) -> dict[str, Any]:
+        config = super().folded_config(max_length, softmax)
+        config["max_source_length"] = least(self.max_source_length, max_length)
+        if self.cross_attention is not None:
+            config["cross_synthesizer"] = folded_template(
+                self.cross_attention,
+                self.cross_synthesizer,
+                max_length,
+            )
+        return config
 
     def get_config(self) -> dict[str, Any]:
         config = {

@@ -45,6 +45,11 @@ class FourierMixer(SelfMixer):
         super().__init__(**kwargs)
         self._features = None  # of a token, once it is built
 
+    def get_config(self) -> dict[str, Any]:
+        # Keras guesses configs only where all arguments are plain values; a
+        # block's dtype policy is none.
+        return super().get_config()
+
     def build(
         self,
         query_shape: Shape,

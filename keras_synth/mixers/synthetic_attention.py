@@ -16,7 +16,9 @@ from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.multiplications import added, of_dense, pairs_within
 from keras_synth.policies import settle, with_policies
+from keras_synth.positions import least
 from keras_synth.projections import Projections, positive_shape
+from keras_synth.synthesizers.table import folded as folded_synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -540,6 +542,23 @@ class SyntheticAttention(Mixer):
             return output
         shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
         return output, keras.KerasTensor(shape, dtype="float32")
+
+    def folded_config(
+        self, max_length: int | None = None, softmax: bool = True
+    ) -> dict[str, Any]:
+        """Returns the config of one for inference: see `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens.
+            softmax: Whether no bias will be added to its logits.
+        """
+        length = least(self.max_length, max_length)
+        folded = folded_synthesizer(self.synthesizer, length, softmax)
+        return {
+            **self.get_config(),
+            "synthesizer": keras.saving.serialize_keras_object(folded),
+            "max_length": None if self.max_length is None else length,
+        }
 
     # MultiHeadAttention's names of its projections.
 

@@ -13,6 +13,7 @@ from keras_synth.models.stack import (
     token_embedding,
 )
 from keras_synth.models.stacked import StackedBackbone
+from keras_synth.positions import least
 from keras_synth.types import Identifier, Tensor
 
 
@@ -214,6 +215,20 @@ class SynthesizerBackbone(StackedBackbone):
             ValueError: If a mixer does not count its multiplications.
         """
         return self.stack.multiplications(length)
+
+    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
+        """Returns the config of one for inference: see `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens.
+        """
+        length = least(self.max_sequence_length, max_length)
+        templates = self.stack.folded_templates(length)
+        return {
+            **self.get_config(),
+            "max_sequence_length": length,
+            "synthesizer": templates["synthesizer"],
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_synth.folding import rebuilt
 from keras_synth.types import FilePath
 
 
@@ -76,6 +77,21 @@ class TaskSavingMixin(AtomicSavingMixin):
         with _without_optimizer(self):
             super().load_task_weights(filepath)
 
+    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
+        """Returns what one for inference is made of: see `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens.
+        """
+        config = {
+            **self.get_config(),
+            "backbone": rebuilt(self.backbone, max_length),
+            "preprocessor": self.preprocessor,
+        }
+        if max_length is not None and self.preprocessor is not None:
+            config["preprocessor"] = _shortened(self.preprocessor, max_length)
+        return config
+
     def compile(
         self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any
     ) -> None:
@@ -98,6 +114,16 @@ class TaskSavingMixin(AtomicSavingMixin):
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
+
+
+def _shortened(preprocessor, max_length):
+    """A preprocessor of the same tokenizer whose sequences are not longer."""
+    config = preprocessor.get_config()
+    for name, value in config.items():
+        if name.endswith("sequence_length") and value is not None:
+            config[name] = min(value, max_length)
+    config["tokenizer"] = preprocessor.tokenizer
+    return type(preprocessor).from_config(config)
 
 
 @contextlib.contextmanager

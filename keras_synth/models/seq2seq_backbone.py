@@ -14,6 +14,7 @@ from keras_synth.models.stack import (
 )
 from keras_synth.models.stacked import StackedBackbone
 from keras_synth.multiplications import added
+from keras_synth.positions import least
 from keras_synth.types import Identifier, Tensor
 
 
@@ -304,6 +305,25 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             self.encoder.multiplications(length),
             self.decoder.multiplications(target, length),
         )
+
+    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
+        """Returns the config of one for inference: see `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens, be it
+                a source or a target.
+        """
+        lengths = [self.max_sequence_length, self.max_decoder_length]
+        lengths = [least(length, max_length) for length in lengths]
+        decoder = self.decoder.folded_templates(max(lengths))
+        return {
+            **self.get_config(),
+            "max_sequence_length": lengths[0],
+            "max_decoder_length": lengths[1],
+            "decoder_synthesizer": decoder["synthesizer"],
+            "cross_synthesizer": decoder["cross_synthesizer"],
+            **self.encoder.folded_templates(lengths[0]),
+        }
 
     def get_config(self) -> dict[str, Any]:
         return {

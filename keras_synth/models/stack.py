@@ -238,6 +238,27 @@ class Stack:
             *(block.multiplications(*lengths) for block in self.blocks)
         )
 
+    def folded_templates(self, max_length):
+        """Returns what the blocks are made of, for `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens.
+
+        Returns:
+            Dictionary of lists, an entry for each block: `"synthesizer"` and,
+            with cross-attention, `"cross_synthesizer"`.
+        """
+        softmax = self.position_bias is None
+        configs = [
+            block.folded_config(max_length, softmax) for block in self.blocks
+        ]
+        names = ("synthesizer", "cross_synthesizer")
+        return {
+            name: [config[name] for config in configs]
+            for name in names
+            if name in configs[0]
+        }
+
     def make_caches(self, batch_size, length):
         """Returns empty caches for `length` tokens, one for each block."""
         return tuple(

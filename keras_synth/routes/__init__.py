@@ -18,6 +18,7 @@ shows how to add a kernel of one's own.
 import contextlib
 from collections.abc import Iterator
 
+from keras_synth.logits import Weights
 from keras_synth.routes.explicit import ExplicitRoute
 from keras_synth.routes.fused import FusedRoute
 from keras_synth.routes.route import Request, Route
@@ -144,6 +145,8 @@ def using(*routes: Route) -> Iterator[None]:
 
 def serving(request: Request) -> tuple[Route, ...]:
     """Returns the routes that can serve a `Request`, a tuple."""
+    if isinstance(request.logits, Weights):
+        return (get("shared"),)  # no other knows them
     return tuple(route for route in _routes if route.serves(request))
 
 

@@ -30,6 +30,7 @@ from keras import ops
 
 from keras_synth import backends
 from keras_synth.gradients import with_gradient
+from keras_synth.logits import Weights
 from keras_synth.loops import branch
 from keras_synth.masks import zero_rows
 from keras_synth.routes import pieces, single_query
@@ -79,6 +80,8 @@ class SharedRoute(Route):
     def run(self, request: Request) -> Any:
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
+        if isinstance(logits, Weights):
+            return _apply_known(logits.table[0], values, mask)
         table = logits.materialize()  # (1, H, T, S)
         dropout = request.dropout
         if _is_streamed(table, values, mask, dropout):
@@ -142,6 +145,35 @@ def apply(weights, values):
     if weights.shape[1] == 1 and values.shape[1] is not None:
         return single_query.context(weights[None], values)
     return _unfold(ops.matmul(weights, _fold(values)), values.shape[-1])
+
+
+def _apply_known(weights, values, mask):
+    """Returns `weights values` among what may be seen, rows summing to 1.
+
+    Args:
+        weights: Float32 tensor `(H, T, S)`, positive; rows sum to 1.
+        values: Tensor `(B, S, H, v)`, zero where padded.
+        mask: `AttentionMask` with pairs of all samples, if any.
+
+    Returns:
+        Tensor `(B, T, H, v)` in the dtype of `values`.
+    """
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    if mask.keys is None and mask.pairs is None:
+        return apply(ops.cast(weights, dtype), values)
+    if mask.pairs is not None:
+        weights = ops.where(mask.pairs[0], weights, 0.0)
+    if mask.keys is None:
+        share = ops.sum(weights, axis=-1, keepdims=True)  # (H, T, 1)
+    else:
+        keys = ops.cast(ops.transpose(mask.keys), "float32")
+        share = ops.matmul(weights, keys)  # (H, T, B or 1)
+    scale = ops.where(share > 0, 1 / ops.where(share > 0, share, 1.0), 0.0)
+    scale = ops.transpose(scale, (2, 1, 0))[..., None]
+    # float16 would lose what little weight the allowed keys may have left.
+    exact = "float32" if dtype == "float16" else dtype
+    found = apply(ops.cast(weights, exact), ops.cast(values, exact))
+    return ops.cast(ops.cast(found, "float32") * scale, dtype)
 
 
 def apply_padded(table, values, keys, visible, keep=None):

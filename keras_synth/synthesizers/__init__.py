@@ -10,7 +10,10 @@ from keras_synth.synthesizers.hand_made import (
     PatternSynthesizer,
 )
 from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
-from keras_synth.synthesizers.mixture import MixtureSynthesizer
+from keras_synth.synthesizers.mixture import (
+    MixtureSynthesizer,
+    SumSynthesizer,
+)
 from keras_synth.synthesizers.names import get
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
@@ -22,6 +25,7 @@ from keras_synth.synthesizers.relative import (
     T5RelativeSynthesizer,
 )
 from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.synthesizers.table import TableSynthesizer
 
 __all__ = [
     "AlibiSynthesizer",
@@ -35,7 +39,9 @@ __all__ = [
     "PatternSynthesizer",
     "RandomSynthesizer",
     "RelativeSynthesizer",
+    "SumSynthesizer",
     "Synthesizer",
     "T5RelativeSynthesizer",
+    "TableSynthesizer",
     "get",
 ]

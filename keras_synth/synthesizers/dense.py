@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_synth.checks import check_positive
+from keras_synth.copying import copy_variables
 from keras_synth.logits import Logits
 from keras_synth.multiplications import of_dense, pairs_or_all
 from keras_synth.projections import Projections
@@ -71,6 +73,27 @@ class _TokenSynthesizer(Synthesizer):
             return query
         projected = self.hidden(query) if queries is None else queries
         return self.activation(projected)
+
+    folds_scale = True
+
+    def folded(self, max_length: int | None) -> Any:
+        return type(self).from_config(self._folded_config(max_length))
+
+    def _folded_config(self, max_length):
+        bounded = max_length != self.max_length
+        return {
+            **self.get_config(),
+            "max_length": max_length,
+            "long_inputs": "error" if bounded else self.long_inputs,
+        }
+
+    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
+        if self.hidden is not None:
+            copy_variables(self.hidden, target.hidden)
+        scale = np.ones(1, "float32") if scale is None else scale
+        for name, value in self._folded_tables(target, scale).items():
+            if value is not None:
+                getattr(target, name).assign(value)
 
     def _table_initializer(self, fan_in, fan_out):
         if self.initializer is None:
@@ -243,6 +266,19 @@ class DenseSynthesizer(_TokenSynthesizer):
         )
         return Logits(features, ops.cast(constants, features.dtype)[None], bias)
 
+    def _folded_config(self, max_length):
+        # A scale may differ from head to head.
+        return {**super()._folded_config(max_length), "shared_heads": False}
+
+    def _folded_tables(self, target, scale):
+        columns = np.arange(target.max_length) % self.max_length
+        scale = scale * np.ones(self.num_heads, "float32")
+        return {
+            "W2": _part(self.W2, columns, 0, scale[None, :, None]),
+            "W_a": _part(self.W_a, columns, 2, scale[:, None, None]),
+            "b2": _part(self.b2, columns, 1, scale[:, None]),
+        }
+
     def _bias(self, source_length):
         """`(1, H, 1, S)`, or `None`."""
         if self.b2 is None:
@@ -387,6 +423,22 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         rows = ops.reshape(rows, (-1, self.num_heads, target_length, a * b))
         return Logits(bias=self._columns(rows, source_length))
 
+    def _folded_config(self, max_length):
+        config = super()._folded_config(max_length)
+        if max_length >= self.max_length:  # columns are tiled, factors are not
+            return self.get_config()
+        b = self.factors[1]
+        return {**config, "factors": [-(-max_length // b), b]}
+
+    def _folded_tables(self, target, scale):
+        rows = np.arange(target.factors[0])
+        return {
+            "A": _part(self.A, rows, 2, scale[:, None, None]),
+            "b_A": _part(self.b_A, rows, 1, scale[:, None]),
+            "B": self.B,
+            "b_B": self.b_B,
+        }
+
     def _factor(self, features, kernel, bias):
         kernel = ops.cast(ops.convert_to_tensor(kernel), features.dtype)
         tokens = (
@@ -410,6 +462,13 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "factors": list(self.factors)}
+
+
+def _part(table, positions, axis, scale):
+    """Positions of a table along an axis, times `scale`; `None` of `None`."""
+    if table is None:
+        return None
+    return np.take(ops.convert_to_numpy(table), positions, axis) * scale
 
 
 def default_factors(max_length):

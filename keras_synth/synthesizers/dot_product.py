@@ -122,6 +122,16 @@ class DotProductSynthesizer(Synthesizer):
             queries = self.project_queries(query)
         return Logits(queries * self.key_dim**-0.5, keys)
 
+    @property
+    def folds_scale(self) -> bool:
+        return self.key.quantization_mode is None
+
+    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
+        super().fold_into(target)
+        if scale is not None:  # of the keys: others may share the queries
+            for weight in target.key.weights:  # (d, H, k), (H, k)
+                weight.assign(weight * scale[:, None])
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_synth.checks import check_positive, check_seed
+from keras_synth.copying import copy_variables
 from keras_synth.policies import with_policies
 from keras_synth.positions import check_length, window
 from keras_synth.seeds import seeded
@@ -47,6 +48,7 @@ class Synthesizer(keras.layers.Layer):
             tables of positions.
         is_bias: Boolean, whether its logits stand outside the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
+        folds_scale: Boolean, whether `fold_into` takes a `scale`.
 
     Example:
 
@@ -72,6 +74,7 @@ class Synthesizer(keras.layers.Layer):
     key_dim = 0
     reads_tokens = True
     is_bias = False
+    folds_scale = False
 
     def __init__(
         self,
@@ -283,6 +286,28 @@ class Synthesizer(keras.layers.Layer):
             )
         for table in self._trainable_variables:
             table.trainable = True
+
+    def folded(self, max_length: int | None) -> Any:
+        """Returns one for inference, without weights: see `keras_synth.fold`.
+
+        By default it is another of the same config. What reads no token is not
+        asked: it becomes a table.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens;
+                `None` where nothing has a bound.
+        """
+        return revived(keras.saving.serialize_keras_object(self))
+
+    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
+        """Gives weights to what `folded` has returned.
+
+        Args:
+            target: `Synthesizer`, built.
+            scale: Optional array `(H,)` or `(1,)` that multiplies the logits,
+                where `folds_scale` is true.
+        """
+        copy_variables(self, target)
 
     def get_build_config(self) -> dict[str, Any]:
         # The layer around it builds it, so that the paths of its weights begin

@@ -1,0 +1,45 @@
+"""Values of variables, from one layer to another of the same parts."""
+
+from keras import ops
+
+
+def copy_variables(source, target, instead=None):
+    """Gives a layer, and all layers in it, the values of another's variables.
+
+    What LoRA added is in the values, as it is in files. A table that is longer
+    than the target's is cut.
+
+    Args:
+        source: Layer or model with variables.
+        target: One of the same parts, with variables.
+        instead: Optional function of a layer of the source and its counterpart
+            that returns whether it has copied their variables itself.
+    """
+    seen = set()
+
+    def copy(source, target):
+        if id(source) in seen:
+            return
+        seen.add(id(source))
+        if instead is not None and instead(source, target):
+            return
+        store, room = {}, {}
+        source.save_own_variables(store)
+        target.save_own_variables(room)
+        target.load_own_variables(
+            {key: _cut(value, room[key].shape) for key, value in store.items()}
+        )
+        for pair in zip(_parts(source), _parts(target), strict=True):
+            copy(*pair)
+
+    copy(source, target)
+
+
+def _parts(layer):
+    return list(layer._flatten_layers(include_self=False, recursive=False))
+
+
+def _cut(value, shape):
+    # As an array: JAX would share its memory, which training frees.
+    value = ops.convert_to_numpy(value)
+    return value[tuple(slice(size) for size in shape)]
