@@ -356,7 +356,8 @@ model_card.write_model_card(
     settings.output,
     f"{task}, {settings.synthesizer}",
     f"A {task} of [keras_synth](https://arxiv.org/abs/2005.00743): "
-    f"{settings.num_layers} blocks of width {settings.hidden_dim}, "
+    f"{settings.num_layers} block{'s' * (settings.num_layers > 1)} of width "
+    f"{settings.hidden_dim}, "
     f"{settings.num_heads} heads, self-attention {settings.synthesizer}, at "
     f"most {length} tokens.",
     f"{len(train_ids):,} tokens of "
