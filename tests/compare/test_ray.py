@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, slow_but_on("torch")]
 GRID = (
     "--task reviews --examples 400 --epochs 4 --num-layers 1 --num-heads 2 "
     "--hidden-dim 16 --sequence-length 48 --lengths 32 --vocabulary-size 300 "
-    "--batch-size 16 --variants R V --seeds 0 1"
+    "--batch-size 16 --variants R V"
 ).split()
 PATIENCE = 500  # seconds; other work may be in the way
 
@@ -119,7 +119,7 @@ def test_a_grid_completes_though_a_worker_is_killed(on_ray, local, tmp_path):
     # Nothing is left to run, here or there.
     status, _, err = command_line.run(tmp_path, *GRID, "--resume")
     assert status == 0, err
-    assert "4 of 4 are done" in err
+    assert "2 of 2 are done" in err
 
 
 def test_a_grid_completes_though_a_machine_is_lost(
