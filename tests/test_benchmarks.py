@@ -139,6 +139,27 @@ def test_decoding(tmp_path):
     assert rows[1][-1].startswith("0.50")  # no keys in the cache
 
 
+def test_generation(tmp_path):
+    shape = "--lengths 20 --num-layers 1 --hidden-dim 8 --num-heads 2 "
+    shape += "--batch-size 2 --rounds 2"
+    path = tmp_path / "table.md"
+    done = script("generation.py", "R", *shape.split(), "--markdown", path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ") for line in path.read_text().splitlines()[-2:]]
+    assert [row[1] for row in rows] == ["GPT2CausalLM", "R"]
+    assert rows[0][-1] == "1.00 |"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["Q"], "Q"), (["--lengths", "16"], "more than the prompt's 16 tokens")],
+)
+def test_generation_refuses_what_it_cannot_time(arguments, words):
+    done = script("generation.py", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
 def test_layers_refuse_an_unknown_contender(tmp_path):
     done = script("layers.py", "--variants", "Q", "--output", tmp_path)
     assert done.returncode == 2

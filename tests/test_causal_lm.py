@@ -14,6 +14,7 @@ WORDS = "a quick brown fox jumps over the lazy dog and then it sleeps".split()
 VOCABULARY = [*SPECIAL, *WORDS]
 TEXTS = [" ".join(WORDS[i : i + 5]) for i in range(8)]
 LENGTH = 12
+BACKEND = keras.backend.backend()
 
 each_sampler = pytest.mark.parametrize(
     "sampler",
@@ -87,6 +88,33 @@ def test_generating_with_caches_is_generating_without(synthesizer, positions):
     np.testing.assert_array_equal(
         numpy(written["token_ids"]), greedy(model, prompts, LENGTH)
     )
+
+
+@pytest.mark.parametrize("mixer", ["R+V", "linear"])
+def test_generating_computes_no_more_than_it_needs(mixer, monkeypatch):
+    """Logits of last tokens alone; of prompts, one by one, what all hold."""
+    model = language_model(mixer)
+    model.compile(sampler="greedy")
+    stack, backbone = model.backbone.stack, model.backbone
+    read, logits = stack.call_with_caches, backbone.logits
+    seen = {"read": [], "logits": []}
+
+    def noted_read(token_ids, *arguments, **options):
+        seen["read"].append(token_ids.shape[1])
+        return read(token_ids, *arguments, **options)
+
+    def noted_logits(x):
+        seen["logits"].append(x.shape[1])
+        return logits(x)
+
+    monkeypatch.setattr(stack, "call_with_caches", noted_read)
+    monkeypatch.setattr(backbone, "logits", noted_logits)
+    prompts = ["a quick", "a quick brown fox"]
+    model.generate(prompts, stop_token_ids=None)
+    first, *others = seen["read"]
+    at_once = BACKEND == "torch" and stack.overwrites_caches
+    assert first == (3 if at_once else LENGTH)
+    assert {*others} == {*seen["logits"]} == {1}
 
 
 def test_strings_go_through_fit_and_generate_gives_strings():

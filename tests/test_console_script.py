@@ -14,7 +14,7 @@ from backend import slow_but_on
 
 import keras_synth_command as command
 from keras_synth.commands import report
-from keras_synth.compare import initial, launch
+from keras_synth.compare import initial, packages
 
 BACKEND = keras.backend.backend()
 # Workers are processes of one backend, whichever it is.
@@ -91,7 +91,7 @@ def test_unknown_commands_are_refused_in_a_line(name, words, capsys):
 
 @pytest.mark.parametrize("name", ["compare", "train"])
 def test_a_missing_extra_is_one_line(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(launch, "missing", lambda packages: ["keras_hub"])
+    monkeypatch.setattr(packages, "missing", lambda packages: ["keras_hub"])
     folder = tmp_path / "out"
     with pytest.raises(SystemExit) as stop:
         command.main([name, "--output", str(folder)])

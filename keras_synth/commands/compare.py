@@ -1,10 +1,8 @@
 """`keras-synth compare`: variants x heads x seeds x backends on a task."""
 
-import argparse
 import pathlib
 
-from keras_synth.command_line import adder
-from keras_synth.compare import grid, options, running, tasks
+from keras_synth.compare import grid, options, running
 
 EXAMPLES = """
 examples:
@@ -16,6 +14,8 @@ examples:
   {prog} --task translations --variants V R R+V
   {prog} --task multi30k --data task1/raw --epochs 15
   {prog} --task wikitext2 --data wikitext-2
+  {prog} --task sst2 --data SST-2 --seeds 0 1 2 \\
+      --launcher ray --gpus-per-run 1 --output /shared/sst2
 """
 
 
@@ -23,41 +23,27 @@ def main(arguments, prog):
     """Runs the grid; returns the exit status."""
     commands = parser(prog)
     given = commands.parse_args(arguments)
-    with running.errors_in_a_line(commands, given):
-        settings = options.settings_of(given)
-        wanted = grid.runs(
-            given.variants,
-            given.num_heads,
-            given.seeds,
-            given.backends or [grid.default_backend()],
-            settings,
-            tasks.TASKS[settings.task].objective.needs,
-        )
-        launcher, results = running.begin(
-            settings,
-            options.source_of(given),
-            wanted,
-            given.output,
-            given.resume,
-        )
-    _, failed = running.complete(wanted, launcher, results)
+    _, failed = running.train_all(
+        commands,
+        given,
+        given.variants,
+        given.num_heads,
+        given.seeds,
+        given.backends,
+    )
     return 1 if failed else 0
 
 
 def parser(prog="keras-synth compare"):
     """The command line."""
-    made = argparse.ArgumentParser(
-        prog=prog,
-        description="Trains variants x heads x seeds x backends on a task, "
-        "each run in a process\nof its own: to classify, to translate, or to "
-        "model language.",
-        epilog=EXAMPLES.format(prog=prog),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    return options.parser(
+        prog,
+        "Trains variants x heads x seeds x backends on a task, each run in a "
+        "process\nof its own: to classify, to translate, or to model language.",
+        EXAMPLES,
+        "runs",
+        _add_runs,
     )
-    options.add_task(made)
-    _add_runs(adder(made.add_argument_group("runs")))
-    options.add_settings(made, "settings of all runs")
-    return made
 
 
 def _add_runs(add):

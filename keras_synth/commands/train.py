@@ -1,10 +1,8 @@
 """`keras-synth train`: one model, saved as a preset."""
 
-import argparse
 import pathlib
 
-from keras_synth.command_line import adder
-from keras_synth.compare import grid, options, running, tasks
+from keras_synth.compare import grid, options, running
 
 EXAMPLES = """
 examples:
@@ -21,46 +19,31 @@ def main(arguments, prog):
     """Trains the model; returns the exit status."""
     commands = parser(prog)
     given = commands.parse_args(arguments)
-    with running.errors_in_a_line(commands, given):
-        settings = options.settings_of(given)
-        wanted = grid.runs(
-            [given.variant],
-            [given.num_heads],
-            [given.seed],
-            [given.backend or grid.default_backend()],
-            settings,
-            tasks.TASKS[settings.task].objective.needs,
-        )
-        launcher, results = running.begin(
-            settings,
-            options.source_of(given),
-            wanted,
-            given.output,
-            given.resume,
-            keep=given.output / "preset",
-        )
-    rows, failed = running.complete(wanted, launcher, results)
+    preset = given.output / "preset"
+    rows, failed = running.train_all(
+        commands,
+        given,
+        [given.variant],
+        [given.num_heads],
+        [given.seed],
+        given.backend and [given.backend],
+        keep=preset,
+    )
     if rows:
-        print(
-            f"The model is in {launcher.keep}; README.md there says how to "
-            "load it"
-        )
+        print(f"The model is in {preset}; README.md there says how to load it")
     return 0 if rows and not failed else 1
 
 
 def parser(prog="keras-synth train"):
     """The command line."""
-    made = argparse.ArgumentParser(
-        prog=prog,
-        description="Trains one model on a task and saves it as a preset, with "
-        "tokenizer and\nmodel card.",
-        epilog=EXAMPLES.format(prog=prog),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    return options.parser(
+        prog,
+        "Trains one model on a task and saves it as a preset, with tokenizer "
+        "and\nmodel card.",
+        EXAMPLES,
+        "model",
+        _add_run,
     )
-    options.add_task(made)
-    _add_run(adder(made.add_argument_group("model")))
-    options.add_settings(made, "settings")
-    return made
 
 
 def _add_run(add):

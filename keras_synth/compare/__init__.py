@@ -5,7 +5,7 @@ run, with the same data, initial weights and batches. See
 `python -m keras_synth.compare --help`.
 """
 
-from keras_synth.compare.launch import missing
+from keras_synth.compare.packages import missing
 
 if _missing := missing(("keras_hub", "matplotlib", "rich")):
     raise ImportError(

@@ -1,29 +1,75 @@
-"""Options of the commands that train: the task, and all settings."""
+"""Options of the commands that train: task, launcher, and all settings."""
+
+import argparse
+import dataclasses
 
 from keras_synth.command_line import adder, character, option_of
 from keras_synth.compare import initial, tasks
+from keras_synth.compare.launchers import LAUNCHERS
 from keras_synth.compare.objectives import OBJECTIVES
 from keras_synth.compare.settings import options_of
 
 
-def add_settings(parser, title):
+def parser(prog, description, examples, title, add_own):
+    """The command line of a command that trains.
+
+    Args:
+        prog: String, the name of the command.
+        description: String, what it does.
+        examples: String, with `{prog}` for its name.
+        title: String, what the options of its own are about.
+        add_own: Function that adds them, of what `adder` returns.
+    """
+    made = argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        epilog=examples.format(prog=prog),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_task(made)
+    add_own(adder(made.add_argument_group(title)))
+    add_launcher(made)
+    add_settings(made)
+    return made
+
+
+def add_settings(parser):
     """Adds the settings of all objectives, in a group of options."""
     add = adder(
         parser.add_argument_group(
-            title,
+            "settings of all runs",
             "Where nothing is given, what suits the task, or else the default.",
         )
     )
     for field in all_settings().values():
-        allowed, default = field.metadata["allowed"], field.metadata["default"]
-        if field.type is tuple:
-            options = {"type": int, "nargs": "*"}
-        elif isinstance(allowed, tuple):
-            options = {"choices": allowed}
-        else:
-            options = {"type": field.type}
-        text = f"{field.metadata['text']} (default: {default})"
-        add(option_of(field.name), help=text, **options)
+        _add_field(add, field)
+
+
+def _add_field(add, field, more=""):
+    allowed, default = field.metadata["allowed"], field.metadata["default"]
+    if field.type is tuple:
+        options = {"type": int, "nargs": "*"}
+    elif isinstance(allowed, tuple):
+        options = {"choices": allowed}
+    else:
+        options = {"type": field.type}
+    text = f"{field.metadata['text']}{more} (default: {default})"
+    add(option_of(field.name), help=text, **options)
+
+
+def add_launcher(parser):
+    """Adds what says where to run, and the options of each launcher."""
+    add = adder(parser.add_argument_group("where to run"))
+    add(
+        "--launcher",
+        choices=LAUNCHERS,
+        default="local",
+        help="one run at a time on this machine, or as many as a cluster "
+        "(https://docs.ray.io) holds",
+    )
+    for name, launcher in LAUNCHERS.items():
+        for field in dataclasses.fields(launcher):
+            _add_field(add, field, f"; launcher {name}")
 
 
 def all_settings():
@@ -89,17 +135,13 @@ def add_task(parser):
 def settings_of(given):
     """The settings of a command line: given, the task's, or general."""
     task = tasks.TASKS[given.task]
-    own = [field.name for field in options_of(task.objective.Settings)]
-    values = {name: getattr(given, name) for name in all_settings()}
-    values = {name: x for name, x in values.items() if x is not None}
-    for name, value in values.items():
-        if name not in own:
-            option = option_of(name)
-            raise ValueError(
-                f"{option} means nothing to the task {given.task!r}, which is "
-                f"scored by {task.objective.score.name}. Leave it out. "
-                f"Received: {option} {value}"
-            )
+    values = _given(
+        given,
+        all_settings(),
+        options_of(task.objective.Settings),
+        f"the task {given.task!r}, which is scored by "
+        f"{task.objective.score.name}",
+    )
     if values.get("init"):
         values.update(initial.shape(values["init"], values))
     elif "init_weights" in values:
@@ -115,6 +157,38 @@ def settings_of(given):
             n for n in task.defaults["lengths"] if n < given.sequence_length
         )
     return task.settings(given.task, **values)
+
+
+def _given(given, names, own, reader):
+    """Name -> value of the fields that the command line gives.
+
+    Args:
+        given: What the parser returned.
+        names: Names of all fields of the kind.
+        own: The fields of these that have a meaning.
+        reader: String, for whom.
+    """
+    values = {name: getattr(given, name) for name in names}
+    values = {name: x for name, x in values.items() if x is not None}
+    own = {field.name for field in own}
+    for name, value in values.items():
+        if name not in own:
+            option = option_of(name)
+            raise ValueError(
+                f"{option} means nothing to {reader}. Leave it out. Received: "
+                f"{option} {value}"
+            )
+    return values
+
+
+def launcher_of(given):
+    """The `Launcher` of a command line."""
+    every = map(dataclasses.fields, LAUNCHERS.values())
+    names = [field.name for fields in every for field in fields]
+    launcher = LAUNCHERS[given.launcher]
+    own = dataclasses.fields(launcher)
+    reader = f"--launcher {given.launcher}"
+    return launcher(**_given(given, names, own, reader))
 
 
 def source_of(given):

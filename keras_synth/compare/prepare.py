@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 
 from keras_synth.compare import tasks
-from keras_synth.compare.launch import missing
 from keras_synth.compare.objectives import Prepared
+from keras_synth.compare.packages import missing
 from keras_synth.compare.results import FORMAT
 from keras_synth.datasets.readers import SPLITS
 from keras_synth.files import writing

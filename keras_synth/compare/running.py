@@ -3,7 +3,16 @@
 import contextlib
 
 from keras_synth.command_line import as_options
-from keras_synth.compare import initial, launch, prepare, report, tasks
+from keras_synth.compare import (
+    grid,
+    initial,
+    options,
+    packages,
+    prepare,
+    report,
+    tasks,
+)
+from keras_synth.compare.jobs import Jobs
 from keras_synth.compare.results import Results
 
 PACKAGES = ("keras_hub", "matplotlib", "rich")
@@ -27,21 +36,51 @@ def errors_in_a_line(parser, given):
         parser.exit(2, f"{parser.prog}: {words}\n")
 
 
-def begin(settings, source, wanted, folder, resume, keep=None):
-    """Checks all that can be checked before a run, and tokenizes the texts.
+def train_all(parser, given, variants, num_heads, seeds, backends, keep=None):
+    """Does what a command line that trains says.
+
+    All that can be checked before a run is, in order of the time it takes.
 
     Args:
-        settings: `Settings`.
-        source: `Source`.
-        wanted: List of `Run`.
-        folder: Path of the folder for all files.
-        resume: Boolean, whether results that are there are to be kept.
-        keep: As of `Launcher`.
+        parser: `argparse.ArgumentParser`, made by `options.parser`.
+        given: What it returned.
+        variants: List of strings.
+        num_heads: List of integers.
+        seeds: List of integers.
+        backends: List of strings, or nothing for the default one.
+        keep: As of `Jobs`.
 
     Returns:
-        Tuple `(launcher, results)`.
+        Tuple: results of these runs, and the runs that failed.
     """
-    if absent := launch.missing(PACKAGES):
+    with contextlib.ExitStack() as connections:
+        with errors_in_a_line(parser, given):
+            settings = options.settings_of(given)
+            source = options.source_of(given)
+            launcher = options.launcher_of(given)
+            wanted = grid.runs(
+                variants,
+                num_heads,
+                seeds,
+                backends or [grid.default_backend()],
+                settings,
+                tasks.TASKS[settings.task].objective.needs,
+            )
+            check(settings, wanted)
+            results = results_in(given.output, given.resume)
+            connections.enter_context(launcher)
+            launcher.check(given.output)
+            data = prepare.prepare(
+                settings, source, given.output / "data", print
+            )
+            digest = digest_of(data, settings)
+        jobs = Jobs(settings, data, digest, given.output, keep)
+        return complete(wanted, jobs, launcher, results)
+
+
+def check(settings, wanted):
+    """Raises if a package is missing, or a preset to start from."""
+    if absent := packages.missing(PACKAGES):
         raise ImportError(
             f"Training needs {', '.join(absent)}: "
             'pip install "keras-synth[compare]"'
@@ -49,6 +88,10 @@ def begin(settings, source, wanted, folder, resume, keep=None):
     objective = tasks.TASKS[settings.task].objective
     if getattr(settings, "init", ""):
         initial.check(settings, wanted, objective.init_backbone)
+
+
+def results_in(folder, resume):
+    """The `Results` in a folder; there must be none unless they are wanted."""
     results = Results(folder / "results.jsonl")
     left_over = any((folder / "checkpoints").glob("*.npz"))
     if (results.rows or left_over) and not resume:
@@ -56,29 +99,27 @@ def begin(settings, source, wanted, folder, resume, keep=None):
             f"There are results in {folder}. Pass --resume to go on with "
             "them, or another --output."
         )
-    data = prepare.prepare(settings, source, folder / "data", print)
-    digest = digest_of(data, settings)
-    launcher = launch.Launcher(settings, data, digest, folder, keep)
-    return launcher, results
+    return results
 
 
-def complete(wanted, launcher, results):
+def complete(wanted, jobs, launcher, results):
     """Runs what has no result yet, and reports on all; returns the rows.
 
     Args:
         wanted: List of `Run`.
-        launcher: `Launcher`.
+        jobs: `Jobs`.
+        launcher: `Launcher`, connected.
         results: `Results`.
 
     Returns:
         Tuple: results of these runs, and the runs that failed.
     """
-    failed = run_all(wanted, launcher, results)
-    keys = [launcher.key(run) for run in wanted]
+    failed = run_all(wanted, jobs, launcher, results)
+    keys = [jobs.key(run) for run in wanted]
     rows = [row for row in results.rows if row["key"] in keys]
     if rows:
-        task = tasks.TASKS[launcher.settings.task]
-        report.report(rows, task, launcher.folder)
+        task = tasks.TASKS[jobs.settings.task]
+        report.report(rows, task, jobs.folder)
     return rows, failed
 
 
@@ -95,12 +136,12 @@ def digest_of(data, settings):
     return prepared.digest
 
 
-def run_all(wanted, launcher, results):
+def run_all(wanted, jobs, launcher, results):
     """Runs what has no result yet; returns the runs that failed."""
     from rich.console import Console  # commands start faster
 
     console = Console(stderr=True)
-    absent = launch.missing(sorted({run.backend for run in wanted}))
+    absent = launcher.missing(sorted({run.backend for run in wanted}))
     if absent:
         console.print(
             f"Not installed and skipped: {', '.join(absent)}. "
@@ -108,29 +149,37 @@ def run_all(wanted, launcher, results):
             markup=False,
         )
     wanted = [run for run in wanted if run.backend not in absent]
-    todo = [run for run in wanted if launcher.key(run) not in results]
+    todo = [run for run in wanted if jobs.key(run) not in results]
     if len(todo) < len(wanted):
         console.print(f"{len(wanted) - len(todo)} of {len(wanted)} are done.")
     failed = []
-    objective = tasks.TASKS[launcher.settings.task].objective
-    with progress_on(console) as progress:
+    objective = tasks.TASKS[jobs.settings.task].objective
+    with (
+        progress_on(console) as progress,
+        # Stopped in between, it ends what runs.
+        contextlib.closing(launcher(todo, jobs)) as happening,
+    ):
         grid_task = progress.add_task("all runs", total=len(todo), note="")
-        for run in todo:
-            task = progress.add_task(str(run), total=None, note="starting")
-            try:
-                result = launcher(run, follower(progress, task, objective))
-            except launch.RunFailed as error:
-                console.print(str(error), markup=False, style="red")
+        shown = {}  # run -> its line
+        for run, event in happening:
+            if run not in shown:
+                shown[run] = progress.add_task(str(run), total=None, note="")
+            if "failed" in event:
+                console.print(event["failed"], markup=False, style="red")
                 failed.append(run)
-            else:
-                results.append(result)
-                launcher.forget(run)
+            elif "result" in event:
+                result = event["result"]
+                results.append({"key": jobs.key(run), **result})
+                jobs.forget(run)
                 score = objective.score.describe(result["score"])
                 console.print(
                     f"{run}: test {score} in {result['seconds']:.0f} s",
                     highlight=False,
                 )
-            progress.remove_task(task)
+            else:
+                show(event, progress, shown[run], objective)
+                continue
+            progress.remove_task(shown.pop(run))
             progress.advance(grid_task)
     return failed
 
@@ -150,22 +199,18 @@ def progress_on(console):
     )
 
 
-def follower(progress, task, objective):
-    """A function that shows the events of a run."""
-
-    def on_event(event):
-        changes = {}
-        if "steps" in event:
-            changes["total"] = event["steps"]
-        if "step" in event:
-            changes["completed"] = event["step"]
-        if "loss" in event:
-            changes["note"] = f"loss {event['loss']:.3f}"
-        if "score" in event:
-            score = objective.epoch_score.describe(event["score"])
-            changes["note"] = f"validation {score}"
-        if "note" in event:
-            changes["note"] = event["note"]
-        progress.update(task, **changes)
-
-    return on_event
+def show(event, progress, task, objective):
+    """Shows an event of a run on its line."""
+    changes = {}
+    if "steps" in event:
+        changes["total"] = event["steps"]
+    if "step" in event:
+        changes["completed"] = event["step"]
+    if "loss" in event:
+        changes["note"] = f"loss {event['loss']:.3f}"
+    if "score" in event:
+        score = objective.epoch_score.describe(event["score"])
+        changes["note"] = f"validation {score}"
+    if "note" in event:
+        changes["note"] = event["note"]
+    progress.update(task, **changes)

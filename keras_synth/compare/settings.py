@@ -73,6 +73,21 @@ def setting(default, text, allowed, nothing=None):
     )
 
 
+def check_values(settings, fields):
+    """Raises unless each of these fields has a value that it may have."""
+    for field in fields:
+        value, option = getattr(settings, field.name), option_of(field.name)
+        allowed = field.metadata["allowed"]
+        if not isinstance(allowed, tuple):
+            for each in value if field.type is tuple else (value,):
+                allowed.check(option, each)
+        elif value not in allowed:
+            raise ValueError(
+                f"{option} must be one of {', '.join(allowed)}. Received: "
+                f"{option} {value}"
+            )
+
+
 # Those of more than one objective, but not of all.
 LENGTHS = functools.partial(
     setting,
@@ -165,17 +180,7 @@ class Settings:
     )
 
     def __post_init__(self):
-        for field in options_of(self):
-            value, option = getattr(self, field.name), option_of(field.name)
-            allowed = field.metadata["allowed"]
-            if not isinstance(allowed, tuple):
-                for each in value if field.type is tuple else (value,):
-                    allowed.check(option, each)
-            elif value not in allowed:
-                raise ValueError(
-                    f"{option} must be one of {', '.join(allowed)}. Received: "
-                    f"{option} {value}"
-                )
+        check_values(self, options_of(self))
         for length in getattr(self, "lengths", ()):
             if length > self.sequence_length:
                 raise ValueError(

@@ -160,6 +160,19 @@ def versions():
     }
 
 
+def perform(spec, emit):
+    """Trains what a spec of `Jobs` says; returns the result.
+
+    Args:
+        spec: Dictionary, as read from its file.
+        emit: Function that takes an event, a dictionary.
+    """
+    task = tasks.TASKS[spec["settings"]["task"]]
+    settings = task.objective.Settings.from_json(spec["settings"])
+    run = grid.Run(*spec["run"])
+    return train(settings, run, spec["paths"], emit, spec["keep"])
+
+
 def main():
     """Runs what the file named on the command line says."""
     spec = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
@@ -170,11 +183,7 @@ def main():
     def emit(event):
         print(json.dumps(event), file=events, flush=True)
 
-    task = tasks.TASKS[spec["settings"]["task"]]
-    settings = task.objective.Settings.from_json(spec["settings"])
-    run = grid.Run(*spec["run"])
-    result = train(settings, run, spec["paths"], emit, spec["keep"])
-    emit({"result": result})
+    emit({"result": perform(spec, emit)})
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ class SynthesizerCausalLM(
         )
         token_ids, padding_mask = sample_tokens(
             self,
-            self.call_with_cache,
+            stack.call_with_caches,
             prompt,
             inputs["padding_mask"],
             self.make_caches(*ops.shape(prompt)[:2]),

@@ -7,6 +7,7 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+from keras_synth.backends import runs_at_once
 from keras_synth.models.examples import as_arrays, check_lengths
 from keras_synth.models.texts import plain_texts
 from keras_synth.multiplications import added
@@ -137,8 +138,8 @@ def sample_tokens(
     Args:
         model: The task, whose sampler chooses the tokens.
         step: Function of token ids `(B, T)`, caches, the position of the first
-            token and, optionally, a padding mask `(B, T)`; returns logits,
-            hidden states and filled caches.
+            token and, optionally, `padding_mask=`, `(B, T)`; returns hidden
+            states `(B, T, d)` and filled caches.
         prompt: Integer tensor `(B, length)`.
         prompt_mask: Tensor `(B, length)`, not 0 for tokens of a prompt.
         caches: Nested tuple of tensors, batch axis first.
@@ -155,17 +156,17 @@ def sample_tokens(
     # The shortest prompt ends here; longer ones keep their tokens.
     end = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     if hidden_states is None:
-        _, hidden, caches = step(prompt, caches, 0)
+        hidden, caches = _read(step, prompt, caches, end)
     else:
         before = ops.arange(ops.shape(prompt)[1]) < end - 1
         before = ops.broadcast_to(before, ops.shape(prompt))
-        _, _, caches = step(prompt, caches, 0, before)
+        _, caches = step(prompt, caches, 0, padding_mask=before)
         hidden = hidden_states()
 
     def next_token(prompt, caches, index):
         last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
-        logits, hidden, caches = step(last, caches, index - 1)
-        return logits[:, 0], hidden[:, 0], caches
+        hidden, caches = step(last, caches, index - 1)
+        return model.backbone.logits(hidden)[:, 0], hidden[:, 0], caches
 
     token_ids = model.sampler(
         next=next_token,
@@ -179,6 +180,24 @@ def sample_tokens(
     )
     ended = after_stop_tokens(token_ids, stop_token_ids, prompt_mask)
     return token_ids, ops.logical_not(ended)
+
+
+def _read(step, prompt, caches, end):
+    """Fills the caches with what all prompts of a batch hold.
+
+    That is up to `end` tokens; the tokens that follow overwrite what stands
+    there. Compiled functions read `length` tokens, a number that they know.
+
+    Returns:
+        Hidden states `(B, length, d)`, of which those up to `end` count, and
+        the caches.
+    """
+    if not runs_at_once(prompt):
+        return step(prompt, caches, 0)
+    end = int(end)
+    hidden, caches = step(prompt[:, :end], caches, 0)
+    rest = ops.shape(prompt)[1] - end
+    return ops.pad(hidden, [[0, 0], [0, rest], [0, 0]]), caches
 
 
 def after_stop_tokens(token_ids, stop_token_ids, prompt_mask):

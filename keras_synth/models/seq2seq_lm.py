@@ -177,10 +177,10 @@ class SynthesizerSeq2SeqLM(
         # Sources go with the caches: beam search repeats both.
         def step(token_ids, caches, start, padding_mask=None):
             own, sources, encoder_mask = caches
-            logits, hidden, own = self.call_decoder_with_cache(
+            hidden, own = decoder.call_with_caches(
                 token_ids, own, start, sources, encoder_mask, padding_mask
             )
-            return logits, hidden, (own, sources, encoder_mask)
+            return hidden, (own, sources, encoder_mask)
 
         def hidden_states():
             given = inputs["decoder_padding_mask"]

@@ -22,7 +22,8 @@ from keras_synth.commands import compare
 from keras_synth.compare import __main__ as command
 from keras_synth.compare import (
     grid,
-    launch,
+    jobs,
+    launchers,
     objectives,
     options,
     report,
@@ -165,7 +166,9 @@ def test_a_batch_larger_than_the_data_is_refused(whole):
 def test_a_missing_backend_is_reported_and_skipped(whole, monkeypatch, capsys):
     folder, *_ = whole
     absent = {"tensorflow"}
-    monkeypatch.setattr(launch, "missing", lambda x: [*absent.intersection(x)])
+    monkeypatch.setattr(
+        launchers.local, "missing", lambda x: [*absent.intersection(x)]
+    )
     monkeypatch.setattr(
         sys,
         "argv",
@@ -181,14 +184,16 @@ def test_a_run_that_fails_leaves_the_others_alone(
     whole, tmp_path, monkeypatch, capsys
 ):
     folder, *_ = whole
-    original = launch.Launcher.__call__
+    original = launchers.Local.__call__
 
-    def fail(self, run, follow):
-        if run.seed == 7:
-            raise launch.RunFailed(f"{run} failed")
-        return original(self, run, follow)
+    def fail(self, runs, jobs):
+        for run in runs:
+            if run.seed == 7:
+                yield run, {"failed": f"{run} failed"}
+            else:
+                yield from original(self, [run], jobs)
 
-    monkeypatch.setattr(launch.Launcher, "__call__", fail)
+    monkeypatch.setattr(launchers.Local, "__call__", fail)
     before = (folder / "results.jsonl").read_bytes()
     monkeypatch.setattr(
         sys,
@@ -203,10 +208,11 @@ def test_a_run_that_fails_leaves_the_others_alone(
 
 def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
     settings = tasks.TASKS["reviews"].settings("reviews")
-    launcher = launch.Launcher(settings, "/nowhere.npz", "0", tmp_path)
+    found = jobs.Jobs(settings, "/nowhere.npz", "0", tmp_path)
     wanted = grid.Run("R", 2, 0, BACKEND)
-    with pytest.raises(launch.RunFailed, match="/nowhere"):
-        launcher(wanted, lambda event: None)
+    *_, (run, event) = launchers.Local()([wanted], found)
+    assert run == wanted
+    assert "/nowhere" in event["failed"]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +243,10 @@ def test_a_failing_worker_shows_the_end_of_its_log(tmp_path):
         (["--lengths", "0"], "--lengths must be"),
         (["--skip-empty"], "takes no --skip-empty"),
         (["--delimiter", ";"], "takes no --delimiter"),
+        (["--launcher", "slurm"], "invalid choice: 'slurm'"),
+        (["--gpus-per-run", "1"], "nothing to --launcher local"),
+        (["--launcher", "ray", "--cpus-per-run", "0"], "--cpus-per-run must"),
+        (["--launcher", "ray", "--gpus-per-run", "-1"], "--gpus-per-run must"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -363,7 +373,7 @@ def test_the_test_is_looked_at_once_and_never_in_training(
         prepared = objectives.Prepared(train, validation, test, notes)
         monkeypatch.setattr(worker.prepare, "read", lambda path, x=prepared: x)
         run = grid.Run("R", 2, 0, BACKEND)
-        paths = launch.Launcher(settings, "x", "0", tmp_path).paths(run)
+        paths = jobs.Jobs(settings, "x", "0", tmp_path).paths(run)
         found.append(worker.train(settings, run, paths, lambda event: None))
         pathlib.Path(paths["checkpoint"]).unlink()
     sizes = [len(x.labels) for x in evaluated if hasattr(x, "labels")]
@@ -599,9 +609,9 @@ def test_the_table_is_whole_at_80_columns(task, backends, heads):
 def test_initial_weights_are_the_same_on_all_backends(tmp_path):
     """The first run draws them, whichever backend it is on."""
     settings = tasks.TASKS["reviews"].settings("reviews")
-    launcher = launch.Launcher(settings, "data.npz", "0", tmp_path)
+    found = jobs.Jobs(settings, "data.npz", "0", tmp_path)
     paths = [
-        launcher.paths(grid.Run("R", 2, seed, backend))["weights"]
+        found.paths(grid.Run("R", 2, seed, backend))["weights"]
         for seed, backend in [(0, "jax"), (0, "torch"), (1, "jax")]
     ]
     assert paths[0] == paths[1] != paths[2]

@@ -9,7 +9,7 @@ from backend import slow_but_on
 from command_line import BACKEND, kill_after_an_epoch, rows, run
 
 from keras_synth import datasets, models
-from keras_synth.compare import grid, launch, prepare, tasks, worker
+from keras_synth.compare import grid, jobs, prepare, tasks, worker
 from keras_synth.compare.objectives import (
     ByteLanguageModel,
     Prepared,
@@ -139,10 +139,10 @@ def test_half_precision_is_computed_with_and_weights_stay_whole(
 
     monkeypatch.setattr(worker, "fit", fit_and_keep)
     data = prepare.prepare(settings, words(tmp_path), tmp_path / "data")
-    launcher = launch.Launcher(settings, data, "0", tmp_path)
+    found = jobs.Jobs(settings, data, "0", tmp_path)
     wanted = grid.Run("R+V", 2, 0, BACKEND)
     result = worker.train(
-        settings, wanted, launcher.paths(wanted), lambda event: None
+        settings, wanted, found.paths(wanted), lambda event: None
     )
     (model,) = made
     layers = [x for x in model.backbone.layers if x.variables]

@@ -7,7 +7,7 @@ from backend import slow_but_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_synth.compare import grid, launch, tasks
+from keras_synth.compare import grid, jobs, tasks
 from keras_synth.compare.results import FORMAT, Results
 
 # Nothing here depends on the backend.
@@ -143,11 +143,11 @@ def test_what_an_older_format_left_half_finished_begins_anew(
 ):
     """Its checkpoint holds scores of epochs; initial weights have none."""
     settings = tasks.TASKS["cola"].settings("cola")
-    launcher = launch.Launcher(settings, "data.npz", "0", tmp_path)
+    found = jobs.Jobs(settings, "data.npz", "0", tmp_path)
     wanted = grid.Run("R", 2, 0, "torch")
-    now = launcher.paths(wanted)
-    monkeypatch.setattr(launch, "FORMAT", FORMAT - 1)
-    before = launcher.paths(wanted)
+    now = found.paths(wanted)
+    monkeypatch.setattr(jobs, "FORMAT", FORMAT - 1)
+    before = found.paths(wanted)
     assert now["checkpoint"] != before["checkpoint"]
     assert now["weights"] == before["weights"]
 

@@ -12,7 +12,7 @@ from sklearn import metrics as published
 
 from keras_synth.compare import (
     grid,
-    launch,
+    jobs,
     objectives,
     report,
     tasks,
@@ -138,7 +138,7 @@ def trained(name, folder, monkeypatch):
     names = [] if name == "pearson" else ["a", "b"]
     monkeypatch.setattr(worker.prepare, "read", lambda path: prepared(names))
     run = grid.Run("R", 2, 0, BACKEND)
-    paths = launch.Launcher(SETTINGS, "x", name, folder).paths(run)
+    paths = jobs.Jobs(SETTINGS, "x", name, folder).paths(run)
     events = []
     return worker.train(SETTINGS, run, paths, events.append), events
 

@@ -11,7 +11,7 @@ from backend import slow_but_on
 from command_line import BACKEND, kill_after_an_epoch, rows, run
 
 from keras_synth import datasets, metrics
-from keras_synth.compare import grid, launch, prepare, tasks, worker
+from keras_synth.compare import grid, jobs, prepare, tasks, worker
 from keras_synth.compare.objectives import Translation, recipes
 
 # Processes, files and arrays: generation itself has tests of its own.
@@ -131,9 +131,9 @@ def test_a_run_goes_on_whether_killed_in_training_or_in_writing(
     key = expected["key"]
     settings = Translation.Settings.from_json(key["settings"])
     (data,) = (folder / "data").glob("*.npz")
-    launcher = launch.Launcher(settings, data, key["data"], folder)
+    found = jobs.Jobs(settings, data, key["data"], folder)
     wanted = grid.Run("R", 2, 0, BACKEND)
-    assert launcher.key(wanted) == key
+    assert found.key(wanted) == key
     told = []
 
     def tell(event):
@@ -142,11 +142,11 @@ def test_a_run_goes_on_whether_killed_in_training_or_in_writing(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        worker.train(settings, wanted, launcher.paths(wanted), tell)
+        worker.train(settings, wanted, found.paths(wanted), tell)
     assert 0 < sum("score" in event for event in told) < 3
     told.clear()
     # Nothing is left to train: the model only writes.
-    result = worker.train(settings, wanted, launcher.paths(wanted), told.append)
+    result = worker.train(settings, wanted, found.paths(wanted), told.append)
     assert not any("loss" in event or "score" in event for event in told)
     # Backends may add in another order, and only the first epoch is surely
     # from before the kill; the curves agree to what five digits show.
