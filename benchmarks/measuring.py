@@ -18,23 +18,24 @@ class Timing(NamedTuple):
     first: float  # seconds of the first call: compiling
 
 
-def interleaved(steps, rounds, progress=lambda: None):
+def interleaved(steps, rounds, progress=lambda: None, clock=time.perf_counter):
     """Times functions in turn, so that all see the same weather.
 
     Args:
         steps: Dictionary of functions without arguments.
         rounds: Integer, how often each is timed after its warm-up.
         progress: Function to call after each round.
+        clock: Function that returns seconds.
 
     Returns:
         Dictionary of `Timing`.
     """
     first, repeats = {}, {}
     for name, step in steps.items():
-        first[name] = _seconds(step)
+        first[name] = _seconds(step, clock)
         step()
-        seconds = _seconds(step)
-        repeats[name] = max(1, round(SLICE_SECONDS / seconds))
+        seconds = _seconds(step, clock)
+        repeats[name] = max(1, round(SLICE_SECONDS / max(seconds, 1e-6)))
     slices = {name: [] for name in steps}
     # What exists is left alone by the garbage collector. It has to run: on
     # PyTorch the caches of a decoding step are garbage that waits for it.
@@ -46,7 +47,7 @@ def interleaved(steps, rounds, progress=lambda: None):
             names = list(steps)
             names = names[i % len(names) :] + names[: i % len(names)]
             for name in names:
-                seconds = _seconds(steps[name], repeats[name])
+                seconds = _seconds(steps[name], clock, repeats[name])
                 slices[name].append(seconds / repeats[name])
             progress()
     finally:
@@ -57,11 +58,11 @@ def interleaved(steps, rounds, progress=lambda: None):
     }
 
 
-def _seconds(step, repeats=1):
-    started = time.perf_counter()
+def _seconds(step, clock, repeats=1):
+    started = clock()
     for _ in range(repeats):
         step()
-    return time.perf_counter() - started
+    return clock() - started
 
 
 def _spread(seconds):

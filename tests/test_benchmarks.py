@@ -141,7 +141,7 @@ def test_decoding(tmp_path):
 
 def test_generation(tmp_path):
     shape = "--lengths 20 --num-layers 1 --hidden-dim 8 --num-heads 2 "
-    shape += "--batch-size 2 --rounds 2"
+    shape += "--batch-size 2 --rounds 2 --clock processor"
     path = tmp_path / "table.md"
     done = script("generation.py", "R", *shape.split(), "--markdown", path)
     assert done.returncode == 0, done.stderr
