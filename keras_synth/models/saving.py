@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_synth.models.exporting import ExportMixin
 from keras_synth.types import FilePath
 
 
@@ -57,7 +58,7 @@ class AtomicSavingMixin(PresetPathsMixin):
                     os.replace(file, place)
 
 
-class TaskSavingMixin(AtomicSavingMixin):
+class TaskSavingMixin(AtomicSavingMixin, ExportMixin):
     """Lets `keras.saving.load_model` compile a task as it was compiled.
 
     Keras does so for models that do not override `compile`; KerasHub's tasks
