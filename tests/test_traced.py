@@ -1,4 +1,4 @@
-"""ONNX files by PyTorch's older tracer, of any Keras model: right, or refused."""
+"""ONNX files by PyTorch's older tracer, of any Keras model."""
 
 import keras
 import numpy as np

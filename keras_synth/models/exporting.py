@@ -22,6 +22,9 @@ OPEN = {
     ),
     ("litert", "torch"): (set(), "litert-torch writes fixed shapes alone"),
 }
+# Of masked models on PyTorch, by the `take_along_dim` of KerasHub's head.
+MASKED = "mask_positions"
+MASKED_LIMITS = set(), "PyTorch records how masked tokens are gathered as it is"
 # What a backend does not write, and the way out.
 IMPOSSIBLE = {
     ("openvino", "jax"): 'OpenVINO reads the files of format="onnx"',
@@ -134,7 +137,7 @@ def _specs(model, signature):
 
 def _axes(model, name, spec):
     """Names of an input's axes, and the most that they can be: a dictionary."""
-    if name == "mask_positions":
+    if name == MASKED:
         return {BATCH: None, "masked": None}
     backbone = getattr(model, "backbone", model)
     longest = backbone.max_sequence_length
@@ -164,9 +167,12 @@ def _check_length(name, spec, axes):
 
 def _check_open(format, backend, specs, axes):
     """Raises if a file cannot leave open what is open."""
-    if (format, backend) not in OPEN:
+    limits = OPEN.get((format, backend))
+    if MASKED in specs and backend == "torch":
+        limits = MASKED_LIMITS
+    if limits is None:
         return
-    allowed, reason = OPEN[format, backend]
+    allowed, reason = limits
     wanted = {
         axis
         for name, spec in specs.items()
