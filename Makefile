@@ -45,7 +45,7 @@ endef
 test: $(READY)
 	$(call on_each_backend,-n $(JOBS) --dist worksteal)
 
-test-slow: $(VENV)/.extra-parity $(VENV)/.extra-release $(VENV)/.extra-ray
+test-slow: $(VENV)/.extra-parity $(VENV)/.extra-release $(VENV)/.extra-ray $(VENV)/.extra-export
 	$(call on_each_backend,-m slow)
 
 # Notebooks, and pages with what they print and draw.

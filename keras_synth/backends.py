@@ -34,7 +34,7 @@ def is_placeholder(x):
 
 
 def is_traced():
-    """Whether PyTorch records operations, to export them to ONNX.
+    """Whether PyTorch's older tracer (TorchScript) records operations.
 
     What it records holds for the sizes that it sees; Keras has it see 1 in
     place of unknown ones.
@@ -42,6 +42,16 @@ def is_traced():
     if keras.backend.backend() != "torch":
         return False
     return sys.modules["torch"].jit.is_tracing()
+
+
+def is_recorded():
+    """Whether PyTorch records operations, to run them without Python."""
+    if keras.backend.backend() != "torch":
+        return False
+    compiler = sys.modules["torch"].compiler
+    # PyTorch 2.6 does not tell an export from a compilation.
+    exports = getattr(compiler, "is_exporting", compiler.is_compiling)
+    return is_traced() or exports()
 
 
 def on_cpu(x):

@@ -86,7 +86,8 @@ class AttentionMask(NamedTuple):
         if not self.has_pattern:
             return self
         allowed = self.pattern(
-            ops.arange(target_length) + self.start, ops.arange(source_length)
+            ops.arange(target_length, dtype="int32") + self.start,
+            ops.arange(source_length),
         )
         return AttentionMask(self.queries, self.keys, both(self.pairs, allowed))
 
@@ -135,7 +136,7 @@ class AttentionMask(NamedTuple):
         )
         if self.keys is None and inside:
             return None  # each token sees itself
-        rows = ops.arange(target_length) + self.start
+        rows = ops.arange(target_length, dtype="int32") + self.start
         first = ops.zeros_like(rows)
         if self.window is not None:
             first = ops.clip(rows - (self.window - 1), 0, source_length)
@@ -176,8 +177,8 @@ def causal(target_length, source_length, start=0):
         start: Integer or scalar tensor, position of the first query token
             among the source tokens; not 0 when decoding with a cache.
     """
-    rows = ops.arange(target_length) + start
-    columns = ops.arange(source_length)
+    rows = ops.arange(target_length, dtype="int32") + start
+    columns = ops.arange(source_length, dtype="int32")
     return (rows[:, None] >= columns[None, :])[None, None]
 
 

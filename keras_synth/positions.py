@@ -1,5 +1,6 @@
 """Slices of learned tables by position, and checks of lengths."""
 
+import keras
 from keras import ops
 
 
@@ -25,7 +26,8 @@ def window(table, axis, start, length, tile=False):
             return table
         return table[_along(axis, slice(start, start + length))]
     if tile:
-        positions = ops.mod(start + ops.arange(length), max_length)
+        positions = start + ops.arange(length, dtype="int32")
+        positions = ops.mod(positions, max_length)
         return ops.take(table, positions, axis=axis)
     if isinstance(length, int):  # `start` is a tensor when decoding
         begin = [0] * len(table.shape)
@@ -35,8 +37,13 @@ def window(table, axis, start, length, tile=False):
         return ops.slice(table, begin, shape)
     if ops.is_tensor(length):  # a TensorFlow graph with unknown lengths
         return table[_along(axis, slice(start, start + length))]
-    # A symbolic length of JAX's export can be gathered but not sliced.
-    return ops.take(table, start + ops.arange(length), axis=axis)
+    # A symbolic length of an export can be gathered but not sliced: on JAX at
+    # all, on PyTorch without a guard against the whole table.
+    positions = start + ops.arange(length, dtype="int32")
+    if keras.backend.backend() == "torch":
+        # There `take` squeezes an axis that ONNX takes for a single entry.
+        return table[_along(axis, ops.cast(positions, "int64"))]
+    return ops.take(table, positions, axis=axis)
 
 
 def least(*lengths):

@@ -1,75 +1,205 @@
-"""ONNX files from PyTorch: right for every batch they take, or refused."""
+"""Every file format, from every backend that writes it, gives our outputs."""
 
+import importlib.util
+
+import exported
 import keras
 import numpy as np
 import pytest
-from cases import H, K
+from backend import numpy
+from small_tasks import SIZES, VOCABULARY, task
 
-from keras_synth.layers import SyntheticAttention
+import keras_synth
+from keras_synth import models
 
-onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("onnxscript")
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="PyTorch's way to ONNX"
-)
-LENGTH = 6
+BACKEND = keras.backend.backend()
+LONGEST = 16  # of `small_tasks.backbone`
+LENGTH = 8
+
+# What writes a format on a backend, and the shape with all that can be open.
+WRITERS = {
+    ("tf_saved_model", "tensorflow"): ("tensorflow", (None, None)),
+    ("tf_saved_model", "jax"): ("tensorflow", (None, None)),
+    ("onnx", "tensorflow"): ("tf2onnx", (None, None)),
+    ("onnx", "jax"): ("jax2onnx", (3, LENGTH)),
+    ("onnx", "torch"): ("onnxscript", (None, None)),
+    ("openvino", "tensorflow"): ("openvino", (None, None)),
+    ("litert", "tensorflow"): ("tensorflow", (None, LENGTH)),
+    ("torch", "torch"): ("torch", (None, None)),
+}
+HERE = {
+    format: shape
+    for (format, backend), (package, shape) in WRITERS.items()
+    if backend == BACKEND and importlib.util.find_spec(package)
+}
+# Those of the quick suite.
+PLAIN = {
+    "tensorflow": ["tf_saved_model", "litert"],
+    "jax": ["tf_saved_model"],
+    "torch": ["torch"],
+}
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def model(name, masked):
-    tokens = keras.Input((None,), dtype="int32")
-    x = keras.layers.Embedding(30, 8, mask_zero=masked)(tokens)
-    layer = SyntheticAttention(H, K, synthesizer=name, max_length=9)
-    made = keras.Model(tokens, layer(x))
-    for i, weight in enumerate(made.weights):
-        weight.assign(0.5 * np.random.default_rng(i).normal(size=weight.shape))
+def slow_unless(fast, values):
+    return [
+        x if x in fast else pytest.param(x, marks=pytest.mark.slow)
+        for x in values
+    ]
+
+
+def of_kind(kind, synthesizer):
+    """A classifier, a masked model or a backbone with weights of size."""
+    if kind == "classifier":
+        made = task("classifier", synthesizer)
+    else:
+        made = models.SynthesizerBackbone(
+            vocabulary_size=len(VOCABULARY),
+            synthesizer=synthesizer,
+            max_sequence_length=LONGEST,
+            **SIZES,
+        )
+    if kind == "masked model":
+        made = models.SynthesizerMaskedLM(made)
+    for i, weight in enumerate(made.trainable_weights):
+        noise = np.random.default_rng(i).normal(size=weight.shape)
+        weight.assign(numpy(weight.value) + 0.3 * noise)
     return made
 
 
-def export(made, path, batch):
-    signature = [keras.InputSpec(shape=(batch, LENGTH), dtype="int32")]
-    made.export(path, format="onnx", verbose=False, input_signature=signature)
-    session = onnxruntime.InferenceSession(path)
-    return lambda ids: session.run(None, {session.get_inputs()[0].name: ids})[0]
+def batches(shape):
+    """Batch sizes and lengths that a shape allows."""
+    return {
+        (None, None): [(3, LENGTH), (1, 5), (2, LONGEST)],
+        (None, LENGTH): [(3, LENGTH), (1, LENGTH)],
+        (3, LENGTH): [(3, LENGTH)],
+    }[shape]
 
 
-def ids(batch):
-    made = np.random.default_rng(batch).integers(1, 30, (batch, LENGTH))
-    made[0, 4:] = 0
-    return made.astype("int32")
+def shape_of(kind, format):
+    """The most open shape; masked models have fixed ones on PyTorch."""
+    masked = kind == "masked model" and BACKEND == "torch"
+    return (3, LENGTH) if masked else HERE[format]
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("name", ["V", "D", "FD", "R", "FR", "R+V", "R+FD"])
-def test_a_file_of_a_fixed_batch_is_right_for_all_its_samples(
-    name, masked, tmp_path
-):
-    made = model(name, masked)
-    run = export(made, tmp_path / "model.onnx", 3)
-    real = ids(3) != 0
-    np.testing.assert_allclose(
-        run(ids(3))[real], made.predict(ids(3), verbose=0)[real], atol=1e-5
-    )
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("name", ["R", "FR", "Fix", "R+FR"])
-def test_tables_of_positions_take_any_batch(name, masked, tmp_path):
-    made = model(name, masked)
-    run = export(made, tmp_path / "model.onnx", None)
-    for batch in (1, 2, 5):
-        real = ids(batch) != 0
+def check(model, format, shape, folder):
+    run = exported.export(model, folder, format, shape)
+    for batch, length in batches(shape):
+        given = exported.inputs(model, batch, length)
         np.testing.assert_allclose(
-            run(ids(batch))[real],
-            made.predict(ids(batch), verbose=0)[real],
-            atol=1e-5,
+            run(given), numpy(model(given)), atol=1e-4, rtol=1e-4
+        )
+    return run
+
+
+def too_long(run, model, shape):
+    """Runs one token more than there is room for."""
+    longest = shape[1] or LONGEST
+    run(exported.inputs(model, shape[0] or 2, longest + 1))
+
+
+@pytest.mark.parametrize("format", slow_unless(PLAIN[BACKEND], HERE))
+def test_a_file_gives_our_outputs_or_an_error(format, tmp_path):
+    model = of_kind("classifier", "R+V")
+    run = check(model, format, HERE[format], tmp_path)
+    with pytest.raises(Exception, match=r"(?s)."):  # each server has its own
+        too_long(run, model, HERE[format])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", HERE)
+@pytest.mark.parametrize("kind", ["classifier", "masked model", "backbone"])
+@pytest.mark.parametrize("name", ["V", "R", "D", "FR", "R+V"])
+def test_files_of_all_models_give_our_outputs(name, kind, format, tmp_path):
+    check(of_kind(kind, name), format, shape_of(kind, format), tmp_path)
+
+
+MIXERS = [
+    *("FD", "Fix", "D+V", "relative(max_distance=3)", "alibi + V"),
+    *("t5_relative(num_buckets=8, max_distance=6) + R", "heads(V=1, R=1)"),
+    *("fnet", "light_conv(width=3)", "dynamic_conv(width=3)", "mlp_mixer"),
+    *("gmlp", "linformer(rank=3)", "linear", "performer(features=8)"),
+    *("additive", "relu", "local(window=2)", "strided(stride=3)"),
+    *("longformer(window=1)", "big_bird(block_size=2, random_blocks=1)"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", HERE)
+@pytest.mark.parametrize("name", MIXERS)
+def test_mixers_with_fixed_shapes_give_our_outputs(name, format, tmp_path):
+    check(of_kind("classifier", name), format, (3, LENGTH), tmp_path)
+
+
+# Open sizes that a format cannot have, or formats that a backend cannot write.
+REFUSED = [
+    ("onnx", "jax", (None, LENGTH), "cannot leave open .'batch'."),
+    ("litert", "tensorflow", (None, None), "cannot leave open .'length'."),
+    ("litert", "torch", (None, None), "cannot leave open .'batch', 'length'."),
+    ("openvino", "jax", (3, LENGTH), 'reads the files of format="onnx"'),
+    ("openvino", "torch", (3, LENGTH), 'reads the files of format="onnx"'),
+    ("tf_saved_model", "torch", (3, LENGTH), "TensorFlow or JAX"),
+]
+
+
+@pytest.mark.parametrize(
+    "format, shape, message",
+    [(f, shape, m) for f, backend, shape, m in REFUSED if backend == BACKEND],
+)
+def test_what_a_format_cannot_hold_is_refused(format, shape, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        exported.export(task("classifier"), tmp_path, format, shape)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="others leave them open")
+def test_open_sizes_of_masked_models_are_refused_on_pytorch(tmp_path):
+    with pytest.raises(ValueError, match="'batch', 'length', 'masked'"):
+        exported.export(
+            of_kind("masked model", "R"), tmp_path, "torch", (None, None)
         )
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("name", ["V", "D", "FD", "R+V", "R+FD"])
-def test_a_batch_that_would_be_one_sample_s_is_refused(name, masked, tmp_path):
-    with pytest.raises(ValueError, match="fixed batch size of 2 or more"):
-        export(model(name, masked), tmp_path / "model.onnx", None)
+@pytest.mark.slow
+@pytest.mark.skipif(
+    BACKEND == "tensorflow", reason="its files do not know the limit"
+)
+def test_a_length_without_a_table_is_limited_all_the_same(tmp_path):
+    body = models.SynthesizerBackbone(
+        vocabulary_size=len(VOCABULARY),
+        synthesizer="V",
+        positions="sinusoidal",
+        max_sequence_length=LONGEST,
+        **SIZES,
+    )
+    format = "torch" if BACKEND == "torch" else "tf_saved_model"
+    run = exported.export(body, tmp_path, format, (None, None))
+    run(exported.inputs(body, 2, LONGEST))
+    with pytest.raises(Exception, match=r"(?s)."):
+        too_long(run, body, (None, None))
+
+
+def test_lengths_above_the_backbone_s_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"16 tokens.*Received: shape=\(3, 17"):
+        exported.export(task("classifier"), tmp_path, "onnx", (3, 17))
+
+
+def test_signatures_must_name_the_inputs(tmp_path):
+    wrong = [{"ids": keras.InputSpec(shape=(3, 8), dtype="int32")}]
+    with pytest.raises(ValueError, match="'padding_mask', 'token_ids'"):
+        task("classifier").export(
+            tmp_path / "a", format="onnx", input_signature=wrong
+        )
+
+
+def test_portable_routes_neither_loop_nor_branch(monkeypatch):
+    layer = keras_synth.layers.SyntheticAttention(
+        2, 4, synthesizer="R+V", max_length=9
+    )
+    x = keras.random.normal((3, 7, 8))
+    mask = np.arange(7)[None] < np.array([[7], [4], [2]])
+    expected = numpy(layer(x, value_mask=mask))
+    monkeypatch.setattr(keras_synth.routes.StreamedRoute, "run", None)
+    with keras_synth.routes.portable():
+        found = layer(x, value_mask=mask)
+    np.testing.assert_allclose(numpy(found), expected, atol=1e-5)

@@ -334,7 +334,7 @@ class SyntheticAttention(Mixer):
             dropout=self._active_dropout(training),
             return_weights=scores,
             # A batch of one is taken for a table of all samples: here it is.
-            route="shared" if traced and query.shape[0] == 1 else None,
+            route="explicit" if traced and query.shape[0] == 1 else None,
         )
         if scores:
             context, weights = context

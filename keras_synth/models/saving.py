@@ -9,6 +9,7 @@ from typing import Any, Self
 import keras
 
 from keras_synth.folding import rebuilt
+from keras_synth.models.exporting import ExportMixin
 from keras_synth.types import FilePath
 
 
@@ -58,7 +59,7 @@ class AtomicSavingMixin(PresetPathsMixin):
                     os.replace(file, place)
 
 
-class TaskSavingMixin(AtomicSavingMixin):
+class TaskSavingMixin(AtomicSavingMixin, ExportMixin):
     """Lets `keras.saving.load_model` compile a task as it was compiled.
 
     Keras does so for models that do not override `compile`; KerasHub's tasks

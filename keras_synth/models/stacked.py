@@ -8,6 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_synth.models.exporting import ExportMixin
 from keras_synth.models.saving import AtomicSavingMixin
 from keras_synth.policies import settle, with_policies, without_counters
 from keras_synth.synthesizers import Synthesizer
@@ -16,7 +17,9 @@ from keras_synth.types import FilePath, Tensor
 BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
 
 
-class StackedBackbone(AtomicSavingMixin, keras_hub.models.Backbone):
+class StackedBackbone(
+    AtomicSavingMixin, ExportMixin, keras_hub.models.Backbone
+):
     """Base class of the backbones: their configs, files and LoRA."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

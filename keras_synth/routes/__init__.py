@@ -16,8 +16,10 @@ shows how to add a kernel of one's own.
 """
 
 import contextlib
+import contextvars
 from collections.abc import Iterator
 
+from keras_synth import backends
 from keras_synth.logits import Weights
 from keras_synth.routes.explicit import ExplicitRoute
 from keras_synth.routes.fused import FusedRoute
@@ -34,6 +36,7 @@ __all__ = [
     "StreamedRoute",
     "choose",
     "get",
+    "portable",
     "register",
     "registered",
     "serving",
@@ -42,6 +45,7 @@ __all__ = [
 ]
 
 _routes = [SharedRoute(), FusedRoute(), StreamedRoute(), ExplicitRoute()]
+_portable = contextvars.ContextVar("portable", default=False)
 
 
 def registered() -> tuple[Route, ...]:
@@ -143,11 +147,37 @@ def using(*routes: Route) -> Iterator[None]:
         _routes[:] = before
 
 
+@contextlib.contextmanager
+def portable() -> Iterator[None]:
+    """Leaves plain operations only, for the duration of a `with` block.
+
+    Other routes loop and branch, which saves time and memory, and which not
+    every file format can hold. The models of `keras_synth.models` export
+    themselves within such a block; for models of your own write it around
+    `export` or a converter. What PyTorch records is portable anyway.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 4, synthesizer="R", max_length=7)
+    >>> with keras_synth.routes.portable():
+    ...     outputs = layer(keras.random.normal((3, 7, 8)))
+    """
+    token = _portable.set(True)
+    try:
+        yield
+    finally:
+        _portable.reset(token)
+
+
 def serving(request: Request) -> tuple[Route, ...]:
     """Returns the routes that can serve a `Request`, a tuple."""
     if isinstance(request.logits, Weights):
         return (get("shared"),)  # no other knows them
-    return tuple(route for route in _routes if route.serves(request))
+    found = tuple(route for route in _routes if route.serves(request))
+    if _portable.get() or backends.is_recorded():
+        found = tuple(route for route in found if route.is_portable(request))
+    return found
 
 
 def choose(request: Request, name: str | None = None) -> Route:

@@ -31,6 +31,9 @@ class ExplicitRoute(Route):
     def cost(self, request: Request) -> float:
         return 1.0
 
+    def is_portable(self, request: Request) -> bool:
+        return True
+
     def run(self, request: Request) -> Any:
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
@@ -39,6 +42,10 @@ class ExplicitRoute(Route):
         # (B or 1, H, T, S)
         scores = _row(logits) if one else logits.materialize()
         weights = masked_softmax(scores, mask.materialize())
+        if request.dropout is None and not request.return_weights and not one:
+            weights = ops.cast(weights, values.dtype)
+            values = ops.transpose(values, (0, 2, 1, 3))
+            return ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
         weights = ops.broadcast_to(
             weights, (ops.shape(values)[0], *ops.shape(weights)[1:])
         )

@@ -46,6 +46,9 @@ class FusedRoute(Route):
             return 1.5
         return 0.5
 
+    def is_portable(self, request: Request) -> bool:
+        return True
+
     def run(self, request: Request) -> Any:
         causal = _is_causal(request)
         if not causal:

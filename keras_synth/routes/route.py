@@ -104,6 +104,14 @@ class Route:
         """
         raise NotImplementedError
 
+    def is_portable(self, request: Request) -> bool:
+        """Whether `run` is plain operations, which every file format knows.
+
+        Without loops and branches, that is, and without kernels of one's own.
+        `keras_synth.routes.portable` leaves no others. By default it is not.
+        """
+        return False
+
     def run(self, request: Request) -> Any:
         """Returns the context `(B, T, H, v)`, in the dtype of the values.
 

@@ -77,6 +77,17 @@ class SharedRoute(Route):
         alone = request.values.shape[0] == 1
         return 2.0 if alone and request.logits.queries is not None else 0.3
 
+    def is_portable(self, request: Request) -> bool:
+        """Without padding, which takes a branch, and a table in one piece."""
+        if isinstance(request.logits, Weights):
+            return True  # no softmax is left, which alone takes a branch
+        mask = request.mask
+        lengths = request.target_length, request.source_length
+        known = all(isinstance(length, int) for length in lengths)
+        heads = request.values.shape[2]
+        small = not known or heads * math.prod(lengths) < LARGE_TABLE
+        return mask.keys is None and small
+
     def run(self, request: Request) -> Any:
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask

@@ -456,7 +456,9 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         if isinstance(length, int) and length <= self.max_length:
             return rows[..., :length]
         if self.long_inputs == "tile":
-            columns = ops.mod(ops.arange(length), self.max_length)
+            columns = ops.mod(
+                ops.arange(length, dtype="int32"), self.max_length
+            )
             return ops.take(rows, columns, axis=3)
         return self.window(rows, 3, 0, length)
 

@@ -66,7 +66,9 @@ class DistanceSynthesizer(Synthesizer):
     ) -> Tensor:
         rows, columns = self.lengths(query, start, length)
         # From the last row's first column to the first row's last.
-        distances = ops.arange(rows + columns - 1) - (rows - 1) - start
+        distances = (
+            ops.arange(rows + columns - 1, dtype="int32") - (rows - 1) - start
+        )
         return Logits(bias=_toeplitz(self.weigh(distances), rows, columns))
 
 

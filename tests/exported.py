@@ -1,0 +1,109 @@
+"""Exported files, run by what serves them: no Keras, no library."""
+
+import keras
+import numpy as np
+
+ENDINGS = {
+    "tf_saved_model": "",
+    "onnx": ".onnx",
+    "openvino": ".xml",
+    "litert": ".tflite",
+    "torch": ".pt2",
+}
+
+
+def of_saved_model(path):
+    import tensorflow as tf
+
+    served = tf.saved_model.load(path)
+
+    def run(inputs):
+        tensors = {k: tf.constant(x) for k, x in inputs.items()}
+        return served.serve(tensors).numpy()
+
+    return run
+
+
+def of_onnx(path):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    names = {x.name for x in session.get_inputs()}
+
+    def run(inputs):
+        assert names == {*inputs}
+        return session.run(None, inputs)[0]
+
+    return run
+
+
+def of_openvino(path):
+    import openvino
+
+    # Otherwise it computes in bfloat16 on CPUs that can.
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}
+    model = openvino.Core().compile_model(path, "CPU", exact)
+    return lambda inputs: next(iter(model(inputs).values()))
+
+
+def of_litert(path):
+    import tensorflow as tf
+
+    signature = tf.lite.Interpreter(path).get_signature_runner()
+    return lambda inputs: next(iter(signature(**inputs).values()))
+
+
+def of_torch(path):
+    import torch
+
+    module = torch.export.load(path).module()
+
+    def run(inputs):
+        tensors = {k: torch.from_numpy(x) for k, x in inputs.items()}
+        return module(tensors).detach().numpy()
+
+    return run
+
+
+RUNNERS = {
+    "tf_saved_model": of_saved_model,
+    "onnx": of_onnx,
+    "openvino": of_openvino,
+    "litert": of_litert,
+    "torch": of_torch,
+}
+
+
+def signature(model, shape):
+    """An `input_signature` of one shape for all inputs of a model."""
+    return [
+        {
+            name: keras.InputSpec(shape=shape, dtype="int32", name=name)
+            for name in model.input
+        }
+    ]
+
+
+def export(model, folder, format, shape, **options):
+    """Exports a model and returns what runs the file."""
+    path = str(folder / f"model{ENDINGS[format]}")
+    model.export(
+        path,
+        format=format,
+        verbose=False,
+        input_signature=signature(model, shape),
+        **options,
+    )
+    return RUNNERS[format](path)
+
+
+def inputs(model, batch, length, seed=0):
+    """Token ids of two lengths, and whatever else a model takes."""
+    rng = np.random.default_rng(seed)
+    made = {
+        name: rng.integers(0, min(10, length), (batch, length), "int32")
+        for name in model.input
+    }
+    mask = np.ones((batch, length), "int32")
+    mask[0, length // 2 + 1 :] = 0
+    return {**made, "padding_mask": mask}

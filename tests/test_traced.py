@@ -1,0 +1,75 @@
+"""ONNX files by PyTorch's older tracer, of any Keras model."""
+
+import keras
+import numpy as np
+import pytest
+from cases import H, K
+
+from keras_synth.layers import SyntheticAttention
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="PyTorch's way to ONNX"
+)
+LENGTH = 6
+
+
+def model(name, masked):
+    tokens = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(30, 8, mask_zero=masked)(tokens)
+    layer = SyntheticAttention(H, K, synthesizer=name, max_length=9)
+    made = keras.Model(tokens, layer(x))
+    for i, weight in enumerate(made.weights):
+        weight.assign(0.5 * np.random.default_rng(i).normal(size=weight.shape))
+    return made
+
+
+def export(made, path, batch):
+    signature = [keras.InputSpec(shape=(batch, LENGTH), dtype="int32")]
+    made.export(path, format="onnx", verbose=False, input_signature=signature)
+    session = onnxruntime.InferenceSession(path)
+    return lambda ids: session.run(None, {session.get_inputs()[0].name: ids})[0]
+
+
+def ids(batch):
+    made = np.random.default_rng(batch).integers(1, 30, (batch, LENGTH))
+    made[0, 4:] = 0
+    return made.astype("int32")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["V", "D", "FD", "R", "FR", "R+V", "R+FD"])
+def test_a_file_of_a_fixed_batch_is_right_for_all_its_samples(
+    name, masked, tmp_path
+):
+    made = model(name, masked)
+    run = export(made, tmp_path / "model.onnx", 3)
+    real = ids(3) != 0
+    np.testing.assert_allclose(
+        run(ids(3))[real], made.predict(ids(3), verbose=0)[real], atol=1e-5
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["R", "FR", "Fix", "R+FR"])
+def test_tables_of_positions_take_any_batch(name, masked, tmp_path):
+    made = model(name, masked)
+    run = export(made, tmp_path / "model.onnx", None)
+    for batch in (1, 2, 5):
+        real = ids(batch) != 0
+        np.testing.assert_allclose(
+            run(ids(batch))[real],
+            made.predict(ids(batch), verbose=0)[real],
+            atol=1e-5,
+        )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["V", "D", "FD", "R+V", "R+FD"])
+def test_a_batch_that_would_be_one_sample_s_is_refused(name, masked, tmp_path):
+    with pytest.raises(ValueError, match="fixed batch size of 2 or more"):
+        export(model(name, masked), tmp_path / "model.onnx", None)
