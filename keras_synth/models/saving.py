@@ -78,6 +78,11 @@ class TaskSavingMixin(AtomicSavingMixin, ExportMixin):
         with _without_optimizer(self):
             super().load_task_weights(filepath)
 
+    def get_config(self) -> dict[str, Any]:
+        # KerasHub forgets that a whole task is fixed.
+        fixed = {} if self.trainable else {"trainable": False}
+        return {**super().get_config(), **fixed}
+
     def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
         """Returns what one for inference is made of: see `keras_synth.fold`.
 
