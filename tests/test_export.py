@@ -111,6 +111,8 @@ def test_a_file_gives_our_outputs_or_an_error(format, tmp_path):
 @pytest.mark.parametrize("kind", ["classifier", "masked model", "backbone"])
 @pytest.mark.parametrize("name", ["V", "R", "D", "FR", "R+V"])
 def test_files_of_all_models_give_our_outputs(name, kind, format, tmp_path):
+    if (kind, format, BACKEND) == ("masked model", "onnx", "tensorflow"):
+        pytest.skip("tf2onnx knows no erfc, of the head's GELU")
     check(of_kind(kind, name), format, shape_of(kind, format), tmp_path)
 
 
@@ -124,9 +126,34 @@ MIXERS = [
 ]
 
 
+SPARSE = {*MIXERS[-3:]}
+# What a converter does not know: FFT, the erfc of GELU, a loop or an index.
+UNKNOWN = {
+    ("onnx", "tensorflow"): {"fnet", "mlp_mixer", "gmlp"},
+    ("litert", "tensorflow"): {"fnet"},
+    ("onnx", "jax"): {"fnet", "additive", *MIXERS[-2:]},
+}
+UNTRIED = {
+    ("onnx", "tensorflow"): SPARSE,
+    ("litert", "tensorflow"): {"local(window=2)", *SPARSE},
+    ("openvino", "tensorflow"): {*MIXERS[7:]},
+    ("tf_saved_model", "tensorflow"): {*MIXERS[8:]},
+    ("tf_saved_model", "jax"): {*MIXERS},
+    ("onnx", "jax"): {*MIXERS[:7]},
+    ("onnx", "torch"): {*MIXERS} - {"mlp_mixer", "gmlp"},
+    ("torch", "torch"): {*MIXERS[:7]},
+}
+KNOWN = [
+    (name, format)
+    for format in HERE
+    for name in MIXERS
+    if name not in UNKNOWN.get((format, BACKEND), ())
+    and name not in UNTRIED.get((format, BACKEND), ())
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("format", HERE)
-@pytest.mark.parametrize("name", MIXERS)
+@pytest.mark.parametrize("name, format", KNOWN)
 def test_mixers_with_fixed_shapes_give_our_outputs(name, format, tmp_path):
     check(of_kind("classifier", name), format, (3, LENGTH), tmp_path)
 
@@ -168,7 +195,7 @@ def test_a_length_without_a_table_is_limited_all_the_same(tmp_path):
     body = models.SynthesizerBackbone(
         vocabulary_size=len(VOCABULARY),
         synthesizer="V",
-        positions="sinusoidal",
+        positions=None,
         max_sequence_length=LONGEST,
         **SIZES,
     )
