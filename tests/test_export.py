@@ -140,7 +140,8 @@ UNTRIED = {
     ("tf_saved_model", "tensorflow"): {*MIXERS[8:]},
     ("tf_saved_model", "jax"): {*MIXERS},
     ("onnx", "jax"): {*MIXERS[:7]},
-    ("onnx", "torch"): {*MIXERS} - {"mlp_mixer", "gmlp"},
+    ("onnx", "torch"): {*MIXERS}
+    - {"fnet", "mlp_mixer", "gmlp", "linformer(rank=3)"},
     ("torch", "torch"): {*MIXERS[:7]},
 }
 KNOWN = [
