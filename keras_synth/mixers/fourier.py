@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_synth import masks
+from keras_synth.distributions import number_of_devices
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.types import Shape, Tensor
 
@@ -90,5 +91,25 @@ class FourierMixer(SelfMixer):
         training: bool | None = None,
     ) -> Tensor:
         real = ops.cast(masks.zero_padding(x, padding_mask), "float32")
+        if number_of_devices() > 1:
+            # Of a fast transform XLA gathers all samples on each device.
+            return ops.cast(_by_products(real), x.dtype)
         real, _ = ops.fft2((real, ops.zeros_like(real)))
         return ops.cast(real, x.dtype)
+
+
+def _by_products(x):
+    """`Re(F_T x F_d)` by products with the matrices of both transforms."""
+    cosines, sines = _matrices(ops.shape(x)[1])
+    parts = (ops.einsum("ts,bsd->btd", m, x) for m in (cosines, sines))
+    cosines, sines = _matrices(x.shape[2])
+    real, imaginary = parts
+    return ops.matmul(real, cosines) - ops.matmul(imaginary, sines)
+
+
+def _matrices(length):
+    """Cosines and sines of `2 pi i j / n`, two tensors `(n, n)`."""
+    i = ops.arange(length)
+    steps = ops.cast((i[:, None] * i) % length, "float32")
+    angles = steps * (2 * math.pi / length)
+    return ops.cos(angles), ops.sin(angles)

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth.attend import attend
 from keras_synth.checks import check_positive
+from keras_synth.distributions import copied
 from keras_synth.logits import Logits
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.multiplications import added, of_pairs
@@ -120,11 +121,15 @@ class LinformerAttention(MultiHeadMixer):
 
     def _add_table(self, name):
         heads = self.num_heads if self.share == "none" else 1
-        return self.add_weight(
-            name=name,
-            shape=(heads, self.rank, self.max_length),
-            initializer=seeded(self.projection_initializer, self.seed, name),
-        )
+        # A layout map would cut the row that all heads share.
+        with copied(when=heads == 1):
+            return self.add_weight(
+                name=name,
+                shape=(heads, self.rank, self.max_length),
+                initializer=seeded(
+                    self.projection_initializer, self.seed, name
+                ),
+            )
 
     def _check_shapes(self, query_shape, value_shape, key_shape):
         super()._check_shapes(query_shape, value_shape, key_shape)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
+from keras_synth.distributions import check_batches
 from keras_synth.models.examples import (
     as_arrays,
     check_lengths,
@@ -18,6 +19,8 @@ from keras_synth.models.tf_data import (
     tensorflow_batches,
 )
 from keras_synth.types import Tensor
+
+BATCH_SIZE = 32  # Keras' own
 
 try:
     import grain
@@ -138,6 +141,7 @@ class TrainingDataMixin:
             x = self._with_checked_labels(x)
         elif not prepared:
             x, y, sample_weight = self._checked_examples(x, y, sample_weight)
+            check_batches(check_lengths(x=x), batch_size or BATCH_SIZE)
         return super().evaluate(x, y, sample_weight=sample_weight, **options)
 
     def predict(
@@ -153,7 +157,7 @@ class TrainingDataMixin:
             x = self._with_checked_labels(x)
         else:
             x = as_arrays(x, "x")
-            check_lengths(x=x)
+            check_batches(check_lengths(x=x), batch_size or BATCH_SIZE)
         return super().predict(x, batch_size, **kwargs)
 
     def _checked_labels(self, y, name="y"):
@@ -238,11 +242,13 @@ def batches(data, batch_size=None, seed=None):
     """
     data = pack_x_y_sample_weight(*data)
     count = check_lengths(x=data)
+    batch_size = batch_size or BATCH_SIZE
+    check_batches(count, batch_size)
     # Places are shuffled, not examples: whole batches are then cut out.
     if grain is not None:
         places = grain.MapDataset.range(count)
         if seed is not None:
             places = places.shuffle(seed=seed)
-        places = places.batch(batch_size or 32)
+        places = places.batch(batch_size)
         return places.map(lambda at: map_parts(lambda part: part[at], data))
-    return tensorflow_batches(data, count, batch_size or 32, seed)
+    return tensorflow_batches(data, count, batch_size, seed)

@@ -8,6 +8,7 @@ import keras_hub
 import numpy as np
 
 from keras_synth.checks import check_positive
+from keras_synth.distributions import check_batches
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.fitting import check_fits
 from keras_synth.models.masked_lm_preprocessor import (
@@ -269,9 +270,9 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
         features = self.preprocessor.tokens(
             parts if len(parts) > 1 else parts[0]
         )
-        return self.preprocessor.batches(
-            features, batch_size or BATCH_SIZE, shuffle
-        )
+        batch_size = batch_size or BATCH_SIZE
+        check_batches(len(features["token_ids"]), batch_size)
+        return self.preprocessor.batches(features, batch_size, shuffle)
 
     def _with_masks(self, text):
         """The ids of a text, mask tokens and special tokens included."""

@@ -6,6 +6,7 @@ import keras
 
 from keras_synth.checks import check_positive
 from keras_synth.layers.templates import as_config
+from keras_synth.models.layouts import check_divides
 from keras_synth.models.stack import (
     Stack,
     check_length,
@@ -136,6 +137,13 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         check_positive("max_sequence_length", max_sequence_length)
         check_positive("max_decoder_length", max_decoder_length)
         check_width(hidden_dim, num_heads, key_dim)
+        check_divides(
+            vocabulary_size=vocabulary_size,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            num_heads=num_heads,
+            cross_num_heads=_or(cross_num_heads, num_heads),
+        )
 
         # === Layers ===
         self.token_embedding = token_embedding(

@@ -8,6 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_synth.models import layouts
 from keras_synth.models.exporting import ExportMixin
 from keras_synth.models.saving import AtomicSavingMixin
 from keras_synth.policies import settle, with_policies, without_counters
@@ -24,7 +25,51 @@ class StackedBackbone(
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        layouts.check_matches(self)
         settle(self)
+
+    @staticmethod
+    def get_layout_map(
+        device_mesh: keras.distribution.DeviceMesh,
+        model_parallel_dim_name: str = "model",
+        data_parallel_dim_name: str = "batch",
+    ) -> keras.distribution.LayoutMap:
+        """Returns how the weights are cut, for `ModelParallel` on JAX.
+
+        Attention is cut by heads: projections, tables such as R, R1 and R2,
+        and their biases; feed-forward networks by their width, the token
+        embedding by tokens. `keras_synth/models/layouts.py` has the list, and
+        that of the weights which every device holds a copy of.
+
+        Args:
+            device_mesh: `keras.distribution.DeviceMesh`.
+            model_parallel_dim_name: String, the axis of the mesh whose devices
+                share heads, width and vocabulary, which must be divisible by
+                their number.
+            data_parallel_dim_name: String, the axis of the mesh whose devices
+                share batches and, of large matrices, the model width `d`.
+
+        Returns:
+            A `keras.distribution.LayoutMap`.
+
+        Raises:
+            ValueError: If there is no device mesh, or an axis is not of it.
+
+        Example:
+
+        ```python
+        mesh = keras.distribution.DeviceMesh(
+            shape=(2, 4), axis_names=("batch", "model"))
+        layout_map = keras_synth.models.SynthesizerBackbone.get_layout_map(mesh)
+        keras.distribution.set_distribution(
+            keras.distribution.ModelParallel(
+                layout_map=layout_map, batch_dim_name="batch"))
+        # Models made or loaded from here on are distributed.
+        ```
+        """
+        return layouts.layout_map(
+            device_mesh, model_parallel_dim_name, data_parallel_dim_name
+        )
 
     def logits(self, x: Tensor) -> Tensor:
         """Returns the logits of tokens, by the embedding's own weights.

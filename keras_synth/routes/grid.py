@@ -10,6 +10,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_synth import backends
+from keras_synth.distributions import number_of_devices
 from keras_synth.loops import add, cut, put, repeat
 
 # Entries of the weights of a piece: 2 MiB of float32 fit into a CPU's cache
@@ -124,7 +125,9 @@ def grid_of(values, target_length, pattern, fills, sums_tables):
     """Returns the `Grid` of attention.
 
     Pieces are as large as fits: all rows of some samples or heads; of one head
-    whose rows do not fit, some rows.
+    whose rows do not fit, some rows. Where several devices share samples, or
+    heads, a piece is of some rows of all of them: to cut along an axis that
+    is shared, each device would have to be sent the parts of all others.
 
     Args:
         values: Tensor `(B, H, S, v)`.
@@ -136,9 +139,19 @@ def grid_of(values, target_length, pattern, fills, sums_tables):
     batch, heads, source_length, _ = values.shape
     cpu = backends.on_cpu(values)
     most = PIECE_SIZE if cpu else ACCELERATOR_PIECE_SIZE
+    devices = number_of_devices()
     samples, group = 1, heads
     rows = (Span(0, target_length, 1),)
-    if isinstance(target_length, int) and isinstance(source_length, int):
+    known = isinstance(target_length, int) and isinstance(source_length, int)
+    if devices > 1:
+        samples = ops.shape(values)[0]
+        if known and isinstance(batch, int):
+            own = most * devices // (batch * heads)  # of a sample's head
+            own = max(own, FEWEST_ROWS * source_length)
+            rows = _row_spans(
+                target_length, source_length, pattern, own, values
+            )
+    elif known:
         rows = _row_spans(target_length, source_length, pattern, most, values)
         columns = max(s.columns or source_length for s in rows)
         room = max(1, most // (rows[0].size * columns))
@@ -146,7 +159,7 @@ def grid_of(values, target_length, pattern, fills, sums_tables):
         several = fills or not cpu
         if group == heads and several and isinstance(batch, int):
             samples = _divisor(batch, room // heads)
-    number = ops.shape(values)[0] // samples
+    number = 1 if devices > 1 else ops.shape(values)[0] // samples
     loops = {
         "h": (Span(0, group, heads // group),),
         "b": (Span(0, samples, number),),

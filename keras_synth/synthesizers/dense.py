@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_synth.checks import check_positive
 from keras_synth.copying import copy_variables
+from keras_synth.distributions import copied
 from keras_synth.logits import Logits
 from keras_synth.multiplications import of_dense, pairs_or_all
 from keras_synth.projections import Projections
@@ -208,6 +209,12 @@ class DenseSynthesizer(_TokenSynthesizer):
         length, width = self.max_length, self.hidden_dim
         if not self._shares_queries:
             width = self._build_hidden(query_shape)
+        # A layout map would cut the row that all heads share.
+        with copied(when=self.shared_heads):
+            self._build_tables(heads, length, width)
+        self.built = True
+
+    def _build_tables(self, heads, length, width):
         if self.hidden_dim is None:
             self.W_a = self.add_table(
                 "W_a",
@@ -226,7 +233,6 @@ class DenseSynthesizer(_TokenSynthesizer):
                 (heads, length),
                 self._projections.options["bias_initializer"],
             )
-        self.built = True
 
     def multiplications(
         self, query_length: int, source_length: int, pairs: int | None = None

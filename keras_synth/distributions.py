@@ -1,0 +1,64 @@
+"""What Keras is told about devices, by `keras.distribution`."""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+
+
+def number_of_devices() -> int:
+    """Returns over how many devices batches and weights are spread."""
+    distribution = keras.distribution.distribution()
+    return 1 if distribution is None else distribution.device_mesh.devices.size
+
+
+@contextlib.contextmanager
+def copied(when: bool = True) -> Iterator[None]:
+    """Has weights made in a `with` block copied to all devices.
+
+    For tables with one row for all heads, at paths where a layout map expects
+    a row for each.
+
+    Args:
+        when: Whether to do so; otherwise layout maps hold as ever.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None or not when:
+        yield
+        return
+    nothing = keras.distribution.LayoutMap(distribution.device_mesh)
+    copies = keras.distribution.ModelParallel(
+        layout_map=nothing, batch_dim_name=distribution.batch_dim_name
+    )
+    with copies.scope():
+        yield
+
+
+def check_batches(count: int | None, batch_size: int) -> None:
+    """Raises unless devices can share each batch evenly, the last one too.
+
+    JAX itself would raise at the batch that it cannot share, which may be the
+    last one of the first epoch.
+
+    Args:
+        count: Integer, number of examples, or `None` where it is not known.
+        batch_size: Integer, examples per batch.
+
+    Raises:
+        ValueError: If a batch is not divisible.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return
+    # A process is given its own share of a batch.
+    shares = distribution.num_model_replicas // distribution.num_processes
+    shares = max(1, shares)
+    last = 0 if count is None else count % batch_size
+    whole = batch_size if count is None else min(batch_size, count)
+    if whole % shares or last % shares:
+        raise ValueError(
+            f"{shares} devices must share each batch evenly, the last one too. "
+            f"Choose a `batch_size` divisible by {shares}, and leave out or "
+            "repeat examples until their number is. Received: "
+            f"batch_size={batch_size}, {count} examples"
+        )
