@@ -1,0 +1,56 @@
+"""What a device holds and computes of the paper's T5-base variants.
+
+```shell
+python benchmarks/devices.py
+```
+
+Computed, not measured: the bytes of the float32 weights by the axes that
+`get_layout_map` cuts, four times that in training with Adam (weights,
+gradients and two moments; activations come on top), and the multiplications of
+a sample of 512 / 512 tokens, of which devices along the model axis share heads
+and width evenly.
+"""
+
+import argparse
+import re
+
+from keras_synth import models
+from keras_synth.models import layouts
+
+VARIANTS = ("V", "R", "D", "R+V", "D+V")
+MESHES = ((1, 1), (1, 2), (1, 4), (2, 4), (8, 1))  # batch, model
+
+
+def entries(model, mesh):
+    """Entries of all weights that one device of a mesh holds."""
+    sizes = {layouts.DATA: mesh[0], layouts.MODEL: mesh[1], None: 1}
+    total = 0
+    for weight in model.weights:
+        count = 1
+        for length in weight.shape:
+            count *= length
+        for pattern, axes in layouts.SHARDED.items():
+            if re.fullmatch(pattern, weight.path):
+                for axis, length in zip(axes, weight.shape, strict=False):
+                    # Tables of one row for all heads are not cut.
+                    count //= sizes[axis] if length > 1 else 1
+        total += count
+    return total
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.parse_args()
+    shapes = [f"{batch} x {model}" for batch, model in MESHES]
+    print("| variant | multiplications |", " | ".join(shapes), "|")
+    print("|---" * (len(MESHES) + 2) + "|")
+    for name in VARIANTS:
+        model = models.SynthesizerSeq2SeqBackbone(**models.t5_base(name))
+        found = sum(model.multiplications(512).values())
+        found += 512 * model.vocabulary_size * model.hidden_dim
+        cells = []
+        for mesh in MESHES:
+            size = 4 * entries(model, mesh) / 1e9
+            cells.append(f"{size:.2f} / {4 * size:.2f} GB")
+        print(f"| {name} | {found / 1e9:.0f} G |", " | ".join(cells), "|")
+        del model

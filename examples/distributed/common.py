@@ -1,0 +1,120 @@
+"""Data, model and processes of the examples in this folder.
+
+A classifier with R+V learns whether a word occurs. Data are generated, and
+there is neither dropout nor another order in each epoch, so that any number of
+devices must find the same losses.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+EXAMPLES, LENGTH, VOCABULARY, BATCH_SIZE = 64, 16, 64, 16
+
+
+def data():
+    """Inputs and labels, NumPy arrays."""
+    rng = np.random.default_rng(0)
+    ids = rng.integers(1, VOCABULARY, (EXAMPLES, LENGTH)).astype("int32")
+    real = np.arange(LENGTH) < rng.integers(8, LENGTH + 1, (EXAMPLES, 1))
+    ids = np.where(real, ids, 0)
+    labels = (ids < 4).any(axis=1, where=real).astype("int32")
+    inputs = {"token_ids": ids, "padding_mask": real.astype("int32")}
+    return inputs, labels
+
+
+def classifier():
+    """The model; made anew it has the same weights."""
+    import keras
+
+    from keras_synth import models
+
+    keras.utils.set_random_seed(0)
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=VOCABULARY,
+        num_layers=2,
+        num_heads=4,
+        hidden_dim=32,
+        intermediate_dim=64,
+        synthesizer="R + V",
+        dropout=0.0,
+        max_sequence_length=LENGTH,
+    )
+    model = models.SynthesizerTextClassifier(
+        backbone, num_classes=2, preprocessor=None, dropout=0.0
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-3),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[],
+    )
+    return model
+
+
+def report(losses, path=None):
+    """Prints the loss of each epoch, and writes them into a file.
+
+    Args:
+        losses: List of floats.
+        path: Optional path of a JSON file.
+    """
+    for i, loss in enumerate(losses, start=1):
+        print(f"epoch {i}: loss {loss:.6f}", flush=True)
+    if path is not None:
+        pathlib.Path(path).write_text(json.dumps(losses))
+
+
+def launch(number, environments):
+    """Runs this script once more for each process, and waits for them all.
+
+    If one of them fails or is killed, so are the others: what is left cannot
+    go on alone. Start the script again to go on from the last checkpoint.
+
+    Args:
+        number: Integer, how many processes.
+        environments: Function from a process's number and a list of free ports
+            to a dictionary of environment variables.
+    """
+    ports = [_free_port() for _ in range(number)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *sys.argv],
+            env={
+                **os.environ,
+                "PROCESS": str(i),
+                **environments(i, ports),
+            },
+        )
+        for i in range(number)
+    ]
+    for i, process in enumerate(processes):
+        print(f"process {i} is {process.pid}", flush=True)
+    while any(process.poll() is None for process in processes):
+        if any(process.poll() for process in processes):
+            break
+        time.sleep(0.1)
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        sys.exit(f"The processes ended with {codes}; run the script again.")
+
+
+def process_number():
+    """Which process of `launch` this is; `None` outside of them."""
+    number = os.environ.get("PROCESS")
+    return None if number is None else int(number)
+
+
+def _free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]

@@ -1,0 +1,94 @@
+"""PyTorch's `DistributedDataParallel` around a model, in two processes.
+
+```shell
+KERAS_BACKEND=torch python examples/distributed/torch_processes.py
+```
+
+starts both on this machine, on CPUs (gloo). `torchrun` sets the same
+environment variables on one machine or several; then also set `PROCESS` to
+`RANK`, and choose `nccl` for GPUs.
+
+Keras' `fit` knows nothing of other processes, so the loop is PyTorch's.
+`--processes 1` finds the same losses.
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+import common
+
+
+def environment(i, ports):
+    return {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(ports[0]),
+        "RANK": str(i),
+        "WORLD_SIZE": str(len(ports)),
+    }
+
+
+def train(options, process, number):
+    import torch
+
+    torch.set_num_threads(1)
+    if number > 1:
+        torch.distributed.init_process_group("gloo")
+    model = common.classifier()
+
+    class Trained(torch.nn.Module):
+        """The model, its weights where PyTorch looks for parameters."""
+
+        def __init__(self):
+            super().__init__()
+            self.weights = torch.nn.ParameterList(
+                weight.value for weight in model.trainable_weights
+            )
+
+        def forward(self, inputs):
+            return model(inputs, training=True)
+
+    parallel = Trained()
+    optimizer = torch.optim.Adam(parallel.parameters(), lr=1e-3)
+    if number > 1:
+        # The gradients of all processes are averaged in `backward`.
+        parallel = torch.nn.parallel.DistributedDataParallel(parallel)
+    inputs, labels = common.data()
+    losses = []
+    for _ in range(options.epochs):
+        total = 0.0
+        for start in range(0, common.EXAMPLES, common.BATCH_SIZE):
+            # Of each batch every process has its own examples.
+            own = slice(start + process, start + common.BATCH_SIZE, number)
+            batch = {
+                name: torch.from_numpy(x[own]) for name, x in inputs.items()
+            }
+            target = torch.from_numpy(labels[own]).long()
+            optimizer.zero_grad()
+            logits = parallel(batch)
+            loss = torch.nn.functional.cross_entropy(logits, target)
+            loss.backward()
+            optimizer.step()
+            found = loss.detach()
+            if number > 1:
+                torch.distributed.all_reduce(found)
+            total += found.item() / number
+        losses.append(total / (common.EXAMPLES // common.BATCH_SIZE))
+    if process == 0:
+        common.report(losses, options.results)
+    if number > 1:
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--results", help="JSON file for the losses")
+    options = parser.parse_args()
+    process = common.process_number()
+    if process is None and options.processes > 1:
+        common.launch(options.processes, environment)
+    else:
+        train(options, process or 0, options.processes)
