@@ -9,9 +9,10 @@ starts both on this machine. On several machines start one on each, with
 `KERAS_DISTRIBUTION_PROCESS_ID` set, as `environment` does below, and
 `PROCESS` as the last of these.
 
-Each process writes a checkpoint after each epoch. If one of them is killed, all
-end; the same command then goes on after the last epoch of which all have one.
-`--processes 1` finds the same losses.
+Each process writes a checkpoint after each epoch, and all end if one is killed.
+With checkpoints there the command goes on after the last epoch of which all
+have one; with two processes that was seen to hang. `--processes 1` finds the
+same losses.
 """
 
 import argparse
