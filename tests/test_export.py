@@ -106,6 +106,17 @@ def test_a_file_gives_our_outputs_or_an_error(format, tmp_path):
         too_long(run, model, HERE[format])
 
 
+@pytest.mark.parametrize("format", slow_unless(PLAIN[BACKEND][:1], HERE))
+def test_a_folded_model_gives_the_outputs_of_the_model(format, tmp_path):
+    model = of_kind("classifier", "R")
+    folded = keras_synth.fold(model)
+    run = check(folded, format, HERE[format], tmp_path)
+    given = exported.inputs(model, *batches(HERE[format])[0])
+    np.testing.assert_allclose(run(given), numpy(model(given)), atol=1e-4)
+    with pytest.raises(Exception, match=r"(?s)."):
+        too_long(run, folded, HERE[format])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("format", HERE)
 @pytest.mark.parametrize("kind", ["classifier", "masked model", "backbone"])

@@ -10,9 +10,8 @@ starts both on this machine. On several machines start one on each, with
 `PROCESS` as the last of these.
 
 Each process writes a checkpoint after each epoch, and all end if one is killed.
-With checkpoints there the command goes on after the last epoch of which all
-have one; with two processes that was seen to hang. `--processes 1` finds the
-same losses.
+The same command then goes on after the last epoch of which all have one.
+`--processes 1` finds the same losses.
 """
 
 import argparse
