@@ -8,8 +8,10 @@ import sys
 
 import keras
 import pytest
+from backend import slow_but_on
 from layout_cases import BACKBONES, HEADS, backbone
 
+import keras_synth
 from keras_synth import models
 from keras_synth.models import layouts
 
@@ -32,6 +34,7 @@ def matching(path):
     return [key for key in layouts.SHARDED if re.fullmatch(key, path)]
 
 
+@slow_but_on("torch")  # paths are the same on all
 @pytest.mark.parametrize("name", BACKBONES)
 def test_every_matrix_is_sharded_or_named_as_replicated(name):
     model = backbone(name)
@@ -45,6 +48,16 @@ def test_every_matrix_is_sharded_or_named_as_replicated(name):
             assert len(axes) <= len(weight.shape)
             cut = weight.shape[axes.index(layouts.MODEL)]
             assert cut % HEADS == 0 or cut == 1, weight.path
+
+
+@pytest.mark.parametrize("name", ["R", "R + V"])
+def test_folded_tables_are_cut_by_heads(name):
+    folded = keras_synth.fold(backbone(name))
+    tables = [w.path for w in folded.weights if w.path.endswith("/table")]
+    assert tables
+    for path in tables:
+        (key,) = matching(path)
+        assert layouts.SHARDED[key] == ("model",)
 
 
 def test_tables_are_cut_by_heads():
