@@ -57,6 +57,10 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
     """
     if max_length is not None:
         check_positive("max_length", max_length)
+    if not isinstance(model, keras.Layer):
+        raise ValueError(
+            f"`model` must be a Keras layer or model. Received: model={model!r}"
+        )
     if not model.built:
         raise ValueError(
             "A model is folded with its weights: build it, or call it on an "

@@ -365,6 +365,8 @@ class _Holder(keras.layers.Layer):
 
 
 def test_what_cannot_be_folded_is_named():
+    with pytest.raises(ValueError, match="must be a Keras layer or model"):
+        keras_synth.fold("R")
     with pytest.raises(ValueError, match="build it, or call it"):
         keras_synth.fold(SyntheticAttention(2, 4, synthesizer="V"))
     unbounded = SyntheticAttention(2, 4, synthesizer="relative")
