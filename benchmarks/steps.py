@@ -258,7 +258,8 @@ def _torch_training(program, inputs):
         torch.autograd.backward(outputs, directions)
         with torch.no_grad():
             for weight in weights:
-                weight -= LEARNING_RATE * weight.grad
+                # As torch.optim.SGD does: no product as large as the weight.
+                weight.sub_(weight.grad, alpha=LEARNING_RATE)
                 weight.grad = None
         first.grad = None
         _torch_wait()

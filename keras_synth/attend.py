@@ -68,6 +68,8 @@ def attend(
     if isinstance(logits, Weights) and not _is_served(request, route):
         request = request._replace(logits=logits.as_logits())
     chosen = routes.choose(request, route)
+    if not chosen.reads_products and not isinstance(request.logits, Weights):
+        request = request._replace(logits=request.logits.written_out())
     values = zero_padding(request.values, mask.keys)
     found = chosen.run(request._replace(values=values))
     if mask.queries is None:

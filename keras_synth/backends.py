@@ -99,6 +99,27 @@ def writes(x):
     return keras.backend.backend() == "torch"
 
 
+def is_differentiated(*tensors):
+    """Whether PyTorch will want a gradient by what is made of some tensors."""
+    enabled = sys.modules["torch"].is_grad_enabled()
+    return enabled and any(x.requires_grad for x in tensors)
+
+
+def may_overwrite(x):
+    """Whether results may be written into tensors that are there already.
+
+    Only where operations run one by one on a CPU and no derivative is being
+    recorded, which might need what was there.
+
+    Args:
+        x: Tensor.
+    """
+    if not writes(x) or not on_cpu(x):
+        return False
+    torch = sys.modules["torch"]
+    return not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
 def new_tensor(like, shape, zeros=False):
     """Returns a tensor of the dtype and on the device of another.
 

@@ -20,7 +20,8 @@ class Logits(NamedTuple):
     Fields:
         queries: Tensor `(B or 1, T, H, k)` or `None`.
         keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
-        bias: Tensor `(B or 1, H, T or 1, S)` or `None`.
+        bias: Tensor `(B or 1, H, T or 1, S)`, a `Product` that stands for
+            one, or `None`.
 
     Example:
 
@@ -56,8 +57,12 @@ class Logits(NamedTuple):
         if queries is not None:
             queries = queries * ops.cast(alpha, queries.dtype)[:, None]
         if bias is not None:
-            bias = bias * ops.cast(alpha, bias.dtype)[:, None, None]
+            bias = _scaled(bias, ops.cast(alpha, bias.dtype)[:, None, None])
         return Logits(queries, self.keys, bias)
+
+    def written_out(self):
+        """The same, its bias being a tensor."""
+        return self._replace(bias=_written_out(self.bias))
 
     def __add__(self, other):
         if isinstance(other, Weights):
@@ -96,12 +101,12 @@ class Logits(NamedTuple):
             return self
         batch, heads, _, length = ops.shape(self.bias)
         shape = (batch, heads, target_length, length)
-        return Logits(bias=ops.broadcast_to(self.bias, shape))
+        return Logits(bias=ops.broadcast_to(_written_out(self.bias), shape))
 
     def materialize(self):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""
         if self.queries is None:
-            return ops.cast(self.bias, "float32")
+            return ops.cast(_written_out(self.bias), "float32")
         queries, keys = self.queries, self.keys
         if queries.shape[0] == 1 and keys.shape[0] == 1:
             rows = ops.transpose(queries, (0, 2, 1, 3))
@@ -113,6 +118,61 @@ class Logits(NamedTuple):
                 queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return _sum(ops.cast(product, "float32"), self.bias)
+
+
+class Product(NamedTuple):
+    """A bias `(B or 1, H, T, S)` that is not written out.
+
+    Column `p b + q` of a row is `repeated[p] * tiled[q]`. With `a = 1` it is a
+    table times a number for each head. Routes that compute pieces of logits
+    multiply pieces; the others are given the tensor that it stands for.
+
+    Fields:
+        repeated: Tensor `(B or 1, H or 1, T or 1, a)`.
+        tiled: Tensor `(B or 1, H, T, b)`.
+        length: Integer, `S`, at most `a b`.
+
+    Example:
+
+    >>> from keras_synth.logits import Product
+    >>> product = Product(np.array([[[[1, 2]]]]), np.array([[[[3, 4]]]]), 3)
+    >>> product.shape, product.written_out()[0, 0, 0].tolist()
+    ((1, 1, 1, 3), [3, 4, 6])
+    """
+
+    repeated: object
+    tiled: object
+    length: object
+
+    @property
+    def shape(self):
+        """Of the tensor that it stands for."""
+        pairs = zip(self.repeated.shape[:3], self.tiled.shape[:3], strict=True)
+        return (*(b if a == 1 else a for a, b in pairs), self.length)
+
+    @property
+    def dtype(self):
+        return self.tiled.dtype
+
+    @property
+    def scales_a_table(self):
+        """Whether it is one table for all samples, a number for each head."""
+        batch, heads, rows, width = self.repeated.shape
+        like = batch == rows == width == self.tiled.shape[0] == 1
+        return like and heads in (1, self.tiled.shape[1])
+
+    def written_out(self):
+        """Returns the tensor that it stands for."""
+        repeated, tiled = self.repeated, self.tiled
+        if repeated.shape[-1] == 1:
+            rows = tiled * repeated
+        else:
+            rows = repeated[..., :, None] * tiled[..., None, :]
+            columns = repeated.shape[-1] * tiled.shape[-1]
+            rows = ops.reshape(rows, (*ops.shape(rows)[:3], columns))
+        if rows.shape[-1] == self.length:
+            return rows
+        return rows[..., : self.length]
 
 
 class Weights(NamedTuple):
@@ -165,10 +225,25 @@ class Weights(NamedTuple):
         return self.as_logits().materialize()
 
 
+def _scaled(bias, alpha):
+    """A bias times numbers `(H or 1, 1, 1)`: a `Product`, if it is large."""
+    if isinstance(bias, Product):
+        return bias._replace(repeated=bias.repeated * alpha)
+    _, heads, rows, columns = bias.shape
+    per_head = heads == alpha.shape[0] or alpha.shape[0] == 1
+    if bias.shape[0] != 1 or rows == 1 or not per_head:
+        return bias * alpha
+    return Product(alpha[None], bias, columns)
+
+
+def _written_out(bias):
+    return bias.written_out() if isinstance(bias, Product) else bias
+
+
 def _sum(a, b):
     if a is None or b is None:
         return b if a is None else a
-    return a + ops.cast(b, a.dtype)
+    return _written_out(a) + ops.cast(_written_out(b), a.dtype)
 
 
 def _concatenated(a, b):

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
-from keras_synth.logits import Logits
+from keras_synth.logits import Logits, Product
 from keras_synth.masks import AttentionMask, causal
 from keras_synth.routes import grid
 
@@ -22,6 +22,8 @@ OPERANDS = {
         "keys": (B, S, H, K),
         "bias": (1, H, T, S),
     },
+    "a scaled table": {"bias": (1, H, T, S), "scale": (1, H, 1, 1)},
+    "factors of rows": {"bias": (B, H, T, 3), "scale": (B, H, T, 2)},
 }
 
 
@@ -41,7 +43,9 @@ def problem(operands, route, lead=0.0):
 
     def loss(*tensors):
         given = dict(zip(shapes, tensors, strict=True))
-        values = given.pop("values")
+        values, scale = given.pop("values"), given.pop("scale", None)
+        if scale is not None:
+            given["bias"] = Product(scale, given["bias"], S)
         return ops.sum(attend(Logits(**given), values, mask, route=route) ** 2)
 
     return loss, arrays, directions
@@ -93,6 +97,10 @@ def test_second_derivatives_are_second_differences(operands, route, lead):
         ]
         given = dict(zip(OPERANDS[operands], moved, strict=False))
         logits = given["bias"]
+        if "scale" in given:
+            first, second = given["scale"], logits
+            logits = first[..., None] * second[..., None, :]
+            logits = logits.reshape((*second.shape[:3], -1))[..., :S]
         if "queries" in given:
             logits = logits + np.einsum(
                 "bthk,bshk->bhts", given["queries"], given["keys"]

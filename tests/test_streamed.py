@@ -1,5 +1,6 @@
 """The streamed route: the explicit one, piece by piece."""
 
+import functools
 import gc
 import weakref
 
@@ -10,9 +11,10 @@ from backend import compiled_gradients, gradients
 from keras import ops
 
 from keras_synth.attend import attend
-from keras_synth.logits import Logits
+from keras_synth.layers import SyntheticAttention
+from keras_synth.logits import Logits, Product
 from keras_synth.masks import AttentionMask, causal
-from keras_synth.routes import grid
+from keras_synth.routes import grid, in_place, shared
 
 B, T, S, H, K, V = 4, 5, 6, 2, 3, 7
 
@@ -82,6 +84,7 @@ def test_pieces_of_any_size_give_the_explicit_gradients(
     name, size, monkeypatch
 ):
     monkeypatch.setattr(grid, "PIECE_SIZE", size)
+    monkeypatch.setattr(in_place, "PIECE_SIZE", size)
     mask = masks("padding and causal")
     mine, theirs = (
         gradients(*_unpacked(problem(name, mask, route)))
@@ -109,6 +112,83 @@ def test_a_compiled_loop_gives_the_explicit_gradients(name, mask, monkeypatch):
 def _unpacked(pair):
     loss, arrays = pair
     return loss, *arrays
+
+
+# Shapes of both factors of a bias and its length.
+PRODUCTS = {
+    "a number for each head": ((1, H, 1, 1), (1, H, T, S), S),
+    "a number for all heads": ((1, 1, 1, 1), (1, H, T, S), S),
+    "rows of factors": ((B, H, T, 2), (B, H, T, 3), S),
+    "rows that are cut": ((B, H, T, 3), (B, H, T, 3), S),
+    "one factor": ((B, H, T, 1), (B, H, T, S + 2), S),
+    "factors for all samples": ((1, H, 1, 2), (1, H, T, 3), S),
+}
+
+
+@pytest.mark.parametrize("mask", ["no mask", "padding", "causal"])
+@pytest.mark.parametrize("size", [2 * S, 2**20])
+@pytest.mark.parametrize("queries", [False, True])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_what_they_stand_for(
+    name, queries, size, mask, monkeypatch
+):
+    monkeypatch.setattr(grid, "PIECE_SIZE", size)
+    monkeypatch.setattr(in_place, "PIECE_SIZE", size)
+    first, second, length = PRODUCTS[name]
+    shapes = [(B, S, H, V), first, second]
+    if queries:
+        shapes += [(B, T, H, K), (B, S, H, K)]
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=s).astype("float32") for s in shapes]
+    upstream = ops.convert_to_tensor(
+        rng.normal(size=(B, T, H, V)).astype("float32")
+    )
+
+    def loss(route, values, repeated, tiled, *pair):
+        logits = Logits(bias=Product(repeated, tiled, length))
+        if pair:
+            logits = logits + Logits(*pair)
+        context = attend(logits, values, masks(mask), route=route)
+        return ops.sum(context * upstream)
+
+    mine, theirs = (
+        gradients(functools.partial(loss, route), *arrays)
+        for route in ("streamed", "explicit")
+    )
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="PyTorch writes in place"
+)
+@pytest.mark.parametrize("name", ["R", "FR", "R+FR", "R+V", "D", "FD", "FD+V"])
+def test_no_table_is_held_beside_weights_and_gradients(name, monkeypatch):
+    """Training holds no tensor of `T x S` but R and its gradient."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    length = 64
+    monkeypatch.setattr(shared, "LARGE_TABLE", 1)
+    monkeypatch.setattr(in_place, "PIECE_SIZE", 8 * length)
+    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=length)
+    x = ops.convert_to_tensor(np.ones((3, length, 8), "float32"))
+    layer.build(x.shape)
+    tables, seen = length * length, []
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            found = function(*args, **(kwargs or {}))
+            if isinstance(found, torch.Tensor) and found.numel() >= tables:
+                seen.append(found.untyped_storage().data_ptr())
+            return found
+
+    with Sizes():
+        layer(x.requires_grad_()).square().sum().backward()
+    weights = [v.value for v in layer.trainable_variables]
+    known = [w.grad for w in weights] + weights
+    known = {x.untyped_storage().data_ptr() for x in known}
+    assert not {*seen} - known
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

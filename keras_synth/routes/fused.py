@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_synth import backends
-from keras_synth.logits import repeat_batch
+from keras_synth.logits import Product, repeat_batch
 from keras_synth.masks import zero_padded_keys, zero_rows
 from keras_synth.routes.route import Request, Route
 
@@ -99,7 +99,9 @@ def _has_cpu_kernel(request):
         return False
     # It leaves its fast path for a bias that is trained. One of the keys alone
     # can be a feature of theirs.
-    no_bias = bias is None or _is_row(bias) or not bias.requires_grad
+    parts = bias[:2] if isinstance(bias, Product) else (bias,)
+    no_bias = bias is None or _is_row(bias)
+    no_bias = no_bias or not backends.is_differentiated(*parts)
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width

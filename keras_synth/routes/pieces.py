@@ -15,7 +15,9 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_synth.gradients import with_gradient
+from keras_synth.logits import Product
 from keras_synth.masks import AttentionMask, both
+from keras_synth.routes import in_place
 from keras_synth.routes.grid import Result, assembled, grid_of, part
 from keras_synth.softmax import forbid, softmax
 
@@ -28,12 +30,38 @@ class Operands(NamedTuple):
         keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
         bias: Tensor `(B or 1, H or 1, T or 1, S)` or `None`.
         values: Tensor `(B, S, H, v)`.
+        scale: Tensor `(1, H or 1, 1, 1)` that multiplies the bias, then one
+            of `T` rows for all samples, or `None`. Or the first factor of a
+            `logits.Product`, `(B or 1, H or 1, T or 1, a)`, the bias being the
+            second.
     """
 
     queries: object
     keys: object
     bias: object
     values: object
+    scale: object = None
+
+    @classmethod
+    def of(cls, logits, values):
+        """Those of `Logits`, whose bias may be a `Product`."""
+        bias = logits.bias
+        if not isinstance(bias, Product):
+            return cls(*logits, values)
+        if bias.repeated.shape[-1] == 1 and not bias.scales_a_table:
+            return cls(*logits.written_out(), values)
+        queries, keys, _ = logits
+        return cls(queries, keys, bias.tiled, values, bias.repeated)
+
+    @property
+    def scales_a_table(self):
+        """Whether there is one scale for a table, not a factor of its rows."""
+        return self.scale is not None and self.scale.shape[-1] == 1
+
+    @property
+    def has_factors(self):
+        """Whether rows of the bias are products of two shorter ones."""
+        return self.scale is not None and self.scale.shape[-1] != 1
 
 
 class Constants(NamedTuple):
@@ -60,6 +88,7 @@ LAYOUT = {
     "keys": "bhs-",
     "bias": "bhts",
     "values": "bhs-",
+    "scale": "bht-",
 }
 # Gradients that are summed over rows as `(b, h, features, S)`, as they come.
 TRANSPOSED = {"keys", "values"}
@@ -93,6 +122,8 @@ def attend(operands, constants):
 
 def context(operands, constants):
     """Returns the context `(B, T, H, v)`; its gradient is not taken care of."""
+    if in_place.serves(operands, constants):
+        return in_place.context(operands, constants)
     operands = _heads_first(operands)
     values = operands.values
     target_length = _target_length(operands)
@@ -117,6 +148,10 @@ def gradient(upstream, output, operands, constants):
         operands: `Operands`.
         constants: `Constants`.
     """
+    if in_place.serves(operands, constants):
+        return Operands(
+            *in_place.gradient(upstream, output, operands, constants)
+        )
     # Of a row's weights times their gradients all that matters is the sum.
     along = ops.cast(upstream, "float32") * ops.cast(output, "float32")
     along = ops.sum(_swap_heads(along), axis=-1, keepdims=True)
@@ -124,6 +159,8 @@ def gradient(upstream, output, operands, constants):
     operands = _heads_first(operands)
     grid = _grid(operands, constants.pattern)
     present = {n: x for n, x in operands._asdict().items() if x is not None}
+    if operands.scales_a_table:
+        del present["scale"]  # it follows from that of the table
 
     def piece(at):
         own, fixed = _cut(operands, constants, at)
@@ -131,17 +168,27 @@ def gradient(upstream, output, operands, constants):
         gradients = _piece_gradient(*outer, own, fixed, at)
         return tuple(getattr(gradients, name) for name in present)
 
+    layout = _layout(operands)
     results = [
         Result("bh-s", ops.shape(_swapped(x)), x)
         if name in TRANSPOSED
-        else Result(LAYOUT[name], ops.shape(x), x)
+        else Result(layout[name], ops.shape(x), x)
         for name, x in present.items()
     ]
     found = dict(zip(present, assembled(piece, grid, results), strict=True))
     for name in TRANSPOSED & {*found}:
         found[name] = _swapped(found[name])
+    if operands.scales_a_table:
+        found["scale"], found["bias"] = _scale_gradient(found["bias"], operands)
     nothing = Operands(None, None, None, None)
     return _heads_first(nothing._replace(**found))
+
+
+def _scale_gradient(of_product, operands):
+    """Gradients by the scale and by the table, of that by their product."""
+    bias, scale = operands.bias, operands.scale
+    of_scale = ops.sum(of_product * bias, axis=(0, 2, 3), keepdims=True)
+    return _summed_to(of_scale, scale), of_product * scale
 
 
 # --- one piece ----------------------------------------------------------------
@@ -154,7 +201,11 @@ def _weights(own, fixed, at):
         scores = _product(own.queries, _swapped(own.keys))
         scores = ops.cast(scores, "float32")
     if own.bias is not None:
-        bias = ops.cast(own.bias, "float32")
+        bias = own.bias
+        if own.scale is not None:
+            columns = own.values.shape[2]
+            bias = Product(own.scale, bias, columns).written_out()
+        bias = ops.cast(bias, "float32")
         scores = bias if scores is None else scores + bias
     pairs = both(fixed.pairs, _allowed(fixed.pattern, at))
     for mask in (pairs, fixed.keys):
@@ -182,16 +233,33 @@ def _piece_gradient(upstream, along, own, fixed, at):
     if fixed.keep is not None:
         of_weights = of_weights * fixed.keep
     of_scores = weights * (of_weights - along)
-    of_queries = of_keys = of_bias = None
+    of_queries = of_keys = of_bias = of_scale = None
     if own.queries is not None:
         slopes = ops.cast(of_scores, own.queries.dtype)
         of_queries = _product(slopes, own.keys)
         of_keys = _transposed_product(slopes, own.queries)
         of_queries = _summed_to(of_queries, own.queries)
         of_keys = _summed_to(of_keys, own.keys, (0, 1))
-    if own.bias is not None:
+    if own.has_factors:
+        of_scale, of_bias = _factor_gradients(of_scores, own)
+    elif own.bias is not None:
         of_bias = ops.cast(_summed_to(of_scores, own.bias), own.bias.dtype)
-    return Operands(of_queries, of_keys, of_bias, of_values)
+    return Operands(of_queries, of_keys, of_bias, of_values, of_scale)
+
+
+def _factor_gradients(of_bias, own):
+    """Gradients by both factors of rows, of that by the rows."""
+    sizes = own.scale.shape[-1], own.bias.shape[-1]
+    missing = sizes[0] * sizes[1] - of_bias.shape[-1]
+    if missing:
+        of_bias = ops.pad(of_bias, [[0, 0]] * 3 + [[0, missing]])
+    of_bias = ops.reshape(of_bias, (*ops.shape(of_bias)[:3], *sizes))
+    of_scale = ops.sum(of_bias * own.bias[..., None, :], axis=-1)
+    of_tiled = ops.sum(of_bias * own.scale[..., None], axis=-2)
+    return tuple(
+        ops.cast(_summed_to(x, factor), factor.dtype)
+        for x, factor in ((of_scale, own.scale), (of_tiled, own.bias))
+    )
 
 
 def _summed_to(x, like, among=(0, 1, 2, 3)):
@@ -224,9 +292,10 @@ def _swapped(x):
 
 def _heads_first(operands):
     """Swaps lengths and heads of all but the bias; once more undoes it."""
-    queries, keys, bias, values = operands
-    return Operands(
-        _swap_heads(queries), _swap_heads(keys), bias, _swap_heads(values)
+    return operands._replace(
+        queries=_swap_heads(operands.queries),
+        keys=_swap_heads(operands.keys),
+        values=_swap_heads(operands.values),
     )
 
 
@@ -254,9 +323,15 @@ def _grid(operands, pattern):
     )
 
 
+def _layout(operands):
+    """`LAYOUT`; columns of a factor are not those of the source."""
+    return {**LAYOUT, "bias": "bht-"} if operands.has_factors else LAYOUT
+
+
 def _cut(operands, constants, at):
+    layout = _layout(operands)
     own = {
-        name: part(x, LAYOUT[name], at)
+        name: part(x, layout[name], at)
         for name, x in operands._asdict().items()
     }
     keys, pairs, keep = (part(x, "bhts", at) for x in constants[:3])

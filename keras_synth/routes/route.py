@@ -72,6 +72,10 @@ class Route:
 
     Attributes:
         name: String, not yet taken by another route.
+        reads_products: Whether `run` takes a bias that is a `logits.Product`,
+            a product of two tensors that is not written out. By default it
+            is given the tensor. `serves` and `cost` may ask for the `shape`
+            and the `dtype` of either.
 
     Example:
 
@@ -86,6 +90,7 @@ class Route:
     """
 
     name = None
+    reads_products = False
 
     def serves(self, request: Request) -> bool:
         """Whether this route can serve a `Request`: a Python boolean.

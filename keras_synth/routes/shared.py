@@ -30,7 +30,7 @@ from keras import ops
 
 from keras_synth import backends
 from keras_synth.gradients import with_gradient
-from keras_synth.logits import Weights
+from keras_synth.logits import Logits, Weights
 from keras_synth.loops import branch
 from keras_synth.masks import zero_rows
 from keras_synth.routes import pieces, single_query
@@ -63,6 +63,7 @@ class SharedRoute(Route):
     """
 
     name = "shared"
+    reads_products = True
 
     def serves(self, request: Request) -> bool:
         plain = not request.return_weights and not request.flash_attention
@@ -93,11 +94,10 @@ class SharedRoute(Route):
         logits, values, mask = request.logits, request.values, request.mask
         if isinstance(logits, Weights):
             return _apply_known(logits.table[0], values, mask)
-        table = logits.materialize()  # (1, H, T, S)
         dropout = request.dropout
-        if _is_streamed(table, values, mask, dropout):
-            return _streamed(table, values, mask, request.visible())
-        table = table[0]
+        if _is_streamed(request):
+            return _streamed(request)
+        table = logits.materialize()[0]  # (H, T, S)
         pairs = None if mask.pairs is None else mask.pairs[0]  # (., T, S)
         if mask.keys is None:
             weights = masked_softmax(table, pairs)
@@ -109,38 +109,36 @@ class SharedRoute(Route):
         return apply_padded(table, values, mask.keys, request.visible(), keep)
 
 
-def _is_streamed(table, values, mask, dropout):
+def _is_streamed(request):
     """Whether a table is too large to be held, and can be streamed."""
-    sizes = table.shape
+    values, keys = request.values, request.mask.keys
+    sizes = request.target_length, request.source_length, values.shape[2]
     known = all(isinstance(size, int) for size in sizes)
-    alike = mask.keys is None or mask.keys.shape[0] == 1
+    alike = keys is None or keys.shape[0] == 1
     large = known and math.prod(sizes) >= LARGE_TABLE
-    return large and alike and dropout is None and backends.on_cpu(values)
+    plain = alike and request.dropout is None
+    return large and plain and backends.on_cpu(values)
 
 
-def _streamed(table, values, mask, visible):
-    """One sample whose features are those of all samples.
-
-    Args:
-        table: Tensor `(1, H, T, S)`.
-        values: Tensor `(B, S, H, v)`.
-        mask: `AttentionMask` that is the same for all samples.
-        visible: As of `Request.visible`.
-    """
+def _streamed(request):
+    """One sample whose features are those of all samples."""
+    values, mask = request.values, request.mask
+    logits = request.logits
+    if not backends.writes(values):
+        logits = Logits(bias=logits.materialize())
     batch, length, heads, width = ops.shape(values)
     columns = ops.transpose(values, (1, 2, 0, 3))
     columns = ops.reshape(columns, (1, length, heads, batch * width))
     context = pieces.attend(
-        Operands(None, None, table, columns),
+        Operands.of(logits, columns),
         Constants(
             keys=None if mask.keys is None else mask.keys[:, None, None],
             pairs=mask.pairs,
         ),
     )
-    context = ops.reshape(
-        zero_rows(context, visible), (table.shape[2], heads, batch, width)
-    )
-    return ops.transpose(context, (2, 0, 1, 3))
+    context = zero_rows(context, request.visible())
+    shape = (request.target_length, heads, batch, width)
+    return ops.transpose(ops.reshape(context, shape), (2, 0, 1, 3))
 
 
 def apply(weights, values):

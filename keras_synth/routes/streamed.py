@@ -3,6 +3,7 @@
 from typing import Any
 
 from keras_synth import backends
+from keras_synth.logits import Product
 from keras_synth.masks import zero_padded_keys, zero_rows
 from keras_synth.routes import grid, pieces
 from keras_synth.routes.route import Request, Route
@@ -23,6 +24,7 @@ class StreamedRoute(Route):
     """
 
     name = "streamed"
+    reads_products = True
 
     def serves(self, request: Request) -> bool:
         plain = not request.return_weights and not request.flash_attention
@@ -50,8 +52,10 @@ class StreamedRoute(Route):
             request = request.with_pairs()
         mask = request.mask
         logits = zero_padded_keys(request.logits, mask)
+        if not _multiplies_pieces(request):
+            logits = logits.written_out()
         context = pieces.attend(
-            pieces.Operands(*logits, request.values),
+            pieces.Operands.of(logits, request.values),
             pieces.Constants(
                 keys=None if mask.keys is None else mask.keys[:, None, None],
                 pairs=mask.pairs,
@@ -59,6 +63,19 @@ class StreamedRoute(Route):
             ),
         )
         return zero_rows(context, request.visible())
+
+
+def _multiplies_pieces(request):
+    """Whether a `Product` is multiplied piece by piece, never held whole.
+
+    On PyTorch's CPUs that spares memory and passes over it. Factors of rows
+    do not go with columns that are left out.
+    """
+    bias = request.logits.bias
+    if not isinstance(bias, Product) or not backends.writes(request.values):
+        return False
+    whole = not request.mask.has_pattern
+    return backends.on_cpu(request.values) and (bias.scales_a_table or whole)
 
 
 def cuts_columns(request):

@@ -11,7 +11,7 @@ from keras import ops
 from keras_synth.checks import check_positive
 from keras_synth.copying import copy_variables
 from keras_synth.distributions import copied
-from keras_synth.logits import Logits
+from keras_synth.logits import Logits, Product
 from keras_synth.multiplications import of_dense, pairs_or_all
 from keras_synth.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -307,8 +307,9 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
     has N distinct logits. (Tiling both alike, as public codes do, repeats the
     same few products.) With `hidden_dim=None` it is the linear form, `h = x`.
 
-    Each token has a row of its own for each head: the logits fill a tensor
-    `(B, H, T, S)`, and attention takes the explicit route.
+    Each token has a row of its own for each head. On PyTorch's CPUs they are
+    multiplied piece by piece; elsewhere the logits fill a tensor
+    `(B, H, T, S)`.
 
     Args:
         num_heads: Integer, `H`.
@@ -338,7 +339,7 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         length: Integer or scalar integer tensor, source length `S`.
 
     Returns:
-        `Logits`: bias `(B, H, T, S)`.
+        `Logits`: bias `(B, H, T, S)`, as `logits.Product` where `S` is known.
 
     Example:
 
@@ -424,6 +425,8 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         features = self._features(query)
         repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
         tiled = self._factor(features, self.B, self.b_B)  # (B, H, T, b)
+        if isinstance(source_length, int) and source_length <= self.max_length:
+            return Logits(bias=Product(repeated, tiled, source_length))
         rows = repeated[..., :, None] * tiled[..., None, :]
         a, b = self.factors
         rows = ops.reshape(rows, (-1, self.num_heads, target_length, a * b))
@@ -459,8 +462,6 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
     def _columns(self, rows, length):
         """Cuts rows `(B, H, T, a b)` to N and gives them `length` columns."""
         rows = rows[..., : self.max_length]
-        if isinstance(length, int) and length <= self.max_length:
-            return rows[..., :length]
         if self.long_inputs == "tile":
             columns = ops.mod(
                 ops.arange(length, dtype="int32"), self.max_length

@@ -1,0 +1,276 @@
+"""Streamed attention on PyTorch's CPUs: pieces written into tensors at hand.
+
+The same as in `pieces`, where operations run one by one. There each new tensor
+is asked of the system, and its fresh pages cost more than the product that
+fills them (1024 x 64 by 64 x 1024 on one core: 3.1 ms, into a tensor at hand
+1.5 ms). So all pieces share two tensors, one for scores and then gradients,
+one for weights; products add to what is there; and what is so cheap by piece
+can be cut small enough for the cache of one core.
+
+Derivatives of derivatives need what would be written over: where PyTorch
+records operations, `pieces` does the work.
+"""
+
+import math
+import sys
+
+from keras_synth import backends
+from keras_synth.softmax import FORBIDDEN
+
+# Entries of the weights of a piece: 1 MiB.
+PIECE_SIZE = 2**18
+
+
+def serves(operands, constants):
+    """Whether this module can compute pieces of these operands.
+
+    Args:
+        operands: `pieces.Operands`.
+        constants: `pieces.Constants`.
+    """
+    if not backends.may_overwrite(operands.values):
+        return False
+    float32 = sys.modules["torch"].float32
+    alike = all(x is None or x.dtype == float32 for x in operands)
+    return (
+        alike and not constants.pattern.has_pattern and constants.keep is None
+    )
+
+
+def context(operands, constants):
+    """As `pieces.context`."""
+    work = _Work(operands, constants)
+    values, found = work.values, work.like(work.values, work.target_length)
+    for heads, rows in work.places():
+        for b in range(values.shape[0]):
+            weights = work.weights(b, heads, rows)
+            found[b, heads, rows] = work.torch.bmm(weights, values[b, heads])
+    return found.transpose(1, 2)
+
+
+def gradient(upstream, output, operands, constants):
+    """As `pieces.gradient`, a tuple in the order of the operands."""
+    work = _Work(operands, constants)
+    upstream, output = upstream.transpose(1, 2), output.transpose(1, 2)
+    of_queries, of_keys, of_values = (
+        None if x is None else work.like(x, x.shape[2])
+        for x in (work.queries, work.keys, work.values)
+    )
+    of_bias = None
+    if work.bias is not None:
+        # One table for all samples is written by the first of them.
+        table = work.is_table
+        new = work.bias.new_empty if table else work.bias.new_zeros
+        of_bias = new(work.bias.shape)
+    of_factor = work.bias.new_zeros(work.scale.shape) if work.factors else None
+    if of_queries is not None and of_queries.shape[0] == 1:
+        of_queries.zero_()
+    heads_before = None
+    for heads, rows in work.places():
+        if heads != heads_before:
+            sums_k = work.sums(work.keys, heads)
+            sums_v = work.sums(work.values, heads)
+            heads_before = heads
+        for b in range(work.values.shape[0]):
+            own = upstream[b, heads, rows]
+            along = (own * output[b, heads, rows]).sum(-1, keepdim=True)
+            weights = work.weights(b, heads, rows)
+            sums_v[b].baddbmm_(own.transpose(1, 2), weights)
+            slopes = work.scores
+            work.torch.bmm(
+                own, work.values[b, heads].transpose(1, 2), out=slopes
+            )
+            slopes.sub_(along).mul_(weights)
+            if of_queries is not None:
+                q, k = (
+                    x[min(b, x.shape[0] - 1), heads]
+                    for x in (work.queries, work.keys)
+                )
+                step = work.torch.bmm(slopes, k)
+                if of_queries.shape[0] == 1:
+                    of_queries[0, heads, rows] += step
+                else:
+                    of_queries[b, heads, rows] = step
+                own_sums = sums_k[min(b, len(sums_k) - 1)]
+                own_sums.baddbmm_(q[:, rows].transpose(1, 2), slopes)
+            if work.factors:
+                _add_to_factors(
+                    of_factor, of_bias, work, slopes, b, heads, rows
+                )
+            elif of_bias is not None and work.is_table and b == 0:
+                of_bias[0, heads, rows] = slopes
+            elif of_bias is not None:
+                _add_to(of_bias, slopes, b, heads, rows)
+        if rows.stop == work.target_length:
+            _put_transposed(of_keys, sums_k, heads)
+            _put_transposed(of_values, sums_v, heads)
+    of_scale = of_factor
+    if work.scale is not None and not work.factors:
+        of_scale = _of_scale(of_bias, work)
+    back = (
+        None if x is None else x.transpose(1, 2)
+        for x in (of_queries, of_keys, of_values)
+    )
+    of_queries, of_keys, of_values = back
+    return of_queries, of_keys, of_bias, of_values, of_scale
+
+
+class _Work:
+    """Operands with heads first, and the two tensors of a piece."""
+
+    def __init__(self, operands, constants):
+        self.torch = sys.modules["torch"]
+        self.queries, self.keys, self.values = (
+            None if x is None else x.transpose(1, 2)
+            for x in (operands.queries, operands.keys, operands.values)
+        )
+        self.bias, self.scale = operands.bias, operands.scale
+        self.factors = operands.has_factors
+        self.masks = constants.pairs, constants.keys
+        self.target_length = (
+            self.bias if self.queries is None else self.queries
+        ).shape[2]
+        self.source_length = self.values.shape[2]
+        self.number_of_heads = self.values.shape[1]
+        shape = (1, self.number_of_heads, self.target_length)
+        self.is_table = (
+            self.bias is not None
+            and not self.factors
+            and tuple(self.bias.shape[:3]) == shape
+        )
+        self._held = [self.values.new_empty(0)] * 2
+        self._least = self.values.new_tensor(FORBIDDEN)
+        self.scores = None
+
+    def like(self, x, length):
+        """A tensor `(b, H, length, k)`, in the memory order of projections."""
+        batch, heads, _, width = x.shape
+        return x.new_empty((batch, length, heads, width)).transpose(1, 2)
+
+    def sums(self, x, heads):
+        """Zeros for what is summed over rows: a list of `(h, k, S)`."""
+        if x is None:
+            return None
+        number = heads.stop - heads.start
+        shape = x.shape[0], number, x.shape[3], x.shape[2]
+        return list(x.new_zeros(shape))
+
+    def places(self):
+        """Pairs of slices: heads and rows."""
+        length, count = self.target_length, self.number_of_heads
+        rows = min(length, max(1, PIECE_SIZE // self.source_length))
+        rows = -(-length // -(-length // rows))  # of about the same size
+        group = max(1, PIECE_SIZE // (rows * self.source_length))
+        group = group if rows == length else 1
+        for h in range(0, count, group):
+            for t in range(0, length, rows):
+                yield (
+                    slice(h, min(h + group, count)),
+                    slice(t, min(t + rows, length)),
+                )
+
+    def weights(self, b, heads, rows):
+        """Weights `(h, t, S)` of a piece; `self.scores` may be overwritten."""
+        shape = (
+            heads.stop - heads.start,
+            rows.stop - rows.start,
+            self.source_length,
+        )
+        scores, weights = self._tensors(shape)
+        self.scores = scores
+        added = self._bias(b, heads, rows, scores)
+        if self.queries is not None:
+            q = self.queries[min(b, len(self.queries) - 1), heads, rows]
+            k = self.keys[min(b, len(self.keys) - 1), heads].transpose(1, 2)
+            if added:
+                scores.baddbmm_(q, k)
+            else:
+                self.torch.bmm(q, k, out=scores)
+        for mask in self.masks:
+            if mask is not None:
+                self._forbid(scores, _part(mask, b, heads, rows))
+        return self.torch.softmax(scores, -1, out=weights)
+
+    def _bias(self, b, heads, rows, scores):
+        """Writes the bias; returns whether there is one."""
+        if self.bias is None:
+            return False
+        bias = _part(self.bias, b, heads, rows)
+        if self.scale is None:
+            scores.copy_(bias)
+            return True
+        scale = _part(self.scale, b, heads, rows)
+        if not self.factors:
+            self.torch.mul(bias.expand(scores.shape), scale, out=scores)
+            return True
+        columns = scale[..., None] * bias[..., None, :]
+        scores.copy_(columns.flatten(-2)[..., : self.source_length])
+        return True
+
+    def _forbid(self, scores, mask):
+        if mask.shape[-2] != 1:
+            self.torch.where(mask, scores, self._least, out=scores)
+        else:
+            # It selects by a broadcast mask in ten times as long.
+            least = self.torch.where(mask, -self._least, self._least)
+            self.torch.minimum(scores, least, out=scores)
+
+    def _tensors(self, shape):
+        size = math.prod(shape)
+        if self._held[0].numel() < size:
+            self._held = [self.values.new_empty(size) for _ in range(2)]
+        return (x[:size].view(shape) for x in self._held)
+
+
+def _part(x, b, heads, rows):
+    """Cuts a sample's piece out of `(B or 1, H or 1, T or 1, .)`."""
+    x = x[min(b, x.shape[0] - 1)]
+    x = x if x.shape[0] == 1 else x[heads]
+    return x if x.shape[1] == 1 else x[:, rows]
+
+
+def _add_to(total, x, b, heads, rows):
+    """Adds a piece to its part of a gradient, summed where that is one."""
+    own = _part(total, b, heads, rows)
+    axes = [a for a in (0, 1) if own.shape[a] == 1 and x.shape[a] != 1]
+    own += x.sum(axes, keepdim=True) if axes else x
+
+
+def _add_to_factors(of_first, of_second, work, slopes, b, heads, rows):
+    """Adds what a piece gives to the gradients by both factors of its rows."""
+    first, second = (_part(x, b, heads, rows) for x in (work.scale, work.bias))
+    missing = first.shape[-1] * second.shape[-1] - slopes.shape[-1]
+    if missing:
+        slopes = work.torch.nn.functional.pad(slopes, (0, missing))
+    shape = first.shape[-1], second.shape[-1]
+    slopes = slopes.unflatten(-1, shape)  # (h, t, a, b)
+    of_rows = (slopes * second[..., None, :]).sum(-1)
+    _add_to(of_first, of_rows, b, heads, rows)
+    of_rows = (slopes * first[..., None]).sum(-2)
+    _add_to(of_second, of_rows, b, heads, rows)
+
+
+def _put_transposed(total, sums, heads):
+    """Puts sums, lists of `(h, k, S)`, among gradients `(b, H, S, k)`.
+
+    PyTorch transposes a matrix block by block, one of more axes, or into rows
+    that are apart, in five times as long.
+    """
+    if sums is None:
+        return
+    for own, found in zip(total[:, heads], sums, strict=True):
+        for to, matrix in zip(own, found, strict=True):
+            to.copy_(matrix.t().contiguous())
+
+
+def _of_scale(of_product, work):
+    """Gradient by a table's scale; turns that by their product in place."""
+    bias, scale = work.bias, work.scale
+    # Head by head: no product of two tables is held.
+    own = [
+        work.torch.dot(x.reshape(-1), y.reshape(-1))
+        for x, y in zip(of_product[0], bias[0], strict=True)
+    ]
+    own = work.torch.stack(own).view(1, -1, 1, 1)
+    of_product.mul_(scale)
+    return own if scale.shape[1] != 1 else own.sum(1, keepdim=True)
