@@ -36,6 +36,7 @@ def fit_recording(model, x, y=None, epochs=1, **options):
         return 0.0 * ops.mean(y_pred, axis=-1)
 
     model.train_step = model.test_step = step
+    model.get_metrics_result = lambda: {"loss": 0.0}
     model.compile("sgd", loss, run_eagerly=True)
     model.fit(x, y, epochs=epochs, verbose=0, **options)
     count = len(TEXTS)
