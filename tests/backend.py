@@ -153,6 +153,14 @@ def slow_but_on(*backends):
     return pytest.mark.slow
 
 
+def build_optimizer(model):
+    """Makes the optimizer's variables, before the first step would.
+
+    TensorFlow traces a step that makes variables a second time, without.
+    """
+    model.optimizer.build(model.trainable_variables)
+
+
 def beside(package):
     """Marks a test beside a published PyTorch package, by its module's name.
 

@@ -68,6 +68,16 @@ KINDS = [
 
 each_kind = pytest.mark.parametrize("case", KINDS)
 each_case = pytest.mark.parametrize("case", CASES)
+# JAX compiles every operation for every shape.
+each_case_or_kind = pytest.mark.parametrize(
+    "case",
+    [
+        case
+        if case in KINDS
+        else pytest.param(case, marks=slow_but_on("torch", "tensorflow"))
+        for case in CASES
+    ],
+)
 
 
 # Every mixer, with options that fit the sizes above, and what it breaks of the

@@ -95,7 +95,16 @@ def test_timings_are_interleaved():
     assert switches >= 4
 
 
-@pytest.mark.parametrize("mask", ["plain", "padded", "causal"])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "causal",
+        *(
+            pytest.param(x, marks=slow_but_on("torch"))
+            for x in ("plain", "padded")
+        ),
+    ],
+)
 def test_layers(tmp_path, mask):
     done = small_layers(tmp_path, "--masks", mask)
     assert done.returncode == 0, done.stderr
@@ -106,6 +115,7 @@ def test_layers(tmp_path, mask):
     assert "floor of R" in done.stdout
 
 
+@slow_but_on("torch")
 def test_layers_go_on(tmp_path):
     plain = ["--masks", "plain", "--modes", "inference"]
     stopped = small_layers(tmp_path, *plain, "--minutes", 0)
@@ -207,6 +217,7 @@ def test_step_profile():
     assert "ms a step" in done.stdout
 
 
+@slow_but_on("torch")
 def test_routes():
     shape = "--shapes 2x8 --hidden-dim 8 --num-heads 2 --rounds 2".split()
     done = script("routes.py", *shape, "--variants", "R", "D+V")
@@ -215,6 +226,7 @@ def test_routes():
     assert "streamed" in done.stdout
 
 
+@slow_but_on("torch")
 def test_markdown(tmp_path):
     small_layers(tmp_path, "--masks", "plain", "--modes", "inference")
     done = small_layers(tmp_path, "--markdown")

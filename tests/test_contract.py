@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from attending import able
-from backend import gradients, numpy
+from backend import build_optimizer, gradients, numpy
 from cases import CASES, D, H, K, N, T, each_case, each_kind
 from keras import ops
 from keras.src import testing  # private: wrapped in `layer_test` alone
@@ -237,6 +237,7 @@ def test_gradients_reach_all_weights_in_a_compiled_fit(case):
     # torch.compile is a matter of its own: test_torch_compile.
     jit = keras.backend.backend() != "torch"
     model.compile("adam", "mse", jit_compile=jit)
+    build_optimizer(model)
     before = [numpy(w.value) for w in model.trainable_weights]
     data = [normal(3, T, D), padding()]
     model.fit(data, normal(3, T, D, seed=1), epochs=2, verbose=0)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from backend import numpy
-from cases import CASES, H, K, N, T, each_case, each_kind
+from cases import CASES, H, K, N, T, each_case_or_kind, each_kind
 from keras import ops
 
 from keras_synth import synthesizers
@@ -41,7 +41,7 @@ def attention(case):
     return drawn(layer)
 
 
-@each_case
+@each_case_or_kind
 def test_cached_decoding_is_uncached_decoding_step_by_step(case):
     """Up to the last position that the cache and the tables have."""
     layer, x = attention(case), tokens()

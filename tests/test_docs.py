@@ -30,7 +30,7 @@ import keras_synth_command
 from keras_synth import datasets
 
 # Examples compile much and depend little on the backend.
-pytestmark = slow_but_on("torch", "tensorflow")
+pytestmark = slow_but_on("torch")
 
 pytest.importorskip("keras_hub")
 
@@ -261,7 +261,6 @@ def presupposes(path):
     )
 
 
-@slow_but_on("torch")  # pages tell of what differs between backends
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_the_example_of_a_docstring_runs(path, folder):
     text = EXAMPLES[path]

@@ -5,7 +5,13 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy, on_cpu
+from backend import (
+    build_optimizer,
+    gradients,
+    numpy,
+    on_cpu,
+    slow_but_on,
+)
 from cases import CASES, D, H, K, each_kind
 from keras import ops
 
@@ -120,7 +126,14 @@ def test_a_mask_without_batch_and_heads_is_taken():
 
 
 @each_kind
-@pytest.mark.parametrize("axes", [(1, 2), (2, 1), (2,)])
+@pytest.mark.parametrize(
+    "axes",
+    [
+        pytest.param((1, 2), marks=slow_but_on("torch", "tensorflow")),
+        (2, 1),
+        pytest.param((2,), marks=slow_but_on("torch", "tensorflow")),
+    ],
+)
 def test_synthesizers_see_attended_axes_as_one(case, axes):
     """Against the same layer on tensors that were flattened by hand."""
     x = normal(2, 2, 3, D)
@@ -424,7 +437,16 @@ class TransformerBlock(keras.layers.Layer):
         return self.norms[1](x + self.feed_forward(x))
 
 
-@pytest.mark.parametrize("name", ["V", "R", "FR", "D", "FD", "Fix", "R+V"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("V", "R", "D"),
+        *(
+            pytest.param(name, marks=slow_but_on("torch"))
+            for name in ("FR", "FD", "Fix", "R+V")
+        ),
+    ],
+)
 def test_a_custom_layer_without_build_takes_unknown_lengths(name):
     """PyTorch probes such layers with lengths of 83 and 89."""
     tokens = keras.Input((None,), dtype="int32")
@@ -434,6 +456,7 @@ def test_a_custom_layer_without_build_takes_unknown_lengths(name):
     x = keras.layers.GlobalAveragePooling1D()(x)
     model = keras.Model(tokens, keras.layers.Dense(1)(x))
     model.compile("adam", "mse")
+    build_optimizer(model)
     ids = np.array([[1, 2, 3, 0], [4, 5, 0, 0]], "int32")
     model.fit(ids, np.ones((2, 1)), verbose=0)
     assert model.predict(ids, verbose=0).shape == (2, 1)

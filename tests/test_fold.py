@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 from cases import MIXERS
 from small_tasks import KINDS, WORDS, task
 
@@ -233,7 +233,16 @@ def test_a_quantized_mixture_keeps_its_alphas():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["R", "R+V", "FR", "D"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "R+V",
+        *(
+            pytest.param(x, marks=slow_but_on("torch"))
+            for x in ("R", "FR", "D")
+        ),
+    ],
+)
 def test_tasks_have_equal_outputs_saved_and_loaded(kind, name, tmp_path):
     model = task(kind, name)
     drawn(model.backbone, 0.3)
@@ -321,7 +330,9 @@ def test_models_of_keras_are_folded_layer_by_layer():
     )
 
 
-@pytest.mark.parametrize("longest", [None, 8])
+@pytest.mark.parametrize(
+    "longest", [pytest.param(None, marks=slow_but_on("torch")), 8]
+)
 def test_every_mixer_stands_in_a_folded_backbone(longest):
     mixers = [
         *MIXERS,

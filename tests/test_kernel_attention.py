@@ -5,7 +5,13 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from backend import beside, gradients, numpy, slow_but_on
+from backend import (
+    beside,
+    build_optimizer,
+    gradients,
+    numpy,
+    slow_but_on,
+)
 from keras import ops
 from test_causal_lm import greedy, language_model
 from test_seq2seq_lm import greedy as writing
@@ -283,6 +289,7 @@ def test_it_trains_compiled_with_lengths_yet_unknown(name, jit, tmp_path):
     model = keras.Model(inputs, mixer(inputs, use_causal_mask=True))
     jit = jit and keras.backend.backend() != "torch"
     model.compile("adam", "mse", jit_compile=jit)
+    build_optimizer(model)
     before = [w.copy() for w in mixer.get_weights()]
     x = normal(4, T, D)
     model.fit(x, x, epochs=3, batch_size=2, verbose=0)

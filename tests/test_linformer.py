@@ -3,7 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from backend import beside, gradients, numpy, slow_but_on
+from backend import (
+    beside,
+    build_optimizer,
+    gradients,
+    numpy,
+    slow_but_on,
+)
 from keras import ops
 
 from keras_synth import mixers
@@ -181,6 +187,7 @@ def test_it_trains_compiled_with_lengths_yet_unknown(share, jit, tmp_path):
     model = keras.Model(inputs, mixer(inputs))
     jit = jit and keras.backend.backend() != "torch"
     model.compile("adam", "mse", jit_compile=jit)
+    build_optimizer(model)
     before = [numpy(w).copy() for w in mixer.trainable_weights]
     x = normal(4, T, D)
     model.fit(x, x, epochs=2, batch_size=2, verbose=0)

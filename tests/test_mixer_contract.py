@@ -6,7 +6,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import gradients, numpy, slow_but_on
+from backend import build_optimizer, gradients, numpy, slow_but_on
 from cases import MIXERS, D, H, K, N, T, each_mixer, mixer_cases
 from keras import ops
 from test_causal_lm import greedy, language_model
@@ -245,6 +245,7 @@ def test_a_block_trains_and_comes_back_from_a_file(mixer, tmp_path):
     )
     model = keras.Model(inputs, block(inputs))
     model.compile("adam", "mse", jit_compile=keras.backend.backend() != "torch")
+    build_optimizer(model)
     before = [numpy(w.value) for w in model.trainable_weights]
     model.fit(normal(6, T, D), normal(6, T, D, seed=1), verbose=0)
     moved = [

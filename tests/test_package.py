@@ -8,6 +8,7 @@ import sys
 
 import keras
 import pytest
+from backend import slow_but_on
 
 import keras_synth
 
@@ -116,6 +117,7 @@ def test_only_startup_lines_of_tensorflow_are_hidden(capfd, monkeypatch):
     assert capfd.readouterr().err.encode() == noise + kept
 
 
+@slow_but_on("torch")
 def test_models_without_keras_nlp_name_what_to_install():
     done = run(
         "import keras_synth\nkeras_synth.models",
@@ -125,12 +127,14 @@ def test_models_without_keras_nlp_name_what_to_install():
     assert re.match(r"ImportError: .*keras-synth\[nlp\]", last)
 
 
+@slow_but_on("torch")
 def test_comparing_without_its_packages_names_what_to_install():
     done = run("import keras_synth.compare", {"matplotlib"})
     last = done.stderr.strip().splitlines()[-1]
     assert re.match(r"ImportError: .*matplotlib.*keras-synth\[compare\]", last)
 
 
+@slow_but_on("torch")
 def test_importing_the_package_imports_little():
     """KerasHub and plotting take seconds: not without being asked for."""
     done = run(

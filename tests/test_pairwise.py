@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from backend import (
+    build_optimizer,
     compiled_gradients,
     gradients,
     numpy,
@@ -201,6 +202,7 @@ def test_it_trains_compiled_with_lengths_yet_unknown(name, jit, tmp_path):
     model = keras.Model(inputs, mixer(inputs, use_causal_mask=True))
     jit = jit and keras.backend.backend() != "torch"
     model.compile("sgd", "mse", jit_compile=jit)
+    build_optimizer(model)
     before = [numpy(w).copy() for w in mixer.trainable_weights]
     x = normal(4, T, D)
     model.fit(x, x, epochs=2, batch_size=2, verbose=0)

@@ -6,7 +6,7 @@ import re
 import keras
 import numpy as np
 import pytest
-from backend import compiled_gradients, gradients, numpy
+from backend import compiled_gradients, gradients, numpy, slow_but_on
 from keras import ops
 
 import keras_synth
@@ -240,7 +240,10 @@ def windowed(name, mask, route):
     return loss, *arrays
 
 
-@pytest.mark.parametrize("padded", [False, True])
+# Elsewhere each is compiled, which takes seconds.
+@pytest.mark.parametrize(
+    "padded", [False, pytest.param(True, marks=slow_but_on("torch"))]
+)
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -253,12 +256,18 @@ def windowed(name, mask, route):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name == "R+V"
+        else pytest.param(name, marks=slow_but_on("torch"))
+        for name in SHAPES
+    ],
+)
 def test_windows_are_the_mask_written_out(name, pattern, padded, monkeypatch):
     monkeypatch.setattr(grid, "PIECE_SIZE", 12)
     monkeypatch.setattr(grid, "FEWEST_ROWS", 2)
-    if BACKEND != "torch" and (padded or name == "D"):
-        pytest.skip("compiling takes long; asked on PyTorch")
     keys = None
     if padded:
         keys = normal(B, S, seed=5) < 0.3

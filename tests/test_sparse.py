@@ -6,7 +6,13 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import beside, gradients, numpy, slow_but_on
+from backend import (
+    beside,
+    build_optimizer,
+    gradients,
+    numpy,
+    slow_but_on,
+)
 from keras import ops
 from test_causal_lm import greedy, language_model
 
@@ -537,6 +543,7 @@ def test_lengths_may_be_unknown_when_compiled(name):
     model = keras.Model([inputs, mask], mixer(inputs, mask=mask))
     jit = keras.backend.backend() != "torch"
     model.compile(loss="mse", jit_compile=jit)
+    build_optimizer(model)
     for length in (5, 13):
         x, real = normal(B, length, D), padding(length)
         expected = numpy(mixer(x, mask=real))

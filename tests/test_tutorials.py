@@ -8,9 +8,13 @@ import sys
 
 import keras
 import pytest
+from backend import slow_but_on
 
 pytest.importorskip("jupytext")
 pytest.importorskip("nbclient")
+
+# Nothing here but what is slow anyway depends on the backend.
+pytestmark = slow_but_on("torch")
 
 FOLDER = pathlib.Path(__file__).parent.parent / "docs" / "tutorials"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))

@@ -116,9 +116,17 @@ class TaskSavingMixin(AtomicSavingMixin, ExportMixin):
             )
         return config
 
+    def make_train_function(self, force: bool = False) -> Any:
+        # A step that makes variables is traced twice by TensorFlow.
+        self._build_optimizer()
+        return super().make_train_function(force)
+
     def compile_from_config(self, config: dict[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None:
+        self._build_optimizer()
+
+    def _build_optimizer(self):
+        if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
 
 
