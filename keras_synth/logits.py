@@ -46,10 +46,10 @@ class Logits(NamedTuple):
     @property
     def target_length(self):
         """Rows of the logits, `T`; 1 too where one row is for all queries."""
-        has_queries = self.queries is not None
-        return ops.shape(self.queries if has_queries else self.bias)[
-            1 if has_queries else 2
-        ]
+        if self.queries is not None:
+            return ops.shape(self.queries)[1]
+        bias = self.bias
+        return ops.shape(bias.tiled if isinstance(bias, Product) else bias)[2]
 
     def scaled(self, alpha):
         """Returns `alpha * self`; `alpha` is a tensor `(H,)` or `(1,)`."""
@@ -99,9 +99,10 @@ class Logits(NamedTuple):
             return self
         if isinstance(target_length, int) and target_length == 1:
             return self
-        batch, heads, _, length = ops.shape(self.bias)
+        bias = _written_out(self.bias)
+        batch, heads, _, length = ops.shape(bias)
         shape = (batch, heads, target_length, length)
-        return Logits(bias=ops.broadcast_to(_written_out(self.bias), shape))
+        return Logits(bias=ops.broadcast_to(bias, shape))
 
     def materialize(self):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""
