@@ -421,15 +421,13 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         start: Size = 0,
         length: int | None = None,
     ) -> Tensor:
-        target_length, source_length = self.lengths(query, start, length)
+        _, source_length = self.lengths(query, start, length)
         features = self._features(query)
         repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
         tiled = self._factor(features, self.B, self.b_B)  # (B, H, T, b)
         if isinstance(source_length, int) and source_length <= self.max_length:
             return Logits(bias=Product(repeated, tiled, source_length))
-        rows = repeated[..., :, None] * tiled[..., None, :]
-        a, b = self.factors
-        rows = ops.reshape(rows, (-1, self.num_heads, target_length, a * b))
+        rows = Product(repeated, tiled, self.max_length).written_out()
         return Logits(bias=self._columns(rows, source_length))
 
     def _folded_config(self, max_length):
@@ -460,8 +458,7 @@ class FactorizedDenseSynthesizer(_TokenSynthesizer):
         return factor + bias[:, None, :]
 
     def _columns(self, rows, length):
-        """Cuts rows `(B, H, T, a b)` to N and gives them `length` columns."""
-        rows = rows[..., : self.max_length]
+        """Gives rows `(B, H, T, N)` `length` columns."""
         if self.long_inputs == "tile":
             columns = ops.mod(
                 ops.arange(length, dtype="int32"), self.max_length
