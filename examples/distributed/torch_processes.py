@@ -36,24 +36,11 @@ def train(options, process, number):
     if number > 1:
         torch.distributed.init_process_group("gloo")
     model = common.classifier()
-
-    class Trained(torch.nn.Module):
-        """The model, its weights where PyTorch looks for parameters."""
-
-        def __init__(self):
-            super().__init__()
-            self.weights = torch.nn.ParameterList(
-                weight.value for weight in model.trainable_weights
-            )
-
-        def forward(self, inputs):
-            return model(inputs, training=True)
-
-    parallel = Trained()
-    optimizer = torch.optim.Adam(parallel.parameters(), lr=1e-3)
+    parallel = model
     if number > 1:
         # The gradients of all processes are averaged in `backward`.
-        parallel = torch.nn.parallel.DistributedDataParallel(parallel)
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.Adam(parallel.parameters(), lr=1e-3)
     inputs, labels = common.data()
     losses = []
     for _ in range(options.epochs):
@@ -66,7 +53,7 @@ def train(options, process, number):
             }
             target = torch.from_numpy(labels[own]).long()
             optimizer.zero_grad()
-            logits = parallel(batch)
+            logits = parallel(batch, training=True)
             loss = torch.nn.functional.cross_entropy(logits, target)
             loss.backward()
             optimizer.step()

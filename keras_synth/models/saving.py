@@ -10,6 +10,7 @@ import keras
 
 from keras_synth.folding import rebuilt
 from keras_synth.models.exporting import ExportMixin
+from keras_synth.models.parameters import ParametersMixin
 from keras_synth.types import FilePath
 
 
@@ -59,7 +60,7 @@ class AtomicSavingMixin(PresetPathsMixin):
                     os.replace(file, place)
 
 
-class TaskSavingMixin(AtomicSavingMixin, ExportMixin):
+class TaskSavingMixin(AtomicSavingMixin, ExportMixin, ParametersMixin):
     """Lets `keras.saving.load_model` compile a task as it was compiled.
 
     Keras does so for models that do not override `compile`; KerasHub's tasks

@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_synth.models import layouts
 from keras_synth.models.exporting import ExportMixin
+from keras_synth.models.parameters import ParametersMixin
 from keras_synth.models.saving import AtomicSavingMixin
 from keras_synth.policies import settle, with_policies, without_counters
 from keras_synth.synthesizers import Synthesizer
@@ -19,7 +20,10 @@ BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
 
 
 class StackedBackbone(
-    AtomicSavingMixin, ExportMixin, keras_hub.models.Backbone
+    AtomicSavingMixin,
+    ExportMixin,
+    ParametersMixin,
+    keras_hub.models.Backbone,
 ):
     """Base class of the backbones: their configs, files and LoRA."""
 
