@@ -11,6 +11,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import pytest
+import small_tasks
 from backend import slow_but_on
 
 FOLDER = pathlib.Path(__file__).parent.parent / "benchmarks"
@@ -166,6 +167,63 @@ def test_generation(tmp_path):
 )
 def test_generation_refuses_what_it_cannot_time(arguments, words):
     done = script("generation.py", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+SERVING = "--sequence-length 8 --num-layers 1 --hidden-dim 8 --num-heads 2"
+
+
+def served(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.strip("| ").split(" | ") for line in lines[4:]]
+
+
+def test_serving(tmp_path):
+    path = tmp_path / "table.md"
+    shape = [*SERVING.split(), "--rounds", "2", "--markdown", path]
+    done = script("serving.py", "FR", *shape)
+    assert done.returncode == 0, done.stderr
+    rows = served(path)
+    forms = ["float32", "folded", "int8", "folded, int8"]
+    assert [row[:2] for row in rows] == [["FR", form] for form in forms]
+    sizes, differences = ([float(row[i]) for row in rows] for i in (4, 5))
+    assert sizes[2] < 0.6 * sizes[0]
+    assert differences[0] == 0
+    assert differences[1] < 1e-6 < differences[2] < 0.1
+
+
+def test_serving_has_the_accuracy_of_presets(tmp_path):
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    for part in ("train", "dev"):
+        lines = ["sentence\tlabel", *["good plot\t1"] * 3, "a dull plot\t0"]
+        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n")
+    classifier = small_tasks.task("classifier", "R")
+    output = classifier.get_layer("logits")
+    output.kernel.assign(0 * output.kernel)
+    output.bias.assign([0.0, 1.0])
+    classifier.save_to_preset(tmp_path / "always_good")
+    path = tmp_path / "table.md"
+    wanted = ["--presets", tmp_path / "always_good", "--data", tmp_path]
+    wanted += ["--forms", "float32", "int8", "--markdown", path]
+    done = script("serving.py", *SERVING.split(), "--rounds", "2", *wanted)
+    assert done.returncode == 0, done.stderr
+    rows = [[row[0], row[1], row[-1]] for row in served(path)]
+    forms = ("float32", "int8")
+    assert rows == [["always_good", form, "75.0"] for form in forms]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["Q"], "Unknown synthesizer 'Q'"),
+        (["--presets", "nowhere"], "Received: nowhere"),
+        (["--data", "SST-2"], "name some with --presets"),
+    ],
+)
+def test_serving_refuses_what_it_cannot_measure(arguments, words):
+    done = script("serving.py", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
 

@@ -109,6 +109,16 @@ def test_tasks_are_quantized(kind, mode):
     np.testing.assert_allclose(after, before, atol=0.25)
 
 
+def test_a_task_that_has_read_no_text_is_quantized():
+    model = task("classifier")
+    model.quantize("int8")
+    assert model.get_layer("logits").quantization_mode == "int8"
+    some = task("classifier")
+    some.quantize("int8", filters=lambda layer: layer.name == "logits")
+    assert some.get_layer("logits").quantization_mode == "int8"
+    assert some.backbone.quantization_mode is None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_preprocessors_pass_as_kerashubs_do(kerashub, kind):
     made = type(preprocessor(kind))

@@ -117,6 +117,24 @@ class TaskSavingMixin(AtomicSavingMixin, ExportMixin, ParametersMixin):
             )
         return config
 
+    def quantize(
+        self,
+        mode: str | None = None,
+        config: Any = None,
+        filters: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        # Keras refuses layers that are not built, as a tokenizer is that has
+        # not been called.
+        if self.preprocessor is not None and filters is None:
+            tokenizing = self.preprocessor._flatten_layers()
+            left_alone = {id(layer) for layer in tokenizing}
+
+            def filters(layer):
+                return id(layer) not in left_alone
+
+        super().quantize(mode, config=config, filters=filters, **kwargs)
+
     def make_train_function(self, force: bool = False) -> Any:
         # A step that makes variables is traced twice by TensorFlow.
         self._build_optimizer()
