@@ -1,10 +1,8 @@
 """Synthesizers: functions from tokens, or from nothing, to attention logits."""
 
-from keras_synth.synthesizers.dense import (
-    DenseSynthesizer,
-    FactorizedDenseSynthesizer,
-)
+from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.factorized_dense import FactorizedDenseSynthesizer
 from keras_synth.synthesizers.hand_made import (
     GaussianSynthesizer,
     PatternSynthesizer,

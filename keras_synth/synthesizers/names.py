@@ -11,11 +11,9 @@ from keras_synth.identifiers import Term, near, written
 from keras_synth.projections import Projections
 from keras_synth.seeds import derived
 from keras_synth.synthesizers.composite import CompositeSynthesizer
-from keras_synth.synthesizers.dense import (
-    DenseSynthesizer,
-    FactorizedDenseSynthesizer,
-)
+from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.factorized_dense import FactorizedDenseSynthesizer
 from keras_synth.synthesizers.hand_made import (
     GaussianSynthesizer,
     PatternSynthesizer,

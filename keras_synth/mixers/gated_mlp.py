@@ -1,0 +1,263 @@
+"""gMLP's spatial gating unit."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth import masks
+from keras_synth.checks import check_positive
+from keras_synth.mixers.length_mixer import LengthMixer, written
+from keras_synth.multiplications import of_dense
+from keras_synth.policies import settle, with_policies
+from keras_synth.projections import Projections
+from keras_synth.types import Identifier, Shape, Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class GatedMLP(LengthMixer):
+    """Gates tokens by a linear map along the length, as gMLP ("gmlp").
+
+    `u, v = split(act(x A + a))`, `y = (u * (W norm(v) + b)) C + c`: `W` is
+    `(max_length, max_length)`, `b` has an entry per position, norm is a layer
+    normalisation of the gating half, and u and v have `e = ffn_dim / 2`
+    features. At the start W is near zero, `U(-0.001 / n, 0.001 / n)` with n
+    for `max_length`, and b is one: tokens pass as they are.
+
+    A sequence of T tokens uses the first T rows and columns of W, causal or
+    not; in the causal form W is lower triangular. Padding counts as zeros
+    after the normalisation; padded tokens get `c`. The paper's optional tiny
+    attention is left out, and so is the normalisation of x before: blocks have
+    one.
+
+    Args:
+        max_length: Integer, longest sequence, in tokens.
+        ffn_dim: Integer, width of u and v together, even; `2 d` by default.
+            (The paper's is `6 d`, in blocks without a feed-forward network.)
+        activation: Activation before the split.
+        layer_norm_epsilon: Float, epsilon of the normalisation.
+        use_bias: Whether the two dense layers have biases, a and c.
+        kernel_initializer: Initializer of A and C.
+        bias_initializer: Initializer of a and c.
+        kernel_regularizer: Optional regularizer of A and C.
+        bias_regularizer: Optional regularizer of a and c.
+        activity_regularizer: Optional regularizer of the dense layers'
+            outputs.
+        kernel_constraint: Optional constraint on A and C.
+        bias_constraint: Optional constraint on a and c.
+        spatial_initializer: Initializer of W; by default the one above.
+        seed: Optional integer, seed of the initial values.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `SelfMixer`.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If an argument is out of range, or the sequence is longer
+            than `max_length`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.GatedMLP(max_length=128)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Liu et al., 2021](https://arxiv.org/abs/2105.08050)
+    """
+
+    def __init__(
+        self,
+        max_length: int,
+        ffn_dim: int | None = None,
+        activation: Identifier = "gelu",
+        layer_norm_epsilon: float = 1e-5,
+        use_bias: bool = True,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier | None = None,
+        bias_regularizer: Identifier | None = None,
+        activity_regularizer: Identifier | None = None,
+        kernel_constraint: Identifier | None = None,
+        bias_constraint: Identifier | None = None,
+        spatial_initializer: Identifier | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(max_length, seed, **kwargs)
+        self._projections = Projections(
+            use_bias,
+            seed,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+        )
+        if ffn_dim is not None and check_positive("ffn_dim", ffn_dim) % 2:
+            raise ValueError(
+                "`ffn_dim` must be even: one half gates the other. "
+                f"Received: ffn_dim={ffn_dim}"
+            )
+        self.ffn_dim = ffn_dim
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.use_bias = use_bias
+        if spatial_initializer is None:
+            limit = 1e-3 / self.max_length
+            spatial_initializer = keras.initializers.RandomUniform(
+                -limit, limit
+            )
+        self.spatial_initializer = keras.initializers.get(spatial_initializer)
+        self.value = self.norm = self.output_dense = None
+        self.W = self.b = None
+        self._gated = None  # features, once it is built
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
+        self._check_rank(query_shape)
+        dim = query_shape[-1]
+        self._gated = (self.ffn_dim or 2 * dim) // 2
+        gated_shape = (*query_shape[:-1], self._gated)
+        dtype = self.dtype_policy
+        self.value = self._projections.dense(
+            2 * self._gated, "value", dtype, self.activation
+        )
+        self.value.build(query_shape)
+        self.norm = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm"
+        )
+        self.norm.build(gated_shape)
+        length = self.max_length
+        self.W = self._add_table(
+            "W", (length, length), self.spatial_initializer
+        )
+        self.b = self._add_table("b", (length,), keras.initializers.Ones())
+        self.output_dense = self._projections.dense(dim, "output", dtype)
+        self.output_dense.build(gated_shape)
+        settle(self)
+        self.built = True
+
+    def mix(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
+        length = ops.shape(x)[1]
+        self._check_length(length)
+        u, v = self._halves(x, padding_mask)
+        gate = self._along(self.W, self.b, v, length, causal)
+        return self._gated_output(u, gate, padding_mask)
+
+    def _halves(self, x, padding_mask):
+        """What passes and what gates it, `(B, T, e)`; zero for padding."""
+        x = self.value(masks.zero_padding(x, padding_mask))
+        u, v = ops.split(x, 2, axis=-1)
+        return u, masks.zero_padding(self.norm(v), padding_mask)
+
+    def _gated_output(self, u, gate, padding_mask):
+        return self.output_dense(masks.zero_padding(u * gate, padding_mask))
+
+    def multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
+        """Returns how many multiplications a sample takes.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, the same.
+
+        Returns:
+            Dictionary: `"projections"` by A, `"mixing"` by W, of T rows and
+            columns, the gate's products among them, and `"output"`, by C.
+        """
+        along = query_length * query_length * self._gated
+        return {
+            "projections": of_dense(self.value, query_length),
+            "mixing": along + query_length * self._gated,
+            "output": of_dense(self.output_dense, query_length),
+        }
+
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode, up to `max_length`.
+
+        Returns:
+            Tensor `(B, length, e)`, of normalised v.
+        """
+        self._check_length(length)
+        return ops.zeros((batch_size, length, self._gated), self.compute_dtype)
+
+    def call_with_cache(
+        self,
+        query: Tensor,
+        cache: Tensor,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor:
+        """Gates tokens by those that a cache holds: O(S e) for each.
+
+        A token that `value_mask` forbids is written as zeros.
+
+        Args:
+            query: Tensor `(B, T, d)`, the tokens at positions `start` to
+                `start + T - 1`.
+            cache: As `make_cache` or this method returns it.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            value_mask: Boolean `(B, T)`, False for padding; or for all that
+                the cache has room for.
+            position: Ignored, as it is where `start` is given.
+            attention_mask: Refused, as is `attention_bias`.
+            use_causal_mask: True.
+            attention_bias: Refused.
+
+        Returns:
+            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
+            tokens in it.
+        """
+        refused = use_causal_mask, attention_mask, attention_bias
+        self._check_cached_call(query, cache, start, *refused)
+        mask = masks.as_boolean(masks.present_padding(value_mask, query, start))
+        u, v = self._halves(ops.cast(query, self.compute_dtype), mask)
+        cache = written(cache, v, start)
+        given = masks.cached_padding(value_mask, query, cache.shape[1], start)
+        gate = self._along(
+            self.W,
+            self.b,
+            masks.zero_padding(cache, given),
+            ops.shape(query)[1],
+            causal=True,
+            start=start,
+        )
+        return self._gated_output(u, gate, mask), cache
+
+    def get_config(self) -> dict[str, Any]:
+        config = {
+            **super().get_config(),
+            "ffn_dim": self.ffn_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "spatial_initializer": keras.initializers.serialize(
+                self.spatial_initializer
+            ),
+            **self._projections.get_config(),
+        }
+        return with_policies(self, config)

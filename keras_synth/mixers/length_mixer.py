@@ -1,0 +1,104 @@
+"""`LengthMixer`: learned matrices along the length."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth import masks
+from keras_synth.checks import check_positive, check_seed
+from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.positions import window
+from keras_synth.projections import cloned
+from keras_synth.seeds import seeded
+from keras_synth.types import Shape
+
+
+class LengthMixer(SelfMixer):
+    """Mixes tokens by learned matrices of positions by positions."""
+
+    supports_causal_mask = True
+
+    def __init__(
+        self, max_length: int, seed: int | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.max_length = check_positive("max_length", max_length)
+        self.seed = check_seed("seed", seed)
+
+    def _add_table(self, name, shape, initializer):
+        """A weight in float32, which mixed precision casts where it is used."""
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=cloned(seeded(initializer, self.seed, name)),
+            autocast=False,
+        )
+
+    def _check_length(self, length, start=0):
+        if not isinstance(length, int) or not isinstance(start, int):
+            return
+        if start + length > self.max_length:
+            raise ValueError(
+                f"A sequence of {start + length} tokens is longer than "
+                f"max_length={self.max_length}. Build the mixer with a larger "
+                "max_length, or shorten the input. Received: "
+                f"length={start + length}, max_length={self.max_length}"
+            )
+
+    def _along(self, matrix, bias, x, rows, causal=False, start=0):
+        """Multiplies by rows of a matrix along the length, and adds a bias.
+
+        Args:
+            matrix: Weight `(max_length or fewer, max_length or fewer)`.
+            bias: Weight with an entry for each row, or `None`.
+            x: Tensor `(B, S, d)`, for the first S columns.
+            rows: Integer or scalar integer tensor, how many rows.
+            causal: Whether row i has no columns above i.
+            start: Integer or scalar integer tensor, the first row.
+
+        Returns:
+            Tensor `(B, rows, d)`.
+        """
+        columns = ops.shape(x)[1]
+        matrix = window(matrix, 0, start, rows)
+        matrix = window(matrix, 1, 0, columns)
+        if causal:
+            seen = masks.causal(rows, columns, start)[0, 0]
+            matrix = ops.where(seen, matrix, ops.zeros_like(matrix))
+        y = ops.matmul(ops.cast(matrix, x.dtype), x)
+        if bias is None:
+            return y
+        bias = ops.cast(window(bias, 0, start, rows), x.dtype)
+        return y + bias[:, None]
+
+    def _check_cached_call(self, query, cache, start, *refused):
+        self._check_cached(query, start, *refused)
+        length = keras.tree.flatten(cache)[0].shape[1]
+        if isinstance(start, int) and start + query.shape[1] > length:
+            raise ValueError(
+                f"The cache has room for {length} tokens. Make a longer one "
+                "with `make_cache`, or decode fewer. Received: "
+                f"start={start}, query.shape={tuple(query.shape)}"
+            )
+
+    def compute_output_shape(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> Shape:
+        self._check_length(query_shape[1])
+        return query_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "seed": self.seed,
+        }
+
+
+def written(cache, x, start):
+    """The cache `(B, S, ...)` with `x` from position `start` on."""
+    return ops.slice_update(cache, [0, start, 0], ops.cast(x, cache.dtype))

@@ -1,0 +1,231 @@
+"""Logits from each token alone, as products of two short rows."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_synth.checks import check_positive
+from keras_synth.logits import Logits, Product
+from keras_synth.multiplications import of_dense
+from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
+from keras_synth.types import Identifier, Shape, Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class FactorizedDenseSynthesizer(TokenSynthesizer):
+    """Predicts each token's row as a product of two short rows ("FD").
+
+    `S[i, p * b + q] = A_p(x_i) B_q(x_i)` with `A(x) = h A + b_A`,
+    `B(x) = h B + b_B` and the hidden layer `h = relu(x W1 + b1)`; the row of
+    `a * b >= N` is cut to N. One factor is repeated, the other tiled, so a row
+    has N distinct logits. (Tiling both alike, as public codes do, repeats the
+    same few products.) With `hidden_dim=None` it is the linear form, `h = x`.
+
+    Each token has a row of its own for each head. On PyTorch's CPUs they are
+    multiplied piece by piece; elsewhere the logits fill a tensor
+    `(B, H, T, S)`.
+
+    Args:
+        num_heads: Integer, `H`.
+        hidden_dim: Integer, width of the hidden layer per head, `k`; or
+            `None` for the linear form, which has no use for `activation`.
+        max_length: Integer, the paper's N, in tokens. Shorter sequences use
+            the first columns.
+        factors: Optional pair of integers `(a, b)` with `a * b >= N`; by
+            default `default_factors(N)`.
+        activation: Activation of the hidden layer.
+        use_bias: Whether the hidden layer and both factors have a bias.
+        long_inputs: `"error"`, or `"tile"` to repeat the columns:
+            `S[i, j] = S[i, j mod N]`.
+        initializer: Initializer of A and B, by default Glorot's normal scheme
+            for `k x a` and `k x b` matrices.
+        **kwargs: Options of the hidden layer as in
+            `keras.layers.MultiHeadAttention` (`kernel_initializer`, ...; its
+            `bias_initializer` serves b_A and b_B too), `seed`, for
+            reproducible initial values, and keyword arguments of
+            `keras.layers.Layer`.
+
+    Call arguments:
+        query: Tensor `(B, T, d)`.
+        keys: Ignored: nothing is remembered of the source.
+        start: Integer, position of the first query token; checked against
+            `max_length` and otherwise of no effect.
+        length: Integer or scalar integer tensor, source length `S`.
+
+    Returns:
+        `Logits`: bias `(B, H, T, S)`, as `logits.Product` where `S` is known.
+
+    Example:
+
+    >>> synthesizer = keras_synth.synthesizers.FactorizedDenseSynthesizer(
+    ...     num_heads=4, hidden_dim=16, max_length=128)
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer=synthesizer)
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized
+          Dense variant.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        hidden_dim: int | None,
+        max_length: int,
+        factors: Sequence[int] | None = None,
+        activation: Identifier = "relu",
+        use_bias: bool = True,
+        long_inputs: str = "error",
+        initializer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_heads,
+            hidden_dim,
+            max_length,
+            activation,
+            use_bias,
+            long_inputs,
+            initializer,
+            **kwargs,
+        )
+        self.factors = _checked_factors(factors, self.max_length)
+        self.A = self.B = self.b_A = self.b_B = None
+
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
+        width = self._build_hidden(query_shape)
+        self.A, self.B = (
+            self.add_table(
+                name,
+                (self.num_heads, width, size),
+                self._table_initializer(width, size),
+            )
+            for name, size in zip("AB", self.factors, strict=True)
+        )
+        if self.use_bias:
+            self.b_A, self.b_B = (
+                self.add_table(
+                    name,
+                    (self.num_heads, size),
+                    self._projections.options["bias_initializer"].clone(),
+                )
+                for name, size in zip(("b_A", "b_B"), self.factors, strict=True)
+            )
+        self.built = True
+
+    def multiplications(
+        self, query_length: int, source_length: int, pairs: int | None = None
+    ) -> dict[str, int]:
+        a, b = self.factors
+        rows = self.num_heads * query_length
+        return {
+            "projections": of_dense(self.hidden, query_length),
+            "logits": rows * ((a + b) * self.A.shape[1] + a * b),
+        }
+
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
+        _, source_length = self.lengths(query, start, length)
+        features = self._features(query)
+        repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
+        tiled = self._factor(features, self.B, self.b_B)  # (B, H, T, b)
+        if isinstance(source_length, int) and source_length <= self.max_length:
+            return Logits(bias=Product(repeated, tiled, source_length))
+        rows = Product(repeated, tiled, self.max_length).written_out()
+        return Logits(bias=self._columns(rows, source_length))
+
+    def _folded_config(self, max_length):
+        config = super()._folded_config(max_length)
+        if max_length >= self.max_length:  # columns are tiled, factors are not
+            return self.get_config()
+        b = self.factors[1]
+        return {**config, "factors": [-(-max_length // b), b]}
+
+    def _folded_tables(self, target, scale):
+        rows = np.arange(target.factors[0])
+        return {
+            "A": part(self.A, rows, 2, scale[:, None, None]),
+            "b_A": part(self.b_A, rows, 1, scale[:, None]),
+            "B": self.B,
+            "b_B": self.b_B,
+        }
+
+    def _factor(self, features, kernel, bias):
+        kernel = ops.cast(ops.convert_to_tensor(kernel), features.dtype)
+        tokens = (
+            "btd,hda->bhta" if self.hidden_dim is None else "bthd,hda->bhta"
+        )
+        factor = ops.cast(ops.einsum(tokens, features, kernel), "float32")
+        if bias is None:
+            return factor
+        bias = ops.cast(ops.convert_to_tensor(bias), "float32")
+        return factor + bias[:, None, :]
+
+    def _columns(self, rows, length):
+        """Gives rows `(B, H, T, N)` `length` columns."""
+        if self.long_inputs == "tile":
+            columns = ops.mod(
+                ops.arange(length, dtype="int32"), self.max_length
+            )
+            return ops.take(rows, columns, axis=3)
+        return self.window(rows, 3, 0, length)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "factors": list(self.factors)}
+
+
+def default_factors(max_length):
+    """Returns the factors `(a, b)` of a row of `max_length` logits.
+
+    `a` is the largest divisor of N up to `sqrt(N)`, if that is at least half
+    of `sqrt(N)`, else `ceil(sqrt(N))`; `b = ceil(N / a)`.
+
+    Args:
+        max_length: Integer, the paper's N.
+
+    Returns:
+        Tuple of two integers with `a * b >= N`.
+
+    Example:
+
+    >>> default_factors(512), default_factors(13)
+    ((16, 32), (4, 4))
+    """
+    root = math.isqrt(max_length)
+    a = next(n for n in range(root, 0, -1) if max_length % n == 0)
+    if 4 * a * a < max_length:
+        a = math.isqrt(max_length - 1) + 1
+    return a, -(-max_length // a)
+
+
+def _checked_factors(factors, max_length):
+    if factors is None:
+        return default_factors(max_length)
+    try:
+        a, b = (check_positive("factors", factor) for factor in factors)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "`factors` must be two positive integers (a, b). "
+            f"Received: factors={factors!r}"
+        ) from error
+    if a * b < max_length:
+        raise ValueError(
+            f"`factors` must multiply to at least max_length={max_length}, "
+            f"or leave them out for {default_factors(max_length)}. "
+            f"Received: factors={factors!r}, a product of {a * b}"
+        )
+    return a, b
