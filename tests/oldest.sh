@@ -20,6 +20,7 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
     test -x "$folder/bin/python" || "$python" -m venv "$folder"
     "$uv" pip compile --quiet --resolution lowest-direct \
         --python "$folder/bin/python" --output-file "$folder/versions.txt" \
+        --only-binary matplotlib \
         --extra tensorflow --extra jax --extra compare --extra test \
         pyproject.toml
     "$uv" pip install --quiet --python "$folder/bin/python" \

@@ -141,6 +141,46 @@ def test_without_preprocessor_it_takes_batches():
         masked_lm().fit(batches)
 
 
+@pytest.mark.parametrize("batch_size", [None, 8])
+def test_a_dataset_of_texts_is_read_as_a_list_is(batch_size):
+    tf = pytest.importorskip("tensorflow")
+    model = masked_lm()
+    weights = model.get_weights()
+    expected = model.evaluate(TEXTS, batch_size=batch_size, verbose=0)
+    dataset = tf.data.Dataset.from_tensor_slices(TEXTS)
+    if batch_size:
+        dataset = dataset.batch(batch_size)
+    found = model.evaluate(dataset, verbose=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    history = model.fit(dataset, validation_data=dataset, verbose=0)
+    assert len(history.history["val_loss"]) == 1
+    assert any(map(np.any, map(np.subtract, model.get_weights(), weights)))
+
+
+def test_a_dataset_of_pairs_is_read_as_a_tuple_is():
+    tf = pytest.importorskip("tensorflow")
+    model = masked_lm(num_segments=2)
+    pairs = TEXTS, TEXTS[::-1]
+    dataset = tf.data.Dataset.from_tensor_slices(pairs).batch(4)
+    np.testing.assert_allclose(
+        model.evaluate(dataset, verbose=0),
+        model.evaluate(pairs, batch_size=4, verbose=0),
+        rtol=1e-5,
+    )
+
+
+def test_datasets_that_cannot_be_read_are_refused():
+    tf = pytest.importorskip("tensorflow")
+    texts = tf.data.Dataset.from_tensor_slices(TEXTS)
+    for dataset, words in (
+        (texts.map(tf.strings.length), "must hold strings"),
+        (texts.repeat(), "without end"),
+        (texts.take(0), "empty"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            masked_lm().fit(dataset)
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="causal=False"):
         masked_lm(causal=True)

@@ -16,6 +16,7 @@ from keras_synth.models.masked_lm_preprocessor import (
 )
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.texts import plain_texts
+from keras_synth.models.tf_data import is_tensorflow_dataset, strings_of
 from keras_synth.multiplications import added
 from keras_synth.policies import settle
 from keras_synth.types import Identifier, Tensor
@@ -170,8 +171,9 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
 
         Args:
             x: Texts: a list, array or pandas column of strings, or a tuple of
-                two for pairs. Without preprocessor what Keras takes, such as
-                `keras_synth.pretraining.MaskedTokens`.
+                two for pairs; or a `tf.data.Dataset` of such, which is read
+                to its end first and gives the batch size. Without preprocessor
+                what Keras takes, such as `keras_synth.pretraining.MaskedTokens`.
             batch_size: Integer, texts per batch, by default 32.
             validation_data: The same as `x`.
             **kwargs: Other arguments of `keras.Model.fit`.
@@ -265,6 +267,9 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
                 "preprocessor=None, or pass strings. "
                 f"Received: {type(x).__name__}"
             )
+        if is_tensorflow_dataset(x):
+            x, batched = strings_of(x)
+            batch_size = batched if batch_size is None else batch_size
         parts = x if isinstance(x, tuple) else (x,)
         parts = tuple(list(plain_texts(part)) for part in parts)
         features = self.preprocessor.tokens(

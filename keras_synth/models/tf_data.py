@@ -1,5 +1,6 @@
 """Datasets of TensorFlow, on any backend: imported where they are used."""
 
+import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
 from keras_synth.models.examples import map_parts
@@ -12,6 +13,47 @@ def is_tensorflow_dataset(x):
         and kind.__name__ == "DatasetV2"
         for kind in type(x).__mro__
     )
+
+
+def strings_of(dataset):
+    """Reads the strings of a `tf.data.Dataset`, single or in batches.
+
+    Returns:
+        Tuple of an array of bytes, or a tuple of arrays, and the size of a
+        batch, `None` where elements are single strings.
+
+    Raises:
+        ValueError: If the dataset holds other than strings, nothing, or has no
+            end.
+    """
+    specs = dataset.element_spec
+    parts = specs if isinstance(specs, tuple) else (specs,)
+    names = [getattr(getattr(x, "dtype", None), "name", None) for x in parts]
+    if {*names} != {"string"}:
+        raise ValueError(
+            "A dataset for a model that reads strings must hold strings, or "
+            f"tuples of strings. Received: a dataset of {specs}"
+        )
+    if dataset.cardinality() == -1:
+        raise ValueError(
+            "A dataset is read to its end before training starts. Leave out "
+            "`repeat()`, and give `epochs`. Received: a dataset without end"
+        )
+    rows = [
+        row if isinstance(row, tuple) else (row,)
+        for row in dataset.as_numpy_iterator()
+    ]
+    if not rows:
+        raise ValueError(
+            f"A dataset must hold texts. Received: {dataset}, which is empty"
+        )
+    found = tuple(
+        np.concatenate([np.atleast_1d(x) for x in part])
+        for part in zip(*rows, strict=True)
+    )
+    single = np.ndim(rows[0][0]) == 0
+    texts = found if isinstance(specs, tuple) else found[0]
+    return texts, None if single else len(rows[0][0])
 
 
 def tensorflow_batches(data, count, batch_size, seed):
