@@ -172,8 +172,9 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
         Args:
             x: Texts: a list, array or pandas column of strings, or a tuple of
                 two for pairs; or a `tf.data.Dataset` of such, which is read
-                to its end first and gives the batch size. Without preprocessor
-                what Keras takes, such as `keras_synth.pretraining.MaskedTokens`.
+                to its end first and gives the batch size. Without a
+                preprocessor what Keras takes, such as
+                `keras_synth.pretraining.MaskedTokens`.
             batch_size: Integer, texts per batch, by default 32.
             validation_data: The same as `x`.
             **kwargs: Other arguments of `keras.Model.fit`.
