@@ -10,6 +10,8 @@ test -x "$root/uv/bin/uv" || {
     "$root/uv/bin/python" -m pip install --quiet uv -c constraints.txt
 }
 uv=$root/uv/bin/uv
+# The oldest wheels that a Python has: two packages are published as source.
+wheels="--only-binary :all: --no-binary rouge-score --no-binary seqeval"
 failed=
 for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
     if ! "$python" -c "" 2>/dev/null; then
@@ -20,11 +22,11 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
     test -x "$folder/bin/python" || "$python" -m venv "$folder"
     "$uv" pip compile --quiet --resolution lowest-direct \
         --python "$folder/bin/python" --output-file "$folder/versions.txt" \
-        --only-binary matplotlib \
+        $wheels \
         --extra tensorflow --extra jax --extra compare --extra test \
         pyproject.toml
     "$uv" pip install --quiet --python "$folder/bin/python" \
-        -r "$folder/versions.txt" "$(grep ^torch== constraints.txt)"
+        $wheels -r "$folder/versions.txt" "$(grep ^torch== constraints.txt)"
     "$uv" pip install --quiet --python "$folder/bin/python" --no-deps -e .
     # Builds of torch with CUDA bring Triton: a process that has imported
     # TensorFlow 2.20 and imports it crashes.

@@ -52,67 +52,148 @@ def gradient(upstream, output, operands, constants):
     """As `pieces.gradient`, a tuple in the order of the operands."""
     work = _Work(operands, constants)
     upstream, output = upstream.transpose(1, 2), output.transpose(1, 2)
-    of_queries, of_keys, of_values = (
-        None if x is None else work.like(x, x.shape[2])
-        for x in (work.queries, work.keys, work.values)
-    )
-    of_bias = None
-    if work.bias is not None:
-        # One table for all samples is written by the first of them.
-        table = work.is_table
-        new = work.bias.new_empty if table else work.bias.new_zeros
-        of_bias = new(work.bias.shape)
-    of_factor = work.bias.new_zeros(work.scale.shape) if work.factors else None
-    if of_queries is not None and of_queries.shape[0] == 1:
-        of_queries.zero_()
-    heads_before = None
+    by_values = _ByColumns(work, work.values)
+    by_pairs = None if work.queries is None else _ByPairs(work)
+    by_bias = _by_bias(work)
     for heads, rows in work.places():
-        if heads != heads_before:
-            sums_k = work.sums(work.keys, heads)
-            sums_v = work.sums(work.values, heads)
-            heads_before = heads
         for b in range(work.values.shape[0]):
             own = upstream[b, heads, rows]
             along = (own * output[b, heads, rows]).sum(-1, keepdim=True)
             weights = work.weights(b, heads, rows)
-            sums_v[b].baddbmm_(own.transpose(1, 2), weights)
-            slopes = work.scores
+            by_values.add(b, own, weights)
+            slopes = work.scores  # by the logits; the scores are done with
             work.torch.bmm(
                 own, work.values[b, heads].transpose(1, 2), out=slopes
             )
             slopes.sub_(along).mul_(weights)
-            if of_queries is not None:
-                q, k = (
-                    x[min(b, x.shape[0] - 1), heads]
-                    for x in (work.queries, work.keys)
-                )
-                step = work.torch.bmm(slopes, k)
-                if of_queries.shape[0] == 1:
-                    of_queries[0, heads, rows] += step
-                else:
-                    of_queries[b, heads, rows] = step
-                own_sums = sums_k[min(b, len(sums_k) - 1)]
-                own_sums.baddbmm_(q[:, rows].transpose(1, 2), slopes)
-            if work.factors:
-                _add_to_factors(
-                    of_factor, of_bias, work, slopes, b, heads, rows
-                )
-            elif of_bias is not None and work.is_table and b == 0:
-                of_bias[0, heads, rows] = slopes
-            elif of_bias is not None:
-                _add_to(of_bias, slopes, b, heads, rows)
+            for part in (by_pairs, by_bias):
+                if part is not None:
+                    part.add(b, heads, rows, slopes)
         if rows.stop == work.target_length:
-            _put_transposed(of_keys, sums_k, heads)
-            _put_transposed(of_values, sums_v, heads)
-    of_scale = of_factor
-    if work.scale is not None and not work.factors:
-        of_scale = _of_scale(of_bias, work)
-    back = (
-        None if x is None else x.transpose(1, 2)
-        for x in (of_queries, of_keys, of_values)
-    )
-    of_queries, of_keys, of_values = back
-    return of_queries, of_keys, of_bias, of_values, of_scale
+            by_values.put(heads)
+            if by_pairs is not None:
+                by_pairs.keys.put(heads)
+    of_queries, of_keys = (None, None) if by_pairs is None else by_pairs.found()
+    of_bias, of_scale = (None, None) if by_bias is None else by_bias.found()
+    return of_queries, of_keys, of_bias, by_values.found(), of_scale
+
+
+class _ByColumns:
+    """Gradient by keys or values: sums over the rows of all pieces."""
+
+    def __init__(self, work, x):
+        self.work, self.x = work, x
+        self.total = work.like(x, x.shape[2])
+        self.sums = None  # of a group of heads: a list of (h, k, S)
+
+    def add(self, b, rows, matrix):
+        """Adds `rows^T matrix`, of `(h, t, k)` and `(h, t, S)`."""
+        if self.sums is None:
+            batch, _, length, width = self.x.shape
+            shape = batch, rows.shape[0], width, length
+            self.sums = list(self.x.new_zeros(shape))
+        own = self.sums[min(b, len(self.sums) - 1)]
+        own.baddbmm_(rows.transpose(1, 2), matrix)
+
+    def put(self, heads):
+        """Writes the sums of a group of heads, all of whose rows are in."""
+        _put_transposed(self.total, self.sums, heads)
+        self.sums = None
+
+    def found(self):
+        return self.total.transpose(1, 2)
+
+
+class _ByPairs:
+    """Gradients by queries and keys."""
+
+    def __init__(self, work):
+        self.work = work
+        self.keys = _ByColumns(work, work.keys)
+        self.queries = work.like(work.queries, work.queries.shape[2])
+        self.are_shared = self.queries.shape[0] == 1  # by all samples
+        if self.are_shared:
+            self.queries.zero_()
+
+    def add(self, b, heads, rows, slopes):
+        queries, keys = self.work.queries, self.work.keys
+        step = self.work.torch.bmm(slopes, keys[min(b, len(keys) - 1), heads])
+        if self.are_shared:
+            self.queries[0, heads, rows] += step
+        else:
+            self.queries[b, heads, rows] = step
+        own = queries[min(b, len(queries) - 1), heads, rows]
+        self.keys.add(b, own, slopes)
+
+    def found(self):
+        return self.queries.transpose(1, 2), self.keys.found()
+
+
+def _by_bias(work):
+    """What sums the gradients by a bias and its scale; `None` without one."""
+    if work.bias is None:
+        return None
+    if work.factors:
+        return _ByFactors(work)
+    return (_ByTable if work.is_table else _ByBias)(work)
+
+
+class _ByBias:
+    """Gradients by a bias and, if it has one, its scale."""
+
+    def __init__(self, work):
+        self.work = work
+        self.total = work.bias.new_zeros(work.bias.shape)
+
+    def add(self, b, heads, rows, slopes):
+        _add_to(self.total, slopes, b, heads, rows)
+
+    def found(self):
+        if self.work.scale is None:
+            return self.total, None
+        of_scale = _of_scale(self.total, self.work)
+        return self.total, of_scale
+
+
+class _ByTable(_ByBias):
+    """The same for one table of all samples: written by the first of them."""
+
+    def __init__(self, work):
+        self.work = work
+        self.total = work.bias.new_empty(work.bias.shape)
+
+    def add(self, b, heads, rows, slopes):
+        if b == 0:
+            self.total[0, heads, rows] = slopes
+        else:
+            super().add(b, heads, rows, slopes)
+
+
+class _ByFactors:
+    """Gradients by both factors of rows that are products."""
+
+    def __init__(self, work):
+        self.work = work
+        self.of_first = work.scale.new_zeros(work.scale.shape)
+        self.of_second = work.bias.new_zeros(work.bias.shape)
+
+    def add(self, b, heads, rows, slopes):
+        work = self.work
+        first, second = (
+            _part(x, b, heads, rows) for x in (work.scale, work.bias)
+        )
+        missing = first.shape[-1] * second.shape[-1] - slopes.shape[-1]
+        if missing:
+            slopes = work.torch.nn.functional.pad(slopes, (0, missing))
+        shape = first.shape[-1], second.shape[-1]
+        slopes = slopes.unflatten(-1, shape)  # (h, t, a, b)
+        of_rows = (slopes * second[..., None, :]).sum(-1)
+        _add_to(self.of_first, of_rows, b, heads, rows)
+        of_rows = (slopes * first[..., None]).sum(-2)
+        _add_to(self.of_second, of_rows, b, heads, rows)
+
+    def found(self):
+        return self.of_second, self.of_first
 
 
 class _Work:
@@ -146,14 +227,6 @@ class _Work:
         """A tensor `(b, H, length, k)`, in the memory order of projections."""
         batch, heads, _, width = x.shape
         return x.new_empty((batch, length, heads, width)).transpose(1, 2)
-
-    def sums(self, x, heads):
-        """Zeros for what is summed over rows: a list of `(h, k, S)`."""
-        if x is None:
-            return None
-        number = heads.stop - heads.start
-        shape = x.shape[0], number, x.shape[3], x.shape[2]
-        return list(x.new_zeros(shape))
 
     def places(self):
         """Pairs of slices: heads and rows."""
@@ -236,28 +309,12 @@ def _add_to(total, x, b, heads, rows):
     own += x.sum(axes, keepdim=True) if axes else x
 
 
-def _add_to_factors(of_first, of_second, work, slopes, b, heads, rows):
-    """Adds what a piece gives to the gradients by both factors of its rows."""
-    first, second = (_part(x, b, heads, rows) for x in (work.scale, work.bias))
-    missing = first.shape[-1] * second.shape[-1] - slopes.shape[-1]
-    if missing:
-        slopes = work.torch.nn.functional.pad(slopes, (0, missing))
-    shape = first.shape[-1], second.shape[-1]
-    slopes = slopes.unflatten(-1, shape)  # (h, t, a, b)
-    of_rows = (slopes * second[..., None, :]).sum(-1)
-    _add_to(of_first, of_rows, b, heads, rows)
-    of_rows = (slopes * first[..., None]).sum(-2)
-    _add_to(of_second, of_rows, b, heads, rows)
-
-
 def _put_transposed(total, sums, heads):
     """Puts sums, lists of `(h, k, S)`, among gradients `(b, H, S, k)`.
 
     PyTorch transposes a matrix block by block, one of more axes, or into rows
     that are apart, in five times as long.
     """
-    if sums is None:
-        return
     for own, found in zip(total[:, heads], sums, strict=True):
         for to, matrix in zip(own, found, strict=True):
             to.copy_(matrix.t().contiguous())
