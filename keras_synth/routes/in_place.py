@@ -17,8 +17,8 @@ import sys
 from keras_synth import backends
 from keras_synth.softmax import FORBIDDEN
 
-# Entries of the weights of a piece: 4 MiB. A quarter is as fast on one core; two
-# cannot share its products, and R+V took 1.4 times as long.
+# Entries of the weights of a piece: 4 MiB. A quarter is as fast on one core;
+# two cannot share its products, and R+V took 1.4 times as long.
 PIECE_SIZE = 2**20
 
 
