@@ -83,8 +83,7 @@ class _ByColumns:
     """Gradient by keys or values: sums over the rows of all pieces."""
 
     def __init__(self, work, x):
-        self.work, self.x = work, x
-        self.total = work.like(x, x.shape[2])
+        self.x, self.total = x, work.like(x, x.shape[2])
         self.sums = None  # of a group of heads: a list of (h, k, S)
 
     def add(self, b, rows, matrix):
@@ -152,6 +151,7 @@ class _ByBias:
     def found(self):
         if self.work.scale is None:
             return self.total, None
+        # Turns the total into the gradient by the bias.
         of_scale = _of_scale(self.total, self.work)
         return self.total, of_scale
 
