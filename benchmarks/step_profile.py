@@ -56,7 +56,11 @@ def profile_torch(step, number):
     activities = [torch.profiler.ProfilerActivity.CPU]
     if steps.on_gpu():
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    with torch.profiler.profile(activities=activities) as profiler:
+    # Streamed attention computes in threads of its own.
+    config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    with torch.profiler.profile(
+        activities=activities, experimental_config=config
+    ) as profiler:
         for _ in range(number):
             step()
     field = (

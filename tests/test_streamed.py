@@ -2,6 +2,8 @@
 
 import functools
 import gc
+import threading
+import time
 import weakref
 
 import keras
@@ -14,7 +16,7 @@ from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits, Product
 from keras_synth.masks import AttentionMask, causal
-from keras_synth.routes import grid, in_place, shared
+from keras_synth.routes import grid, in_place, shared, threads
 
 B, T, S, H, K, V = 4, 5, 6, 2, 3, 7
 
@@ -117,6 +119,83 @@ def test_a_compiled_loop_gives_the_explicit_gradients(name, mask, monkeypatch):
     theirs = gradients(*_unpacked(problem(name, mask, "explicit")))
     for a, b in zip(mine, theirs, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.fixture
+def many_threads(monkeypatch):
+    """Four threads for PyTorch, and streamed attention by all of them."""
+    torch = pytest.importorskip("torch")
+    if keras.backend.backend() != "torch":
+        pytest.skip("only PyTorch's pieces have threads")
+    for least in ("SHARED_CONTEXT", "SHARED_GRADIENT"):
+        monkeypatch.setattr(in_place, least, 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield torch
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("size", [T * S, 2**20])
+@pytest.mark.parametrize("name", OPERANDS)
+def test_threads_give_the_explicit_gradients(
+    name, size, many_threads, monkeypatch
+):
+    monkeypatch.setattr(in_place, "PIECE_SIZE", size)
+    mine, theirs = (
+        gradients(*_unpacked(problem(name, masks("padding"), route)))
+        for route in ("streamed", "explicit")
+    )
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    assert many_threads.get_num_threads() == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "shared_out"),
+    [("a shared bias", 2), ("one bias for all heads", 1)],
+)
+def test_a_sum_over_heads_is_left_to_one_thread(
+    name, shared_out, many_threads, monkeypatch
+):
+    """Two threads that add to one gradient would lose what one of them adds."""
+    calls = []
+    monkeypatch.setattr(
+        threads, "share", lambda parts, work: calls.append(work(parts))
+    )
+    gradients(*_unpacked(problem(name, masks("no mask"), "streamed")))
+    assert len(calls) == shared_out
+
+
+def test_threads_work_where_inference_is_declared(many_threads):
+    loss, arrays = problem("a shared bias", masks("causal"), "streamed")
+    tensors = [ops.convert_to_tensor(x) for x in arrays]
+    expected = float(loss(*tensors))
+    with many_threads.inference_mode():
+        assert float(loss(*tensors)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_each_part_comes_to_one_thread_and_errors_come_back(many_threads):
+    used, done = set(), []
+
+    def work(parts):
+        for part in parts:
+            used.add(threading.get_ident())
+            assert many_threads.get_num_threads() == 1
+            assert not many_threads.is_grad_enabled()
+            time.sleep(0.01)
+            done.append(part)
+
+    threads.share(list(range(9)), work)
+    assert sorted(done) == list(range(9))
+    assert 1 < len(used) <= 4
+    assert threading.get_ident() not in used
+
+    def fail(parts):
+        raise ValueError(f"not {next(parts)}")
+
+    with pytest.raises(ValueError, match="not 7"):
+        threads.share([7, 7], fail)
+    assert many_threads.get_num_threads() == 4
 
 
 def _unpacked(pair):

@@ -3,9 +3,9 @@
 The same as in `pieces`, where operations run one by one. There each new tensor
 is asked of the system, and its fresh pages cost more than the product that
 fills them (1024 x 64 by 64 x 1024 on one core: 3.1 ms, into a tensor at hand
-1.5 ms). So all pieces share two tensors, one for scores and then gradients,
-one for weights; products add to what is there; and what is so cheap by piece
-can be cut small enough for the cache of one core.
+1.5 ms). So all pieces of a thread share two tensors, one for scores and then
+gradients, one for weights; products add to what is there; and what is so cheap
+by piece can be cut small enough for the cache of one core. Threads take heads.
 
 Derivatives of derivatives need what would be written over: where PyTorch
 records operations, `pieces` does the work.
@@ -15,11 +15,16 @@ import math
 import sys
 
 from keras_synth import backends
+from keras_synth.routes import threads
 from keras_synth.softmax import FORBIDDEN
 
-# Entries of the weights of a piece: 4 MiB. A quarter is as fast on one core;
-# two cannot share its products, and R+V took 1.4 times as long.
-PIECE_SIZE = 2**20
+# Entries of the weights of a piece: 2 MiB.
+PIECE_SIZE = 2**19
+# Entries of one head's weights from which threads take heads. Below, Python,
+# which only one thread can run at a time, takes longer than the products, of
+# which the gradient has five and the context two.
+SHARED_CONTEXT = 2**18
+SHARED_GRADIENT = 2**16
 
 
 def serves(operands, constants):
@@ -42,10 +47,17 @@ def context(operands, constants):
     """As `pieces.context`."""
     work = _Work(operands, constants)
     values, found = work.values, work.like(work.values, work.target_length)
-    for heads, rows in work.places():
-        for b in range(values.shape[0]):
-            weights = work.weights(b, heads, rows)
-            found[b, heads, rows] = work.torch.bmm(weights, values[b, heads])
+
+    def of_heads(groups):
+        piece = _Piece(work)
+        for heads, rows in work.places(groups):
+            for b in range(values.shape[0]):
+                weights = piece.weights(b, heads, rows)
+                found[b, heads, rows] = work.torch.bmm(
+                    weights, values[b, heads]
+                )
+
+    work.share(of_heads, SHARED_CONTEXT)
     return found.transpose(1, 2)
 
 
@@ -56,24 +68,31 @@ def gradient(upstream, output, operands, constants):
     by_values = _ByColumns(work, work.values)
     by_pairs = None if work.queries is None else _ByPairs(work)
     by_bias = _by_bias(work)
-    for heads, rows in work.places():
-        for b in range(work.values.shape[0]):
-            own = upstream[b, heads, rows]
-            along = (own * output[b, heads, rows]).sum(-1, keepdim=True)
-            weights = work.weights(b, heads, rows)
-            by_values.add(b, own, weights)
-            slopes = work.scores  # by the logits; the scores are done with
-            work.torch.bmm(
-                own, work.values[b, heads].transpose(1, 2), out=slopes
-            )
-            slopes.sub_(along).mul_(weights)
-            for part in (by_pairs, by_bias):
-                if part is not None:
+    parts = [part for part in (by_pairs, by_bias) if part is not None]
+
+    def of_heads(groups):
+        piece = _Piece(work)
+        for heads, rows in work.places(groups):
+            for b in range(work.values.shape[0]):
+                own = upstream[b, heads, rows]
+                along = (own * output[b, heads, rows]).sum(-1, keepdim=True)
+                weights = piece.weights(b, heads, rows)
+                by_values.add(b, heads, own, weights)
+                slopes = piece.scores  # by the logits; the scores are done with
+                work.torch.bmm(
+                    own, work.values[b, heads].transpose(1, 2), out=slopes
+                )
+                slopes.sub_(along).mul_(weights)
+                for part in parts:
                     part.add(b, heads, rows, slopes)
-        if rows.stop == work.target_length:
-            by_values.put(heads)
-            if by_pairs is not None:
-                by_pairs.keys.put(heads)
+            if rows.stop == work.target_length:
+                by_values.put(heads)
+                if by_pairs is not None:
+                    by_pairs.keys.put(heads)
+
+    # A gradient that is a sum over heads cannot be added to by two threads.
+    alone = by_bias is not None and by_bias.is_of_all_heads
+    work.share(of_heads, math.inf if alone else SHARED_GRADIENT)
     of_queries, of_keys = (None, None) if by_pairs is None else by_pairs.found()
     of_bias, of_scale = (None, None) if by_bias is None else by_bias.found()
     return of_queries, of_keys, of_bias, by_values.found(), of_scale
@@ -84,21 +103,22 @@ class _ByColumns:
 
     def __init__(self, work, x):
         self.x, self.total = x, work.like(x, x.shape[2])
-        self.sums = None  # of a group of heads: a list of (h, k, S)
+        # Of each group of heads at work, by its first: a list of (h, k, S).
+        self.sums = {}
 
-    def add(self, b, rows, matrix):
+    def add(self, b, heads, rows, matrix):
         """Adds `rows^T matrix`, of `(h, t, k)` and `(h, t, S)`."""
-        if self.sums is None:
+        if heads.start not in self.sums:
             batch, _, length, width = self.x.shape
             shape = batch, rows.shape[0], width, length
-            self.sums = list(self.x.new_zeros(shape))
-        own = self.sums[min(b, len(self.sums) - 1)]
+            self.sums[heads.start] = list(self.x.new_zeros(shape))
+        sums = self.sums[heads.start]
+        own = sums[min(b, len(sums) - 1)]
         own.baddbmm_(rows.transpose(1, 2), matrix)
 
     def put(self, heads):
         """Writes the sums of a group of heads, all of whose rows are in."""
-        _put_transposed(self.total, self.sums, heads)
-        self.sums = None
+        _put_transposed(self.total, self.sums.pop(heads.start), heads)
 
     def found(self):
         return self.total.transpose(1, 2)
@@ -123,7 +143,7 @@ class _ByPairs:
         else:
             self.queries[b, heads, rows] = step
         own = queries[min(b, len(queries) - 1), heads, rows]
-        self.keys.add(b, own, slopes)
+        self.keys.add(b, heads, own, slopes)
 
     def found(self):
         return self.queries.transpose(1, 2), self.keys.found()
@@ -144,6 +164,7 @@ class _ByBias:
     def __init__(self, work):
         self.work = work
         self.total = work.bias.new_zeros(work.bias.shape)
+        self.is_of_all_heads = work.bias.shape[1] == 1
 
     def add(self, b, heads, rows, slopes):
         _add_to(self.total, slopes, b, heads, rows)
@@ -156,18 +177,39 @@ class _ByBias:
         return self.total, of_scale
 
 
-class _ByTable(_ByBias):
-    """The same for one table of all samples: written by the first of them."""
+class _ByTable:
+    """Gradients by one table of all samples and, if it has one, its scale.
+
+    A part is done with the last sample, while it is in the cache.
+    """
+
+    is_of_all_heads = False
 
     def __init__(self, work):
         self.work = work
         self.total = work.bias.new_empty(work.bias.shape)
+        self.of_scale = work.bias.new_zeros((1, work.bias.shape[1], 1, 1))
 
     def add(self, b, heads, rows, slopes):
+        total = self.total[0, heads, rows]
         if b == 0:
-            self.total[0, heads, rows] = slopes
+            total.copy_(slopes)
         else:
-            super().add(b, heads, rows, slopes)
+            total += slopes
+        work = self.work
+        if work.scale is None or b < work.values.shape[0] - 1:
+            return
+        # So far the gradient by the product of table and scale.
+        for h, own in enumerate(total, heads.start):
+            table = work.bias[0, h, rows]
+            self.of_scale[0, h] += work.torch.dot(own.view(-1), table.view(-1))
+        total.mul_(_part(work.scale, 0, heads, rows))
+
+    def found(self):
+        scale = self.work.scale
+        if scale is None or scale.shape[1] != 1:
+            return self.total, None if scale is None else self.of_scale
+        return self.total, self.of_scale.sum(1, keepdim=True)
 
 
 class _ByFactors:
@@ -177,6 +219,7 @@ class _ByFactors:
         self.work = work
         self.of_first = work.scale.new_zeros(work.scale.shape)
         self.of_second = work.bias.new_zeros(work.bias.shape)
+        self.is_of_all_heads = 1 in (work.scale.shape[1], work.bias.shape[1])
 
     def add(self, b, heads, rows, slopes):
         work = self.work
@@ -198,7 +241,7 @@ class _ByFactors:
 
 
 class _Work:
-    """Operands with heads first, and the two tensors of a piece."""
+    """Operands with heads first, and how they are cut."""
 
     def __init__(self, operands, constants):
         self.torch = sys.modules["torch"]
@@ -220,65 +263,92 @@ class _Work:
             and not self.factors
             and tuple(self.bias.shape[:3]) == shape
         )
-        self._held = [self.values.new_empty(0)] * 2
-        self._least = self.values.new_tensor(FORBIDDEN)
-        self.scores = None
+        rows = min(self.target_length, max(1, PIECE_SIZE // self.source_length))
+        # Of about the same size.
+        self.rows = -(-self.target_length // -(-self.target_length // rows))
 
     def like(self, x, length):
         """A tensor `(b, H, length, k)`, in the memory order of projections."""
         batch, heads, _, width = x.shape
         return x.new_empty((batch, length, heads, width)).transpose(1, 2)
 
-    def places(self):
-        """Pairs of slices: heads and rows."""
-        length, count = self.target_length, self.number_of_heads
-        rows = min(length, max(1, PIECE_SIZE // self.source_length))
-        rows = -(-length // -(-length // rows))  # of about the same size
-        group = max(1, PIECE_SIZE // (rows * self.source_length))
-        group = group if rows == length else 1
-        for h in range(0, count, group):
-            for t in range(0, length, rows):
-                yield (
-                    slice(h, min(h + group, count)),
-                    slice(t, min(t + rows, length)),
-                )
+    def share(self, of_heads, least):
+        """Shares groups of heads out among threads.
+
+        Args:
+            of_heads: Function of an iterable of slices of heads.
+            least: Number of a head's weights below which this thread does
+                all by itself.
+        """
+        pairs = self.target_length * self.source_length
+        alone = pairs < least
+        count = self.number_of_heads
+        most = count if alone else -(-count // self.torch.get_num_threads())
+        size = 1
+        if self.rows == self.target_length:
+            size = max(1, min(PIECE_SIZE // pairs, most))
+        groups = [slice(h, min(h + size, count)) for h in range(0, count, size)]
+        if alone:
+            of_heads(groups)
+        else:
+            threads.share(groups, of_heads)
+
+    def places(self, groups):
+        """Yields pairs of slices: heads and rows."""
+        length = self.target_length
+        for heads in groups:
+            for t in range(0, length, self.rows):
+                yield heads, slice(t, min(t + self.rows, length))
+
+
+class _Piece:
+    """Weights of one piece after the other, in two tensors of a thread."""
+
+    def __init__(self, work):
+        self.work, self.torch = work, work.torch
+        self.scores = None
+        self._held = {}
+        self._least = work.values.new_tensor(FORBIDDEN)
 
     def weights(self, b, heads, rows):
         """Weights `(h, t, S)` of a piece; `self.scores` may be overwritten."""
+        work = self.work
         shape = (
             heads.stop - heads.start,
             rows.stop - rows.start,
-            self.source_length,
+            work.source_length,
         )
-        scores, weights = self._tensors(shape)
-        self.scores = scores
+        self.scores = scores = self._tensor("scores", shape)
         added = self._bias(b, heads, rows, scores)
-        if self.queries is not None:
-            q = self.queries[min(b, len(self.queries) - 1), heads, rows]
-            k = self.keys[min(b, len(self.keys) - 1), heads].transpose(1, 2)
+        if work.queries is not None:
+            q = work.queries[min(b, len(work.queries) - 1), heads, rows]
+            k = work.keys[min(b, len(work.keys) - 1), heads].transpose(1, 2)
             if added:
                 scores.baddbmm_(q, k)
             else:
                 self.torch.bmm(q, k, out=scores)
-        for mask in self.masks:
+        for mask in work.masks:
             if mask is not None:
                 self._forbid(scores, _part(mask, b, heads, rows))
-        return self.torch.softmax(scores, -1, out=weights)
+        return self.torch.softmax(
+            scores, -1, out=self._tensor("weights", shape)
+        )
 
     def _bias(self, b, heads, rows, scores):
         """Writes the bias; returns whether there is one."""
-        if self.bias is None:
+        work = self.work
+        if work.bias is None:
             return False
-        bias = _part(self.bias, b, heads, rows)
-        if self.scale is None:
+        bias = _part(work.bias, b, heads, rows)
+        if work.scale is None:
             scores.copy_(bias)
             return True
-        scale = _part(self.scale, b, heads, rows)
-        if not self.factors:
+        scale = _part(work.scale, b, heads, rows)
+        if not work.factors:
             self.torch.mul(bias.expand(scores.shape), scale, out=scores)
             return True
         columns = scale[..., None] * bias[..., None, :]
-        scores.copy_(columns.flatten(-2)[..., : self.source_length])
+        scores.copy_(columns.flatten(-2)[..., : work.source_length])
         return True
 
     def _forbid(self, scores, mask):
@@ -289,11 +359,11 @@ class _Work:
             least = self.torch.where(mask, -self._least, self._least)
             self.torch.minimum(scores, least, out=scores)
 
-    def _tensors(self, shape):
-        size = math.prod(shape)
-        if self._held[0].numel() < size:
-            self._held = [self.values.new_empty(size) for _ in range(2)]
-        return (x[:size].view(shape) for x in self._held)
+    def _tensor(self, name, shape):
+        size, held = math.prod(shape), self._held.get(name)
+        if held is None or held.numel() < size:
+            held = self._held[name] = self._least.new_empty(size)
+        return held[:size].view(shape)
 
 
 def _part(x, b, heads, rows):
