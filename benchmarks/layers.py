@@ -25,7 +25,7 @@ import command
 import contenders
 import layers_report
 import steps
-from measuring import PeakMemory, interleaved
+from measuring import PeakMemory, busy, interleaved
 from records import Records
 from rich.console import Console
 from rich.progress import Progress
@@ -74,6 +74,12 @@ def parse():
     add("--rounds", type=int, default=11)
     add("--minutes", type=float, default=9.5, help="stop after that long")
     add("--memory", action="store_true", help="peak memory instead of time")
+    add(
+        "--busy",
+        "other processes that compute on a core each meanwhile",
+        type=int,
+        default=0,
+    )
     add("--compile", action="store_true", help="torch.compile, on PyTorch")
     add("--report", action="store_true", help="only print what there is")
     add("--markdown", action="store_true", help="the same, as Markdown")
@@ -87,6 +93,11 @@ def parse():
             "--compile is for the times of PyTorch; the other backends always "
             f"compile. Received: backend {steps.BACKEND}, "
             f"memory={settings.memory}"
+        )
+    if settings.busy < 0 or (settings.busy and settings.memory):
+        parser.error(
+            "--busy is a number of processes, for times alone. Received: "
+            f"--busy {settings.busy}, memory={settings.memory}"
         )
     contenders.check(parser, settings.contenders)
     return settings
@@ -185,7 +196,7 @@ def main():
     if settings.one:
         one(settings.one)
         return
-    steps.COMPILED = settings.compile
+    steps.COMPILED, steps.BUSY = settings.compile, settings.busy
     if settings.markdown:
         layers_report.print_markdown(settings.output)
         return
@@ -196,7 +207,10 @@ def main():
         measure = measure_memory if settings.memory else measure_time
         deadline = time.monotonic() + 60 * settings.minutes
         work = list(itertools.product(cells(settings), settings.modes))
-        with Progress(console=Console(stderr=True)) as progress:
+        with (
+            busy(settings.busy),
+            Progress(console=Console(stderr=True)) as progress,
+        ):
             task = progress.add_task(steps.device(), total=len(work))
             for i, (cell, mode) in enumerate(work):
                 if time.monotonic() > deadline:

@@ -1,13 +1,25 @@
 """Interleaved timings, and the memory that one step takes."""
 
+import contextlib
 import gc
+import os
 import statistics
+import subprocess
+import sys
 import time
 from typing import NamedTuple
 
 from keras_synth.memory import peak_memory, status
 
 SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
+# Multiplies matrices for as long as the process that started it lives.
+BUSY = """
+import os, numpy
+parent = os.getppid()
+x = numpy.ones((1000, 1000), "float32")
+while os.getppid() == parent:
+    x @ x
+"""
 
 
 class Timing(NamedTuple):
@@ -70,6 +82,27 @@ def _spread(seconds):
         return 0.0
     low, _, high = statistics.quantiles(seconds, n=4)
     return (high - low) / 2
+
+
+@contextlib.contextmanager
+def busy(number):
+    """Keeps as many cores busy for a `with` block, each by a process."""
+    single = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", BUSY],
+            env={**os.environ, **single},
+        )
+        for _ in range(number)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 class PeakMemory:

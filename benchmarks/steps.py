@@ -14,6 +14,7 @@ import numpy as np
 BACKEND = keras.backend.backend()
 LEARNING_RATE = 1e-3
 COMPILED = False  # PyTorch: whether programs go through torch.compile
+BUSY = 0  # other processes that compute meanwhile
 
 
 class Program(NamedTuple):
@@ -65,6 +66,11 @@ def array(x, dtype="float32"):
 
 def device():
     """Names the device and the versions, for the head of a report."""
+    beside = f", beside {BUSY} busy" if BUSY else ""
+    return _device() + beside
+
+
+def _device():
     if BACKEND == "jax":
         import jax
 
@@ -83,7 +89,7 @@ def device():
 
 def on_gpu():
     """Whether the backend computes on a GPU."""
-    return not device().lower().endswith("cpu")
+    return not _device().lower().endswith("cpu")
 
 
 def inference(program, *inputs):

@@ -17,7 +17,7 @@ from backend import slow_but_on
 FOLDER = pathlib.Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(FOLDER))
 
-from measuring import interleaved  # noqa: E402
+from measuring import busy, interleaved  # noqa: E402
 from records import Records  # noqa: E402
 
 FIELDS = ["name", "value", "note"]
@@ -94,6 +94,21 @@ def test_timings_are_interleaved():
     # a repeats within its slice; between two slices of it there is one of b.
     switches = sum(x != y for x, y in itertools.pairwise(calls))
     assert switches >= 4
+
+
+def test_busy_processes_end_with_the_block():
+    with busy(2) as processes:
+        assert [process.poll() for process in processes] == [None, None]
+    assert all(process.poll() is not None for process in processes)
+
+
+@slow_but_on("torch")
+def test_layers_name_what_is_busy_beside_them(tmp_path):
+    one = ["--masks", "plain", "--modes", "inference", "--busy", 1]
+    done = small_layers(tmp_path, *one)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path, "*.csv")
+    assert all(row["device"].endswith("beside 1 busy") for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +254,7 @@ def test_layers_refuse_an_unknown_contender(tmp_path):
     [
         (["layers.py", "--masks", "paded"], "invalid choice: 'paded'"),
         (["layers.py", "--compile", "--memory"], "--compile is for the times"),
+        (["layers.py", "--busy", "-1"], "--busy is a number of processes"),
         (["routes.py", "--variants", "Q"], "unknown contenders: ['Q']"),
         (["routes.py", "--routes", "once"], "invalid choice: 'once'"),
         (["step_profile.py", "Q"], "unknown contenders: ['Q']"),

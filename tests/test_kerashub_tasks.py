@@ -109,14 +109,28 @@ def test_tasks_are_quantized(kind, mode):
     np.testing.assert_allclose(after, before, atol=0.25)
 
 
-def test_a_task_that_has_read_no_text_is_quantized():
+@pytest.mark.parametrize(
+    "filters",
+    [
+        None,
+        lambda layer: layer.name in ("logits", "token_embedding"),
+        "logits|token",
+        ["token", "logits"],
+    ],
+)
+def test_a_task_that_has_read_no_text_is_quantized(filters):
+    """Its tokenizer, which has not been built, matches "token", too."""
     model = task("classifier")
-    model.quantize("int8")
-    assert model.get_layer("logits").quantization_mode == "int8"
-    some = task("classifier")
-    some.quantize("int8", filters=lambda layer: layer.name == "logits")
-    assert some.get_layer("logits").quantization_mode == "int8"
-    assert some.backbone.quantization_mode is None
+    model.quantize("int8", filters=filters)
+    quantized = {
+        layer.name
+        for layer in model._flatten_layers()
+        if getattr(layer, "quantization_mode", None) == "int8"
+    }
+    assert {"logits", "token_embedding"} <= quantized
+    assert ("value" in quantized) == (filters is None)
+    with pytest.raises(ValueError, match="filters"):
+        task("classifier").quantize("int8", filters=3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import tempfile
 from typing import Any, Self
 
@@ -124,15 +125,8 @@ class TaskSavingMixin(AtomicSavingMixin, ExportMixin, ParametersMixin):
         filters: Any = None,
         **kwargs: Any,
     ) -> None:
-        # Keras refuses layers that are not built, as a tokenizer is that has
-        # not been called.
-        if self.preprocessor is not None and filters is None:
-            tokenizing = self.preprocessor._flatten_layers()
-            left_alone = {id(layer) for layer in tokenizing}
-
-            def filters(layer):
-                return id(layer) not in left_alone
-
+        if self.preprocessor is not None:
+            filters = _without(self.preprocessor, filters)
         super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def make_train_function(self, force: bool = False) -> Any:
@@ -189,3 +183,23 @@ def _folder_beside(path):
     return tempfile.TemporaryDirectory(
         prefix=f".{path.name}-", suffix="-partial", dir=path.parent
     )
+
+
+def _without(preprocessor, filters):
+    """Filters of `quantize` that leave a preprocessor alone.
+
+    Keras refuses layers that are not built, as a tokenizer is that has not
+    been called.
+    """
+    if filters is None or isinstance(filters, str):
+        filters = [filters or ""]  # all, or those that match
+    if isinstance(filters, (list, tuple)):
+        patterns = filters
+
+        def filters(layer):
+            return any(re.search(each, layer.name) for each in patterns)
+
+    if not callable(filters):
+        return filters  # for Keras to refuse
+    left_alone = {id(layer) for layer in preprocessor._flatten_layers()}
+    return lambda layer: id(layer) not in left_alone and filters(layer)
