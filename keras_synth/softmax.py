@@ -43,9 +43,3 @@ def softmax(scores):
     if scores.shape[-1] == 1:
         return ops.ones_like(scores)
     return ops.softmax(scores, axis=-1)
-
-
-def softmax_gradient(weights, upstream):
-    """Gradient of a softmax over the last axis by its logits."""
-    product = weights * upstream
-    return product - weights * ops.sum(product, axis=-1, keepdims=True)

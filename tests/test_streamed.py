@@ -56,6 +56,7 @@ def masks(name):
         "padding": AttentionMask(keys=keys),
         "causal": AttentionMask(pairs=causal(T, S)),
         "padding and causal": AttentionMask(keys=keys, pairs=causal(T, S)),
+        "padding and a window": AttentionMask(keys=keys, window=2, start=1),
         "pairs of every head": AttentionMask(
             pairs=ops.convert_to_tensor(rng.random((B, H, T, S)) < 0.5)
         ),
@@ -136,13 +137,14 @@ def many_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("size", [T * S, 2**20])
+@pytest.mark.parametrize("mask", ["padding", "padding and a window"])
 @pytest.mark.parametrize("name", OPERANDS)
 def test_threads_give_the_explicit_gradients(
-    name, size, many_threads, monkeypatch
+    name, mask, size, many_threads, monkeypatch
 ):
     monkeypatch.setattr(in_place, "PIECE_SIZE", size)
     mine, theirs = (
-        gradients(*_unpacked(problem(name, masks("padding"), route)))
+        gradients(*_unpacked(problem(name, masks(mask), route)))
         for route in ("streamed", "explicit")
     )
     for a, b in zip(mine, theirs, strict=True):

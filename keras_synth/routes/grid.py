@@ -198,19 +198,32 @@ def _row_spans(target_length, source_length, pattern, most, values):
 
 def _rows(target_length, source_length, pattern, most):
     """How many rows a piece has at most."""
-    fitting = max(1, most // source_length)
+    if pattern.has_pattern:
+        return rows_of_pattern(target_length, source_length, pattern, most)
+    # A head that is a little larger is not worth more pieces.
+    whole = target_length * source_length <= 2 * most
+    fitting = target_length if whole else max(1, most // source_length)
+    return min(target_length, fitting)
+
+
+def rows_of_pattern(target_length, source_length, pattern, most):
+    """How many rows a piece has at most, where a pattern forbids columns.
+
+    Args:
+        target_length: Integer, `T`.
+        source_length: Integer, `S`.
+        pattern: `AttentionMask` with a causal mask or a window.
+        most: Integer, entries of a piece's weights.
+    """
     if pattern.window is not None:
         # Half of the columns are inside of the window.
         fitting = max(FEWEST_ROWS, pattern.window)
         while fitting > 1 and fitting * _span_columns(fitting, pattern) > most:
             fitting //= 2
         return min(target_length, fitting)
-    if pattern.causal:
-        fitting = min(fitting, max(FEWEST_ROWS, target_length // 8))
-        return min(target_length, fitting)
-    # A head that is a little larger is not worth more pieces.
-    whole = target_length * source_length <= 2 * most
-    return target_length if whole else min(target_length, fitting)
+    fitting = max(1, most // source_length)
+    fitting = min(fitting, max(FEWEST_ROWS, target_length // 8))
+    return min(target_length, fitting)
 
 
 def _span_columns(rows, pattern):

@@ -36,11 +36,11 @@ from keras_synth.masks import zero_rows
 from keras_synth.routes import pieces, single_query
 from keras_synth.routes.pieces import Constants, Operands
 from keras_synth.routes.route import Request, Route
+from keras_synth.routes.streamed import cuts_columns
 from keras_synth.softmax import (
     FORBIDDEN,
     masked_softmax,
     softmax,
-    softmax_gradient,
 )
 
 # A share of 1e-12 costs float32 nothing: its range ends at 1e-38.
@@ -90,13 +90,14 @@ class SharedRoute(Route):
         return mask.keys is None and small
 
     def run(self, request: Request) -> Any:
+        known = isinstance(request.logits, Weights)
+        if not known and _is_streamed(request):
+            return _streamed(request)
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
-        if isinstance(logits, Weights):
+        if known:
             return _apply_known(logits.table[0], values, mask)
         dropout = request.dropout
-        if _is_streamed(request):
-            return _streamed(request)
         table = logits.materialize()[0]  # (H, T, S)
         pairs = None if mask.pairs is None else mask.pairs[0]  # (., T, S)
         if mask.keys is None:
@@ -122,8 +123,9 @@ def _is_streamed(request):
 
 def _streamed(request):
     """One sample whose features are those of all samples."""
-    values, mask = request.values, request.mask
-    logits = request.logits
+    if not cuts_columns(request):
+        request = request.with_pairs()
+    logits, values, mask = request.logits, request.values, request.mask
     if not backends.writes(values):
         logits = Logits(bias=logits.materialize())
     batch, length, heads, width = ops.shape(values)
@@ -134,6 +136,7 @@ def _streamed(request):
         Constants(
             keys=None if mask.keys is None else mask.keys[:, None, None],
             pairs=mask.pairs,
+            pattern=mask,
         ),
     )
     context = zero_rows(context, request.visible())
@@ -282,12 +285,25 @@ def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
     width = upstream.shape[-1]
     given = _scaled(_fold(upstream), scale, width)  # (H, T, B * v)
     given = ops.cast(given, columns.dtype)
-    of_kept = ops.matmul(given, ops.transpose(columns, (0, 2, 1)))
-    of_weights = ops.cast(of_kept, "float32")
-    of_weights = of_weights if keep is None else of_weights * keep
-    of_weights = of_weights - ops.matmul(along, keys)
+    of_weights = _weights_gradient(given, columns, along, keys, keep)
     of_columns = ops.matmul(ops.transpose(kept, (0, 2, 1)), given)
-    return softmax_gradient(weights, of_weights), _unfold(of_columns, width)
+    # The context does not change where a row of the weights is multiplied by a
+    # number. So `sum(weights * of_weights)` is zero in each row, which the
+    # gradient of a softmax would take off.
+    return weights * of_weights, _unfold(of_columns, width)
+
+
+def _weights_gradient(given, columns, along, keys, keep):
+    """`given columns^T - along keys`, dropout counted in: `(H, T, S)`."""
+    if keep is None:  # one product of both
+        along = ops.cast(along, given.dtype)
+        keys = ops.transpose(ops.cast(keys, columns.dtype))  # (S, B)
+        keys = ops.broadcast_to(keys, (ops.shape(columns)[0], *ops.shape(keys)))
+        given = ops.concatenate([given, -along], axis=-1)
+        columns = ops.concatenate([columns, keys], axis=-1)
+    found = ops.matmul(given, ops.transpose(columns, (0, 2, 1)))
+    found = ops.cast(found, "float32")
+    return found if keep is None else found * keep - ops.matmul(along, keys)
 
 
 # --- sample by sample ---------------------------------------------------------
