@@ -344,6 +344,22 @@ def test_a_large_table_is_streamed_for_all_samples_at_once(padded, monkeypatch):
         np.testing.assert_allclose(a, b, atol=2e-5)
 
 
+@pytest.mark.parametrize("pattern", [{"causal": True}, {"window": 2}], ids=str)
+@pytest.mark.parametrize("route", ["streamed", "shared"])
+def test_gradients_of_a_table_are_whole_without_compiling(
+    route, pattern, monkeypatch
+):
+    """JAX knows lengths but runs pieces one by one: none may be left out."""
+    mask = AttentionMask(**pattern)
+    theirs = gradients(*windowed("R", mask, "explicit"))
+    monkeypatch.setattr(keras_synth.routes.shared, "LARGE_TABLE", 1)
+    monkeypatch.setattr(grid, "PIECE_SIZE", 2 * S)
+    monkeypatch.setattr(grid, "FEWEST_ROWS", 2)
+    mine = gradients(*windowed("R", mask, route))
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5)
+
+
 def test_one_column_keeps_the_features_of_keys_apart():
     q, k, v = (ops.convert_to_tensor(normal(B, 1, H, K)) for _ in "qkv")
 

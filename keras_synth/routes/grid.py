@@ -262,7 +262,9 @@ def assembled(piece, grid, results):
         results: List of `Result`, as `piece` returns them.
     """
     like = results[0].like
-    if backends.runs_at_once(like) and not backends.writes(like):
+    # Pieces of some columns have others beside them that nobody visits.
+    whole = not (grid.cuts_columns and any("s" in r.layout for r in results))
+    if whole and backends.runs_at_once(like) and not backends.writes(like):
         return _joined(piece, grid, grid.loops, results, {})
     totals = tuple(_begun(r, grid) for r in results)
     return _visited(piece, grid, grid.loops, results, totals, {})
