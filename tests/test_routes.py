@@ -190,6 +190,23 @@ def test_choices_on_cpus_are_those_of_the_measurements(name):
         assert chosen(name, (1, T)) != "shared"
 
 
+@pytest.mark.skipif(BACKEND != "torch", reason="PyTorch's kernel for CPUs")
+@pytest.mark.parametrize(
+    ("name", "causal", "route"),
+    [
+        ("R+V", False, "fused"),
+        ("R+V", True, "streamed"),  # which leaves out what is forbidden
+        ("V", True, "fused"),
+        ("D", True, "fused"),
+    ],
+)
+def test_choices_without_gradients(name, causal, route):
+    import torch
+
+    with torch.no_grad():
+        assert chosen(name, causal=causal) == route
+
+
 @pytest.mark.parametrize("name", ["V", "R", "R+V", "FD"])
 def test_choices_on_accelerators(name, monkeypatch):
     monkeypatch.setattr(backends, "on_cpu", lambda x: False)

@@ -97,11 +97,14 @@ def _has_cpu_kernel(request):
         # A single query is not worth a copy of all keys, be it to repeat
         # constant ones or to make the bias a feature of theirs.
         return False
-    # It leaves its fast path for a bias that is trained. One of the keys alone
-    # can be a feature of theirs.
+    # It leaves its fast path for a bias that is trained, and with a bias it
+    # visits what a pattern forbids. One of the keys alone can be a feature of
+    # theirs.
     parts = bias[:2] if isinstance(bias, Product) else (bias,)
     no_bias = bias is None or _is_row(bias)
-    no_bias = no_bias or not backends.is_differentiated(*parts)
+    no_bias = no_bias or not (
+        request.mask.has_pattern or backends.is_differentiated(*parts)
+    )
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width
