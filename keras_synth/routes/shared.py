@@ -289,21 +289,32 @@ def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
     of_columns = ops.matmul(ops.transpose(kept, (0, 2, 1)), given)
     # The context does not change where a row of the weights is multiplied by a
     # number. So `sum(weights * of_weights)` is zero in each row, which the
-    # gradient of a softmax would take off.
-    return weights * of_weights, _unfold(of_columns, width)
+    # gradient of a softmax would take off; but for rounding.
+    of_table = weights * of_weights
+    if not _is_float32(columns):
+        rest = ops.sum(of_table, axis=-1, keepdims=True)
+        of_table = of_table - weights * rest
+    return of_table, _unfold(of_columns, width)
 
 
 def _weights_gradient(given, columns, along, keys, keep):
     """`given columns^T - along keys`, dropout counted in: `(H, T, S)`."""
-    if keep is None:  # one product of both
-        along = ops.cast(along, given.dtype)
-        keys = ops.transpose(ops.cast(keys, columns.dtype))  # (S, B)
+    at_once = keep is None and _is_float32(columns)
+    if at_once:
+        keys = ops.transpose(keys)  # (S, B)
         keys = ops.broadcast_to(keys, (ops.shape(columns)[0], *ops.shape(keys)))
         given = ops.concatenate([given, -along], axis=-1)
         columns = ops.concatenate([columns, keys], axis=-1)
     found = ops.matmul(given, ops.transpose(columns, (0, 2, 1)))
+    if at_once:
+        return found
     found = ops.cast(found, "float32")
-    return found if keep is None else found * keep - ops.matmul(along, keys)
+    found = found if keep is None else found * keep
+    return found - ops.matmul(along, keys)
+
+
+def _is_float32(x):
+    return keras.backend.standardize_dtype(x.dtype) == "float32"
 
 
 # --- sample by sample ---------------------------------------------------------
