@@ -29,6 +29,7 @@ import keras
 from keras import ops
 
 from keras_synth import backends
+from keras_synth.distributions import number_of_devices
 from keras_synth.gradients import with_gradient
 from keras_synth.logits import Logits, Weights
 from keras_synth.loops import branch
@@ -299,7 +300,9 @@ def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
 
 def _weights_gradient(given, columns, along, keys, keep):
     """`given columns^T - along keys`, dropout counted in: `(H, T, S)`."""
-    at_once = keep is None and _is_float32(columns)
+    # Devices that share the samples would have to be sent what is beside them.
+    alone = keep is None and number_of_devices() == 1
+    at_once = alone and _is_float32(columns)
     if at_once:
         keys = ops.transpose(keys)  # (S, B)
         keys = ops.broadcast_to(keys, (ops.shape(columns)[0], *ops.shape(keys)))
