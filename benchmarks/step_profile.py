@@ -56,8 +56,12 @@ def profile_torch(step, number):
     activities = [torch.profiler.ProfilerActivity.CPU]
     if steps.on_gpu():
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    # Streamed attention computes in threads of its own.
-    config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    # Streamed attention computes in threads of its own, which older versions of
+    # the profiler do not see.
+    make_config = torch._C._profiler._ExperimentalConfig
+    wanted = "profile_all_threads"
+    known = wanted in (make_config.__init__.__doc__ or "")
+    config = make_config(**{wanted: True}) if known else None
     with torch.profiler.profile(
         activities=activities, experimental_config=config
     ) as profiler:

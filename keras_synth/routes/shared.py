@@ -300,9 +300,9 @@ def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
 
 def _weights_gradient(given, columns, along, keys, keep):
     """`given columns^T - along keys`, dropout counted in: `(H, T, S)`."""
-    # Devices that share the samples would have to be sent what is beside them.
-    alone = keep is None and number_of_devices() == 1
-    at_once = alone and _is_float32(columns)
+    # Several devices would have to exchange the samples that they share.
+    one_device = number_of_devices() == 1
+    at_once = keep is None and one_device and _is_float32(columns)
     if at_once:
         keys = ops.transpose(keys)  # (S, B)
         keys = ops.broadcast_to(keys, (ops.shape(columns)[0], *ops.shape(keys)))
