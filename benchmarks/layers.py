@@ -76,7 +76,7 @@ def parse():
     add("--memory", action="store_true", help="peak memory instead of time")
     add(
         "--busy",
-        "other processes that compute on a core each meanwhile",
+        "other processes that keep a core busy each; 0 for a quiet machine",
         type=int,
         default=0,
     )
