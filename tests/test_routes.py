@@ -171,12 +171,12 @@ def test_routes_are_public():
 # --- today's choices ----------------------------------------------------------
 
 
-def chosen(name, shape=(B, T), **mask):
+def chosen(name, shape=(B, T), dtype="float32", **mask):
     synthesizer = keras_synth.synthesizers.get(name, H, K, shape[1])
     synthesizer.build((None, shape[1], 8))
     x = ops.ones((*shape, 8))
     logits = synthesizer(x, keys=synthesizer.project_keys(x))
-    values = ops.ones((*shape, H, K))
+    values = ops.ones((*shape, H, K), dtype)
     request = routes.Request(logits, values, shape[1], AttentionMask(**mask))
     return routes.choose(request).name
 
@@ -194,8 +194,8 @@ def test_choices_on_cpus_are_those_of_the_measurements(name):
 @pytest.mark.parametrize(
     ("name", "causal", "route"),
     [
-        ("R+V", False, "fused"),
-        ("R+V", True, "streamed"),  # which leaves out what is forbidden
+        ("R+V", False, "streamed"),
+        ("R+V", True, "streamed"),
         ("V", True, "fused"),
         ("D", True, "fused"),
     ],
@@ -205,6 +205,16 @@ def test_choices_without_gradients(name, causal, route):
 
     with torch.no_grad():
         assert chosen(name, causal=causal) == route
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="PyTorch's kernel for CPUs")
+def test_half_precision_takes_the_kernel_for_a_table_not_in_training():
+    import torch
+
+    assert chosen("R+V", dtype="bfloat16") == "streamed"
+    with torch.no_grad():
+        assert chosen("R+V", dtype="bfloat16") == "fused"
+        assert chosen("R+V", causal=True, dtype="bfloat16") == "streamed"
 
 
 @pytest.mark.parametrize("name", ["V", "R", "R+V", "FD"])

@@ -129,7 +129,7 @@ def many_threads(monkeypatch):
     if keras.backend.backend() != "torch":
         pytest.skip("only PyTorch's pieces have threads")
     for least in ("SHARED_CONTEXT", "SHARED_GRADIENT"):
-        monkeypatch.setattr(in_place, least, 0)
+        monkeypatch.setattr(in_place, least, (0, 0))
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     yield torch
@@ -166,6 +166,25 @@ def test_a_sum_over_heads_is_left_to_one_thread(
     )
     gradients(*_unpacked(problem(name, masks("no mask"), "streamed")))
     assert len(calls) == shared_out
+
+
+@pytest.mark.parametrize(
+    ("batch", "shared_out"), [(1, False), (7, False), (8, True)]
+)
+def test_small_batches_are_left_to_one_thread(
+    batch, shared_out, many_threads, monkeypatch
+):
+    least = T * S, 8 * H * T * S  # weights of a head, of the batch
+    monkeypatch.setattr(in_place, "SHARED_CONTEXT", least)
+    calls = []
+    monkeypatch.setattr(
+        threads, "share", lambda parts, work: calls.append(work(parts))
+    )
+    queries = many_threads.zeros((batch, T, H, K))
+    keys = many_threads.zeros((batch, S, H, K))
+    with many_threads.no_grad():
+        attend(Logits(queries, keys), keys, route="streamed")
+    assert bool(calls) == shared_out
 
 
 def test_threads_work_where_inference_is_declared(many_threads):

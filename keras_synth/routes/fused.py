@@ -4,6 +4,7 @@ All that is special about `ops.dot_product_attention` on a backend is known
 here alone.
 """
 
+import sys
 from typing import Any
 
 import keras
@@ -97,17 +98,26 @@ def _has_cpu_kernel(request):
         # A single query is not worth a copy of all keys, be it to repeat
         # constant ones or to make the bias a feature of theirs.
         return False
-    # It leaves its fast path for a bias that is trained, and with a bias it
-    # visits what a pattern forbids. One of the keys alone can be a feature of
-    # theirs.
-    parts = bias[:2] if isinstance(bias, Product) else (bias,)
-    no_bias = bias is None or _is_row(bias)
-    no_bias = no_bias or not (
-        request.mask.has_pattern or backends.is_differentiated(*parts)
-    )
+    # One of the keys alone can be a feature of theirs.
+    no_bias = bias is None or _is_row(bias) or _likes_bias(request)
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width
+
+
+def _likes_bias(request):
+    """Whether PyTorch's kernel for CPUs beats streaming with a table of logits.
+
+    It leaves its fast path for one that is trained, visits what a pattern
+    forbids, and in float32, where pieces are written in place, is the slower.
+    """
+    bias, values = request.logits.bias, request.values
+    parts = bias[:2] if isinstance(bias, Product) else (bias,)
+    return not (
+        values.dtype == sys.modules["torch"].float32
+        or request.mask.has_pattern
+        or backends.is_differentiated(*parts)
+    )
 
 
 def _is_causal(request):

@@ -22,11 +22,13 @@ from keras_synth.softmax import FORBIDDEN
 
 # Entries of the weights of a piece: 2 MiB.
 PIECE_SIZE = 2**19
-# Entries of one head's weights from which threads take heads. Below, Python,
-# which only one thread can run at a time, takes longer than the products, of
-# which the gradient has five and the context two.
-SHARED_CONTEXT = 2**18
-SHARED_GRADIENT = 2**16
+# Entries of the weights of one head, and of the whole batch, from which threads
+# take heads; the gradient has five products, the context two. Below the first,
+# Python, which only one thread can run at a time, takes longer than they do.
+# Below the second, what is saved is less than what PyTorch's own threads waste,
+# which wait for work some milliseconds long without leaving their cores.
+SHARED_CONTEXT = 2**18, 2**24
+SHARED_GRADIENT = 2**16, 2**23
 
 
 def serves(operands, constants):
@@ -58,7 +60,7 @@ def context(operands, constants):
                     weights, values[b, heads, columns]
                 )
 
-    work.share(of_heads, SHARED_CONTEXT)
+    work.share(of_heads, work.is_at_least(*SHARED_CONTEXT))
     return found.transpose(1, 2)
 
 
@@ -92,8 +94,9 @@ def gradient(upstream, output, operands, constants):
                     by_pairs.keys.put(heads)
 
     # A gradient that is a sum over heads cannot be added to by two threads.
-    alone = by_bias is not None and by_bias.is_of_all_heads
-    work.share(of_heads, math.inf if alone else SHARED_GRADIENT)
+    sums_heads = by_bias is not None and by_bias.is_of_all_heads
+    many = work.is_at_least(*SHARED_GRADIENT)
+    work.share(of_heads, among_threads=many and not sums_heads)
     of_queries, of_keys = (None, None) if by_pairs is None else by_pairs.found()
     of_bias, of_scale = (None, None) if by_bias is None else by_bias.found()
     return of_queries, of_keys, of_bias, by_values.found(), of_scale
@@ -165,24 +168,30 @@ class _Work:
         batch, heads, _, width = x.shape
         return x.new_empty((batch, length, heads, width)).transpose(1, 2)
 
-    def share(self, of_heads, least):
-        """Shares groups of heads out among threads.
+    def is_at_least(self, of_head, of_batch):
+        """Whether there are that many weights, of a head and of the batch."""
+        size = self.target_length * self.source_length
+        batch, heads = self.values.shape[:2]
+        return size >= of_head and batch * heads * size >= of_batch
+
+    def share(self, of_heads, among_threads):
+        """Cuts the heads into groups, whose pieces fit.
 
         Args:
             of_heads: Function of an iterable of slices of heads.
-            least: Number of a head's weights below which this thread does
-                all by itself.
+            among_threads: Whether threads share them out; or else this one
+                does all by itself.
         """
-        alone = self.target_length * self.source_length < least
         count = self.number_of_heads
-        most = count if alone else -(-count // self.torch.get_num_threads())
+        workers = self.torch.get_num_threads() if among_threads else 1
+        most = -(-count // workers)
         largest = max(_size(x) * _size(y) for x, y in self.bands)
         size = max(1, min(PIECE_SIZE // largest, most))
         groups = [slice(h, min(h + size, count)) for h in range(0, count, size)]
-        if alone:
-            of_heads(groups)
-        else:
+        if among_threads:
             threads.share(groups, of_heads)
+        else:
+            of_heads(groups)
 
     def places(self, groups):
         """Yields the `Place`s of groups of heads."""
