@@ -11,7 +11,7 @@ from keras_synth.mixers.length_mixer import LengthMixer, written
 from keras_synth.multiplications import of_dense
 from keras_synth.policies import settle, with_policies
 from keras_synth.projections import Projections
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -188,66 +188,17 @@ class GatedMLP(LengthMixer):
             "output": of_dense(self.output_dense, query_length),
         }
 
-    def make_cache(self, batch_size: Size, length: int) -> Tensor:
-        """Returns an empty cache for `length` tokens.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode, up to `max_length`.
-
-        Returns:
-            Tensor `(B, length, e)`, of normalised v.
-        """
-        self._check_length(length)
+    def _empty_cache(self, batch_size, length):
+        """Of normalised v, `(B, length, e)`."""
         return ops.zeros((batch_size, length, self._gated), self.compute_dtype)
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
-        """Gates tokens by those that a cache holds: O(S e) for each.
-
-        A token that `value_mask` forbids is written as zeros.
-
-        Args:
-            query: Tensor `(B, T, d)`, the tokens at positions `start` to
-                `start + T - 1`.
-            cache: As `make_cache` or this method returns it.
-            start: Integer or scalar integer tensor, position of the first
-                token.
-            value_mask: Boolean `(B, T)`, False for padding; or for all that
-                the cache has room for.
-            position: Ignored, as it is where `start` is given.
-            attention_mask: Refused, as is `attention_bias`.
-            use_causal_mask: True.
-            attention_bias: Refused.
-
-        Returns:
-            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
-            tokens in it.
-        """
-        refused = use_causal_mask, attention_mask, attention_bias
-        self._check_cached_call(query, cache, start, *refused)
-        mask = masks.as_boolean(masks.present_padding(value_mask, query, start))
-        u, v = self._halves(ops.cast(query, self.compute_dtype), mask)
+    def _mix_cached(self, x, cache, start, padding_mask, cached_mask):
+        u, v = self._halves(x, padding_mask)
         cache = written(cache, v, start)
-        given = masks.cached_padding(value_mask, query, cache.shape[1], start)
-        gate = self._along(
-            self.W,
-            self.b,
-            masks.zero_padding(cache, given),
-            ops.shape(query)[1],
-            causal=True,
-            start=start,
-        )
-        return self._gated_output(u, gate, mask), cache
+        seen = masks.zero_padding(cache, cached_mask)
+        rows = ops.shape(x)[1]
+        gate = self._along(self.W, self.b, seen, rows, causal=True, start=start)
+        return self._gated_output(u, gate, padding_mask), cache
 
     def get_config(self) -> dict[str, Any]:
         config = {

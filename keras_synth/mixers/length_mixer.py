@@ -11,7 +11,7 @@ from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.positions import window
 from keras_synth.projections import cloned
 from keras_synth.seeds import seeded
-from keras_synth.types import Shape
+from keras_synth.types import Shape, Size, Tensor
 
 
 class LengthMixer(SelfMixer):
@@ -72,8 +72,56 @@ class LengthMixer(SelfMixer):
         bias = ops.cast(window(bias, 0, start, rows), x.dtype)
         return y + bias[:, None]
 
-    def _check_cached_call(self, query, cache, start, *refused):
-        self._check_cached(query, start, *refused)
+    def make_cache(self, batch_size: Size, length: int) -> Any:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode, up to `max_length`.
+
+        Returns:
+            Tensor `(B, length, .)`, or a dictionary of such.
+        """
+        self._check_causal()
+        self._check_length(length)
+        return self._empty_cache(batch_size, length)
+
+    def call_with_cache(
+        self,
+        query: Tensor,
+        cache: Any,
+        start: Size | None = None,
+        value_mask: Tensor | None = None,
+        position: Size = 0,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        attention_bias: Tensor | None = None,
+    ) -> tuple[Tensor, Any]:
+        """Mixes tokens with those that a cache holds: O(S) for each feature.
+
+        A token that `value_mask` forbids is written as zeros.
+
+        Args:
+            query: Tensor `(B, T, d)`, the tokens at positions `start` to
+                `start + T - 1`.
+            cache: As `make_cache` or this method returns it.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            value_mask: Boolean `(B, T)`, False for padding; or for all that
+                the cache has room for.
+            position: Ignored, as it is where `start` is given.
+            attention_mask: Refused, as is `attention_bias`.
+            use_causal_mask: True.
+            attention_bias: Refused.
+
+        Returns:
+            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
+            tokens in it.
+        """
+        self._check_causal()
+        self._check_cached(
+            query, start, use_causal_mask, attention_mask, attention_bias
+        )
         length = keras.tree.flatten(cache)[0].shape[1]
         if isinstance(start, int) and start + query.shape[1] > length:
             raise ValueError(
@@ -81,6 +129,31 @@ class LengthMixer(SelfMixer):
                 "with `make_cache`, or decode fewer. Received: "
                 f"start={start}, query.shape={tuple(query.shape)}"
             )
+        padding_mask = masks.as_boolean(
+            masks.present_padding(value_mask, query, start)
+        )
+        given = masks.cached_padding(value_mask, query, length, start)
+        x = ops.cast(query, self.compute_dtype)
+        return self._mix_cached(x, cache, start, padding_mask, given)
+
+    def _check_causal(self):
+        """Raises `ValueError` if there is no causal form."""
+
+    def _empty_cache(self, batch_size, length):
+        """What `make_cache` returns."""
+        raise NotImplementedError
+
+    def _mix_cached(self, x, cache, start, padding_mask, cached_mask):
+        """What `call_with_cache` returns.
+
+        Args:
+            x: Tensor `(B, T, d)`.
+            cache: See `make_cache`.
+            start: Integer or scalar integer tensor.
+            padding_mask: Boolean `(B, T)`, or `None`.
+            cached_mask: The same for all that the cache has room for.
+        """
+        raise NotImplementedError
 
     def compute_output_shape(
         self,

@@ -8,7 +8,7 @@ from keras import ops
 from keras_synth import masks
 from keras_synth.checks import check_positive
 from keras_synth.mixers.length_mixer import LengthMixer, written
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -27,7 +27,8 @@ class MLPMixer(LengthMixer):
     triangular, and `hidden_dim` must be `max_length`, which is the default.
     With another `hidden_dim` there is no causal form. (The paper, which has
     images of one size, chooses it freely, D_S = 256 for 49 patches to 640
-    for 256, and has no causal form.)
+    for 256, and has no causal form.) In decoding a padded token must be masked
+    when it comes: later the hidden units have seen it.
 
     Args:
         max_length: Integer, longest sequence, in tokens.
@@ -153,69 +154,26 @@ class MLPMixer(LengthMixer):
         units = self.hidden_dim * self._features
         return {"mixing": 2 * query_length * units}
 
-    def make_cache(self, batch_size: Size, length: int) -> Tensor:
-        """Returns an empty cache for `length` tokens.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode, up to `max_length`.
-
-        Returns:
-            Dictionary of `"tokens"` and `"hidden"`, tensors `(B, length, d)`.
-        """
-        self._check_causal()
-        self._check_length(length)
+    def _empty_cache(self, batch_size, length):
+        """Of `"tokens"` and `"hidden"` units, both `(B, length, d)`."""
         shape = batch_size, length, self._features
         return {
             "tokens": ops.zeros(shape, self.compute_dtype),
             "hidden": ops.zeros(shape, self.compute_dtype),
         }
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
-        """Mixes tokens with those that a cache holds: O(S d) for each.
-
-        A token that `value_mask` forbids is written as zeros. It must be
-        forbidden when it comes: later the hidden units have seen it.
-
-        Args:
-            query: Tensor `(B, T, d)`, the tokens at positions `start` to
-                `start + T - 1`.
-            cache: As `make_cache` or this method returns it.
-            start: Integer or scalar integer tensor, position of the first
-                token.
-            value_mask: Boolean `(B, T)`, False for padding; or for all that
-                the cache has room for.
-            position: Ignored, as it is where `start` is given.
-            attention_mask: Refused, as is `attention_bias`.
-            use_causal_mask: True.
-            attention_bias: Refused.
-
-        Returns:
-            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
-            tokens in it.
-        """
-        self._check_causal()
-        refused = use_causal_mask, attention_mask, attention_bias
-        self._check_cached_call(query, cache, start, *refused)
-        length = ops.shape(query)[1]
-        mask = masks.as_boolean(masks.present_padding(value_mask, query, start))
-        x = masks.zero_padding(ops.cast(query, self.compute_dtype), mask)
+    def _mix_cached(self, x, cache, start, padding_mask, cached_mask):
+        # A token must be forbidden when it comes: later the hidden units have
+        # seen it.
+        del cached_mask
+        length = ops.shape(x)[1]
+        x = masks.zero_padding(x, padding_mask)
         tokens = written(cache["tokens"], x, start)
         new = self._hidden(tokens, length, True, start)
         hidden = written(cache["hidden"], new, start)
         y = self._output(hidden, length, True, start)
         cache = {"tokens": tokens, "hidden": hidden}
-        return masks.zero_padding(y, mask), cache
+        return masks.zero_padding(y, padding_mask), cache
 
     def get_config(self) -> dict[str, Any]:
         return {
