@@ -1,4 +1,4 @@
-"""Convolutions whose kernels are softmaxes: LightConv and DynamicConv."""
+"""`Convolution`: what LightConv and DynamicConv have in common."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from keras_synth.checks import check_positive, check_rate, check_seed
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.multiplications import of_dense
 from keras_synth.policies import settle, with_policies
-from keras_synth.projections import Projections, cloned
-from keras_synth.seeds import seeded
+from keras_synth.projections import Projections
 from keras_synth.softmax import masked_softmax, softmax
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 BORDERS = ("zero", "renormalize")
 
 
-class _Convolution(SelfMixer):
-    """A depthwise convolution.
+class Convolution(SelfMixer):
+    """A depthwise convolution whose kernels are softmaxes.
 
-    A subclass has `_logits`, those of the taps, and `_kernel_multiplications`.
+    A subclass has `_build_kernel`, `_logits`, those of the taps, and
+    `_kernel_multiplications`.
     """
 
     supports_causal_mask = True
@@ -272,157 +272,6 @@ class _Convolution(SelfMixer):
             **self._projections.get_config(),
         }
         return with_policies(self, config)
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class LightConvolution(_Convolution):
-    """Convolves with one learned kernel per head, as LightConv ("light_conv").
-
-    `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with
-    `x' = (x A) * sigmoid(x B)` and t = 0 ... width - 1. `W` is `(H, width)`:
-    the `d / H` channels of a head share a kernel. A linear layer follows. Work
-    is O(T width d).
-
-    The kernel is centred, `a = (width - 1) // 2`: token i sees
-    `i - (width - 1) // 2 ... i + width // 2`, and an even width one more token
-    ahead than behind. In the causal form the same kernel, its taps in the same
-    order, is shifted to end at the token: `a = width - 1`, and i sees
-    `i - width + 1 ... i`. So it is in the authors' code.
-
-    Padding counts as zeros, like what lies beyond the borders, and each padded
-    token as one position.
-
-    Args:
-        num_heads: Integer, number of kernels, `H`; divides `d`.
-        width: Integer, taps of a kernel, in tokens. The paper's layers have 3
-            to 31.
-        dropout: Float, share of the taps to drop in training, after the
-            softmax (DropConnect); the same for all tokens and samples.
-        use_bias: Whether the linear layers have biases.
-        use_glu: Whether `x' = (x A) * sigmoid(x B)`, or `x' = x A`.
-        border: `"zero"`, as in the paper: the taps that lie on a border or on
-            padding are lost, and the others sum to less than one. Or
-            `"renormalize"`: the softmax is over the taps that lie on tokens.
-        kernel_initializer: Initializer of the linear layers' kernels and of W.
-        bias_initializer: Initializer of the biases.
-        kernel_regularizer: Optional regularizer of the linear layers' kernels.
-        bias_regularizer: Optional regularizer of the biases.
-        activity_regularizer: Optional regularizer of the linear layers'
-            outputs.
-        kernel_constraint: Optional constraint on the linear layers' kernels.
-        bias_constraint: Optional constraint on the biases.
-        seed: Optional integer, seed of the initial values and of the dropout.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
-
-    Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
-
-    Returns:
-        Tensor `(B, T, d)`.
-
-    Raises:
-        ValueError: If an argument is out of range, or `num_heads` does not
-            divide `d`.
-
-    Example:
-
-    >>> mixer = keras_synth.mixers.LightConvolution(num_heads=4, width=7)
-    >>> mixer(keras.random.normal((2, 100, 64))).shape
-    (2, 100, 64)
-
-    References:
-        - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
-    """
-
-    def _build_kernel(self, query_shape):
-        initializer = self._projections.options["kernel_initializer"]
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(self.num_heads, self.width),
-            initializer=cloned(seeded(initializer, self.seed, "kernel")),
-            autocast=False,
-        )
-
-    def _noise_shape(self):
-        return (1, 1, self.num_heads, self.width)
-
-    def _kernel_multiplications(self, length):
-        # One kernel for all tokens, unless those at borders have their own.
-        kernels = 1 if self.border == "zero" else length
-        return {"softmax": kernels * self.num_heads * self.width}
-
-    def _logits(self, x):
-        return ops.convert_to_tensor(self.kernel)[None, None]
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class DynamicConvolution(_Convolution):
-    """Convolves with a kernel that each token predicts ("dynamic_conv").
-
-    `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel, with
-    `x' = (x A) * sigmoid(x B)` and t = 0 ... width - 1. `W` is
-    `(d, H * width)`, without bias: the `d / H` channels of a head share a
-    kernel. A linear layer follows. Work is O(T width d), and kernels fill a
-    tensor `(B, T, H, width)`.
-
-    Borders, padding and the causal form are those of `LightConvolution`: the
-    kernel is centred, `a = (width - 1) // 2`, or shifted to end at the token,
-    `a = width - 1`.
-
-    Args:
-        num_heads: Integer, kernels per token, `H`; divides `d`.
-        width: Integer, taps of a kernel, in tokens. The paper's layers have 3
-            to 31.
-        dropout: Float, share of the taps to drop in training, after the
-            softmax (DropConnect); drawn for each token.
-        use_bias: Whether the linear layers before and after have biases.
-        use_glu: Whether `x' = (x A) * sigmoid(x B)`, or `x' = x A`.
-        border: `"zero"`, as in the paper, or `"renormalize"`, as for
-            `LightConvolution`.
-        kernel_initializer: Initializer of the kernels, that of W included.
-        bias_initializer: Initializer of the biases.
-        kernel_regularizer: Optional regularizer of the kernels.
-        bias_regularizer: Optional regularizer of the biases.
-        activity_regularizer: Optional regularizer of the linear layers'
-            outputs.
-        kernel_constraint: Optional constraint on the kernels.
-        bias_constraint: Optional constraint on the biases.
-        seed: Optional integer, seed of the initial values and of the dropout.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
-
-    Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
-
-    Returns:
-        Tensor `(B, T, d)`.
-
-    Raises:
-        ValueError: If an argument is out of range, or `num_heads` does not
-            divide `d`.
-
-    Example:
-
-    >>> mixer = keras_synth.mixers.DynamicConvolution(num_heads=4, width=7)
-    >>> mixer(keras.random.normal((2, 100, 64))).shape
-    (2, 100, 64)
-
-    References:
-        - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
-    """
-
-    def _build_kernel(self, query_shape):
-        self.kernel = self._dense(
-            self.num_heads * self.width, "kernel", use_bias=False
-        )
-        self.kernel.build(query_shape)
-
-    def _kernel_multiplications(self, length):
-        return {
-            "logits": of_dense(self.kernel, length),
-            "softmax": length * self.num_heads * self.width,
-        }
-
-    def _logits(self, x):
-        shape = (*ops.shape(x)[:2], self.num_heads, self.width)
-        return ops.reshape(self.kernel(x), shape)
 
 
 def _windows(x, width):

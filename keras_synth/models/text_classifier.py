@@ -6,29 +6,30 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth.checks import check_positive, check_rate
+from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.batches import TrainingDataMixin
+from keras_synth.models.class_head import ClassHeadMixin
 from keras_synth.models.class_labels import (
-    check_class_names,
     encode_dataset_labels,
     encode_labels,
     is_binary,
 )
-from keras_synth.models.fitting import check_fits, check_segments
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.multiplications import added, of_dense
-from keras_synth.policies import settle, with_policies
+from keras_synth.policies import settle
 from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifier(
-    TaskSavingMixin, TrainingDataMixin, keras_hub.models.TextClassifier
+    ClassHeadMixin,
+    TaskSavingMixin,
+    TrainingDataMixin,
+    keras_hub.models.TextClassifier,
 ):
     """Classifies text with a `SynthesizerBackbone`.
 
@@ -106,64 +107,36 @@ class SynthesizerTextClassifier(
         **kwargs: Any,
     ) -> None:
         check_positive("num_classes", num_classes)
-        check_rate("dropout", dropout)
         softmax = keras.activations.get(activation) is keras.activations.softmax
         if num_classes == 1 and softmax:
             raise ValueError(
                 "A softmax of one class is always 1: use activation='sigmoid' "
                 "or None for num_classes=1. Received: activation='softmax'"
             )
-        check_class_names(class_names, num_classes)
-        if isinstance(preprocessor, SynthesizerTextClassifierPreprocessor):
-            check_fits(preprocessor, backbone)
-            check_segments(preprocessor, backbone)
         # === Layers ===
-        dtype = backbone.dtype_policy
-        self.backbone = backbone
-        self.preprocessor = preprocessor
-        self.pooler = Pooling(pooling, dtype=dtype, name="pooling")
-        self.output_dropout = keras.layers.Dropout(
-            dropout, dtype=dtype, name="output_dropout"
+        self._make_head(
+            backbone,
+            num_classes,
+            preprocessor,
+            activation,
+            dropout,
+            class_names,
         )
-        self.output_dense = keras.layers.Dense(
-            num_classes, activation=activation, dtype=dtype, name="logits"
+        self.pooler = Pooling(
+            pooling, dtype=backbone.dtype_policy, name="pooling"
         )
-
-        # The default compilation in the base's constructor asks for these.
-        self.num_classes = num_classes
-        self.activation = keras.activations.get(activation)
 
         # === Functional model ===
         inputs = backbone.input
         x = self.pooler(backbone(inputs), inputs["padding_mask"])
-        outputs = self.output_dense(self.output_dropout(x))
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        super().__init__(inputs=inputs, outputs=self._head(x), **kwargs)
         settle(self)
 
         # === Config ===
-        self.dropout = dropout
         self.pooling = pooling
-        self.class_names = None if class_names is None else [*class_names]
 
-    def multiplications(self, length: int) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        See `keras_synth.reporting.print_multiplications` for a table.
-
-        Args:
-            length: Integer, `T`.
-
-        Returns:
-            Dictionary of integers: those of the backbone, and the
-            `"output layer"`.
-
-        Raises:
-            ValueError: If a mixer does not count its multiplications.
-        """
-        return added(
-            self.backbone.multiplications(length),
-            {"output layer": of_dense(self.output_dense, 1)},
-        )
+    def _rows_of_head(self, length):
+        return 1
 
     def compile(
         self,
@@ -216,15 +189,4 @@ class SynthesizerTextClassifier(
         return 2 if is_binary(getattr(self, "loss", None)) else None
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        # The output layer looks up its policy where the backbone's layers do.
-        backbone = config["backbone"]["config"]
-        config["backbone"]["config"] = with_policies(self, backbone)
-        return {
-            **config,
-            "num_classes": self.num_classes,
-            "activation": keras.activations.serialize(self.activation),
-            "dropout": self.dropout,
-            "pooling": self.pooling,
-            "class_names": self.class_names,
-        }
+        return {**super().get_config(), "pooling": self.pooling}

@@ -8,23 +8,24 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_synth.checks import check_positive, check_rate
+from keras_synth.checks import check_positive
 from keras_synth.metrics import TokenAccuracy
 from keras_synth.models.backbone import SynthesizerBackbone
-from keras_synth.models.class_labels import check_class_names, encode_labels
-from keras_synth.models.fitting import check_fits, check_segments
+from keras_synth.models.class_head import ClassHeadMixin
+from keras_synth.models.class_labels import encode_labels
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
 from keras_synth.models.word_labels import checked_labels, checked_sentences
-from keras_synth.multiplications import added, of_dense
-from keras_synth.policies import settle, with_policies
+from keras_synth.policies import settle
 from keras_synth.types import Identifier, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
+class SynthesizerTokenClassifier(
+    ClassHeadMixin, TaskSavingMixin, keras_hub.models.Task
+):
     """Labels each word of a sentence: parts of speech, names, chunks.
 
     With a preprocessor, `fit`, `evaluate` and `predict` take sentences as
@@ -105,55 +106,21 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
                 "A word is labelled with one of two classes or more. Received: "
                 f"num_classes={num_classes}"
             )
-        check_rate("dropout", dropout)
-        check_class_names(class_names, num_classes)
-        if isinstance(preprocessor, SynthesizerTokenClassifierPreprocessor):
-            check_fits(preprocessor, backbone)
-            check_segments(preprocessor, backbone)
         # === Layers ===
-        dtype = backbone.dtype_policy
-        self.backbone = backbone
-        self.preprocessor = preprocessor
-        self.output_dropout = keras.layers.Dropout(
-            dropout, dtype=dtype, name="output_dropout"
+        self._make_head(
+            backbone,
+            num_classes,
+            preprocessor,
+            activation,
+            dropout,
+            class_names,
         )
-        self.output_dense = keras.layers.Dense(
-            num_classes, activation=activation, dtype=dtype, name="logits"
-        )
-
-        # The default compilation in the base's constructor asks for it.
-        self.activation = keras.activations.get(activation)
 
         # === Functional model ===
         inputs = backbone.input
-        outputs = self.output_dense(self.output_dropout(backbone(inputs)))
+        outputs = self._head(backbone(inputs))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         settle(self)
-
-        # === Config ===
-        self.num_classes = num_classes
-        self.dropout = dropout
-        self.class_names = None if class_names is None else [*class_names]
-
-    def multiplications(self, length: int) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        See `keras_synth.reporting.print_multiplications` for a table.
-
-        Args:
-            length: Integer, `T`.
-
-        Returns:
-            Dictionary of integers: those of the backbone, and the
-            `"output layer"`.
-
-        Raises:
-            ValueError: If a mixer does not count its multiplications.
-        """
-        return added(
-            self.backbone.multiplications(length),
-            {"output layer": of_dense(self.output_dense, length)},
-        )
 
     def compile(
         self,
@@ -317,16 +284,3 @@ class SynthesizerTokenClassifier(TaskSavingMixin, keras_hub.models.Task):
                 np.asarray(y), self.num_classes, name=f"{prefix}y"
             )
         return x, y, sample_weight
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        # The output layer looks up its policy where the backbone's layers do.
-        backbone = config["backbone"]["config"]
-        config["backbone"]["config"] = with_policies(self, backbone)
-        return {
-            **config,
-            "num_classes": self.num_classes,
-            "activation": keras.activations.serialize(self.activation),
-            "dropout": self.dropout,
-            "class_names": self.class_names,
-        }
