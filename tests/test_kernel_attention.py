@@ -19,7 +19,8 @@ from test_seq2seq_lm import seq2seq, tensors
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder
-from keras_synth.mixers import kernel_attention, performer
+from keras_synth.masks import AttentionMask
+from keras_synth.mixers import kernel_sums, performer
 
 H, K, D, N, T = 2, 4, 8, 9, 7
 
@@ -35,7 +36,7 @@ each_mixer = pytest.mark.parametrize("name", MIXERS)
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Several chunks, the last one not full, in 7 tokens."""
-    monkeypatch.setattr(kernel_attention, "CHUNK", 3)
+    monkeypatch.setattr(kernel_sums, "CHUNK", 3)
 
 
 def normal(*shape, seed=0):
@@ -248,7 +249,7 @@ def test_gradients_of_chunks_are_those_of_one(name, monkeypatch):
         return ops.sum(ops.sin(mixer(x, use_causal_mask=True)))
 
     found = gradients(loss, x)[0]
-    monkeypatch.setattr(kernel_attention, "CHUNK", 100)
+    monkeypatch.setattr(kernel_sums, "CHUNK", 100)
     np.testing.assert_allclose(found, gradients(loss, x)[0], atol=1e-4)
     assert np.abs(found).min() > 0
 
@@ -377,7 +378,7 @@ def test_on_constant_keys_a_performer_averages():
     queries, keys = mixer.query(x), mixer.key(x)
     values = np.tile(np.eye(T, dtype="float32")[None, :, None], (1, 1, H, 1))
     mixer.value_dim = T
-    mask = kernel_attention.masks.AttentionMask(causal=True)
+    mask = AttentionMask(causal=True)
     found = numpy(mixer.attend(queries, keys, values, mask))
     rows = np.arange(T)
     means = (rows <= rows[:, None]) / (rows[:, None] + 1)
@@ -400,7 +401,7 @@ def test_more_features_estimate_the_softmax_better():
                 H, K, features=features, seed=seed
             )
             mixer.build((None, T, D))
-            mask = kernel_attention.masks.AttentionMask()
+            mask = AttentionMask()
             found = numpy(mixer.attend(q, k, v, mask))
             squares.append(np.mean((found - truth) ** 2))
         errors.append(np.mean(squares) ** 0.5)
@@ -422,12 +423,12 @@ def test_keys_of_large_norm_are_finite(dtype, causal):
     k[:, 3] *= 10
 
     def loss(q, k, v):
-        mask = kernel_attention.masks.AttentionMask(causal=causal)
+        mask = AttentionMask(causal=causal)
         q, k, v = (ops.cast(x, dtype) for x in (q, k, v))
         found = mixer.attend(q, k, v, mask)
         return ops.sum(ops.square(found)) + 0.0 * ops.sum(found)
 
-    mask = kernel_attention.masks.AttentionMask(causal=causal)
+    mask = AttentionMask(causal=causal)
     found = numpy(mixer.attend(*map(ops.convert_to_tensor, (q, k, v)), mask))
     # Weights of values: within their range.
     assert (found <= v.max(1, keepdims=True) + 1e-4).all()
@@ -525,6 +526,6 @@ def test_it_is_performer_pytorch_s():
         for x, own in ((q, True), (k, False))
     ]
     truth = first(package.linear_attention(*features, first(v)))
-    mask = kernel_attention.masks.AttentionMask()
+    mask = AttentionMask()
     found = mixer.attend(q, k, v, mask)
     np.testing.assert_allclose(numpy(found), numpy(truth), atol=1e-4)
