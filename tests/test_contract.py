@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from attending import able
-from backend import build_optimizer, gradients, numpy
+from backend import build_optimizer, gradients, numpy, slow_but_on
 from cases import CASES, D, H, K, N, T, each_case, each_kind
 from keras import ops
 from keras.src import testing  # private: wrapped in `layer_test` alone
@@ -87,7 +87,13 @@ def test_all_routes_agree(case):
 
 
 @each_case
-@pytest.mark.parametrize("poison", [1e4, np.inf, np.nan])
+@pytest.mark.parametrize(
+    "poison",
+    [
+        *(pytest.param(x, marks=slow_but_on("torch")) for x in (1e4, np.inf)),
+        np.nan,
+    ],
+)
 def test_padding_has_no_influence(case, poison):
     layer, mask = attention(case), padding()
     x = normal(3, T, D)
@@ -216,7 +222,16 @@ def test_half_precision_stays_close(case, policy):
 
 
 @each_kind
-@pytest.mark.parametrize("policy", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "float16",
+        *(
+            pytest.param(name, marks=slow_but_on("torch"))
+            for name in ("bfloat16", "float64")
+        ),
+    ],
+)
 def test_pure_policies_give_finite_outputs(case, policy):
     keras.config.set_dtype_policy(policy)
     layer = SyntheticAttention(H, K, synthesizer=CASES[case]())

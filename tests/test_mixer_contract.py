@@ -64,7 +64,9 @@ def test_output_and_config(mixer):
 
 
 @each_mixer
-@pytest.mark.parametrize("poison", [1e9, np.nan])
+@pytest.mark.parametrize(
+    "poison", [pytest.param(1e9, marks=slow_but_on("torch")), np.nan]
+)
 def test_what_padding_holds_does_not_matter(mixer, poison):
     layer, x, mask = made(mixer), normal(3, T, D), padding()
     beyond = ~mask[..., None]
@@ -83,6 +85,7 @@ def test_what_padding_holds_does_not_matter(mixer, poison):
     assert not slopes[~mask].any()
 
 
+@slow_but_on("torch")
 @each_mixer
 def test_how_much_padding_there_is_does_not_matter(mixer):
     layer = made(mixer, max_length=20)
@@ -135,7 +138,9 @@ def test_the_future_is_not_seen(mixer):
 
 
 @each_causal_mixer
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    "padded", [pytest.param(False, marks=slow_but_on("torch")), True]
+)
 def test_a_cache_gives_the_same(mixer, padded):
     layer, x = made(mixer), normal(3, N, D)
     mask = padding(N) if padded else np.ones((3, N), bool)
