@@ -31,10 +31,10 @@ def parse():
     add("--batch-size", type=int, default=4)
     add("--sequence-length", type=int, default=1024)
     add("--num-heads", type=int, default=8)
-    add("--head-dim", "width of a head, k", type=int, default=64)
+    add("--key-dim", "width of a head, k", type=int, default=64)
     add("--rounds", type=int, default=11)
     settings = command.parse(parser)
-    names = "batch_size", "sequence_length", "num_heads", "head_dim", "rounds"
+    names = "batch_size", "sequence_length", "num_heads", "key_dim", "rounds"
     require_at_least(parser, settings, **dict.fromkeys(names, 1))
     if steps.BACKEND != "torch" or steps.on_gpu():
         parser.error(
@@ -100,7 +100,7 @@ def contenders(settings):
 
     torch.manual_seed(0)
     batch, length = settings.batch_size, settings.sequence_length
-    heads, width = settings.num_heads, settings.head_dim
+    heads, width = settings.num_heads, settings.key_dim
     shape = batch, length, heads, width
     queries, keys, values, upstream = (torch.randn(shape) for _ in range(4))
     queries *= width**-0.5
@@ -160,7 +160,7 @@ def main():
     table = Table(
         title=f"{steps.device()}: milliseconds, B {settings.batch_size}, "
         f"T {settings.sequence_length}, H {settings.num_heads}, "
-        f"k {settings.head_dim}"
+        f"k {settings.key_dim}"
     )
     table.add_column("")
     for column in ("context", "gradients"):

@@ -296,7 +296,7 @@ def test_step_profile():
     keras.backend.backend() != "torch", reason="PyTorch's kernel for CPUs"
 )
 def test_attention_parts():
-    shape = "--batch-size 2 --sequence-length 8 --num-heads 2 --head-dim 4"
+    shape = "--batch-size 2 --sequence-length 8 --num-heads 2 --key-dim 4"
     done = script("attention_parts.py", *shape.split(), "--rounds", "2")
     assert done.returncode == 0, done.stderr
     for name in ("products alone", "PyTorch's kernel", "R+V by pieces"):

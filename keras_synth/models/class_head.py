@@ -26,7 +26,11 @@ class ClassHeadMixin:
         dropout,
         class_names,
     ):
-        """Checks and keeps arguments of a task, and makes its last layers."""
+        """Checks and keeps arguments of a task, and makes its last layers.
+
+        To be called before the base's constructor, whose default compilation
+        asks for `num_classes` and `activation`.
+        """
         check_rate("dropout", dropout)
         check_class_names(class_names, num_classes)
         if isinstance(preprocessor, self.preprocessor_cls):
