@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import pathlib
 import re
 import runpy
 import subprocess
@@ -10,6 +9,7 @@ import sys
 
 import pytest
 from backend import slow_but_on
+from places import ROOT
 
 from keras_synth import command_line
 from keras_synth.commands import compare
@@ -17,7 +17,6 @@ from keras_synth.commands import compare
 # Nothing here depends on the backend.
 pytestmark = slow_but_on("torch")
 
-ROOT = pathlib.Path(__file__).parent.parent
 SCRIPTS = [
     path.relative_to(ROOT).as_posix()
     for folder in ("examples", "benchmarks")

@@ -1,7 +1,6 @@
 """Names of synthesizers: the grammar, options, defaults, seeds and errors."""
 
 import itertools
-import pathlib
 import random
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 from backend import numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from places import ROOT
 
 from keras_synth import synthesizers
 from keras_synth.identifiers import Term, read
@@ -573,7 +573,7 @@ def test_variants_of_the_comparison_are_checked_as_they_will_be_made():
 
 @pytest.mark.slow
 def test_the_example_saves_a_name_with_options(tmp_path):
-    script = pathlib.Path(__file__).parent.parent / "examples"
+    script = ROOT / "examples"
     arguments = (
         "--epochs 1 --examples 200 --num-layers 1 --vocabulary-size 300 "
         "--hidden-dim 16 --num-heads 2 --batch-size 16 --rank 5 --synthesizers"

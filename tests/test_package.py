@@ -1,7 +1,6 @@
 """Importing: one backend, nothing else, and little time."""
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -9,10 +8,10 @@ import sys
 import keras
 import pytest
 from backend import slow_but_on
+from places import HELPERS, ROOT
 
 import keras_synth
 
-ROOT = pathlib.Path(__file__).parent.parent
 OTHERS = {"tensorflow", "jax", "torch"} - {keras.backend.backend()}
 BLOCK = """
 import sys
@@ -60,16 +59,17 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
     """Also pairs; and the comparison's workers need none either."""
     done = run(
         "import sys\n"
-        f"sys.path.insert(0, {str(ROOT / 'tests')!r})\n"
-        "import numpy as np, test_models as t\n"
+        f"sys.path.insert(0, {str(HELPERS)!r})\n"
+        "import numpy as np, classifiers as t\n"
         "import keras_synth.compare.worker\n"
+        "from keras_synth.datasets import LengthBuckets\n"
         "for segments in (0, 2):\n"
         "    model = t.classifier(num_segments=segments)\n"
         "    x = (t.TEXTS, t.TEXTS[::-1]) if segments else t.TEXTS\n"
         "    features, _ = model.preprocessor(x, t.LABELS)\n"
         "    model.preprocessor = None\n"
         "    features = {k: np.array(v) for k, v in features.items()}\n"
-        "    model.fit(t.LengthBuckets(features, t.LABELS, 4), verbose=0)\n"
+        "    model.fit(LengthBuckets(features, t.LABELS, 4), verbose=0)\n"
         "    print(features['token_ids'].shape)\n"
         "try:\n"
         "    t.classifier().predict(t.TEXTS)\n"

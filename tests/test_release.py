@@ -1,7 +1,6 @@
 """What is published: the description, the files, and a first run elsewhere."""
 
 import os
-import pathlib
 import re
 import runpy
 import subprocess
@@ -12,13 +11,13 @@ import zipfile
 import pytest
 import setuptools
 from backend import slow_but_on
+from places import ROOT
 
 import keras_synth
 
 # Nothing here depends on the backend.
 pytestmark = slow_but_on("torch")
 
-ROOT = pathlib.Path(__file__).parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 COMPARE = (
     "compare --task reviews --examples 200 --epochs 1 --num-layers 1 "

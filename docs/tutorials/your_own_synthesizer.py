@@ -337,8 +337,8 @@ except ValueError as error:
   synthesizer gets a name and a letter.
 - Test the promises, not the code: that future tokens do not change the past,
   that padding has no influence, that cached decoding equals the whole sequence.
-  `tests/test_contract.py` asks them of every synthesizer here, and of yours for
-  one more line in `tests/cases.py`.
+  `tests/synthesizers/test_contract.py` asks them of every synthesizer here, and
+  of yours for one more line in `tests/helpers/cases.py`.
 - Logits that do not depend on tokens should keep a batch axis of 1: the softmax
   is then computed once for the whole batch.
 - [Architecture](../architecture.md) has all contracts, [mixers](../mixers.md)

@@ -1,0 +1,288 @@
+"""What README, docs and docstrings show runs, or at least parses.
+
+Pages define all names that they use. Docstrings may use `keras`, `keras_synth`
+and `np` (those of `keras_synth.datasets` also the names of that module), and
+define all others.
+"""
+
+import argparse
+import ast
+import contextlib
+import doctest
+import inspect
+import io
+import itertools
+import re
+import runpy
+import shlex
+import sys
+import tomllib
+
+import keras
+import numpy as np
+import public
+import pytest
+from backend import slow_but_on
+from places import ROOT
+
+import keras_synth
+import keras_synth_command
+from keras_synth import datasets
+
+# Examples compile much and depend little on the backend.
+pytestmark = slow_but_on("torch")
+
+pytest.importorskip("keras_hub")
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+# Their examples read files, or fit models to what files hold: their calls are
+# compared with the signatures, but not made.
+PRESUPPOSING = {"download", "load"}
+
+
+def blocks(text, language):
+    """`(line, code)` of each fenced block of a page or docstring."""
+    pattern = rf"^( *)```{language}\n(.*?)^\1```$"
+    for found in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
+        code = re.sub(rf"^{found[1]}", "", found[2], flags=re.MULTILINE)
+        yield text[: found.start(2)].count("\n"), code
+
+
+def plain(printed):
+    """Printed shapes look the same on all backends."""
+
+    def as_tuple(found):
+        return f"({found[1]},)" if found[1].isdigit() else f"({found[1]})"
+
+    pattern = r"(?:torch\.Size|TensorShape)\(\[(.*?)\]\)"
+    return re.sub(pattern, as_tuple, printed.strip())
+
+
+def execute(code, namespace, name, line=0):
+    """Runs code; what a line prints must be what its comment says."""
+    source = "\n" * line + code
+    for node in ast.parse(source, name).body:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            module = ast.Module([node], type_ignores=[])
+            exec(compile(module, name, "exec"), namespace)
+        last = source.split("\n")[node.end_lineno - 1]
+        comment = re.search(r"^(?:print)?\(?.*\)  # (.+)$", last)
+        is_print = ast.unparse(node).startswith("print(")
+        if is_print and comment:
+            assert plain(printed.getvalue()) == comment[1], (name, last)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Examples write files: aside."""
+    monkeypatch.chdir(tmp_path)
+
+
+# --- Pages ---
+
+
+def pages_with(language):
+    # Tutorials have a test of their own, which takes minutes.
+    return [
+        page.relative_to(ROOT).as_posix()
+        for page in PAGES
+        if page.parent.name != "tutorials"
+        and any(blocks(page.read_text(encoding="utf-8"), language))
+    ]
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_the_python_of_a_page_runs(page, folder):
+    """In order, and in one namespace."""
+    namespace = {"__name__": "__main__"}
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for line, code in blocks(text, "python"):
+        execute(code, namespace, page, line)
+
+
+class Parsed(Exception):
+    """A script has parsed its command line."""
+
+
+@pytest.fixture
+def parses(monkeypatch):
+    """A function that runs Python's arguments until they are parsed."""
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_and_stop(self, arguments=None, namespace=None):
+        self.allow_abbrev = False
+        parse(self, arguments, namespace)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+    def start(words):
+        if words[0] == "keras-synth":
+            keras_synth_command.main(words[1:])
+        elif words[0] == "-m":
+            runpy.run_module(words[1], run_name="__main__")
+        else:
+            runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+
+    def run(words):
+        monkeypatch.setattr(sys, "argv", words[words[0] == "-m" :])
+        with pytest.raises(Parsed):
+            start(words)
+
+    return run
+
+
+def check_make(targets):
+    makefile = (ROOT / "Makefile").read_text()
+    known = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    assert targets
+    assert {*targets} <= {*known}
+
+
+def check_pip(words):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {
+        name
+        for word in words
+        for found in re.findall(r"\[(.*)\]", word)
+        for name in found.split(",")
+    }
+    assert extras <= {*project["optional-dependencies"]}
+    for option, file in itertools.pairwise(words):
+        assert option not in ("-c", "-r") or (ROOT / file).exists()
+
+
+def commands(text):
+    for _, code in blocks(text, "shell"):
+        for line in code.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                words = words[1:]
+            if words:
+                yield words
+
+
+@pytest.mark.parametrize("page", pages_with("shell"))
+def test_the_commands_of_a_page_parse(page, parses):
+    for program, *words in commands((ROOT / page).read_text(encoding="utf-8")):
+        if program == "make":
+            check_make(words)
+        elif program == "pip":
+            check_pip(words)
+        elif program == "keras-synth":
+            parses([program, *words])
+        else:
+            assert program == "python", program
+            parses(words)
+
+
+def anchors(page):
+    """What a page's headings are called in links, as GitHub makes it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.M)
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        words = re.sub(r"[^\w\- ]", "", heading.lower())
+        yield words.replace(" ", "-")
+    yield from re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    links += re.findall(r"^\[[^]]+\]: (\S+)$", text, re.MULTILINE)
+    for link in links:
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+# --- Docstrings ---
+
+
+def documented():
+    """`(name, docstring)` of all that is public and has an example."""
+    for path, value in public.names().items():
+        things = {path: value}
+        if inspect.isclass(value):
+            things |= {
+                f"{path}.{key}": getattr(method, "__func__", method)
+                for key, method in vars(value).items()
+                if not key.startswith("_") and not inspect.isclass(method)
+            }
+        for name, thing in things.items():
+            text = inspect.cleandoc(thing.__doc__ or "")
+            if ">>>" in text or "```python" in text:
+                yield name, text
+
+
+EXAMPLES = dict(documented())
+
+
+class Checker(doctest.OutputChecker):
+    def check_output(self, want, got, optionflags):
+        return super().check_output(plain(want), plain(got), optionflags)
+
+
+def run_doctest(text, namespace, name):
+    test = doctest.DocTestParser().get_doctest(text, namespace, name, name, 0)
+    runner = doctest.DocTestRunner(
+        Checker(), verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    report = []
+    runner.run(test, out=report.append, clear_globs=False)
+    assert not runner.failures, "".join(report)
+
+
+def check_calls(code):
+    """Public names, called with arguments that they have."""
+    for node in ast.walk(ast.parse(code)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func).removeprefix("keras_synth.datasets.")
+        if called in datasets.__all__:
+            options = {word.arg: word.value for word in node.keywords}
+            function = getattr(datasets, called)
+            inspect.signature(function).bind(*node.args, **options)
+        else:
+            assert called == "len" or "." in called, called
+
+
+def presupposes(path):
+    name = path.split(".")[1]
+    return path.startswith("datasets.") and any(
+        name.startswith(start) for start in PRESUPPOSING
+    )
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_the_example_of_a_docstring_runs(path, folder):
+    text = EXAMPLES[path]
+    code = [code for _, code in blocks(text, "python")]
+    if presupposes(path):
+        for one in code:
+            check_calls(one)
+        return
+    namespace = {"keras": keras, "keras_synth": keras_synth, "np": np}
+    if path.startswith("datasets."):
+        names = datasets.__all__
+        namespace |= {name: getattr(datasets, name) for name in names}
+    run_doctest(text, namespace, path)
+    for one in code:
+        execute(one, namespace, path)
+
+
+def test_every_public_class_has_an_example():
+    classes = {
+        name for name, value in public.names().items() if inspect.isclass(value)
+    }
+    assert classes <= {*EXAMPLES}
+
+
+def test_the_headline_functions_have_examples():
+    assert {"mixers.get", "models.t5_base", "synthesizers.get"} <= {*EXAMPLES}

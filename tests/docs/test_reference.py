@@ -1,0 +1,57 @@
+"""The pages of the API name what is public: all of it, and nothing else."""
+
+import collections
+import re
+
+import public
+import pytest
+from backend import slow_but_on
+from places import ROOT
+
+pytestmark = slow_but_on("torch")  # names are the same on all backends
+
+pytest.importorskip("keras_hub")
+
+PAGES = ROOT / "docs" / "api"
+PUBLIC = public.names()
+
+
+def on_pages():
+    """`(path below keras_synth, page)` of each entry."""
+    for page in sorted(PAGES.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for path in re.findall(r"^::: keras_synth\.(\S+)$", text, re.MULTILINE):
+            yield path, page.stem
+
+
+SHOWN = dict(on_pages())
+
+
+def test_every_public_name_is_on_a_page():
+    # A name that can be imported from two modules is on the page of one.
+    objects = {id(PUBLIC.get(path)) for path in SHOWN}
+    missing = [k for k, value in PUBLIC.items() if id(value) not in objects]
+    assert not missing
+
+
+def test_pages_show_public_names_alone():
+    assert {*SHOWN} <= {*PUBLIC}
+
+
+def test_no_name_is_shown_twice():
+    counts = collections.Counter(path for path, _ in on_pages())
+    assert max(counts.values()) == 1
+
+
+def test_pages_are_called_after_their_module():
+    for path, page in SHOWN.items():
+        if page not in ("attend", "fold"):  # functions with what they take
+            assert path.rsplit(".", 2)[-2] == page, path
+
+
+def test_every_page_is_in_the_index_and_in_the_navigation():
+    index = (PAGES / "index.md").read_text(encoding="utf-8")
+    site = (PAGES.parent.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in {*SHOWN.values()}:
+        assert f"({page}.md)" in index
+        assert f": api/{page}.md\n" in site

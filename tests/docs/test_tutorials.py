@@ -1,0 +1,135 @@
+"""Tutorials: notebooks are what their scripts say, and run to the end."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import keras
+import pytest
+from backend import slow_but_on
+from places import ROOT
+
+pytest.importorskip("jupytext")
+pytest.importorskip("nbclient")
+
+# Nothing here but what is slow anyway depends on the backend.
+pytestmark = slow_but_on("torch")
+
+FOLDER = ROOT / "docs" / "tutorials"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+# The others run on one backend.
+ON_ALL_BACKENDS = {"first_steps", "text_classification"}
+ON_THIS_BACKEND = [
+    name
+    for name in NAMES
+    if name in ON_ALL_BACKENDS or keras.backend.backend() == "jax"
+]
+
+
+@pytest.fixture(scope="module")
+def build():
+    spec = importlib.util.spec_from_file_location("build", FOLDER / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_script_has_its_notebook_and_its_page(build):
+    assert build.NAMES == NAMES
+    for name in NAMES:
+        assert (FOLDER / f"{name}.md").exists(), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_what_its_script_says(build, name, tmp_path):
+    file = tmp_path / "made.ipynb"
+    build.write_notebook(build.notebook(name), file)
+    assert file.read_bytes() == (FOLDER / f"{name}.ipynb").read_bytes(), (
+        f"run `python docs/tutorials/build.py {name}`"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_shows_the_code_and_the_text_of_its_script(build, name):
+    page = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    head, _setup, *cells = build.notebook(name).cells
+    for cell in [head, *cells]:
+        assert cell.source in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_shows_pictures_that_exist(name):
+    page = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    shown = {line for line in page.split("](") if line.startswith("img/")}
+    shown = {line[: line.index(")")] for line in shown}
+    images = (FOLDER / "img").glob(f"{name}_[0-9]*.png")
+    assert shown == {f"img/{path.name}" for path in images}
+
+
+def test_an_unknown_tutorial_is_refused_with_the_known_ones():
+    run = subprocess.run(
+        [sys.executable, FOLDER / "build.py", "frist_steps"],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 2
+    assert "no tutorial is called frist_steps" in run.stderr
+    assert "first_steps" in run.stderr
+
+
+OFFLINE_COLAB = """
+import importlib.util, os, sys, types
+sys.modules["google.colab"] = types.ModuleType("google.colab")
+os.environ["PIP_NO_INDEX"] = "1"
+importlib.util.find_spec = lambda name: None  # as before it is installed
+"""
+
+
+def test_a_notebook_without_network_says_in_one_line_what_to_do(build):
+    offline = build.notebook("first_steps")
+    setup = offline.cells[1]
+    setup.source = OFFLINE_COLAB + setup.source
+    offline.cells = [setup]
+    with pytest.raises(Exception, match="type: pip install"):
+        build.execute(offline)
+    *said, error = setup.outputs
+    (line,) = error["traceback"]
+    assert line.startswith("keras_synth is missing.")
+    assert "\n" not in line
+    assert not any("ERROR" in output["text"] for output in said), said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_THIS_BACKEND)
+def test_a_notebook_runs_to_its_end(build, name):
+    new = build.notebook(name)
+    build.execute(new)
+    assert all(
+        cell.execution_count for cell in new.cells if cell.cell_type == "code"
+    )
+
+
+def test_colab_is_linked_where_the_repository_is_known(
+    build, monkeypatch, tmp_path
+):
+    project = tmp_path / "pyproject.toml"
+    monkeypatch.setattr(build, "PROJECT", project)
+    project.write_text('[project]\nname = "keras-synth"\n')
+    assert build.colab("first_steps") is None
+    assert "Colab" not in build.notebook("first_steps").cells[0].source
+    project.write_text(
+        '[project.urls]\nRepository = "https://github.com/owner/name.git"\n'
+    )
+    assert build.colab("first_steps") == (
+        "https://colab.research.google.com/github/owner/name/blob/main/"
+        "docs/tutorials/first_steps.ipynb"
+    )
+    assert "Open in Colab" in build.notebook("first_steps").cells[0].source
+
+
+def test_notebooks_hold_no_outputs():
+    for name in NAMES:
+        text = (FOLDER / f"{name}.ipynb").read_text(encoding="utf-8")
+        for cell in json.loads(text)["cells"]:
+            assert not cell.get("outputs"), name

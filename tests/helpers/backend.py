@@ -1,0 +1,181 @@
+"""What Keras has no common name for: gradients, and arrays of any dtype."""
+
+import importlib.util
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_synth import backends
+
+BACKENDS = ("tensorflow", "jax", "torch")
+INSTALLED = [name for name in BACKENDS if importlib.util.find_spec(name)]
+
+
+def numpy(x):
+    """A tensor as NumPy, half precision as float32."""
+    if hasattr(x, "detach"):  # torch refuses tensors that require gradients
+        x = x.detach()
+    if keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype)):
+        x = ops.cast(x, "float32")
+    return ops.convert_to_numpy(x)
+
+
+def gradients(function, *arrays):
+    """Gradients of a scalar function of tensors, by each of its arguments."""
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        tensors = [ops.convert_to_tensor(x) for x in arrays]
+        found = jax.grad(function, tuple(range(len(arrays))))(*tensors)
+    elif backend == "torch":
+        tensors = [
+            ops.convert_to_tensor(np.asarray(x)).clone().requires_grad_()
+            for x in arrays
+        ]
+        function(*tensors).backward()
+        # A table whose rows have one entry has no gradient at all.
+        found = [
+            ops.zeros_like(x) if x.grad is None else x.grad for x in tensors
+        ]
+    else:
+        import tensorflow as tf
+
+        tensors = [tf.convert_to_tensor(x) for x in arrays]
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            value = function(*tensors)
+        found = tape.gradient(value, tensors, unconnected_gradients="zero")
+    return [numpy(x) for x in found]
+
+
+def compiled_gradients(function, *arrays):
+    """The same, compiled: by XLA on JAX and TensorFlow.
+
+    On TensorFlow the batch size is not known when it is traced, as in `fit`.
+    """
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        found = jax.jit(jax.grad(function, tuple(range(len(arrays)))))(*arrays)
+    elif backend == "tensorflow":
+        import tensorflow as tf
+
+        def slopes(*tensors):
+            with tf.GradientTape() as tape:
+                tape.watch(tensors)
+                value = function(*tensors)
+            return tape.gradient(value, tensors)
+
+        found = _compiled(slopes, arrays)(*arrays)
+    else:
+        return gradients(function, *arrays)
+    return [numpy(x) for x in found]
+
+
+def _product(tensors, arrays):
+    return sum(
+        ops.sum(x * ops.convert_to_tensor(y))
+        for x, y in zip(tensors, arrays, strict=True)
+    )
+
+
+def _compiled(function, arrays):
+    """Compiled by TensorFlow and XLA, for a batch size yet unknown."""
+    import tensorflow as tf
+
+    signature = [
+        tf.TensorSpec((None if len(x) > 1 else 1, *x.shape[1:]), x.dtype)
+        for x in arrays
+    ]
+    return tf.function(function, jit_compile=True, input_signature=signature)
+
+
+def second_derivatives(function, arrays, directions, compiled=False):
+    """Second derivatives of a scalar function along directions.
+
+    The gradients, by each array, of the sum over all arrays of the function's
+    gradient times a direction; `compiled` as in `compiled_gradients`.
+    """
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        every = tuple(range(len(arrays)))
+
+        def along(*tensors):
+            slopes = jax.grad(function, every)(*tensors)
+            return _product(slopes, directions)
+
+        second = jax.grad(along, every)
+        found = (jax.jit(second) if compiled else second)(*arrays)
+    elif backend == "torch":
+        import torch
+
+        tensors = [
+            ops.convert_to_tensor(x).clone().requires_grad_() for x in arrays
+        ]
+        slopes = torch.autograd.grad(
+            function(*tensors), tensors, create_graph=True
+        )
+        found = torch.autograd.grad(_product(slopes, directions), tensors)
+    else:
+        import tensorflow as tf
+
+        def second(*tensors):
+            with tf.GradientTape() as outer:
+                outer.watch(tensors)
+                with tf.GradientTape() as inner:
+                    inner.watch(tensors)
+                    value = function(*tensors)
+                slopes = inner.gradient(value, tensors)
+                along = _product(slopes, directions)
+            return outer.gradient(along, tensors)
+
+        if compiled:
+            second = _compiled(second, arrays)
+        found = second(*map(tf.convert_to_tensor, arrays))
+    return [numpy(x) for x in found]
+
+
+def on_cpu():
+    """Whether this backend computes on a CPU here."""
+    return backends.on_cpu(ops.convert_to_tensor(0.0))
+
+
+def slow_but_on(*backends):
+    """Marks a test as slow on all other backends.
+
+    For what takes them long and depends little on the backend.
+    """
+    if keras.backend.backend() in backends:
+        return pytest.mark.skipif(False, reason="fast here")
+    return pytest.mark.slow
+
+
+def build_optimizer(model):
+    """Makes the optimizer's variables, before the first step would.
+
+    TensorFlow traces a step that makes variables a second time, without.
+    """
+    model.optimizer.build(model.trainable_variables)
+
+
+def beside(package):
+    """Marks a test beside a published PyTorch package, by its module's name.
+
+    `make test-slow` installs these packages.
+    """
+    torch = keras.backend.backend() == "torch"
+    missing = importlib.util.find_spec(package) is None
+
+    def marked(test):
+        test = pytest.mark.skipif(
+            missing or not torch, reason=f"needs PyTorch and {package}"
+        )(test)
+        return pytest.mark.slow(test)
+
+    return marked

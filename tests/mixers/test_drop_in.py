@@ -1,0 +1,465 @@
+"""SyntheticAttention where MultiHeadAttention stood: axes, windows, gates."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from backend import (
+    build_optimizer,
+    gradients,
+    numpy,
+    on_cpu,
+    slow_but_on,
+)
+from cases import CASES, D, H, K, each_kind
+from keras import ops
+
+from keras_synth.axes import AttentionAxes
+from keras_synth.layers import SyntheticAttention
+from keras_synth.logits import Logits
+from keras_synth.synthesizers import (
+    MixtureSynthesizer,
+    RandomSynthesizer,
+    Synthesizer,
+)
+
+rng = np.random.default_rng(0)
+
+
+def drawn(*shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+def pair(**options):
+    """MultiHeadAttention and ours, with the same weights."""
+    theirs = keras.layers.MultiHeadAttention(H, K, **options)
+    ours = SyntheticAttention(H, K, synthesizer="V", **options)
+    return theirs, ours
+
+
+def same_weights(theirs, ours, *inputs):
+    for layer in (theirs, ours):
+        layer.build(*(x.shape for x in inputs))
+    for i, weight in enumerate(theirs.weights):
+        weight.assign(0.5 * np.random.default_rng(i).normal(size=weight.shape))
+    ours.set_weights(theirs.get_weights())
+
+
+def assert_equal(theirs, ours, *inputs, atol=1e-5, **options):
+    same_weights(theirs, ours, *inputs)
+    expected, scores = theirs(*inputs, return_attention_scores=True, **options)
+    found, own = ours(*inputs, return_attention_scores=True, **options)
+    np.testing.assert_allclose(numpy(found), numpy(expected), atol=atol)
+    np.testing.assert_allclose(numpy(own), numpy(scores), atol=atol)
+    alone = ours(*inputs, **options)  # by another route
+    np.testing.assert_allclose(numpy(alone), numpy(expected), atol=atol)
+
+
+# --- attention_axes -----------------------------------------------------------
+
+AXES = [
+    axes
+    for count in (1, 2, 3)
+    for axes in itertools.permutations((1, 2, 3), count)
+]
+
+
+@pytest.mark.parametrize("axes", [None, -2, (-3,), (-2, 1), *AXES])
+def test_any_axes_in_any_order_equal_multi_head_attention(axes):
+    if np.size(axes or (1, 2)) == 1 and keras.backend.backend() == "tensorflow":
+        pytest.skip(
+            "MultiHeadAttention's softmax takes at most five axes there"
+        )
+    x = drawn(2, 3, 2, 4, D)
+    assert_equal(*pair(attention_axes=axes), x, x)
+
+
+@pytest.mark.parametrize("axes", [(2,), (1, 2), (2, 1)])
+def test_queries_and_sources_of_other_sizes_equal_multi_head_attention(axes):
+    query = drawn(2, 3, 5, D)
+    sizes = [3, 5]
+    for axis in axes:
+        sizes[axis - 1] = 2
+    value = drawn(2, *sizes, D)
+    assert_equal(*pair(attention_axes=axes), query, value)
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape"),
+    [
+        ((2,), (4, 4)),
+        ((2,), (2, 4, 4)),
+        ((2,), (2, 3, 4, 4)),
+        ((2,), (2, 3, H, 4, 4)),
+        ((2,), (1, 1, 1, 4, 4)),
+        ((2,), (2, 3, 1, 1, 4)),
+        ((2,), (1, 4, 1)),
+        ((1, 2), (3, 4, 3, 4)),
+        ((2, 1), (4, 3, 4, 3)),
+        ((1, 2), (2, 3, 4, 3, 4)),
+        ((1, 2), (2, H, 3, 4, 1, 4)),
+    ],
+)
+def test_masks_of_all_ranks_equal_multi_head_attention(axes, shape):
+    x = drawn(2, 3, 4, D)
+    mask = rng.random(shape) < 0.7
+    full = np.ones((2, 3, H, 4, 4) if len(axes) == 1 else (2, H, 3, 4, 3, 4))
+    # One key that all see: MultiHeadAttention averages where nobody sees any.
+    if shape[-1] == 1:
+        mask[:] = True
+        mask[:, 0] = axes != (2,)
+    mask[..., :1] = True
+    theirs, ours = pair(attention_axes=axes)
+    assert_equal(theirs, ours, x, x, attention_mask=mask)
+    assert full.ndim >= mask.ndim
+
+
+def test_a_mask_without_batch_and_heads_is_taken():
+    x = drawn(3, 6, D)
+    for mask in (np.tril(np.ones((6, 6), bool)), np.tril(np.ones((6, 6)))):
+        assert_equal(*pair(), x, x, attention_mask=mask)
+    layer = SyntheticAttention(H, K, synthesizer="R", max_length=6)
+    causal = numpy(layer(x, use_causal_mask=True))
+    masked = numpy(layer(x, attention_mask=np.tril(np.ones((6, 6), bool))))
+    np.testing.assert_allclose(masked, causal, atol=1e-6)
+
+
+@each_kind
+@pytest.mark.parametrize(
+    "axes",
+    [
+        pytest.param((1, 2), marks=slow_but_on("torch", "tensorflow")),
+        (2, 1),
+        pytest.param((2,), marks=slow_but_on("torch", "tensorflow")),
+    ],
+)
+def test_synthesizers_see_attended_axes_as_one(case, axes):
+    """Against the same layer on tensors that were flattened by hand."""
+    x = drawn(2, 2, 3, D)
+    mask = np.array([[[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [1, 1, 1]]], bool)
+    layer = SyntheticAttention(
+        H, K, synthesizer=CASES[case](), attention_axes=axes
+    )
+    found, scores = layer(
+        x, value_mask=mask, use_causal_mask=True, return_attention_scores=True
+    )
+    flat = SyntheticAttention.from_config(
+        {**layer.get_config(), "attention_axes": None}
+    )
+    others = [a for a in (1, 2) if a not in axes]
+    order = (0, *others, *axes)
+    rows = x.transpose(*order, 3)
+    sizes = rows.shape
+    batch = int(np.prod(sizes[: 1 + len(others)]))
+    rows, padding = (
+        rows.reshape(batch, -1, D),
+        mask.transpose(order).reshape(batch, -1),
+    )
+    flat.build(rows.shape)
+    flat.set_weights(layer.get_weights())
+    expected, weights = flat(
+        rows,
+        value_mask=padding,
+        use_causal_mask=True,
+        return_attention_scores=True,
+    )
+    expected = numpy(expected).reshape(sizes).transpose(*np.argsort(order), 3)
+    np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        numpy(scores).reshape(weights.shape), numpy(weights), atol=1e-5
+    )
+
+
+def test_padding_masks_may_leave_out_axes_that_nobody_attends_along():
+    x = drawn(2, 3, 4, D)
+    layer = SyntheticAttention(H, K, synthesizer="V", attention_axes=2)
+    short = rng.random((2, 4)) < 0.6
+    short[:, 0] = True
+    full = np.broadcast_to(short[:, None], (2, 3, 4))
+    np.testing.assert_allclose(
+        numpy(layer(x, value_mask=short, query_mask=short)),
+        numpy(layer(x, value_mask=full, query_mask=full)),
+        atol=1e-6,
+    )
+
+
+def test_images_train_with_a_table_of_all_their_positions():
+    images = keras.Input((4, 3, D))
+    layer = SyntheticAttention(
+        H, K, synthesizer="R+V", max_length=12, attention_axes=(1, 2)
+    )
+    model = keras.Model(images, layer(images))
+    assert model.output_shape == (None, 4, 3, D)
+    model.compile("adam", "mse")
+    before = numpy(layer.synthesizer.weights[0].value)
+    model.fit(drawn(4, 4, 3, D), drawn(4, 4, 3, D), verbose=0)
+    assert np.abs(numpy(layer.synthesizer.weights[0].value) - before).max() > 0
+    with pytest.raises(ValueError, match="20 tokens is longer"):
+        layer(drawn(2, 5, 4, D))
+
+
+def test_unknown_sizes_of_several_axes_are_unknown_lengths():
+    video = keras.Input((None, None, D))
+    layer = SyntheticAttention(
+        H, K, synthesizer="R", max_length=12, attention_axes=(2, 1)
+    )
+    model = keras.Model(video, layer(video))
+    x = drawn(2, 4, 3, D)
+    np.testing.assert_allclose(
+        model.predict(x, verbose=0), numpy(layer(x)), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("axes", [(0,), (3,), -1, (1, 1), (1, -3), (7,)])
+def test_axes_that_cannot_be_attended_along_are_refused(axes):
+    layer = SyntheticAttention(H, K, synthesizer="V", attention_axes=axes)
+    with pytest.raises(ValueError, match="different axes between"):
+        layer(drawn(2, 3, 4, D))
+
+
+@pytest.mark.parametrize("axes", ["1", 1.5, (1.0,), (), {1}, True])
+def test_axes_that_are_none_are_refused_at_once(axes):
+    with pytest.raises(ValueError, match="must be an int, list, or tuple"):
+        SyntheticAttention(H, K, synthesizer="V", attention_axes=axes)
+
+
+def test_shapes_that_do_not_belong_together_are_refused():
+    layer = SyntheticAttention(H, K, synthesizer="V", attention_axes=2)
+    with pytest.raises(ValueError, match="same number of axes"):
+        layer(drawn(2, 3, 4, D), drawn(2, 3, D))
+    with pytest.raises(ValueError, match="must be equal"):
+        layer(drawn(2, 3, 4, D), drawn(2, 2, 4, D))
+    with pytest.raises(ValueError, match="`value_mask` must have the shape"):
+        layer(drawn(2, 3, 4, D), value_mask=np.ones((2, 3), bool))
+    with pytest.raises(ValueError, match="`attention_mask` must broadcast"):
+        layer(drawn(2, 3, 4, D), attention_mask=np.ones((4, 5), bool))
+    with pytest.raises(ValueError, match="`attention_mask` must broadcast"):
+        layer(drawn(2, 3, 4, D), attention_mask=np.ones((1,) * 6, bool))
+
+
+def test_flattening_can_be_undone():
+    x = drawn(2, 3, 4, 5, D)
+    for axes in AXES:
+        found = AttentionAxes(axes, 5)
+        flat = found.flatten(ops.convert_to_tensor(x))
+        assert tuple(flat.shape) == found.flatten_shape(x.shape)
+        np.testing.assert_array_equal(numpy(found.unflatten(flat, x)), x)
+
+
+# --- windows, gates, kernels --------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [1, 3, 100])
+def test_a_sliding_window_equals_multi_head_attentions(window, causal):
+    x = drawn(2, 7, D)
+    options = {"use_causal_mask": causal}
+    assert_equal(*pair(sliding_window=window), x, x, **options)
+    padding = np.arange(7) < np.array([[7], [5]])
+    theirs, ours = pair(sliding_window=window)
+    same_weights(theirs, ours, x, x)
+    np.testing.assert_allclose(
+        numpy(ours(x, x, value_mask=padding, **options))[:, :5],
+        numpy(theirs(x, x, value_mask=padding, **options))[:, :5],
+        atol=1e-5,
+    )
+
+
+@each_kind
+def test_a_window_forbids_what_is_far_away(case):
+    layer = SyntheticAttention(
+        H, K, synthesizer=CASES[case](), sliding_window=2
+    )
+    x = drawn(2, 7, D)
+    _, scores = layer(x, return_attention_scores=True)
+    far = np.abs(np.arange(7)[:, None] - np.arange(7)) >= 2
+    scores = numpy(scores)
+    assert (scores[..., far] == 0).all()
+    assert (scores[..., ~far] > 0).all()
+    other = x.copy()
+    other[:, 5:] = 9.0
+    first, second = numpy(layer(x)), numpy(layer(other))
+    np.testing.assert_allclose(first[:, :4], second[:, :4], atol=1e-5)
+
+
+@each_kind
+def test_windows_and_gates_decode_as_they_read(case):
+    layer = SyntheticAttention(
+        H, K, synthesizer=CASES[case](), sliding_window=3, use_gate=True
+    )
+    x = ops.convert_to_tensor(drawn(2, 7, D))
+    expected = numpy(layer(x, use_causal_mask=True))
+    cache = layer.make_cache(2, 7)
+    for i in range(7):
+        found, cache = layer.call_with_cache(x[:, i : i + 1], cache, i)
+        np.testing.assert_allclose(
+            numpy(found)[:, 0], expected[:, i], atol=1e-5
+        )
+
+
+def test_a_gate_equals_multi_head_attentions():
+    query, value = drawn(2, 5, D), drawn(2, 4, D)
+    assert_equal(*pair(use_gate=True), query, value)
+    assert_equal(*pair(use_gate=True, use_bias=False), query, value)
+
+
+def test_a_gate_reads_no_poisoned_padding():
+    layer = SyntheticAttention(
+        H, K, synthesizer="R", max_length=5, use_gate=True
+    )
+    x = drawn(2, 5, D)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
+    layer.build(x.shape)
+    x[~mask] = np.nan
+
+    def loss(x):
+        real = ops.cast(mask[..., None], "float32")
+        y = layer(x, value_mask=mask)
+        return ops.sum(ops.where(real > 0, y, 0.0) ** 2)
+
+    (found,) = gradients(loss, x)
+    assert np.isfinite(found).all()
+
+
+def test_weights_keep_the_order_of_multi_head_attention():
+    options = {"use_gate": True, "value_dim": 3, "output_shape": 6}
+    theirs, ours = pair(**options)
+    for layer in (theirs, ours):
+        layer.build((2, 5, D), (2, 4, D))
+    assert [w.shape for w in ours.weights] == [w.shape for w in theirs.weights]
+    names = [w.path.split("/")[-2:] for w in ours.weights]
+    assert names == [w.path.split("/")[-2:] for w in theirs.weights]
+
+
+def test_value_dim_is_the_third_argument():
+    assert SyntheticAttention(H, K, 3, 0.5, synthesizer="V").value_dim == 3
+
+
+def test_a_flash_kernel_is_used_or_missed_but_never_ignored():
+    x = drawn(2, 8, D).astype("float16")
+    layer = SyntheticAttention(
+        H, 8, synthesizer="V", flash_attention=True, dtype="float16"
+    )
+    if on_cpu():  # for which there is none
+        with pytest.raises((ValueError, RuntimeError, ImportError)):
+            layer(x)
+    else:
+        assert layer(x).shape == x.shape
+    layer = SyntheticAttention(
+        H, 8, synthesizer="R", max_length=8, flash_attention=True
+    )
+    with pytest.raises(ValueError, match="compare queries with keys"):
+        layer(x)
+    with pytest.raises(ValueError, match="`flash_attention` must be"):
+        SyntheticAttention(H, 8, synthesizer="V", flash_attention="yes")
+
+
+def test_without_a_flash_kernel_outputs_are_the_same():
+    x = drawn(2, 8, D)
+    first = SyntheticAttention(H, 8, synthesizer="V")
+    second = SyntheticAttention(H, 8, synthesizer="V", flash_attention=False)
+    expected = numpy(first(x))
+    second.build(x.shape)
+    second.set_weights(first.get_weights())
+    np.testing.assert_allclose(numpy(second(x)), expected, atol=1e-6)
+
+
+# --- synthesizers of others ---------------------------------------------------
+
+
+class KeyBias(Synthesizer):
+    """One row of logits for all queries: how much each position is worth."""
+
+    reads_tokens = False
+
+    def build(self, query_shape, source_shape=None):
+        self.worth = self.add_table("worth", (self.num_heads, 16), "normal")
+        self.built = True
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        length = ops.shape(query)[1] if length is None else length
+        row = ops.convert_to_tensor(self.worth)[:, :length]
+        return Logits(bias=row[None, :, None, :])
+
+
+@pytest.mark.parametrize("make", [KeyBias, lambda h: mixed(KeyBias(h))])
+@pytest.mark.parametrize("scores", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_row_of_logits_for_all_queries_gives_a_context_for_each(
+    make, scores, causal
+):
+    layer = SyntheticAttention(H, K, synthesizer=make(H))
+    x = drawn(2, 5, D)
+    mask = np.arange(5) < np.array([[5], [3]])
+    options = {"use_causal_mask": causal, "return_attention_scores": scores}
+    found = layer(x, value_mask=mask, **options)
+    output = numpy(found[0] if scores else found)
+    assert output.shape == x.shape
+    full = np.broadcast_to(
+        numpy(layer.synthesizer(ops.convert_to_tensor(x)).materialize()),
+        (1, H, 5, 5),
+    )
+    weights = np.exp(full) * mask[:, None, None, :]
+    weights = weights * (np.tril(np.ones((5, 5))) if causal else 1)
+    weights = weights / weights.sum(-1, keepdims=True)
+    values = numpy(layer.value(ops.convert_to_tensor(x)))
+    context = np.einsum("bhts,bshv->bthv", weights, values)
+    expected = numpy(layer.attention_output(ops.convert_to_tensor(context)))
+    np.testing.assert_allclose(output, expected, atol=1e-5)
+    if scores:
+        assert tuple(found[1].shape) == (2, H, 5, 5)
+
+
+def mixed(synthesizer):
+    return MixtureSynthesizer([synthesizer, RandomSynthesizer(H, 9)])
+
+
+# --- inside layers of others --------------------------------------------------
+
+
+class TransformerBlock(keras.layers.Layer):
+    """As keras.io's examples write it: parts made in __init__, no build."""
+
+    def __init__(self, attention, width, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.attention = attention
+        self.feed_forward = keras.Sequential(
+            [keras.layers.Dense(16, "relu"), keras.layers.Dense(width)]
+        )
+        self.norms = [keras.layers.LayerNormalization() for _ in range(2)]
+        self.dropout = keras.layers.Dropout(0.1)
+
+    def call(self, x):
+        y = self.dropout(self.attention(x, x))
+        x = self.norms[0](x + y)
+        return self.norms[1](x + self.feed_forward(x))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("V", "R", "D"),
+        *(
+            pytest.param(name, marks=slow_but_on("torch"))
+            for name in ("FR", "FD", "Fix", "R+V")
+        ),
+    ],
+)
+def test_a_custom_layer_without_build_takes_unknown_lengths(name):
+    """PyTorch probes such layers with lengths of 83 and 89."""
+    tokens = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(9, D, mask_zero=True)(tokens)
+    attention = SyntheticAttention(H, K, synthesizer=name, max_length=50)
+    x = TransformerBlock(attention, D)(x)
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    model = keras.Model(tokens, keras.layers.Dense(1)(x))
+    model.compile("adam", "mse")
+    build_optimizer(model)
+    ids = np.array([[1, 2, 3, 0], [4, 5, 0, 0]], "int32")
+    model.fit(ids, np.ones((2, 1)), verbose=0)
+    assert model.predict(ids, verbose=0).shape == (2, 1)
+    if name != "V":
+        with pytest.raises(ValueError, match="60 tokens is longer"):
+            attention(drawn(1, 60, D))

@@ -1,0 +1,537 @@
+"""The door for mixers: any layer with MultiHeadAttention's call in a block."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import numpy
+from keras import ops
+from language_models import each_sampler, greedy, language_model
+
+from keras_synth import layers, masks, mixers, models, synthesizers
+from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+
+H, K, D, N, T = 2, 4, 8, 9, 7
+
+
+@keras.saving.register_keras_serializable(package="test")
+class RunningMean(mixers.SelfMixer):
+    """Each token sees the mean of all up to itself: a state, not positions."""
+
+    supports_causal_mask = True
+    overwrites_cache = False
+
+    def __init__(self, scale=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        real = ops.ones_like(x[..., :1])
+        if padding_mask is not None:
+            real = ops.cast(padding_mask[..., None], x.dtype)
+        x, total = masks.zero_padding(x, padding_mask), ops.cumsum
+        if not causal:
+            total = lambda y, axis: ops.sum(y, axis, keepdims=True) + 0 * y  # noqa: E731
+        count = ops.maximum(total(real, axis=1), 1)
+        return self.scale * total(x, axis=1) / count
+
+    def make_cache(self, batch_size, length):
+        return {
+            "total": ops.zeros((batch_size, self.width), self.compute_dtype),
+            "count": ops.zeros((batch_size, 1), self.compute_dtype),
+        }
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self.width = query_shape[-1]
+        self.built = True
+
+    def call_with_cache(
+        self, query, cache, start=None, value_mask=None, **kwargs
+    ):
+        real = ops.ones_like(query[..., :1])
+        if value_mask is not None:
+            real = ops.cast(value_mask[..., None], query.dtype)
+        totals = cache["total"][:, None] + ops.cumsum(query * real, axis=1)
+        counts = cache["count"][:, None] + ops.cumsum(real, axis=1)
+        output = self.scale * totals / ops.maximum(counts, 1)
+        return output, {"total": totals[:, -1], "count": counts[:, -1]}
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale}
+
+
+# --- names --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("identifier", "expected"),
+    [
+        ("fnet", mixers.FourierMixer),
+        (" FNet ", mixers.FourierMixer),
+        ("R+V", layers.SyntheticAttention),
+        ("heads(V=1, R=1)", layers.SyntheticAttention),
+        (RunningMean(2.0), RunningMean),
+        (keras.saving.serialize_keras_object(RunningMean(2.0)), RunningMean),
+        (synthesizers.get("FR", H, K, N), layers.SyntheticAttention),
+    ],
+)
+def test_get_takes_what_is_of_either_door(identifier, expected):
+    mixer = mixers.get(identifier, H, K, N)
+    assert type(mixer) is expected
+    assert isinstance(mixer, mixers.Mixer)
+    assert getattr(mixer, "scale", 2.0) == 2.0
+
+
+def test_options_of_names_and_of_the_layer():
+    mixer = mixers.get(
+        "factorized_random", H, K, N, rank=3, dropout=0.2, name="x", seed=1
+    )
+    assert mixer.synthesizer.rank == 3
+    assert (mixer.dropout, mixer.name, mixer.seed) == (0.2, "x", 1)
+    again = mixers.get("FR(rank=3)", H, K, N, seed=1)
+    for layer in (mixer, again):
+        layer.build((None, T, D))
+    np.testing.assert_array_equal(
+        *(numpy(layer.synthesizer.R1) for layer in (mixer, again))
+    )
+    assert mixers.get("fnet", name="x", dtype="bfloat16").name == "x"
+    # A block hands its dropout to mixers that have one, to no others.
+    SynthesizerEncoder(16, H, synthesizer="fnet", dropout=0.5)(normal(3, T, D))
+
+
+@pytest.mark.parametrize(
+    ("identifier", "options", "words"),
+    [
+        ("fnett", {}, "Unknown synthesizer 'fnett'. Did you mean 'fnet'"),
+        ("fnet + V", {}, "no logits to add"),
+        ("fnet(V)", {}, "option=value"),
+        ("fnet(width=3)", {}, "no option `width`"),
+        ("fnet", {"rank": 3}, "no option `rank`"),
+        ("fnet(name='x')", {"name": "y"}, "not both"),
+        (mixers.FourierMixer(), {"rank": 3}, "Options are for names"),
+        (3, {}, "A mixer must be"),
+        (keras.layers.MultiHeadAttention(2, 4), {}, "A mixer must be"),
+        ("R", {"max_length": None}, "needs `max_length`"),
+        ("heads(V=1, R=2)", {}, "add up to the heads of the layer"),
+        ("heads(V, R)", {}, "Cannot read"),
+        ("heads(V + R)", {}, "its number of heads"),
+        ("2 * V", {}, "within heads alone"),
+        ("2 * fnet", {}, "within heads alone"),
+        ("heads(0 * V + 2 * R)", {}, "positive integer"),
+        ("heads(V=1, R=1) + D", {}, "cannot hold groups"),
+    ],
+)
+def test_bad_names_are_refused(identifier, options, words):
+    given = {"num_heads": H, "key_dim": K, "max_length": N, **options}
+    with pytest.raises(ValueError, match="Received") as error:
+        mixers.get(identifier, **given)
+    assert words in str(error.value)
+    if not options:
+        with pytest.raises(ValueError, match="Received"):
+            SynthesizerEncoder(16, H, synthesizer=identifier, max_length=N)(
+                normal(1, T, D)
+            )
+
+
+# --- what a mixer lacks -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"attention_mask": np.ones((3, T, T), bool)},
+        {"attention_bias": np.zeros((1, 1, T, T), "float32")},
+        {"return_attention_scores": True},
+        {"use_causal_mask": True},
+        {"value": normal(3, T, D)},  # equal, and yet another
+        {"key": normal(3, T, D)},
+    ],
+)
+def test_what_a_mixer_cannot_honour_is_refused_at_the_call(arguments):
+    mixer, x = mixers.get("fnet"), normal(3, T, D)
+    with pytest.raises(ValueError, match=r"FourierMixer.*Received"):
+        mixer(x, **arguments)
+    # One array, before it is a tensor.
+    mixer(x, x, x, value_mask=padding(T, 4, 1, size=T))
+    # What is not there asks for nothing.
+    mixer(x, attention_mask=None, use_causal_mask=False)
+
+
+def test_a_mixer_may_take_any_further_arguments():
+    class Any(mixers.SelfMixer):
+        def call(self, query, value=None, key=None, mask=None, **kwargs):
+            assert kwargs == {"scale": 2.0, "value_mask": None}
+            return kwargs["scale"] * query
+
+    x = normal(3, T, D)
+    found = numpy(Any()(x, x, scale=2.0, value_mask=None))
+    np.testing.assert_allclose(found, 2 * x)
+
+
+def test_a_block_refuses_for_its_mixer():
+    block, x = SynthesizerEncoder(16, H, synthesizer="fnet"), normal(3, T, D)
+    block(x, padding_mask=padding(T, 4, 1, size=T))
+    for arguments in (
+        {"attention_mask": np.ones((3, T, T), bool)},
+        {"attention_bias": np.zeros((1, 1, T, T), "float32")},
+        {"return_attention_scores": True},
+    ):
+        with pytest.raises(ValueError, match=r"cannot honour.*Received"):
+            block(x, **arguments)
+
+
+@pytest.mark.parametrize(
+    "fnet", ["fnet", mixers.FourierMixer(), {"config": {}}, ["V", "fnet"]]
+)
+def test_decoders_refuse_mixers_without_a_causal_form(fnet):
+    if isinstance(fnet, dict):
+        fnet = keras.saving.serialize_keras_object(mixers.FourierMixer())
+    options = {
+        "vocabulary_size": 9,
+        "num_layers": 2,
+        "num_heads": H,
+        "hidden_dim": D,
+        "intermediate_dim": 16,
+        "synthesizer": fnet,
+    }
+    with pytest.raises(ValueError, match=r"no causal form.*Received"):
+        models.SynthesizerBackbone(**options, causal=True)
+    with pytest.raises(ValueError, match=r"no causal form.*Received"):
+        models.SynthesizerSeq2SeqBackbone(**options)
+    models.SynthesizerSeq2SeqBackbone(**options, decoder_synthesizer="V")
+    with pytest.raises(ValueError, match=r"cross-attention.*Received"):
+        models.SynthesizerSeq2SeqBackbone(
+            **{**options, "synthesizer": "V"}, cross_synthesizer=fnet
+        )
+
+
+def test_a_list_must_name_one_for_each_layer():
+    with pytest.raises(ValueError, match=r"one for each layer.*Received: 3"):
+        language_model(["V", "R", "D"])
+    mixed = language_model(["V", RunningMean(2.0)])
+    kinds = [type(block.attention) for block in mixed.backbone.stack.blocks]
+    assert kinds == [layers.SyntheticAttention, RunningMean]
+
+
+def test_objects_with_weights_and_foreign_caches_are_refused():
+    built = mixers.get("V", H, K)
+    built.build((None, T, D))
+    with pytest.raises(ValueError, match=r"weights of this one.*Received"):
+        SynthesizerEncoder(16, H, synthesizer=built)
+    with pytest.raises(ValueError, match=r"as many heads.*Received"):
+        SynthesizerEncoder(16, H + 1, synthesizer=mixers.get("V", H, K))
+    block, x = SynthesizerDecoder(16, H, synthesizer="V"), normal(3, T, D)
+    block(x)
+    other = SynthesizerDecoder(16, H, synthesizer=RunningMean())
+    other(x)
+    for cache in (other.make_caches(3, N)[0], ops.zeros((3, N, H, K)), None):
+        if cache is not None:
+            with pytest.raises(ValueError, match=r"make_cache.*Received"):
+                block.attention.call_with_cache(x, cache, 0)
+    groups = mixers.get("heads(V=1, R=1)", H, K, N)
+    groups(x)
+    with pytest.raises(ValueError, match=r"make_cache.*Received"):
+        groups.call_with_cache(x, block.make_caches(3, N)[0], 0)
+    with pytest.raises(NotImplementedError, match="cannot decode"):
+        mixers.get("fnet").make_cache(3, N)
+
+
+# --- FNet ---------------------------------------------------------------------
+
+
+def test_fnet_is_the_real_part_of_the_fourier_transform():
+    x = normal(3, T, D)
+    found = numpy(mixers.get("fnet")(x))
+    np.testing.assert_allclose(found, np.fft.fft2(x).real, atol=1e-4)
+
+
+def test_a_block_around_fnet_is_that_of_kerashub():
+    x = normal(3, T, D)
+    ours = SynthesizerEncoder(16, H, synthesizer="fnet")
+    theirs = keras_hub.layers.FNetEncoder(16)
+    ours(x), theirs(x)
+    rng = np.random.default_rng(0)
+    weights = {
+        name: [rng.normal(size=w.shape) for w in layer.get_weights()]
+        for name, layer in (
+            ("mixing", theirs._mixing_layer_norm),
+            ("output", theirs._output_layer_norm),
+            ("inner", theirs._intermediate_dense),
+            ("outer", theirs._output_dense),
+        )
+    }
+    theirs.set_weights(
+        [*weights["mixing"], *weights["output"], *weights["inner"]]
+        + weights["outer"]
+    )
+    ours.attention_residual.set_weights(weights["mixing"])
+    ours.feed_forward_residual.set_weights(weights["output"])
+    ours.feed_forward.set_weights(weights["inner"] + weights["outer"])
+    np.testing.assert_allclose(numpy(ours(x)), numpy(theirs(x)), atol=1e-4)
+
+
+@pytest.mark.parametrize("poison", [1e4, np.inf, np.nan])
+def test_what_padding_holds_does_not_matter_to_fnet(poison):
+    x, mask = normal(3, T, D), padding(T, 4, 1, size=T)
+    zeros = np.where(mask[..., None], x, 0)
+    poisoned = np.where(mask[..., None], x, np.float32(poison))
+    found = numpy(mixers.get("fnet")(poisoned, value_mask=mask))
+    np.testing.assert_allclose(found, np.fft.fft2(zeros).real, atol=1e-4)
+    block = SynthesizerEncoder(16, H, synthesizer="fnet")
+    clean, dirty = (
+        numpy(block(y, padding_mask=mask))[mask] for y in (zeros, poisoned)
+    )
+    np.testing.assert_allclose(clean, dirty, atol=1e-5)
+
+
+def test_keras_masks_reach_a_mixer():
+    x, mask = normal(3, T, D), padding(T, 4, 1, size=T)
+    masked = keras.layers.Masking()(np.where(mask[..., None], x, 0))
+    found = numpy(mixers.get("fnet")(masked))
+    expected = np.fft.fft2(np.where(mask[..., None], x, 0)).real
+    np.testing.assert_allclose(found[mask], expected[mask], atol=1e-4)
+    assert not found[~mask].any()
+
+
+def test_a_classifier_with_fnet_trains_and_is_saved(tmp_path):
+    def classifier():
+        backbone = models.SynthesizerBackbone(
+            vocabulary_size=9,
+            num_layers=2,
+            num_heads=H,
+            hidden_dim=D,
+            intermediate_dim=16,
+            synthesizer=[mixers.FourierMixer(), "R + V"],
+            max_sequence_length=N,
+        )
+        return models.SynthesizerTextClassifier(backbone, num_classes=2)
+
+    ids = np.random.default_rng(0).integers(1, 9, (8, N))
+    x = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    model = classifier()
+    model.fit(x, np.arange(8) % 2, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert isinstance(
+        loaded.backbone.stack.blocks[0].attention, mixers.FourierMixer
+    )
+    np.testing.assert_allclose(
+        loaded.predict(x, verbose=0), model.predict(x, verbose=0), atol=1e-5
+    )
+
+
+# --- caches of any structure --------------------------------------------------
+
+
+def test_a_state_decodes_as_the_whole_sequence():
+    block = SynthesizerDecoder(16, H, synthesizer=RunningMean(0.5))
+    x = normal(3, T, D)
+    expected = numpy(block(x))
+    cache, _ = block.make_caches(3, N)
+    outputs = []
+    for start, end in ((0, 3), (3, 4), (4, T)):
+        output, cache = block(
+            x[:, start:end],
+            self_attention_cache=cache,
+            self_attention_cache_update_index=start,
+        )
+        outputs.append(numpy(output))
+    np.testing.assert_allclose(
+        np.concatenate(outputs, axis=1), expected, atol=1e-5
+    )
+
+
+MIXED = [RunningMean(2.0), "heads(V=1, R=1)"]
+
+
+def test_generating_with_any_caches_is_generating_without():
+    model = language_model(MIXED)
+    model.compile(sampler="greedy")
+    prompts = ["a quick", "the lazy dog and then", "fox"]
+    features = model.preprocessor.generate_preprocess(prompts, 12)
+    written = model.generate_step(
+        {k: ops.convert_to_tensor(v) for k, v in features.items()}
+    )
+    np.testing.assert_array_equal(
+        numpy(written["token_ids"]), greedy(model, prompts, 12)
+    )
+
+
+@each_sampler
+def test_every_sampler_generates_with_any_caches(sampler):
+    model = language_model(MIXED)
+    model.compile(sampler=sampler)
+    texts = model.generate(["a quick", "the lazy dog"], max_length=12)
+    assert texts[0].startswith("a quick")
+    assert texts[1].startswith("the lazy dog")
+
+
+def test_one_beam_is_greedy_with_any_caches():
+    model = language_model(MIXED)
+    texts = []
+    for sampler in ("greedy", keras_hub.samplers.BeamSampler(num_beams=1)):
+        model.compile(sampler=sampler)
+        texts.append(model.generate(["a quick", "the"], max_length=12))
+    assert texts[0] == texts[1]
+
+
+# --- biases -------------------------------------------------------------------
+
+
+def test_an_attention_bias_passes_through_blocks():
+    bias = normal(1, H, T, T, seed=3)
+    x = normal(3, T, D)
+    encoder = SynthesizerEncoder(16, H, synthesizer="V")
+    plain = numpy(encoder(x))
+    assert np.abs(numpy(encoder(x, attention_bias=bias)) - plain).max() > 1e-3
+    # A bias that forbids is a mask.
+    allowed = np.random.default_rng(0).random((1, 1, T, T)) < 0.6
+    allowed |= np.eye(T, dtype=bool)
+    biased, masked = (
+        numpy(encoder(x, **arguments))
+        for arguments in (
+            {"attention_bias": np.where(allowed, 0, -1e9).astype("float32")},
+            {"attention_mask": np.repeat(allowed[:, 0], 3, axis=0)},
+        )
+    )
+    np.testing.assert_allclose(biased, masked, atol=1e-5)
+
+
+@pytest.mark.parametrize("scores", [False, True])
+@pytest.mark.parametrize("poison", [np.inf, -np.inf, np.nan])
+def test_what_a_bias_holds_for_padding_does_not_matter(poison, scores):
+    bias, mask = normal(3, 1, T, T, seed=3), padding(T, 4, 1, size=T)
+    layer, x = mixers.get("R+V", H, K, N), normal(3, T, D)
+    clean, poisoned = (
+        numpy(
+            layer(
+                x,
+                value_mask=mask,
+                attention_bias=np.where(mask[:, None, None], bias, other),
+                return_attention_scores=scores,
+            )[0]
+        )
+        for other in (0, np.float32(poison))
+    )
+    np.testing.assert_allclose(poisoned, clean, atol=1e-6)
+
+
+def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
+    own, cross = normal(1, H, N, N, seed=3), normal(1, H, N, T, seed=4)
+    block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)
+    x, source = normal(3, N, D), normal(3, T, D, seed=1)
+    biases = {
+        "decoder_attention_bias": own,
+        "encoder_attention_bias": cross,
+    }
+    expected = numpy(block(x, source, **biases))
+    for name, bias in biases.items():
+        without = numpy(block(x, source, **{name: bias}))
+        assert np.abs(without - expected).max() > 1e-3
+    caches, outputs = block.make_caches(3, N, T), []
+    for start, end in ((0, 4), (4, 5), (5, N)):
+        output, *caches = block(
+            x[:, start:end],
+            source,
+            self_attention_cache=caches[0],
+            self_attention_cache_update_index=start,
+            cross_attention_cache=caches[1],
+            cross_attention_cache_update_index=0,
+            decoder_attention_bias=own[:, :, start:end],
+            encoder_attention_bias=cross[:, :, start:end],
+        )
+        outputs.append(numpy(output))
+    np.testing.assert_allclose(
+        np.concatenate(outputs, axis=1), expected, atol=1e-5
+    )
+
+
+def test_an_attention_bias_passes_through_backbones():
+    """As ALiBi's table does by name."""
+    options = {
+        "vocabulary_size": 9,
+        "num_layers": 2,
+        "num_heads": H,
+        "hidden_dim": D,
+        "intermediate_dim": 16,
+        "max_sequence_length": N,
+    }
+    ids = np.random.default_rng(0).integers(1, 9, (3, T))
+    x = {
+        "token_ids": ids,
+        "padding_mask": padding(T, 4, 1, size=T).astype("int32"),
+    }
+    table = synthesizers.get("alibi", H).call(normal(1, T, D)).bias
+    plain = models.SynthesizerBackbone(**options, synthesizer="V")
+    alibi = models.SynthesizerBackbone(**options, synthesizer="alibi + V")
+    alibi.set_weights(plain.get_weights())
+    real = padding(T, 4, 1, size=T)
+    found = numpy(plain(x, attention_bias=table))[real]
+    np.testing.assert_allclose(found, numpy(alibi(x))[real], atol=1e-5)
+    assert np.abs(found - numpy(plain(x))[real]).max() > 1e-3
+    # In a functional model, too.
+    inputs = {k: keras.Input((None,), dtype="int32", name=k) for k in x}
+    bias = keras.Input((H, None, None), name="bias")
+    model = keras.Model(
+        {**inputs, "bias": bias}, plain(inputs, attention_bias=bias)
+    )
+    tables = np.repeat(numpy(table), 3, axis=0)
+    again = numpy(model({**x, "bias": tables}))[real]
+    np.testing.assert_allclose(again, found, atol=1e-5)
+
+
+def test_attention_biases_pass_through_both_sides():
+    backbone = models.SynthesizerSeq2SeqBackbone(
+        vocabulary_size=9,
+        num_layers=1,
+        num_heads=H,
+        hidden_dim=D,
+        intermediate_dim=16,
+        synthesizer="V",
+    )
+    ids = np.random.default_rng(0).integers(1, 9, (3, T))
+    x = {
+        f"{side}_{name}": values[:, :size]
+        for side, size in (("encoder", T), ("decoder", T - 2))
+        for name, values in (
+            ("token_ids", ids),
+            ("padding_mask", np.ones_like(ids)),
+        )
+    }
+    plain = {k: numpy(v) for k, v in backbone(x).items()}
+    zeros, changed = {}, {}
+    for name, rows, columns in (
+        ("encoder", T, T),
+        ("decoder", T - 2, T - 2),
+        ("cross", T - 2, T),
+    ):
+        bias = normal(1, H, rows, columns, seed=5)
+        zeros[f"{name}_attention_bias"] = 0 * bias
+        outputs = backbone(x, **{f"{name}_attention_bias": 3 * bias})
+        changed[name] = [
+            key
+            for key, value in outputs.items()
+            if np.abs(numpy(value) - plain[key]).max() > 1e-4
+        ]
+    both = ["encoder_sequence_output", "decoder_sequence_output"]
+    assert changed == {"encoder": both, "decoder": both[1:], "cross": both[1:]}
+    for key, value in backbone(x, **zeros).items():
+        np.testing.assert_allclose(numpy(value), plain[key], atol=1e-5)
+
+
+def test_the_comparison_takes_mixers():
+    from keras_synth.commands import compare
+    from keras_synth.compare import grid, options, tasks
+
+    def runs(task):
+        arguments = ["--task", task, "--variants", "fnet", "R"]
+        given = compare.parser().parse_args(arguments)
+        settings = options.settings_of(given)
+        needs = tasks.TASKS[task].objective.needs
+        return grid.runs(["fnet", "R"], [2], [0], ["jax"], settings, needs)
+
+    assert [run.variant for run in runs("reviews")] == ["fnet", "R"]
+    assert grid.synthesizer("fnet", H, K, N, rank=32) == "fnet"
+    with pytest.raises(ValueError, match=r"no causal form.*Received: 'fnet'"):
+        runs("translations")

@@ -1,0 +1,75 @@
+"""One file, the same predictions and the same training on every backend."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from backend import INSTALLED
+from places import HELPERS
+
+from keras_synth import models
+
+# The whole comparison runs once, not under each backend again.
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != INSTALLED[0] or len(INSTALLED) < 2,
+    reason=f"runs under {INSTALLED[0]}, with two or more backends",
+)
+
+
+def save_job(folder):
+    """A model with all kinds of synthesizers, and batches to train it on."""
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=50,
+        num_layers=3,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer=["R+V", "fixed_random + dense + factorized_dense", "FR"],
+        dropout=0.0,
+        max_sequence_length=16,
+    )
+    model = models.SynthesizerTextClassifier(backbone, 3, dropout=0.0)
+    model.save(folder / "model.keras")
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(4, 13, (32, 1))
+    np.savez(
+        folder / "data.npz",
+        token_ids=rng.integers(0, 50, (32, 12)).astype("int32"),
+        padding_mask=(np.arange(12) < lengths).astype("int32"),
+        labels=rng.integers(0, 3, 32),
+    )
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("backends")
+    save_job(folder)
+    script = HELPERS / "across_backends.py"
+    for name in INSTALLED:
+        done = subprocess.run(
+            [sys.executable, script, folder],
+            env={**os.environ, "KERAS_BACKEND": name},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    return {name: np.load(folder / f"{name}.npz") for name in INSTALLED}
+
+
+def test_a_saved_file_predicts_alike_on_all_backends(results):
+    first, *others = results.values()
+    for other in others:
+        np.testing.assert_allclose(
+            other["predictions"], first["predictions"], atol=1e-5
+        )
+
+
+def test_the_same_batches_give_the_same_loss_curve(results):
+    first, *others = results.values()
+    assert np.mean(first["losses"][-4:]) < 0.9 * np.mean(first["losses"][:4])
+    for other in others:
+        np.testing.assert_allclose(other["losses"], first["losses"], atol=1e-3)

@@ -1,0 +1,174 @@
+"""Layout maps: which weights are cut between devices, and how."""
+
+import os
+import re
+import subprocess
+import sys
+
+import keras
+import pytest
+from backend import slow_but_on
+from layout_cases import BACKBONES, HEADS, backbone
+from places import HELPERS
+
+import keras_synth
+from keras_synth import models
+from keras_synth.models import layouts
+
+CLASSES = (models.SynthesizerBackbone, models.SynthesizerSeq2SeqBackbone)
+
+
+class Distribution(keras.distribution.ModelParallel):
+    """On a mesh of devices that need not be there, set for all that asks."""
+
+    def __init__(self, shape=(2, 4), layout_map=None):
+        count = shape[0] * shape[1]
+        self.mesh = keras.distribution.DeviceMesh(
+            shape, ("batch", "model"), [f"cpu:{i}" for i in range(count)]
+        )
+        layout_map = layout_map or layouts.layout_map(self.mesh)
+        super().__init__(layout_map=layout_map, batch_dim_name="batch")
+
+
+def matching(path):
+    return [key for key in layouts.SHARDED if re.fullmatch(key, path)]
+
+
+@slow_but_on("torch")  # paths are the same on all
+@pytest.mark.parametrize("name", BACKBONES)
+def test_every_matrix_is_sharded_or_named_as_replicated(name):
+    model = backbone(name)
+    for weight in model.weights:
+        found = matching(weight.path)
+        ways = len(found) + layouts.is_replicated(weight.path)
+        assert ways <= 1, (weight.path, found)
+        assert ways or len(weight.shape) < 2, weight.path
+        if found and "attention" in weight.path:
+            axes = layouts.SHARDED[found[0]]
+            assert len(axes) <= len(weight.shape)
+            cut = weight.shape[axes.index(layouts.MODEL)]
+            assert cut % HEADS == 0 or cut == 1, weight.path
+
+
+@pytest.mark.parametrize("name", ["R", "R + V"])
+def test_folded_tables_are_cut_by_heads(name):
+    folded = keras_synth.fold(backbone(name))
+    tables = [w.path for w in folded.weights if w.path.endswith("/table")]
+    assert tables
+    for path in tables:
+        (key,) = matching(path)
+        assert layouts.SHARDED[key] == ("model",)
+
+
+def test_tables_are_cut_by_heads():
+    attention = "encoder_layer_0/self_attention"
+    for name, axes in {
+        "synthesizer/R": ("model", None, None),
+        "synthesizer/part_1/R2": ("model", None, None),
+        "synthesizer/part_0/part_1/W2": (None, "model", None),
+        "synthesizer/query/kernel": (None, "model", None),
+        "attention_output/kernel": ("model", None, None),
+    }.items():
+        (key,) = matching(f"{attention}/{name}")
+        layout = layouts.SHARDED[key] + (None,) * 3
+        found = [a if a == layouts.MODEL else None for a in layout[:3]]
+        assert tuple(found) == axes
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_get_layout_map_speaks_of_the_axes_of_the_mesh(cls):
+    mesh = keras.distribution.DeviceMesh((1, 2), ("x", "y"), ["a:0", "a:1"])
+    layout_map = cls.get_layout_map(mesh, "y", "x")
+    layout = layout_map["token_embedding/embeddings"]
+    assert layout.axes == ("y", "x")
+    assert layout.device_mesh is mesh
+    for arguments, error in (
+        ((None,), "must be a `keras.distribution.DeviceMesh`"),
+        ((mesh, "model", "x"), r"`model_parallel_dim_name` .*'x', 'y'"),
+        ((mesh, "y"), r"`data_parallel_dim_name` .*Received: .*'batch'"),
+        ((mesh, "y", "y"), "different axes"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            cls.get_layout_map(*arguments)
+
+
+@pytest.mark.parametrize(
+    "sizes, error",
+    [
+        ({"num_heads": 6, "hidden_dim": 12}, r"`num_heads` .*the 4 devices"),
+        ({"intermediate_dim": 6}, "`intermediate_dim` must be divisible"),
+        ({"vocabulary_size": 30}, "Received: vocabulary_size=30"),
+        ({"hidden_dim": 5, "key_dim": 4}, r"`hidden_dim` .*the 2 devices"),
+        (
+            {"cross_synthesizer": "V", "cross_num_heads": 2},
+            r"`cross_num_heads` .*another cross_num_heads",
+        ),
+    ],
+)
+def test_what_devices_cannot_share_is_an_error(sizes, error):
+    cls = CLASSES["cross_synthesizer" in sizes]
+    sizes = {
+        "vocabulary_size": 32,
+        "hidden_dim": 8,
+        "intermediate_dim": 8,
+        "num_heads": 4,
+        **sizes,
+    }
+    with (
+        Distribution().scope(),
+        pytest.raises(ValueError, match=error),
+    ):
+        cls(num_layers=1, synthesizer="R", **sizes)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="there are no such devices"
+)
+def test_a_layout_map_that_matches_nothing_is_an_error():
+    nothing = keras.distribution.LayoutMap(Distribution().mesh)
+    nothing["embeddings"] = ("model",)  # no whole path
+    with (
+        Distribution(layout_map=nothing).scope(),
+        pytest.raises(ValueError, match=r"matches no weight.*get_layout_map"),
+    ):
+        backbone("R")
+    with Distribution().scope():
+        backbone("R")
+
+
+def sharded(*arguments):
+    """Runs sharded.py, for which JAX makes eight devices of a CPU."""
+    flags = "--xla_force_host_platform_device_count=8"
+    flags += " --xla_backend_optimization_level=0"
+    done = subprocess.run(
+        [
+            sys.executable,
+            HELPERS / "sharded.py",
+            *arguments,
+        ],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+
+
+on_jax = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="Keras distributes on JAX"
+)
+
+
+@on_jax
+@pytest.mark.parametrize(
+    "what",
+    [
+        "errors",
+        pytest.param("weights", marks=pytest.mark.slow),
+        pytest.param("losses", marks=pytest.mark.slow),
+        pytest.param("gathers", marks=pytest.mark.slow),
+        pytest.param("files", marks=pytest.mark.slow),
+    ],
+)
+def test_on_eight_devices(what):
+    sharded(what)

@@ -1,0 +1,215 @@
+"""Names that do not depend on history, and synthesizers of one owner each."""
+
+import gc
+import random
+
+import keras
+import numpy as np
+import pytest
+import saved_files
+from backend import numpy
+from cases import CASES, KINDS, D, H, K, N, T
+from places import ROOT
+
+from keras_synth import layers, models
+from keras_synth.synthesizers import (
+    DenseSynthesizer,
+    DotProductSynthesizer,
+    MixtureSynthesizer,
+    RandomSynthesizer,
+    get,
+)
+
+OLD_FILES = ROOT / "tests" / "files" / "version_0_1_0"
+
+
+def language_model():
+    backbone = models.SynthesizerBackbone(
+        20, 2, 2, 8, 8, "D+V", causal=True, num_segments=0
+    )
+    return models.SynthesizerCausalLM(backbone)
+
+
+def segments():
+    return models.SynthesizerBackbone(20, 1, 2, 8, 8, "V+FR", num_segments=2)
+
+
+def built(layer, *shapes):
+    layer.build(*shapes)
+    return layer
+
+
+MODELS = {
+    "classifier": saved_files.classifier,
+    "translator": saved_files.translator,
+    "functional": saved_files.functional,
+    "language model": language_model,
+    "segments": segments,
+}
+LAYERS = {
+    f"attention {case}": lambda case=case: built(
+        layers.SyntheticAttention(H, K, synthesizer=CASES[case]()), (None, T, D)
+    )
+    for case in KINDS
+} | {
+    "encoder": lambda: built(
+        layers.SynthesizerEncoder(16, H, synthesizer=CASES["nested"]()),
+        (None, T, D),
+    ),
+    "decoder": lambda: built(
+        layers.SynthesizerDecoder(
+            16, H, synthesizer="D+R", max_length=N, cross_synthesizer="V+FD"
+        ),
+        (None, T, D),
+        (None, T, D),
+    ),
+}
+
+
+def paths(model):
+    """Without what Keras counts: the names of the outermost layers."""
+    if isinstance(model, keras.Model) and "functional" not in model.name:
+        return [weight.path for weight in model.weights]
+    return [weight.path.split("/", 1)[1] for weight in model.weights]
+
+
+@pytest.mark.parametrize("name", MODELS | LAYERS)
+def test_the_second_of_a_kind_has_the_paths_of_the_first(name):
+    make = (MODELS | LAYERS)[name]
+    first = make()
+    full = [weight.path for weight in first.weights]
+    assert len(set(full)) == len(full)
+    DenseSynthesizer(H, K, N)
+    layers.SynthesizerEncoder(16, H, synthesizer="R+V", max_length=N)
+    assert paths(make()) == paths(first)
+
+
+def test_paths_name_the_place_of_a_weight():
+    block = LAYERS["encoder"]()
+    found = paths(block)
+    below = "self_attention/synthesizer"
+    assert f"{below}/alphas" in found
+    assert f"{below}/part_0/part_0/R" in found  # a mixture in a mixture
+    assert f"{below}/part_1/part_0/hidden/kernel" in found
+    assert f"{below}/part_2/query/kernel" in found
+
+
+def test_names_that_users_give_are_kept():
+    mine = RandomSynthesizer(H, N, name="positions")
+    mixture = MixtureSynthesizer([mine, DotProductSynthesizer(H, K)])
+    names = [part.name for part in mixture.synthesizers]
+    assert names == ["positions", "part_1"]
+    again = MixtureSynthesizer.from_config(mixture.get_config())
+    assert [part.name for part in again.synthesizers] == names
+    with pytest.raises(ValueError, match="different names"):
+        MixtureSynthesizer(
+            [
+                RandomSynthesizer(H, N, name="a"),
+                DenseSynthesizer(H, K, N, name="a"),
+            ]
+        )
+
+
+def test_an_object_belongs_to_one_layer():
+    shared = RandomSynthesizer(H, N)
+    first = layers.SyntheticAttention(H, K, synthesizer=shared)
+    with pytest.raises(ValueError, match=r"belongs to one layer.*Received"):
+        layers.SyntheticAttention(H, K, synthesizer=shared)
+    with pytest.raises(ValueError, match="belongs to one layer"):
+        MixtureSynthesizer([shared, DotProductSynthesizer(H, K)])
+    one = DenseSynthesizer(H, K, N)
+    with pytest.raises(ValueError, match="an object of its own"):
+        MixtureSynthesizer([one, one])
+    del first
+    gc.collect()
+    layers.SyntheticAttention(H, K, synthesizer=shared)
+
+
+def test_models_around_objects_can_be_cloned():
+    x = keras.Input((None, D))
+    layer = layers.SyntheticAttention(H, K, synthesizer=CASES["nested"]())
+    model = keras.Model(x, layer(x))
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    data = np.ones((1, T, D), "float32")
+    np.testing.assert_allclose(numpy(clone(data)), numpy(model(data)))
+
+
+def test_blocks_make_synthesizers_of_their_own_from_an_object():
+    template = get("D+R", H, K, N)
+    blocks = [
+        built(layers.SynthesizerEncoder(16, H, synthesizer=template), (1, T, D))
+        for _ in range(2)
+    ]
+    mine, other = (block.attention.synthesizer for block in blocks)
+    assert mine is not other
+    assert template not in (mine, other)
+    used = layers.SyntheticAttention(H, K, synthesizer=template)
+    used.build((None, T, D))
+    for make in (
+        lambda: layers.SynthesizerEncoder(16, H, synthesizer=template),
+        lambda: layers.SynthesizerDecoder(
+            16, H, synthesizer="V", cross_synthesizer=template
+        ),
+        lambda: models.SynthesizerBackbone(20, 1, H, 8, 8, template),
+    ):
+        with pytest.raises(ValueError, match="weights of this one would be"):
+            make()
+
+
+@pytest.mark.parametrize("kind", [str, dict, object])
+def test_blocks_check_what_they_are_given_and_build_nothing(kind):
+    def given(name, heads=H):
+        if kind is str:
+            return name
+        made = get(name, heads, K, N)
+        return made if kind is object else synthesizers_config(made)
+
+    states = []
+    for one in ("V", given("D+R")):
+        random.seed(0)  # the block's own initializers draw seeds, no others
+        layers.SynthesizerDecoder(
+            16, H, synthesizer=one, max_length=N, cross_synthesizer=one
+        )
+        states.append(random.getstate())
+    assert states[0] == states[1]
+    if kind is str:
+        with pytest.raises(ValueError, match="Unknown synthesizer 'Q'"):
+            layers.SynthesizerEncoder(16, H, synthesizer="Q")
+        with pytest.raises(ValueError, match="max_length"):
+            layers.SynthesizerEncoder(16, H, synthesizer="R")
+        return
+    with pytest.raises(ValueError, match=f"num_heads={H}"):
+        layers.SynthesizerEncoder(16, H, synthesizer=given("R+D", H + 1))
+    with pytest.raises(ValueError, match=f"max_length={N}"):
+        layers.SynthesizerEncoder(
+            16, H, synthesizer=given("R"), max_length=N + 1
+        )
+    with pytest.raises(ValueError, match="A synthesizer must be"):
+        layers.SynthesizerEncoder(16, H, synthesizer={"class_name": "Dense"})
+
+
+def synthesizers_config(made):
+    return keras.saving.serialize_keras_object(made)
+
+
+@pytest.mark.parametrize("name", ["classifier", "decoder", "objects", "int8"])
+def test_files_of_version_0_1_0_load(name):
+    model = keras.saving.load_model(OLD_FILES / f"{name}.keras")
+    expected = np.load(OLD_FILES / "expected.npz")
+    inputs = {
+        "decoder": [expected["x"], expected["source"]],
+        "objects": expected["x"],
+    }.get(name, {i: expected[i] for i in ("token_ids", "padding_mask")})
+    np.testing.assert_allclose(numpy(model(inputs)), expected[name], atol=1e-5)
+
+
+def test_a_quantized_model_can_be_saved_again_and_again(tmp_path):
+    model = saved_files.made("classifier int8")
+    expected = saved_files.outputs("classifier", model)
+    for i in range(2):
+        model.save(tmp_path / f"{i}.keras")
+        model = keras.saving.load_model(tmp_path / f"{i}.keras")
+    np.testing.assert_allclose(
+        saved_files.outputs("classifier", model), expected, atol=1e-6
+    )

@@ -1,0 +1,132 @@
+"""Second derivatives, as of gradient penalties, on every route."""
+
+import keras
+import numpy as np
+import pytest
+import reference
+from arrays import normal
+from backend import numpy, second_derivatives
+from keras import ops
+
+from keras_synth.attend import attend
+from keras_synth.layers import SyntheticAttention
+from keras_synth.logits import Logits, Product
+from keras_synth.masks import AttentionMask, causal
+from keras_synth.routes import grid
+
+B, T, S, H, K, V = 3, 4, 5, 2, 3, 4
+KEYS = np.array([[1, 1, 1, 0, 0], [1, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
+OPERANDS = {
+    "a table": {"bias": (1, H, T, S)},
+    "pairs": {
+        "queries": (B, T, H, K),
+        "keys": (B, S, H, K),
+        "bias": (1, H, T, S),
+    },
+    "a scaled table": {"bias": (1, H, T, S), "scale": (1, H, 1, 1)},
+    "factors of rows": {"bias": (B, H, T, 3), "scale": (B, H, T, 2)},
+}
+
+
+def problem(operands, route, lead=0.0):
+    """A loss of logits and values, these, and a direction for each."""
+    shapes = {**OPERANDS[operands], "values": (B, S, H, V)}
+    arrays = [normal(*s, seed=i) for i, s in enumerate(shapes.values())]
+    directions = [normal(*s, seed=9 + i) for i, s in enumerate(shapes.values())]
+    if lead:  # of a padded key: little weight is left for the others
+        arrays[0][..., 3] += lead
+    keys = ops.convert_to_tensor(KEYS)
+    mask = AttentionMask(keys=keys, pairs=causal(T, S))
+
+    def loss(*tensors):
+        given = dict(zip(shapes, tensors, strict=True))
+        values, scale = given.pop("values"), given.pop("scale", None)
+        if scale is not None:
+            given["bias"] = Product(scale, given["bias"], S)
+        return ops.sum(attend(Logits(**given), values, mask, route=route) ** 2)
+
+    return loss, arrays, directions
+
+
+# PyTorch's operations run at once; JAX would compile each for itself.
+COMPILED = {"torch": [False], "jax": [True], "tensorflow": [False, True]}
+COMPILED = COMPILED[keras.backend.backend()]
+ROUTES = [("a table", "shared", 0), ("a table", "shared", 200)]
+ROUTES += [(operands, "streamed", 0) for operands in OPERANDS]
+
+
+@pytest.mark.parametrize("compiled", COMPILED)
+@pytest.mark.parametrize(("operands", "route", "lead"), ROUTES)
+def test_second_derivatives_are_those_of_the_explicit_route(
+    operands, route, lead, compiled, monkeypatch
+):
+    if (
+        compiled
+        and route == "shared"
+        and keras.backend.backend() == "tensorflow"
+    ):
+        with pytest.raises(
+            NotImplementedError, match=r"run_eagerly.*attention_mask"
+        ):
+            second_derivatives(*problem(operands, route, lead), compiled)
+        return
+    monkeypatch.setattr(grid, "PIECE_SIZE", T * S)  # one head at a time
+    mine = second_derivatives(*problem(operands, route, lead), compiled)
+    theirs = second_derivatives(*problem(operands, "explicit", lead), compiled)
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
+
+
+@pytest.mark.parametrize(("operands", "route", "lead"), ROUTES)
+def test_second_derivatives_are_second_differences(operands, route, lead):
+    """Of the paper's formula in float64, which knows nothing of routes."""
+    loss, arrays, directions = problem(operands, route, lead)
+    found = second_derivatives(loss, arrays, directions, COMPILED[0])
+    curvature = sum(
+        np.sum(a * b) for a, b in zip(found, directions, strict=True)
+    )
+    visible = KEYS[:, None, None, :] & np.tri(T, S, dtype=bool)
+
+    def loss_at(step):
+        moved = [
+            x + step * d.astype("float64")
+            for x, d in zip(arrays, directions, strict=True)
+        ]
+        given = dict(zip(OPERANDS[operands], moved, strict=False))
+        logits = given["bias"]
+        if "scale" in given:
+            first, second = given["scale"], logits
+            logits = first[..., None] * second[..., None, :]
+            logits = logits.reshape((*second.shape[:3], -1))[..., :S]
+        if "queries" in given:
+            logits = logits + np.einsum(
+                "bthk,bshk->bhts", given["queries"], given["keys"]
+            )
+        context, _ = reference.attention(logits, moved[-1], visible)
+        return np.sum(context**2)
+
+    step = 1e-4
+    expected = loss_at(step) - 2 * loss_at(0) + loss_at(-step)
+    np.testing.assert_allclose(curvature, expected / step**2, rtol=1e-3)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX's own")
+@pytest.mark.parametrize("name", ["R", "R+V"])
+def test_jax_has_a_hessian_and_no_forward_mode(name):
+    import jax
+
+    layer = SyntheticAttention(H, K, synthesizer=name, max_length=S)
+    layer.build((None, S, 2))
+
+    def loss(x):
+        return ops.sum(layer(x, value_mask=KEYS) ** 2)
+
+    x = ops.convert_to_tensor(normal(B, S, 2))
+    hessian, again = (
+        numpy(jax.jit(function(loss))(x))
+        for function in (jax.hessian, lambda f: jax.jacrev(jax.jacrev(f)))
+    )
+    np.testing.assert_allclose(hessian, again, atol=1e-5)
+    assert np.abs(hessian).max() > 1e-3
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(loss, (x,), (x,))

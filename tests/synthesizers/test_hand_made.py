@@ -1,0 +1,268 @@
+"""Attention by hand-made tables, and by projections that are never trained."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import gradients, numpy, slow_but_on
+from keras import ops
+from language_models import greedy, language_model
+
+from keras_synth import mixers, synthesizers
+from keras_synth.synthesizers import hand_made
+
+K, D, N, T = 4, 8, 9, 7
+FAR = 1000  # beyond any sequence here
+
+PATTERNS = {
+    "previous": lambda i: {i - 1},
+    "current": lambda i: {i},
+    "next": lambda i: {i + 1},
+    "window": lambda i: {i - 2, i - 1, i, i + 1, i + 2},
+    "left": lambda i: {*range(-FAR, i - 1)},
+    "right": lambda i: {*range(i + 2, FAR)},
+    "start": lambda i: {-FAR},
+    "end": lambda i: {FAR},
+}
+
+
+def pattern_row(name, i, visible):
+    """Equal weights of the visible tokens that are nearest to a pattern."""
+    there = np.flatnonzero(visible)
+    away = [min(abs(j - p) for p in PATTERNS[name](i)) for j in there]
+    row = np.zeros(len(visible))
+    nearest = there[np.array(away) == min(away)]
+    row[nearest] = 1 / len(nearest)
+    return row
+
+
+def gaussian_row(offset, stddev, i, visible):
+    row = np.array(
+        [np.exp(-((j - i - offset) ** 2) / 2 / stddev**2) for j in range(T)]
+    )
+    row = row * visible
+    return row / row.sum()
+
+
+def scores(identifier, heads, real=None, causal=False):
+    mixer = mixers.get(identifier, heads, K)
+    x = normal(3, T, D)
+    _, found = mixer(
+        x,
+        value_mask=real,
+        use_causal_mask=causal,
+        return_attention_scores=True,
+    )
+    return numpy(found)
+
+
+def seen(real, causal):
+    real = padding(T, T, T, size=T) if real is None else real
+    rows = np.arange(T) <= np.arange(T)[:, None]
+    return real[:, None] & (rows if causal else np.ones((T, T), bool))
+
+
+MASKS = [
+    (None, False),
+    (None, True),
+    (padding(T, 4, 1, size=T), False),
+    (~padding(0, 2, 5, size=T), False),  # padding on the left
+]
+each_mask = pytest.mark.parametrize(("real", "causal"), MASKS)
+
+
+@each_mask
+def test_patterns_are_the_nearest_tokens_that_are_visible(real, causal):
+    names = tuple(PATTERNS)
+    assert set(names) == set(hand_made.PATTERNS)
+    found = scores(f"pattern(patterns={names})", len(names), real, causal)
+    visible = seen(real, causal)
+    for b, h, i in np.ndindex(3, len(names), T):
+        truth = pattern_row(names[h], i, visible[b, i])
+        np.testing.assert_allclose(found[b, h, i], truth, atol=1e-7)
+
+
+@each_mask
+def test_gaussians_are_around_their_offset(real, causal):
+    visible = seen(real, causal)
+    for options, offsets, stddev in (
+        ("", (-1, 0, 1), 1.0),
+        ("(offsets=(-2, 3), stddev=1.5)", (-2, 3), 1.5),
+    ):
+        found = scores(f"gaussian{options}", 4, real, causal)
+        for b, h, i in np.ndindex(3, 4, T):
+            truth = gaussian_row(
+                offsets[h % len(offsets)], stddev, i, visible[b, i]
+            )
+            np.testing.assert_allclose(found[b, h, i], truth, atol=1e-5)
+
+
+def test_rows_that_see_nothing_are_zero():
+    for name in ("gaussian", "pattern"):
+        found = scores(name, 2, ~padding(0, 2, 5, size=T), causal=True)
+        assert np.isfinite(found).all()
+        assert not found[2, :, :5].any()
+        np.testing.assert_allclose(found[2, :, 5:].sum(-1), 1, atol=1e-6)
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize("name", ["gaussian", "pattern"])
+def test_of_a_source_values_alone_are_cached(name):
+    mixer, x = mixers.get(name, 7, K), normal(3, T, D)
+    truth = numpy(mixer(x, use_causal_mask=True))
+    assert mixer.cache_dim == K
+    assert [w.path.split("/")[1] for w in mixer.weights] == [
+        *("value", "value", "attention_output", "attention_output")
+    ]
+    cache, outputs = mixer.make_cache(3, N), []
+    for start, end in ((0, 3), (3, 4), (4, T)):
+        output, cache = mixer.call_with_cache(x[:, start:end], cache, start)
+        outputs.append(numpy(output))
+    found = np.concatenate(outputs, axis=1)
+    np.testing.assert_allclose(found, truth, atol=1e-5)
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize("name", ["gaussian", "pattern"])
+@pytest.mark.parametrize("poison", [1e9, np.inf, np.nan])
+def test_padding_has_no_influence(name, poison):
+    mixer, mask = mixers.get(name, 7, K), padding(T, 4, 1, size=T)
+    x = normal(3, T, D)
+    clean = numpy(mixer(x, mask=mask))[mask]
+    dirty = np.where(mask[..., None], x, np.float32(poison))
+    more = np.pad(dirty, [[0, 0], [0, 9], [0, 0]], constant_values=poison)
+    for y in (dirty, more):
+        real = padding(T, 4, 1, size=y.shape[1])
+        found = numpy(mixer(y, mask=real))
+        np.testing.assert_allclose(found[real], clean, atol=1e-5)
+
+    def loss(x):
+        real = ops.convert_to_tensor(mask)
+        return ops.sum(ops.square(mixer(x, mask=real)))
+
+    assert np.isfinite(gradients(loss, dirty)[0]).all()
+
+
+def test_long_sequences_keep_patterns_exact():
+    names = ("previous", "start", "end", "left")
+    layer = synthesizers.get("pattern", len(names), patterns=names)
+    table = numpy(ops.softmax(layer.call(normal(1, 3000, 1)).bias, axis=-1))[0]
+    assert table[0, 2999, 2998] == 1
+    assert (table[1, :, 0] == 1).all()
+    assert (table[2, :, 2999] == 1).all()
+    np.testing.assert_allclose(table[3, 2999, :2998], 1 / 2998, rtol=1e-4)
+
+
+def test_in_mixtures_in_groups_and_in_files(tmp_path):
+    x = normal(3, T, D)
+    inputs = keras.Input((None, D))
+    for name in (
+        "gaussian(stddev=2) + V",
+        "heads(3 * pattern(patterns=('window', 'end'), width=1) + 1 * V)",
+        "heads(gaussian=2, pattern=2)",
+    ):
+        model = keras.Model(inputs, mixers.get(name, 4, K)(inputs))
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        truth = numpy(model(x))
+        np.testing.assert_allclose(numpy(loaded(x)), truth, atol=1e-6)
+
+
+@slow_but_on("torch")
+def test_generating_with_caches_is_generating_without():
+    model = language_model(["gaussian", "pattern"])
+    model.compile(sampler="greedy")
+    prompts = ["a quick", "the lazy dog and then", "fox"]
+    features = model.preprocessor.generate_preprocess(prompts, 12)
+    written = model.generate_step(
+        {k: ops.convert_to_tensor(v) for k, v in features.items()}
+    )
+    np.testing.assert_array_equal(
+        numpy(written["token_ids"]), greedy(model, prompts, 12)
+    )
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        "gaussian(stddev=0)",
+        "gaussian(stddev=-1)",
+        "gaussian(stddev='1')",
+        "gaussian(offsets=())",
+        "gaussian(offsets=(0.5,))",
+        "gaussian(offsets=1)",
+        "pattern(patterns=('diagonal',))",
+        "pattern(patterns=())",
+        "pattern(patterns='end')",
+        "pattern(width=0)",
+        "pattern(rank=3)",
+    ],
+)
+def test_bad_options_are_refused(identifier):
+    with pytest.raises(ValueError, match="Received"):
+        mixers.get(identifier, 4, K)
+
+
+# --- fixed projections --------------------------------------------------------
+
+
+def fixed(**options):
+    """A model of one layer, and that layer."""
+    mixer = mixers.get("V(fixed=True)", 2, K, **options)
+    inputs = keras.Input((None, D))
+    return keras.Model(inputs, mixer(inputs)), mixer
+
+
+def projections(mixer):
+    layers = mixer.synthesizer.query, mixer.synthesizer.key
+    return [w for layer in layers for w in layer.weights]
+
+
+def test_fixed_projections_stay_as_they_are(tmp_path):
+    model, mixer = fixed(seed=1)
+    model.trainable = False
+    model.trainable = True
+    assert not any(w.trainable for w in projections(mixer))
+    assert len(model.trainable_weights) == 4
+    before = [numpy(w).copy() for w in projections(mixer)]
+    x = normal(4, T, D)
+    start = numpy(mixer.value.kernel).copy()
+    model.compile("sgd", "mse")
+    model.fit(x, x, epochs=2, verbose=0)
+    for weight, old in zip(projections(mixer), before, strict=True):
+        np.testing.assert_array_equal(numpy(weight), old)
+    assert np.abs(numpy(mixer.value.kernel) - start).max() > 0
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded.trainable = True
+    assert len(loaded.trainable_weights) == 4
+    np.testing.assert_allclose(numpy(loaded(x)), numpy(model(x)), atol=1e-6)
+
+
+def test_with_fixed_projections_it_computes_what_v_does():
+    _, mixer = fixed()
+    plain = mixers.get("V", 2, K)
+    plain.build((None, None, D))
+    plain.set_weights(mixer.get_weights())
+    x = normal(3, T, D)
+    np.testing.assert_allclose(numpy(mixer(x)), numpy(plain(x)), atol=1e-6)
+    assert len(plain.trainable_weights) == 8
+    again = mixers.get("R + V(fixed=True)", 2, K, N)
+    again.build((None, None, D))
+    parts = again.synthesizer.synthesizers
+    assert not parts[1].trainable_weights
+    assert len(parts[0].trainable_weights) == 1
+
+
+def test_fixed_projections_are_quantized_and_get_no_lora(tmp_path):
+    model, mixer = fixed()
+    x = normal(3, T, D)
+    mixer.synthesizer.query.enable_lora(2)
+    assert not mixer.synthesizer.trainable_weights
+    before = numpy(model(x))
+    model.quantize("int8")
+    assert mixer.synthesizer.query.quantization_mode == "int8"
+    np.testing.assert_allclose(numpy(model(x)), before, atol=0.05)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(numpy(loaded(x)), numpy(model(x)), atol=1e-6)

@@ -1,0 +1,337 @@
+"""Tables of distances, biases outside the alphas, and groups of heads."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal
+from backend import gradients, numpy
+from keras import ops
+from keras_hub.src.models.t5.t5_multi_head_attention import (  # its formula
+    T5MultiHeadAttention,
+)
+
+from keras_synth import synthesizers
+from keras_synth.layers import SyntheticAttention
+
+H, K, D, N, T, S = 4, 3, 12, 9, 6, 8
+
+
+def table(identifier, start=0, rows=T, columns=S, num_heads=H):
+    synthesizer = synthesizers.get(identifier, num_heads, K, N, seed=1)
+    synthesizer.build((None, None, D))
+    logits = synthesizer(normal(1, rows, D), start=start, length=columns)
+    return synthesizer, numpy(logits.materialize())[0]
+
+
+@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize("rows", [1, T])
+def test_relative_has_one_number_for_each_clipped_distance(start, rows):
+    synthesizer, found = table("relative(max_distance=2)", start, rows)
+    numbers = numpy(synthesizer.distances)
+    assert numbers.shape == (H, 5)
+    for i in range(rows):
+        for j in range(S):
+            distance = min(max(j - (start + i), -2), 2)
+            np.testing.assert_array_equal(
+                found[:, i, j], numbers[:, distance + 2]
+            )
+
+
+def test_relative_serves_any_length_and_learns():
+    _, found = table("relative(max_distance=2)", rows=40, columns=40)
+    assert found.shape == (H, 40, 40)
+    layer = SyntheticAttention(H, K, synthesizer="relative(max_distance=2)")
+    layer(normal(2, 50, D))
+    assert layer(normal(2, 70, D)).shape == (2, 70, D)
+
+
+def test_gradients_of_distances_sum_over_their_diagonals():
+    upstream = normal(T, S)
+
+    def loss(numbers):
+        synthesizer = synthesizers.RelativeSynthesizer(1, max_distance=2)
+        synthesizer.distances = numbers
+        logits = synthesizer.call(ops.zeros((1, T, D)), length=S)
+        return ops.sum(logits.bias * ops.convert_to_tensor(upstream))
+
+    (found,) = gradients(loss, normal(1, 5))
+    expected = np.zeros(5)
+    for i in range(T):
+        for j in range(S):
+            expected[min(max(j - i, -2), 2) + 2] += upstream[i, j]
+    np.testing.assert_allclose(found[0], expected, atol=1e-5)
+
+
+# Press et al., 2022: a geometric sequence that starts at 2^(-8/H); for other
+# numbers of heads the next lower power's, and every other of the next higher's.
+SLOPES = {
+    8: [2.0**-i for i in range(1, 9)],
+    4: [2**-2, 2**-4, 2**-6, 2**-8],
+    1: [2**-8],
+    6: [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3],
+}
+
+
+@pytest.mark.parametrize("heads", SLOPES)
+def test_alibi_falls_with_the_distance(heads):
+    synthesizer, found = table("alibi", start=2, num_heads=heads)
+    distances = np.abs(np.arange(S) - (2 + np.arange(T))[:, None])
+    expected = -np.array(SLOPES[heads])[:, None, None] * distances
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert not synthesizer.weights
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("buckets", "distance"), [(32, 128), (8, 20)])
+def test_buckets_are_those_of_kerashubs_t5(bidirectional, buckets, distance):
+    identifier = (
+        f"t5_relative(num_buckets={buckets}, max_distance={distance}, "
+        f"bidirectional={bidirectional})"
+    )
+    rows = columns = 150
+    synthesizer, found = table(identifier, rows=rows, columns=columns)
+    memory = np.arange(columns)[None] - np.arange(rows)[:, None]
+    theirs = T5MultiHeadAttention._relative_position_bucket(
+        ops.convert_to_tensor(memory.astype("int32")),
+        bidirectional=bidirectional,
+        num_buckets=buckets,
+        max_distance=distance,
+    )
+    weights = numpy(synthesizer.relative_attention_bias)
+    assert weights.shape == (buckets, H)
+    expected = weights[numpy(theirs).astype(int)].transpose(2, 0, 1)
+    # float32 logarithms may round to either side of a border of buckets.
+    same = np.isclose(found, expected, atol=1e-6).all(axis=0)
+    assert same.mean() > 0.98
+    assert same[np.abs(memory) < buckets // 4].all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_buckets": 7},
+        {"num_buckets": 2},
+        {"num_buckets": 1, "bidirectional": False},
+        {"max_distance": 8},
+        {"max_distance": 0},
+    ],
+)
+def test_buckets_that_cannot_be_are_refused(options):
+    with pytest.raises(ValueError, match="Received"):
+        synthesizers.T5RelativeSynthesizer(H, **options)
+
+
+# --- biases beside the alphas -------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", ["alibi", "t5_relative", "alibi+t5_relative"])
+def test_a_bias_stands_outside_the_alphas(bias):
+    synthesizer = synthesizers.get(f"{bias} + R + V", H, K, N, seed=1)
+    x = normal(2, T, D)
+    keys = lambda: synthesizer.project_keys(x)  # noqa: E731
+    synthesizer.build(x.shape)
+    assert synthesizer.alphas.shape == (2, H)
+    synthesizer.alphas.assign(normal(2, H))
+    found = numpy(synthesizer(x, keys=keys()).materialize())
+    *biases, r, v = synthesizer.synthesizers
+    alphas = np.exp(numpy(synthesizer.alphas))
+    alphas = (alphas / alphas.sum(axis=0))[:, :, None, None]
+    logits = [numpy(part(x).materialize()) for part in (*biases, r)]
+    pairs = numpy(v(x, keys=v.project_keys(x)).materialize())
+    expected = sum(logits[:-1]) + alphas[0] * logits[-1] + alphas[1] * pairs
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_one_part_beside_a_bias_needs_no_alphas():
+    synthesizer = synthesizers.get("alibi + V", H, K)
+    synthesizer.build((None, T, D))
+    assert synthesizer.alphas is None
+    assert len(synthesizer.weights) == 4
+    alone = synthesizers.get("alibi", H)
+    assert alone.is_bias
+    assert synthesizers.get("alibi + t5_relative", H).is_bias
+    assert not synthesizer.is_bias
+    # Nested, a sum of biases is one.
+    nested = synthesizers.get("mixture(alibi + t5_relative) + V", H, K)
+    nested.build((None, T, D))
+    assert nested.alphas is None
+
+
+def test_alibi_beside_v_is_v_with_its_table_as_a_bias():
+    x, mask = normal(2, T, D), np.arange(T) < [[T], [4]]
+    ours = SyntheticAttention(H, K, synthesizer="alibi + V")
+    plain = keras.layers.MultiHeadAttention(H, K)
+    plain(x, x), ours(x)
+    ours.set_weights(plain.get_weights())
+    bias = synthesizers.get("alibi", H).call(x).bias
+    biased = SyntheticAttention(H, K, synthesizer="V")
+    biased(x)
+    biased.set_weights(plain.get_weights())
+    np.testing.assert_allclose(
+        numpy(ours(x, value_mask=mask)),
+        numpy(biased(x, value_mask=mask, attention_bias=bias)),
+        atol=1e-5,
+    )
+
+
+def test_t5s_bias_beside_v_is_the_layer_of_t5():
+    """But for its scale: T5 leaves out 1/sqrt(k)."""
+    x = normal(2, T, H * K)
+    theirs = T5MultiHeadAttention(
+        is_decoder=False,
+        hidden_dim=H * K,
+        key_value_dim=K,
+        num_heads=H,
+        dropout=0.0,
+        use_relative_attention_bias=True,
+    )
+    expected, *_ = theirs(x)
+    ours = SyntheticAttention(
+        H, K, synthesizer="t5_relative + V", use_bias=False
+    )
+    ours(x)
+    theirs_by_name = {w.path.split("/", 1)[-1]: w for w in theirs.weights}
+    for name, layer in (
+        ("query", ours.synthesizer.synthesizers[1].query),
+        ("key", ours.synthesizer.synthesizers[1].key),
+        ("value", ours.value),
+    ):
+        kernel = next(
+            numpy(w)
+            for path, w in theirs_by_name.items()
+            if path.startswith(f"{name}_projector/")
+        )
+        kernel = kernel * (K**0.5 if name == "query" else 1)
+        layer.kernel.assign(kernel.reshape(layer.kernel.shape))
+    output = numpy(theirs.output_projector.kernel)
+    kernel = ours.attention_output.kernel
+    kernel.assign(output.reshape(kernel.shape))
+    ours.synthesizer.synthesizers[0].relative_attention_bias.assign(
+        numpy(theirs.relative_attention_bias)
+    )
+    np.testing.assert_allclose(numpy(ours(x)), numpy(expected), atol=1e-5)
+
+
+# --- groups of heads ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    ["heads(V=1, R=3)", "heads(1 * V + 3 * R)", "HEADS(dot_product=1, R=3)"],
+)
+def test_spellings_of_groups(identifier):
+    synthesizer = synthesizers.get(identifier, H, K, N)
+    kinds = [
+        (type(part).__name__, part.num_heads, part.name)
+        for part in synthesizer.synthesizers
+    ]
+    assert kinds == [
+        ("DotProductSynthesizer", 1, "group_0"),
+        ("RandomSynthesizer", 3, "group_1"),
+    ]
+    assert synthesizer.num_heads == H
+
+
+def test_groups_equal_their_parts_and_pay_only_for_themselves():
+    """Layers of one kind each, their contexts put together by one product."""
+    x, mask = normal(2, T, D), np.arange(T) < [[T], [4]]
+    whole = SyntheticAttention(
+        H, K, synthesizer="heads(1 * V + 3 * mixture(R + D))", max_length=N
+    )
+    whole(x)
+    for i, weight in enumerate(whole.weights):
+        weight.assign(0.5 * normal(*weight.shape, seed=i))
+    outputs, scores = [], []
+    for group, heads in ((0, slice(0, 1)), (1, slice(1, H))):
+        size = heads.stop - heads.start
+        part = whole.synthesizer.synthesizers[group]
+        alone = SyntheticAttention(
+            size, K, synthesizer=type(part).from_config(part.get_config())
+        )
+        alone(x)
+        alone.synthesizer.set_weights(part.get_weights())
+        alone.value.kernel.assign(whole.value.kernel[:, heads])
+        alone.value.bias.assign(whole.value.bias[heads])
+        alone.attention_output.kernel.assign(
+            whole.attention_output.kernel[heads]
+        )
+        y, weights = alone(
+            x,
+            value_mask=mask,
+            return_attention_scores=True,
+            use_causal_mask=True,
+        )
+        outputs.append(numpy(y))
+        scores.append(numpy(weights))
+    arguments = {"value_mask": mask, "use_causal_mask": True}
+    found, weights = whole(x, **arguments, return_attention_scores=True)
+    expected = sum(outputs) + numpy(whole.attention_output.bias)
+    np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        numpy(whole(x, **arguments)), expected, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        numpy(weights), np.concatenate(scores, axis=1), atol=1e-6
+    )
+    logits = whole.synthesizer(x, keys=whole.synthesizer.project_keys(x))
+    assert logits.bias.shape == (2, H, T, T)
+    # One head of keys, not four; R's and D's heads have none.
+    assert whole.synthesizer.synthesizers[0].key.kernel.shape == (D, 1, K)
+    assert whole.cache_dim == (2 * K, K)
+    cache = whole.make_cache(2, N)
+    assert [tuple(x.shape) for x in cache] == [(2, N, 1, 2 * K), (2, N, 3, K)]
+
+
+def test_masks_and_biases_of_heads_go_to_their_groups():
+    x = normal(2, T, D)
+    layer = SyntheticAttention(
+        H, K, synthesizer="heads(V=2, R=2)", max_length=N
+    )
+    plain = numpy(layer(x, return_attention_scores=True)[1])
+    allowed = np.ones((2, H, T, T), bool)
+    allowed[:, 1, :, 2:] = allowed[:, 3, :, :3] = False
+    bias = np.where(allowed, 0, -1e9).astype("float32")
+    for arguments in ({"attention_mask": allowed}, {"attention_bias": bias}):
+        scores = numpy(layer(x, **arguments, return_attention_scores=True)[1])
+        assert not scores[~allowed].any()
+        np.testing.assert_allclose(scores[:, ::2], plain[:, ::2], atol=1e-6)
+
+
+def test_groups_are_saved(tmp_path):
+    x = keras.Input((None, D))
+    layer = SyntheticAttention(
+        H, K, synthesizer="heads(1 * V + 3 * FR(rank=2))", max_length=N
+    )
+    model = keras.Model(x, layer(x))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    data = normal(2, T, D)
+    np.testing.assert_allclose(
+        loaded.predict(data, verbose=0),
+        model.predict(data, verbose=0),
+        atol=1e-6,
+    )
+
+
+def test_initial_values_of_groups_follow_the_seed():
+    first, second, other = (
+        synthesizers.get("heads(R=2, FR=2)", H, K, N, seed=seed)
+        for seed in (1, 1, 2)
+    )
+    for synthesizer in (first, second, other):
+        synthesizer.build((None, T, D))
+    for a, b, c in zip(
+        first.weights, second.weights, other.weights, strict=True
+    ):
+        np.testing.assert_array_equal(numpy(a), numpy(b))
+        assert not np.array_equal(numpy(a), numpy(c))
+
+
+def test_groups_within_a_mixture_are_refused():
+    groups = synthesizers.get("heads(V=2, R=2)", H, K, N)
+    with pytest.raises(ValueError, match=r"cannot hold groups.*Received"):
+        synthesizers.MixtureSynthesizer([groups])
+    with pytest.raises(ValueError, match=r"draws no initial values.*Received"):
+        synthesizers.HeadGroupsSynthesizer(
+            [synthesizers.get("V", H, K)], seed=1
+        )
