@@ -1,0 +1,547 @@
+"""Attention layers drawn at random, and what they should compute in NumPy.
+
+A `Case` says everything about one call of a layer. `expected` is its output
+by the formulas of `reference.py` in float64, from the layer's weights by their
+paths; `Run` is the layer itself, whose output and gradients it returns.
+"""
+
+import contextlib
+import functools
+from typing import Any, NamedTuple
+from unittest import mock
+
+import keras
+import numpy as np
+import reference
+from arrays import normal
+from keras import ops
+
+from keras_synth import mixers, routes
+from keras_synth.mixers import kernel_sums
+from keras_synth.routes import grid, in_place, shared
+
+# Sums of synthesizers, and groups of heads where one name has a bracket.
+SYNTHESIZERS = [
+    ("V",),
+    ("D",),
+    ("FD",),
+    ("R",),
+    ("FR",),
+    ("Fix",),
+    ("gaussian",),
+    ("relative(max_distance=3)",),
+    ("R", "V"),
+    ("D", "V"),
+    ("FD", "V"),
+    ("R", "FD"),
+    ("R", "FR", "D"),
+    ("gaussian", "V"),
+    ("relative(max_distance=3)", "V"),
+    ("alibi", "V"),
+    ("alibi", "FD"),
+    ("alibi", "R", "V"),
+]
+MIXERS = [
+    "fnet",
+    "light_conv(width=3)",
+    "light_conv(width=4, border='renormalize')",
+    "dynamic_conv(width=3)",
+    "mlp_mixer",
+    "gmlp",
+    "linformer(rank=3)",
+    "linear",
+    "performer(features=8)",
+    "additive",
+    "relu",
+    "local(window=2)",
+    "local(window=2, synthesizer='R + V')",
+    "strided(stride=3)",
+    "longformer(window=1)",
+    "big_bird(block_size=2, random_blocks=1, seed=1)",
+]
+LENGTHS = range(1, 13)  # tokens
+BIASES = [None, None, "table", "samples"]
+POLICIES = ["float32", "float32", "mixed_bfloat16", "mixed_float16"]
+ROUTES = ["shared", "fused", "streamed"]
+# Entries of a piece's weights: a row or so, a head or so.
+PIECES = [None, 4, 12, 24]
+
+
+class Case(NamedTuple):
+    """One call of one layer.
+
+    Fields:
+        parts: Tuple of names that are added up; or the name of a mixer.
+        heads: Integer, `H`.
+        key_dim: Integer, `k`.
+        max_length: Integer, `N`.
+        value_dim: Integer, `v`; `None` for other mixers.
+        batch: Integer, `B`.
+        target: Integer, `T`.
+        source: Integer, `S`; `None` for self-attention.
+        causal: Whether no token sees a later one.
+        window: `sliding_window` or `None`.
+        masks: Set of names: `"value"`, `"query"`, and `"pairs"` or
+            `"pairs of samples"`.
+        bias: Leading axes of an `attention_bias`: `"table"`, `"samples"` or
+            `None`.
+        policy: String, the dtype policy.
+        route: Name of the route that is asked first, or `None`.
+        piece: Integer, entries of a piece's weights where layers cut; `None`
+            for as many as they take by themselves.
+        seed: Integer, of weights, tokens and masks.
+    """
+
+    parts: Any
+    heads: int
+    key_dim: int
+    max_length: int
+    value_dim: int | None
+    batch: int
+    target: int
+    source: int | None
+    causal: bool
+    window: int | None
+    masks: frozenset
+    bias: str | None
+    policy: str
+    route: str | None
+    piece: int | None
+    seed: int
+
+    @property
+    def is_mixer(self):
+        return isinstance(self.parts, str)
+
+    @property
+    def length(self):
+        """The source's length, `S`."""
+        return self.target if self.source is None else self.source
+
+    @property
+    def width(self):
+        """Model width, `d`."""
+        return self.heads * self.key_dim
+
+
+def attention_case(parts, choose):
+    """A `Case` of `SyntheticAttention`; every second one is a single sample.
+
+    Args:
+        parts: Tuple of names, as in `SYNTHESIZERS`.
+        choose: Function that returns one of a sequence, as `random.choice`.
+    """
+    target, source = choose(LENGTHS), choose([None, *LENGTHS])
+    longest = max(target, source or 0)
+    return Case(
+        parts=parts,
+        heads=choose([1, 2, 3, 4]),
+        key_dim=choose([1, 2, 3, 4]),
+        max_length=longest + choose([0, 1, 3, 4]),
+        value_dim=choose([1, 2, 3, 4]),
+        batch=choose([1, 1, 2, 3]),
+        target=target,
+        source=source,
+        causal=choose([False, True]),
+        window=choose([None, None, *LENGTHS]),
+        masks=_masks(choose, True),
+        bias=choose(BIASES),
+        policy=choose(POLICIES),
+        route=choose([None, None, *ROUTES]),
+        piece=choose(PIECES),
+        seed=choose(range(2**16)),
+    )
+
+
+def mixer_case(name, choose):
+    """A `Case` of another mixer, of what that supports."""
+    supported = supports(name)
+    lengths = [None, *LENGTHS] if "cross_attention" in supported else [None]
+    return Case(
+        parts=name,
+        heads=choose([1, 2, 3]),
+        key_dim=choose([1, 2, 3, 4]),
+        max_length=max(LENGTHS),
+        value_dim=None,
+        batch=choose([1, 1, 2]),
+        target=choose(LENGTHS),
+        source=choose(lengths),
+        causal="causal_mask" in supported and choose([False, True]),
+        window=None,
+        masks=_masks(choose, "attention_mask" in supported),
+        bias=choose(BIASES) if "attention_bias" in supported else None,
+        policy=choose(POLICIES),
+        route=None,
+        piece=choose(PIECES),
+        seed=choose(range(2**16)),
+    )
+
+
+def _masks(choose, pairs):
+    found = {choose([None, "value"]), choose([None, "query"])}
+    if pairs:
+        found.add(choose([None, None, "pairs", "pairs of samples"]))
+    return frozenset(found - {None})
+
+
+@functools.cache
+def supports(name):
+    """What a mixer supports: names of its attributes, without `supports_`."""
+    mixer = mixers.get(name, 2, 4, max(LENGTHS))
+    found = [x for x in dir(mixer) if x.startswith("supports_")]
+    return {x.removeprefix("supports_") for x in found if getattr(mixer, x)}
+
+
+# --- the layer itself ---------------------------------------------------------
+
+
+class Run:
+    """A layer as a `Case` describes it, and what it is called with.
+
+    Attributes:
+        arrays: List of float32 arrays by which gradients are taken: query,
+            value if it is another tensor, bias if there is one, then trained
+            weights.
+        masks: Dictionary of boolean arrays, masks of the call.
+        direction: Array `(B, T, d)`; the loss is its product with the output.
+    """
+
+    def __init__(self, case):
+        self.case = case
+        self.layer = self._made()
+        rng = np.random.default_rng(case.seed)
+        shape = (case.batch, case.target, case.width)
+        self.direction = rng.normal(size=shape).astype("float32")
+        x = [normal(*shape, seed=case.seed)]
+        if case.source is not None:
+            shape = (case.batch, case.source, case.width)
+            x.append(normal(*shape, seed=case.seed + 1))
+        self.number_of_inputs = len(x)
+        self.layer.build(*(array.shape for array in x))
+        for weight in self.layer.weights:
+            value = 0.5 * rng.normal(size=weight.shape)
+            if weight.dtype == "float32":
+                weight.assign(value)
+        self.masks = self._masks(rng)
+        if case.bias is not None:
+            batch = 1 if case.bias == "table" else case.batch
+            pairs = (batch, case.heads, case.target, case.length)
+            x.append(rng.normal(size=pairs).astype("float32"))
+        trained = [_array(w) for w in self.layer.trainable_variables]
+        self.arrays = [*x, *trained]
+
+    def _made(self):
+        case = self.case
+        if case.is_mixer:
+            return mixers.get(
+                case.parts,
+                case.heads,
+                case.key_dim,
+                case.max_length,
+                dtype=case.policy,
+            )
+        return mixers.SyntheticAttention(
+            case.heads,
+            case.key_dim,
+            case.value_dim,
+            sliding_window=case.window,
+            synthesizer=" + ".join(case.parts),
+            max_length=case.max_length,
+            dtype=case.policy,
+        )
+
+    def _masks(self, rng):
+        case = self.case
+        sizes = {
+            "value": ("value_mask", (case.batch, case.length)),
+            "query": ("query_mask", (case.batch, case.target)),
+            "pairs": ("attention_mask", (1, case.target, case.length)),
+            "pairs of samples": (
+                "attention_mask",
+                (case.batch, case.target, case.length),
+            ),
+        }
+        return {
+            name: rng.random(shape) < 0.7
+            for name, shape in map(sizes.get, sorted(case.masks))
+        }
+
+    def loss(self, masks, direction):
+        """The loss as a function of `arrays`, beside the output."""
+        layer, count = self.layer, self.number_of_inputs
+        trained, fixed = (
+            layer.trainable_variables,
+            layer.non_trainable_variables,
+        )
+        fixed = [(v, v.value) for v in fixed]
+        given = {"use_causal_mask": True} if self.case.causal else {}
+        given |= {k: ops.convert_to_tensor(mask) for k, mask in masks.items()}
+        direction = ops.convert_to_tensor(direction)
+
+        def loss(*tensors):
+            inputs, rest = tensors[:count], tensors[count:]
+            own = dict(given)
+            if self.case.bias is not None:
+                own["attention_bias"], rest = rest[0], rest[1:]
+            mapping = [*zip(trained, rest, strict=True), *fixed]
+            with keras.StatelessScope(state_mapping=mapping):
+                output = layer(*inputs, **own)
+            output = ops.cast(output, "float32")
+            return ops.sum(output * direction), output
+
+        return loss
+
+    def found(self, compiled):
+        """The output `(B, T, d)`, and gradients by `arrays`.
+
+        Args:
+            compiled: Whether XLA compiles forward and backward pass.
+        """
+        with self._ways():
+            loss = self.loss(self.masks, self.direction)
+            return _derived(loss, self.arrays, compiled)
+
+    def found_twice(self, compiled):
+        """The same, from each sample twice with half the loss each."""
+        masks = {
+            name: mask if len(mask) != self.case.batch else _twice(mask)
+            for name, mask in self.masks.items()
+        }
+        count = self.number_of_inputs
+        if self.case.bias == "samples":
+            count += 1
+        arrays = [*map(_twice, self.arrays[:count]), *self.arrays[count:]]
+        with self._ways():
+            loss = self.loss(masks, _twice(self.direction) / 2)
+            output, slopes = _derived(loss, arrays, compiled)
+        first, second = np.split(output, 2)
+        slopes[:count] = [sum(np.split(x, 2)) for x in slopes[:count]]
+        return first, second, slopes
+
+    @contextlib.contextmanager
+    def _ways(self):
+        """Asks for the case's route first, and for pieces of its size."""
+        with contextlib.ExitStack() as stack:
+            if self.case.piece is not None:
+                for module, name, number in self._sizes():
+                    patch = mock.patch.object(module, name, number)
+                    stack.enter_context(patch)
+            if self.case.route is not None:
+                first = Preferred(routes.get(self.case.route))
+                stack.enter_context(routes.using(first))
+            yield
+
+    def _sizes(self):
+        """Constants from which on layers cut, made small."""
+        entries = self.case.piece
+        yield grid, "PIECE_SIZE", entries
+        yield in_place, "PIECE_SIZE", entries
+        yield grid, "FEWEST_ROWS", 2
+        yield shared, "LARGE_TABLE", 1
+        yield kernel_sums, "CHUNK", 4
+        for name in ("SHARED_CONTEXT", "SHARED_GRADIENT"):
+            yield in_place, name, (1, 4 * entries)
+
+
+class Preferred(routes.Route):
+    """Another route, taken wherever it serves."""
+
+    def __init__(self, route):
+        self.route, self.name = route, f"preferred {route.name}"
+        self.reads_products = route.reads_products
+
+    def serves(self, request):
+        return self.route.serves(request)
+
+    def cost(self, request):
+        return -1.0
+
+    def run(self, request):
+        return self.route.run(request)
+
+
+def _twice(x):
+    return np.concatenate([x, x])
+
+
+def _array(variable):
+    return np.array(ops.convert_to_numpy(variable.value), "float32")
+
+
+def _derived(loss, arrays, compiled):
+    """Output and gradients of a loss that returns the output beside it."""
+    backend = keras.backend.backend()
+    find = {"jax": _by_jax, "tensorflow": _by_tensorflow, "torch": _by_torch}
+    output, slopes = find[backend](loss, arrays, compiled)
+    return ops.convert_to_numpy(output), [
+        np.zeros_like(x) if slope is None else ops.convert_to_numpy(slope)
+        for x, slope in zip(arrays, slopes, strict=True)
+    ]
+
+
+def _by_jax(loss, arrays, compiled):
+    import jax
+
+    every = tuple(range(len(arrays)))
+    derived = jax.value_and_grad(loss, every, has_aux=True)
+    (_, output), slopes = (jax.jit(derived) if compiled else derived)(
+        *map(ops.convert_to_tensor, arrays)
+    )
+    return output, slopes
+
+
+def _by_tensorflow(loss, arrays, compiled):
+    import tensorflow as tf
+
+    def derived(*tensors):
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            value, output = loss(*tensors)
+        return output, tape.gradient(
+            value, tensors, unconnected_gradients="zero"
+        )
+
+    if compiled:
+        derived = tf.function(derived, jit_compile=True)
+    return derived(*map(tf.convert_to_tensor, arrays))
+
+
+def _by_torch(loss, arrays, compiled):
+    tensors = [
+        ops.convert_to_tensor(x).clone().requires_grad_() for x in arrays
+    ]
+    value, output = loss(*tensors)
+    if value.requires_grad:
+        value.backward()
+    return output.detach(), [x.grad for x in tensors]
+
+
+# --- the oracle ---------------------------------------------------------------
+
+
+def expected(case, arrays, run):
+    """The output `(B, T, d)` in float64, of `Run.arrays` or others like them.
+
+    Args:
+        case: `Case` of synthesizers.
+        arrays: List of arrays, as `Run.arrays`.
+        run: `Run`, for its masks and what it does not train.
+    """
+    count = run.number_of_inputs
+    inputs, rest = arrays[:count], arrays[count:]
+    added = 0.0
+    if case.bias is not None:
+        added, rest = rest[0], rest[1:]
+    trained = run.layer.trainable_variables
+    weights = {_path(v): _array(v) for v in run.layer.weights}
+    weights |= {_path(v): x for v, x in zip(trained, rest, strict=True)}
+    query, source = inputs[0], inputs[-1]
+    logits = _logits(case, weights, query, source) + added
+    mask = reference.combine_masks(
+        case.batch,
+        case.heads,
+        case.target,
+        case.length,
+        causal=case.causal,
+        **run.masks,
+    )
+    if case.window is not None:
+        distance = _distances(case)
+        mask &= np.abs(distance) < case.window
+    names = ("kernel", "bias")
+    values, outputs = (
+        [weights[f"{name}/{end}"] for end in names]
+        for name in ("value", "attention_output")
+    )
+    return reference.layer(source, *values, *outputs, logits, mask)
+
+
+def _path(variable):
+    return variable.path.split("/", 1)[1]
+
+
+def _distances(case):
+    """`j - i`, `(T, S)`."""
+    return np.arange(case.length) - np.arange(case.target)[:, None]
+
+
+def _logits(case, weights, query, source):
+    """The logits of all parts, `(B or 1, H, T, S)`."""
+    single = len(case.parts) == 1
+    biases, mixed = [], []
+    for number, name in enumerate(case.parts):
+        start = "synthesizer/" if single else f"synthesizer/part_{number}/"
+        own = {
+            path.removeprefix(start): x
+            for path, x in weights.items()
+            if path.startswith(start)
+        }
+        logits = FORMULAS[name](own, query, source, case)
+        (biases if name == "alibi" else mixed).append(logits)
+    if len(mixed) > 1:
+        alphas = weights["synthesizer/alphas"]
+        mixed = [reference.mixture_logits(mixed, alphas)]
+    return sum(biases + mixed)
+
+
+def _dot_product(own, query, source, case):
+    names = ["query/kernel", "query/bias", "key/kernel", "key/bias"]
+    return reference.dot_product_logits(query, source, *map(own.get, names))
+
+
+def _dense(own, query, source, case):
+    names = ["hidden/kernel", "hidden/bias", "W2", "b2"]
+    return reference.dense_logits(query, *map(own.get, names), case.length)
+
+
+def _factorized_dense(own, query, source, case):
+    names = ["hidden/kernel", "hidden/bias", "A", "b_A", "B", "b_B"]
+    return reference.factorized_dense_logits(
+        query, *map(own.get, names), case.length
+    )
+
+
+def _random(own, query, source, case):
+    return reference.random_logits(own["R"], case.target, case.length)
+
+
+def _factorized_random(own, query, source, case):
+    return reference.factorized_random_logits(
+        own["R1"], own["R2"], case.target, case.length
+    )
+
+
+def _relative(own, query, source, case):
+    table = own["distances"]
+    most = table.shape[1] // 2
+    return table[:, np.clip(_distances(case), -most, most) + most][None]
+
+
+def _gaussian(own, query, source, case):
+    offsets = np.resize([-1, 0, 1], case.heads)[:, None, None]
+    return -((_distances(case) - offsets) ** 2)[None] / 2.0
+
+
+def _alibi(own, query, source, case):
+    """Press et al., 2022: for 3 heads those of 2, then the first of 4."""
+    slopes = {
+        1: [2**-8],
+        2: [2**-4, 2**-8],
+        3: [2**-4, 2**-8, 2**-2],
+        4: [2**-2, 2**-4, 2**-6, 2**-8],
+    }[case.heads]
+    slopes = np.array(slopes)[:, None, None]
+    return -slopes * np.abs(_distances(case))[None]
+
+
+FORMULAS = {
+    "V": _dot_product,
+    "D": _dense,
+    "FD": _factorized_dense,
+    "R": _random,
+    "Fix": _random,
+    "FR": _factorized_random,
+    "relative(max_distance=3)": _relative,
+    "gaussian": _gaussian,
+    "alibi": _alibi,
+}

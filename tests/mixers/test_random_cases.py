@@ -1,0 +1,142 @@
+"""Layers drawn at random: right, the same for each sample twice, and compiled.
+
+Attention is its formula, in outputs and gradients; XLA computes what operations
+do one by one; a batch of one, whose tensors look as if all samples shared
+them, gets what it gets beside others.
+"""
+
+import os
+import random
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_cases import (
+    MIXERS,
+    SYNTHESIZERS,
+    Run,
+    attention_case,
+    expected,
+    mixer_case,
+)
+
+# Cases of each name: PyTorch compiles nothing, the others' time is XLA's.
+QUICK = {"torch": 24, "tensorflow": 1, "jax": 1}[keras.backend.backend()]
+# JAX compiles each operation that runs by itself, for each shape.
+ONE_BY_ONE = keras.backend.backend() != "jax"
+MANY = int(os.environ.get("KERAS_SYNTH_CASES", 20 * QUICK))
+# Of the largest number that there is, or of 1, by dtype policy.
+TOLERANCES = {"float32": 1e-4, "mixed_float16": 0.05, "mixed_bfloat16": 0.2}
+
+many = settings(
+    max_examples=MANY,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def close(found, wanted, tolerance, what):
+    scale = max(1.0, np.abs(wanted).max(initial=0))
+    np.testing.assert_allclose(
+        found, wanted, rtol=0, atol=tolerance * scale, err_msg=what
+    )
+
+
+def compare(found, wanted, tolerance, what):
+    """Compares outputs and gradients, these beside the largest of all."""
+    close(found[0], wanted[0], tolerance, f"output, {what}")
+    scale = max(np.abs(x).max(initial=0) for x in wanted[1])
+    for number, (mine, theirs) in enumerate(
+        zip(found[1], wanted[1], strict=True)
+    ):
+        close(
+            mine / max(1.0, scale),
+            theirs / max(1.0, scale),
+            tolerance,
+            f"gradient by array {number}, {what}",
+        )
+
+
+def check_formula(case, run, found, tolerance):
+    """Output, and gradients along a random direction."""
+    output, slopes = found
+    close(output, expected(case, run.arrays, run), tolerance, "formula")
+    rng = np.random.default_rng(case.seed)
+    along = [rng.normal(size=x.shape) for x in run.arrays]
+    step = 1e-5
+    ahead, behind = (
+        np.sum(
+            run.direction
+            * expected(
+                case,
+                [x + s * d for x, d in zip(run.arrays, along, strict=True)],
+                run,
+            )
+        )
+        for s in (step, -step)
+    )
+    mine = sum(np.sum(x * d) for x, d in zip(slopes, along, strict=True))
+    # Rounding errors of all arrays add up.
+    size = sum(np.abs(x * d).sum() for x, d in zip(slopes, along, strict=True))
+    wanted = (ahead - behind) / (2 * step)
+    assert abs(mine - wanted) <= tolerance * max(1.0, size), (mine, wanted)
+
+
+def check(case, one_by_one=True):
+    """Asks everything of a case, also of operations that run one by one."""
+    compiles = keras.backend.backend() != "torch"
+    run, tolerance = Run(case), TOLERANCES[case.policy]
+    found = run.found(compiles)
+    if not case.is_mixer:
+        check_formula(case, run, found, tolerance)
+    first, second, slopes = run.found_twice(compiles)
+    compare((first, slopes), found, tolerance, "twice")
+    close(second, found[0], tolerance, "twice, the second one")
+    if compiles and one_by_one:
+        compare(run.found(False), found, tolerance, "one by one")
+
+
+def name_of(parts):
+    return parts if isinstance(parts, str) else " + ".join(parts)
+
+
+each_synthesizer = pytest.mark.parametrize("parts", SYNTHESIZERS, ids=name_of)
+each_mixer = pytest.mark.parametrize("name", MIXERS)
+
+
+@each_synthesizer
+def test_attention_drawn_at_random_is_its_formula(parts):
+    for number in range(QUICK):
+        choose = random.Random(f"{parts}, {number}").choice
+        check(attention_case(parts, choose), ONE_BY_ONE)
+
+
+@each_mixer
+def test_mixers_drawn_at_random_see_one_sample_as_two(name):
+    for number in range(QUICK):
+        choose = random.Random(f"{name}, {number}").choice
+        check(mixer_case(name, choose), ONE_BY_ONE)
+
+
+def chooser(data):
+    return lambda options: data.draw(st.sampled_from(options))
+
+
+@pytest.mark.slow
+@each_synthesizer
+@many
+@given(data=st.data())
+def test_much_more_attention_is_its_formula(parts, data):
+    check(attention_case(parts, chooser(data)))
+
+
+@pytest.mark.slow
+@each_mixer
+@many
+@given(data=st.data())
+def test_many_more_mixers_see_one_sample_as_two(name, data):
+    check(mixer_case(name, chooser(data)))
