@@ -341,6 +341,26 @@ def test_padding():
     assert "padded time / plain time" in done.stdout
 
 
+@slow_but_on("torch")
+def test_endurance(tmp_path):
+    done = script(
+        "endurance.py",
+        *"--minutes 0.001 --every 0.01 --variant R --output".split(),
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(tmp_path, "endurance_*.csv")
+    assert all(int(row["memory"]) > 2**20 for row in rows)
+    assert (tmp_path / "endurance.png").exists()
+
+
+def test_endurance_has_nothing_to_report(tmp_path):
+    done = script("endurance.py", "--report", "--output", tmp_path)
+    assert "There are no endurance_*.csv" in done.returncode
+    done = script("endurance.py", "--minutes", "0")
+    assert "--minutes must be more than 0. Received: 0" in done.stderr
+
+
 @pytest.mark.slow
 def test_precision():
     done = script(
