@@ -160,7 +160,8 @@ class Product(NamedTuple):
         """Whether it is one table for all samples, a number for each head."""
         batch, heads, rows, width = self.repeated.shape
         like = batch == rows == width == self.tiled.shape[0] == 1
-        return like and heads in (1, self.tiled.shape[1])
+        whole = self.tiled.shape[3] == self.length
+        return like and whole and heads in (1, self.tiled.shape[1])
 
     def written_out(self):
         """Returns the tensor that it stands for."""
@@ -170,10 +171,35 @@ class Product(NamedTuple):
         else:
             rows = repeated[..., :, None] * tiled[..., None, :]
             columns = repeated.shape[-1] * tiled.shape[-1]
-            rows = ops.reshape(rows, (*ops.shape(rows)[:3], columns))
+            rows = ops.reshape(rows, (*ops.shape(rows)[:-2], columns))
         if rows.shape[-1] == self.length:
             return rows
         return rows[..., : self.length]
+
+    def columns(self, first, number):
+        """Returns some columns of the tensor that it stands for.
+
+        Args:
+            first: Integer.
+            number: Integer, how many.
+        """
+        width = self.tiled.shape[-1]
+        runs = covering(first, number, width)
+        before = first - runs.start * width
+        repeated = self.repeated[..., runs]
+        own = Product(repeated, self.tiled, before + number).written_out()
+        return own[..., before:] if before else own
+
+
+def covering(first, number, width):
+    """Returns which runs of equal length hold some columns, a slice.
+
+    Args:
+        first: Integer, the first column.
+        number: Integer, how many columns.
+        width: Integer, columns in a run.
+    """
+    return slice(first // width, -(-(first + number) // width))
 
 
 class Weights(NamedTuple):
