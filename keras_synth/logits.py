@@ -67,9 +67,12 @@ class Logits(NamedTuple):
     def __add__(self, other):
         if isinstance(other, Weights):
             other = other.as_logits()
-        if self._of_one_query and other._of_one_query:
+        if self._is_of_one_query and other._is_of_one_query:
             # Repeating constant keys for each sample would cost more.
-            self, other = self._without_constants(), other._without_constants()
+            if self.keys.shape[0] == 1:
+                self = Logits(bias=self.materialize())
+            elif other.keys.shape[0] == 1:
+                other = Logits(bias=other.materialize())
         return Logits(
             _concatenated(self.queries, other.queries),
             _concatenated(self.keys, other.keys),
@@ -77,14 +80,8 @@ class Logits(NamedTuple):
         )
 
     @property
-    def _of_one_query(self):
-        return self.queries is None or self.queries.shape[1] == 1
-
-    def _without_constants(self):
-        """The same, products with constant keys being a bias."""
-        if self.queries is None or self.keys.shape[0] != 1:
-            return self
-        return Logits(bias=self.materialize())
+    def _is_of_one_query(self):
+        return self.queries is not None and self.queries.shape[1] == 1
 
     def with_rows(self, target_length):
         """The same, a row for each query.

@@ -43,6 +43,8 @@ class FusedRoute(Route):
 
         On accelerators there is one, as far as we know without having one.
         """
+        if _repeats_keys(request):
+            return 1.5
         if backends.on_cpu(request.values) and not _has_cpu_kernel(request):
             return 1.5
         return 0.5
@@ -86,6 +88,13 @@ class FusedRoute(Route):
         )[..., :width]
         # Rows that see nothing hold an average of the forbidden.
         return zero_rows(context, request.visible())
+
+
+def _repeats_keys(request):
+    """Whether constant keys are repeated for samples of a single query."""
+    keys, batch = request.logits.keys, request.values.shape[0]
+    constant = keys is not None and keys.shape[0] == 1 and batch != 1
+    return constant and request.of_one_query
 
 
 def _has_cpu_kernel(request):
