@@ -105,19 +105,11 @@ def attend(operands, constants):
         Tensor `(B, T, H, v)`. Rows where nothing is allowed hold an average:
         zeroing them, as `attend` does, zeroes their gradients too.
     """
-    present = [name for name, x in operands._asdict().items() if x is not None]
 
-    def given(tensors):
-        return operands._replace(**dict(zip(present, tensors, strict=True)))
+    def backward(*given):
+        return gradient(*given), None
 
-    def backward(upstream, output, *tensors):
-        gradients = gradient(upstream, output, given(tensors), constants)
-        return tuple(getattr(gradients, name) for name in present)
-
-    streamed = with_gradient(
-        lambda *tensors: context(given(tensors), constants), backward
-    )
-    return streamed(*(getattr(operands, name) for name in present))
+    return with_gradient(context, backward)(operands, constants)
 
 
 def context(operands, constants):

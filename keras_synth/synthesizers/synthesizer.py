@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -182,6 +183,12 @@ class Synthesizer(keras.layers.Layer):
             "pairs=None)` there. "
             f"Received: {self.name}"
         )
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """Returns `layer_call`: the layer around it is computed again."""
+        return layer_call
 
     def call(
         self,
