@@ -38,6 +38,10 @@ class Logits(NamedTuple):
     keys: object = None
     bias: object = None
 
+    # Whether a row may see entries alone that are so far below its largest
+    # that half precision does not tell them apart, or does not hold them.
+    is_steep = False
+
     @property
     def shared(self):
         """Whether one `(H, T, S)` table holds the logits of all samples."""
@@ -58,7 +62,7 @@ class Logits(NamedTuple):
             queries = queries * ops.cast(alpha, queries.dtype)[:, None]
         if bias is not None:
             bias = _scaled(bias, ops.cast(alpha, bias.dtype)[:, None, None])
-        return Logits(queries, self.keys, bias)
+        return self._replace(queries=queries, bias=bias)
 
     def written_out(self):
         """The same, its bias being a tensor."""
@@ -67,13 +71,14 @@ class Logits(NamedTuple):
     def __add__(self, other):
         if isinstance(other, Weights):
             other = other.as_logits()
+        kind = type(other) if other.is_steep else type(self)
         if self._is_of_one_query and other._is_of_one_query:
             # Repeating constant keys for each sample would cost more.
             if self.keys.shape[0] == 1:
                 self = Logits(bias=self.materialize())
             elif other.keys.shape[0] == 1:
                 other = Logits(bias=other.materialize())
-        return Logits(
+        return kind(
             _concatenated(self.queries, other.queries),
             _concatenated(self.keys, other.keys),
             _sum(self.bias, other.bias),
@@ -99,7 +104,7 @@ class Logits(NamedTuple):
         bias = _written_out(self.bias)
         batch, heads, _, length = ops.shape(bias)
         shape = (batch, heads, target_length, length)
-        return Logits(bias=ops.broadcast_to(bias, shape))
+        return self._replace(bias=ops.broadcast_to(bias, shape))
 
     def materialize(self):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""
@@ -116,6 +121,23 @@ class Logits(NamedTuple):
                 queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return _sum(ops.cast(product, "float32"), self.bias)
+
+
+class SteepLogits(Logits):
+    """Logits made by hand that fall without bound as tokens are farther away.
+
+    Whatever is added to them is steep as well. Kernels that would take the
+    bias in half precision compute in float32.
+
+    Example:
+
+    >>> from keras_synth.logits import Logits, SteepLogits
+    >>> steep = SteepLogits(bias=-1e5 * keras.random.uniform((1, 2, 5, 5)))
+    >>> (Logits(bias=keras.ops.ones((1, 2, 5, 5))) + steep).is_steep
+    True
+    """
+
+    is_steep = True
 
 
 class Product(NamedTuple):

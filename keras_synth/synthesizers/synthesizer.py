@@ -49,6 +49,8 @@ class Synthesizer(keras.layers.Layer):
             tables of positions.
         is_bias: Boolean, whether its logits stand outside the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
+        is_steep: Boolean, whether its logits fall without bound as tokens are
+            farther away: see `logits.SteepLogits`.
         folds_scale: Boolean, whether `fold_into` takes a `scale`.
 
     Example:
@@ -75,6 +77,7 @@ class Synthesizer(keras.layers.Layer):
     key_dim = 0
     reads_tokens = True
     is_bias = False
+    is_steep = False
     folds_scale = False
 
     def __init__(
