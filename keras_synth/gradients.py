@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_synth.trees import beside, put_together, taken_apart
+
 
 def with_gradient(function, gradient):
     """Gives a function of tensors a gradient written by hand.
@@ -13,19 +15,38 @@ def with_gradient(function, gradient):
     that is known, with the same gradient. So derivatives of any order are
     right as long as `gradient` computes with the tensors it is given.
 
+    All tensors that either of them reads must be operands, masks too: inside
+    `jax.checkpoint`, a loop or a branch JAX calls them anew, each time with
+    other tensors in place of the operands, when those of the first call are
+    gone.
+
     Args:
-        function: Function of operands, tensors, that returns one tensor.
+        function: Function of the operands that returns one tensor.
         gradient: Function `(upstream, output, *operands)` that returns a tuple
-            with a tensor for each operand, or `None` where the operand counts
-            as a constant.
+            with an entry like each operand, or `None` where that counts as a
+            constant, as a whole or in part.
 
     Returns:
-        A function of the operands, to be called once.
+        A function of the operands, to be called once. They are tensors,
+        `None`, numbers, functions or tuples of such.
     """
-    return _with_gradient(function, gradient, known=None)
+
+    def differentiable(*operands):
+        outline, tensors = taken_apart(operands, ops.is_tensor)
+
+        def of_tensors(*tensors):
+            return function(*put_together(outline, tensors))
+
+        def gradient_of_tensors(upstream, output, *tensors):
+            own = put_together(outline, tensors)
+            return tuple(beside(outline, gradient(upstream, output, *own)))
+
+        return _with_gradient(of_tensors, gradient_of_tensors)(*tensors)
+
+    return differentiable
 
 
-def _with_gradient(function, gradient, known):
+def _with_gradient(function, gradient, known=None):
     # JAX differentiates what is computed below like anything else, in forward
     # mode too, which knows no custom gradients. Elsewhere the output leads back
     # to this function: on PyTorch the two would hold each other.

@@ -38,6 +38,10 @@ class Logits(NamedTuple):
     keys: object = None
     bias: object = None
 
+    # Whether a row may see entries alone that are so far below its largest
+    # that half precision does not tell them apart, or does not hold them.
+    is_steep = False
+
     @property
     def shared(self):
         """Whether one `(H, T, S)` table holds the logits of all samples."""
@@ -58,7 +62,7 @@ class Logits(NamedTuple):
             queries = queries * ops.cast(alpha, queries.dtype)[:, None]
         if bias is not None:
             bias = _scaled(bias, ops.cast(alpha, bias.dtype)[:, None, None])
-        return Logits(queries, self.keys, bias)
+        return self._replace(queries=queries, bias=bias)
 
     def written_out(self):
         """The same, its bias being a tensor."""
@@ -67,24 +71,22 @@ class Logits(NamedTuple):
     def __add__(self, other):
         if isinstance(other, Weights):
             other = other.as_logits()
-        if self._of_one_query and other._of_one_query:
+        kind = type(other) if other.is_steep else type(self)
+        if self._is_of_one_query and other._is_of_one_query:
             # Repeating constant keys for each sample would cost more.
-            self, other = self._without_constants(), other._without_constants()
-        return Logits(
+            if self.keys.shape[0] == 1:
+                self = Logits(bias=self.materialize())
+            elif other.keys.shape[0] == 1:
+                other = Logits(bias=other.materialize())
+        return kind(
             _concatenated(self.queries, other.queries),
             _concatenated(self.keys, other.keys),
             _sum(self.bias, other.bias),
         )
 
     @property
-    def _of_one_query(self):
-        return self.queries is None or self.queries.shape[1] == 1
-
-    def _without_constants(self):
-        """The same, products with constant keys being a bias."""
-        if self.queries is None or self.keys.shape[0] != 1:
-            return self
-        return Logits(bias=self.materialize())
+    def _is_of_one_query(self):
+        return self.queries is not None and self.queries.shape[1] == 1
 
     def with_rows(self, target_length):
         """The same, a row for each query.
@@ -102,7 +104,7 @@ class Logits(NamedTuple):
         bias = _written_out(self.bias)
         batch, heads, _, length = ops.shape(bias)
         shape = (batch, heads, target_length, length)
-        return Logits(bias=ops.broadcast_to(bias, shape))
+        return self._replace(bias=ops.broadcast_to(bias, shape))
 
     def materialize(self):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""
@@ -119,6 +121,23 @@ class Logits(NamedTuple):
                 queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return _sum(ops.cast(product, "float32"), self.bias)
+
+
+class SteepLogits(Logits):
+    """Logits made by hand that fall without bound as tokens are farther away.
+
+    Whatever is added to them is steep as well. Kernels that would take the
+    bias in half precision compute in float32.
+
+    Example:
+
+    >>> from keras_synth.logits import Logits, SteepLogits
+    >>> steep = SteepLogits(bias=-1e5 * keras.random.uniform((1, 2, 5, 5)))
+    >>> (Logits(bias=keras.ops.ones((1, 2, 5, 5))) + steep).is_steep
+    True
+    """
+
+    is_steep = True
 
 
 class Product(NamedTuple):
@@ -160,7 +179,8 @@ class Product(NamedTuple):
         """Whether it is one table for all samples, a number for each head."""
         batch, heads, rows, width = self.repeated.shape
         like = batch == rows == width == self.tiled.shape[0] == 1
-        return like and heads in (1, self.tiled.shape[1])
+        whole = self.tiled.shape[3] == self.length
+        return like and whole and heads in (1, self.tiled.shape[1])
 
     def written_out(self):
         """Returns the tensor that it stands for."""
@@ -170,10 +190,35 @@ class Product(NamedTuple):
         else:
             rows = repeated[..., :, None] * tiled[..., None, :]
             columns = repeated.shape[-1] * tiled.shape[-1]
-            rows = ops.reshape(rows, (*ops.shape(rows)[:3], columns))
+            rows = ops.reshape(rows, (*ops.shape(rows)[:-2], columns))
         if rows.shape[-1] == self.length:
             return rows
         return rows[..., : self.length]
+
+    def columns(self, first, number):
+        """Returns some columns of the tensor that it stands for.
+
+        Args:
+            first: Integer.
+            number: Integer, how many.
+        """
+        width = self.tiled.shape[-1]
+        runs = covering(first, number, width)
+        before = first - runs.start * width
+        repeated = self.repeated[..., runs]
+        own = Product(repeated, self.tiled, before + number).written_out()
+        return own[..., before:] if before else own
+
+
+def covering(first, number, width):
+    """Returns which runs of equal length hold some columns, a slice.
+
+    Args:
+        first: Integer, the first column.
+        number: Integer, how many columns.
+        width: Integer, columns in a run.
+    """
+    return slice(first // width, -(-(first + number) // width))
 
 
 class Weights(NamedTuple):

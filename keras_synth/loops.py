@@ -86,10 +86,11 @@ def cut(x, starts, sizes):
     """Returns a slice of `x`: lists of the axes' starts and sizes."""
     if not _on_tensorflow():
         return ops.slice(x, starts, sizes)
-    return with_gradient(
-        lambda x: ops.slice(x, starts, sizes),
-        lambda upstream, _, x: (put(ops.zeros_like(x), starts, upstream),),
-    )(x)
+
+    def gradient(upstream, _, x, starts, sizes):
+        return put(ops.zeros_like(x), starts, upstream), None, None
+
+    return with_gradient(ops.slice, gradient)(x, tuple(starts), tuple(sizes))
 
 
 def put(x, starts, part):
@@ -106,13 +107,11 @@ def put(x, starts, part):
     if not _on_tensorflow():
         return ops.slice_update(x, starts, part)
 
-    def gradient(upstream, _, x, part):
+    def gradient(upstream, _, x, starts, part):
         nothing = put(upstream, starts, ops.zeros_like(part))
-        return nothing, cut(upstream, starts, ops.shape(part))
+        return nothing, None, cut(upstream, starts, ops.shape(part))
 
-    return with_gradient(
-        lambda x, part: ops.slice_update(x, starts, part), gradient
-    )(x, part)
+    return with_gradient(ops.slice_update, gradient)(x, tuple(starts), part)
 
 
 def add(x, starts, part):

@@ -1,11 +1,13 @@
 """The contract of a mixer: what a block may put in the place of attention."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from keras_synth import masks
+from keras_synth.rematerialized import rematerialized
 from keras_synth.types import Shape, Size, Tensor
 
 # What `call` may be given, and the attribute that allows it.
@@ -102,6 +104,13 @@ class Mixer(keras.layers.Layer):
         others |= others.pop("kwargs", {})  # of a `call` that takes any
         others = {k: v for k, v in others.items() if k not in _TENSORS}
         return super().__call__(query, **others)
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """Returns `layer_call` for a layer made in a `keras.RematScope`."""
+        rematerialize = super().rematerialized_call
+        return rematerialized(self, rematerialize, layer_call, args, kwargs)
 
     def _check_supported(self, arguments):
         """Raises for arguments of `call` that this mixer cannot honour."""

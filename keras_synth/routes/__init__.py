@@ -18,6 +18,7 @@ shows how to add a kernel of one's own.
 import contextlib
 import contextvars
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from keras_synth import backends
 from keras_synth.logits import Weights
@@ -44,13 +45,26 @@ __all__ = [
     "using",
 ]
 
+
+class _Block(NamedTuple):
+    """What `with` blocks say of their own context."""
+
+    routes: tuple[Route, ...] = ()
+    portable: int = 0  # how many demand plain operations
+
+
+_NO_BLOCK = _Block()
 _routes = [SharedRoute(), FusedRoute(), StreamedRoute(), ExplicitRoute()]
-_portable = contextvars.ContextVar("portable", default=False)
+# One for both: a compiler that cannot follow a lookup stops once.
+_block = contextvars.ContextVar("block", default=_NO_BLOCK)
 
 
 def registered() -> tuple[Route, ...]:
-    """Returns all routes, a tuple in the order of registration."""
-    return tuple(_routes)
+    """Returns all routes, a tuple in the order of registration.
+
+    Those of `using` blocks come last, and only where the block is in force.
+    """
+    return (*_routes, *_block.get().routes)
 
 
 def get(name: str) -> Route:
@@ -59,11 +73,16 @@ def get(name: str) -> Route:
     Raises:
         ValueError: If there is none.
     """
-    for route in _routes:
+    return _named(name, registered())
+
+
+def _named(name, known):
+    # A block's own first: another thread may register one of that name.
+    for route in reversed(known):
         if route.name == name:
             return route
     raise ValueError(
-        f"Unknown route. Known: {_names(_routes)}; "
+        f"Unknown route. Known: {_names(known)}; "
         "`keras_synth.routes.register` adds others. "
         f"Received: route={name!r}"
     )
@@ -85,6 +104,12 @@ def register(route: Route) -> None:
         ValueError: If it is no `Route`, does not say what it serves, costs
             and does, has no name, or one that is taken.
     """
+    _check(route)
+    _routes.append(route)
+    return route
+
+
+def _check(route):
     if not isinstance(route, Route):
         hint = " Register an object, not its class." * isinstance(route, type)
         raise ValueError(
@@ -101,18 +126,18 @@ def register(route: Route) -> None:
             "A route must say what it serves, what that costs, and run it. "
             f"Missing methods: {missing}. Received: route={route!r}"
         )
-    taken = _names(_routes)
+    taken = _names(registered())
     if not isinstance(route.name, str) or not route.name or route.name in taken:
         raise ValueError(
             "A route needs a name, a string other than those taken: "
             f"{taken}. Received: name={route.name!r} of {route!r}"
         )
-    _routes.append(route)
-    return route
 
 
 def unregister(name: str | Route) -> Route:
     """Removes a route and returns it.
+
+    One of a `using` block is removed from that block.
 
     Args:
         name: String, or the route itself.
@@ -127,24 +152,53 @@ def unregister(name: str | Route) -> Route:
             "The explicit route must stay: it serves what no other does. "
             f"Received: name={route.name!r}"
         )
-    _routes.remove(route)
+    if route in _routes:
+        _routes.remove(route)
+    else:
+        _leave(route)
     return route
 
 
 @contextlib.contextmanager
 def using(*routes: Route) -> Iterator[None]:
-    """Registers routes for the duration of a `with` block.
+    """Adds routes for the duration of a `with` block.
+
+    Only the block's own thread (or task of `asyncio`) sees them, and blocks
+    that overlap in time take nothing from each other. `register` adds a route
+    for all threads.
+
+    A thread that is started inside of a block does not see them, unless it is
+    given the block's context: `asyncio.to_thread` does that, and so does
+    `Thread(target=contextvars.copy_context().run, args=(function,))`. It then
+    sees them as long as it runs. PyTorch's gradients on GPUs run in threads of
+    their own: a layer made in a `keras.RematScope` is computed again without
+    the block's routes.
 
     Args:
         *routes: `Route` objects, as for `register`.
+
+    Raises:
+        ValueError: As `register` does.
     """
-    before = list(_routes)
+    entered = []
     try:
         for route in routes:
-            register(route)
+            _check(route)
+            entered.append(route)
+            block = _block.get()
+            _block.set(block._replace(routes=(*block.routes, route)))
         yield
     finally:
-        _routes[:] = before
+        for route in entered:
+            _leave(route)
+
+
+def _leave(route):
+    """Takes a route away from the blocks of this context."""
+    # Not a token's reset: blocks may end in another order than they began.
+    block = _block.get()
+    left = tuple(other for other in block.routes if other is not route)
+    _block.set(block._replace(routes=left))
 
 
 @contextlib.contextmanager
@@ -163,19 +217,29 @@ def portable() -> Iterator[None]:
     >>> with keras_synth.routes.portable():
     ...     outputs = layer(keras.random.normal((3, 7, 8)))
     """
-    token = _portable.set(True)
+    _count_portable(1)
     try:
         yield
     finally:
-        _portable.reset(token)
+        _count_portable(-1)
+
+
+def _count_portable(change):
+    block = _block.get()
+    _block.set(block._replace(portable=block.portable + change))
 
 
 def serving(request: Request) -> tuple[Route, ...]:
     """Returns the routes that can serve a `Request`, a tuple."""
+    return _serving(request, _block.get())
+
+
+def _serving(request, block):
+    known = (*_routes, *block.routes)
     if isinstance(request.logits, Weights):
-        return (get("shared"),)  # no other knows them
-    found = tuple(route for route in _routes if route.serves(request))
-    if _portable.get() or backends.is_recorded():
+        return (_named("shared", known),)  # no other knows them
+    found = tuple(route for route in known if route.serves(request))
+    if block.portable or backends.is_recorded():
         found = tuple(route for route in found if route.is_portable(request))
     return found
 
@@ -191,8 +255,10 @@ def choose(request: Request, name: str | None = None) -> Route:
         ValueError: If no route of this name is known, or it cannot serve, or
             no route can give what `flash_attention=True` demands.
     """
-    wanted = None if name is None else get(name)
-    able = serving(request)
+    block = _block.get()
+    known = (*_routes, *block.routes)
+    wanted = None if name is None else _named(name, known)
+    able = _serving(request, block)
     if request.flash_attention and not able:
         raise ValueError(
             "flash_attention=True needs logits that compare queries with keys "

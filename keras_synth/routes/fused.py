@@ -43,6 +43,8 @@ class FusedRoute(Route):
 
         On accelerators there is one, as far as we know without having one.
         """
+        if _repeats_keys(request):
+            return 1.5
         if backends.on_cpu(request.values) and not _has_cpu_kernel(request):
             return 1.5
         return 0.5
@@ -55,6 +57,9 @@ class FusedRoute(Route):
         if not causal:
             request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
+        dtype = values.dtype
+        if logits.is_steep and not request.flash_attention:
+            values = ops.cast(values, "float32")
         queries, keys, bias = _for_kernel(logits, values, mask)
         forbidding = mask
         if bias is not None and bias.shape[0] == 1 and mask.keys is not None:
@@ -85,7 +90,14 @@ class FusedRoute(Route):
             flash_attention=request.flash_attention,
         )[..., :width]
         # Rows that see nothing hold an average of the forbidden.
-        return zero_rows(context, request.visible())
+        return zero_rows(ops.cast(context, dtype), request.visible())
+
+
+def _repeats_keys(request):
+    """Whether constant keys are repeated for samples of a single query."""
+    keys, batch = request.logits.keys, request.values.shape[0]
+    constant = keys is not None and keys.shape[0] == 1 and batch != 1
+    return constant and request.of_one_query
 
 
 def _has_cpu_kernel(request):
@@ -117,6 +129,7 @@ def _likes_bias(request):
     return not (
         values.dtype == sys.modules["torch"].float32
         or request.mask.has_pattern
+        or request.logits.is_steep
         or backends.is_differentiated(*parts)
     )
 
@@ -139,8 +152,11 @@ def _for_kernel(logits, values, mask):
     """Gives logits the dtype, the batch and the finite keys a kernel needs."""
     queries, keys, bias = zero_padded_keys(logits, mask)
     if bias is not None and _is_row(bias):
+        bias = _held(bias, values.dtype)
+        queries, keys = (ops.cast(x, values.dtype) for x in (queries, keys))
         queries, keys = _with_bias(queries, keys, bias)
         bias = None
+    bias = None if bias is None else _held(bias, values.dtype)
     batch = ops.shape(values)[0]
     if queries.shape[0] == 1 and values.shape[0] != 1:
         queries = repeat_batch(queries, batch)
@@ -148,7 +164,7 @@ def _for_kernel(logits, values, mask):
         keys = repeat_batch(keys, batch)
     queries = ops.cast(queries, values.dtype)
     keys = ops.cast(keys, values.dtype)
-    return queries, keys, None if bias is None else ops.cast(bias, values.dtype)
+    return queries, keys, bias
 
 
 def _is_row(bias):
@@ -168,9 +184,21 @@ def _with_bias(queries, keys, bias):
     )
 
 
+def _held(bias, dtype):
+    """A bias in another dtype, within what that holds."""
+    if _is_float16(dtype):
+        # A third of what stands for "may not attend".
+        bias = ops.clip(bias, _least_logit(dtype) / 3, -_least_logit(dtype) / 3)
+    return ops.cast(bias, dtype)
+
+
+def _is_float16(dtype):
+    return keras.backend.standardize_dtype(dtype) == "float16"
+
+
 def _least_logit(dtype):
     """A logit that no real one undercuts, and twice of which is finite."""
-    return -3e4 if keras.backend.standardize_dtype(dtype) == "float16" else -1e9
+    return -3e4 if _is_float16(dtype) else -1e9
 
 
 def _same_width(*features):

@@ -16,6 +16,7 @@ import sys
 from typing import NamedTuple
 
 from keras_synth import backends
+from keras_synth.logits import Product
 from keras_synth.routes import grid, sums, threads
 from keras_synth.routes.sums import part
 from keras_synth.softmax import FORBIDDEN
@@ -242,8 +243,8 @@ class _Piece:
                 part(x, b, place, all_columns=True)
                 for x in (work.scale, work.bias)
             )
-            product = first[..., None] * second[..., None, :]
-            scores.copy_(product.flatten(-2)[..., place.columns])
+            columns = place.columns.start, _size(place.columns)
+            scores.copy_(Product(first, second, None).columns(*columns))
             return True
         bias = part(work.bias, b, place)
         if work.scale is None:

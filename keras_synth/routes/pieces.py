@@ -15,7 +15,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_synth.gradients import with_gradient
-from keras_synth.logits import Product
+from keras_synth.logits import Product, covering
 from keras_synth.masks import AttentionMask, both
 from keras_synth.routes import in_place
 from keras_synth.routes.grid import Result, assembled, grid_of, part
@@ -105,19 +105,11 @@ def attend(operands, constants):
         Tensor `(B, T, H, v)`. Rows where nothing is allowed hold an average:
         zeroing them, as `attend` does, zeroes their gradients too.
     """
-    present = [name for name, x in operands._asdict().items() if x is not None]
 
-    def given(tensors):
-        return operands._replace(**dict(zip(present, tensors, strict=True)))
+    def backward(*given):
+        return gradient(*given), None
 
-    def backward(upstream, output, *tensors):
-        gradients = gradient(upstream, output, given(tensors), constants)
-        return tuple(getattr(gradients, name) for name in present)
-
-    streamed = with_gradient(
-        lambda *tensors: context(given(tensors), constants), backward
-    )
-    return streamed(*(getattr(operands, name) for name in present))
+    return with_gradient(context, backward)(operands, constants)
 
 
 def context(operands, constants):
@@ -201,11 +193,7 @@ def _weights(own, fixed, at):
         scores = _product(own.queries, _swapped(own.keys))
         scores = ops.cast(scores, "float32")
     if own.bias is not None:
-        bias = own.bias
-        if own.scale is not None:
-            columns = own.values.shape[2]
-            bias = Product(own.scale, bias, columns).written_out()
-        bias = ops.cast(bias, "float32")
+        bias = ops.cast(_bias(own, at), "float32")
         scores = bias if scores is None else scores + bias
     pairs = both(fixed.pairs, _allowed(fixed.pattern, at))
     for mask in (pairs, fixed.keys):
@@ -213,6 +201,20 @@ def _weights(own, fixed, at):
     weights = softmax(scores)
     kept = weights if fixed.keep is None else weights * fixed.keep
     return weights, ops.cast(kept, own.values.dtype)
+
+
+def _bias(own, at):
+    columns = own.values.shape[2]
+    if own.has_factors:
+        first = _first_column(at)
+        return Product(own.scale, own.bias, None).columns(first, columns)
+    if own.scale is not None:
+        return Product(own.scale, own.bias, columns).written_out()
+    return own.bias
+
+
+def _first_column(at):
+    return at["s"][0] if "s" in at else 0
 
 
 def _allowed(pattern, at):
@@ -241,25 +243,37 @@ def _piece_gradient(upstream, along, own, fixed, at):
         of_queries = _summed_to(of_queries, own.queries)
         of_keys = _summed_to(of_keys, own.keys, (0, 1))
     if own.has_factors:
-        of_scale, of_bias = _factor_gradients(of_scores, own)
+        first = _first_column(at)
+        of_scale, of_bias = _factor_gradients(of_scores, own, first)
     elif own.bias is not None:
         of_bias = ops.cast(_summed_to(of_scores, own.bias), own.bias.dtype)
     return Operands(of_queries, of_keys, of_bias, of_values, of_scale)
 
 
-def _factor_gradients(of_bias, own):
-    """Gradients by both factors of rows, of that by the rows."""
-    sizes = own.scale.shape[-1], own.bias.shape[-1]
-    missing = sizes[0] * sizes[1] - of_bias.shape[-1]
-    if missing:
-        of_bias = ops.pad(of_bias, [[0, 0]] * 3 + [[0, missing]])
-    of_bias = ops.reshape(of_bias, (*ops.shape(of_bias)[:3], *sizes))
+def _factor_gradients(of_bias, own, first):
+    """Gradients by both factors of rows, of that by columns of the rows."""
+    number, width = of_bias.shape[-1], own.bias.shape[-1]
+    runs = covering(first, number, width)
+    before = first - runs.start * width
+    after = runs.stop * width - first - number
+    of_bias = _with_columns(of_bias, before, after)
+    shape = *ops.shape(of_bias)[:3], runs.stop - runs.start, width
+    of_bias = ops.reshape(of_bias, shape)
     of_scale = ops.sum(of_bias * own.bias[..., None, :], axis=-1)
-    of_tiled = ops.sum(of_bias * own.scale[..., None], axis=-2)
+    of_tiled = ops.sum(of_bias * own.scale[..., runs, None], axis=-2)
+    after = own.scale.shape[-1] - runs.stop
+    of_scale = _with_columns(of_scale, runs.start, after)
     return tuple(
         ops.cast(_summed_to(x, factor), factor.dtype)
         for x, factor in ((of_scale, own.scale), (of_tiled, own.bias))
     )
+
+
+def _with_columns(x, before, after):
+    """Adds columns of zeros to `(b, h, t, n)`."""
+    if not before and not after:
+        return x
+    return ops.pad(x, [[0, 0]] * 3 + [[before, after]])
 
 
 def _summed_to(x, like, among=(0, 1, 2, 3)):

@@ -23,7 +23,7 @@ on accelerators, which would lose what little weight may be left.
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -219,9 +219,10 @@ def apply_padded(table, values, keys, visible, keep=None):
     enough = ops.all(ops.logical_or(enough, visible < 0.5))
     scale = visible / ops.maximum(share, LEAST_SHARE)
     kept = ops.cast(weights if keep is None else weights * keep, values.dtype)
-    operands = (table, values, weights, kept, _fold(values), scale)
-    product = _product(_chooser(enough), keys, visible, keep)
-    return ops.cast(product(*operands), dtype)
+    derived = _Derived(weights, kept, _fold(values), scale)
+    given = _Given(enough, keys, visible, keep)
+    product = with_gradient(_product, _product_gradient)
+    return ops.cast(product(table, values, derived, given), dtype)
 
 
 def _may_be_fast(values, dtype):
@@ -231,34 +232,42 @@ def _may_be_fast(values, dtype):
     return not backends.runs_at_once(values) and dtype != "float16"
 
 
-def _product(choose, keys, visible, keep):
-    """Returns `apply_padded` proper, as a function with its own gradient.
+class _Derived(NamedTuple):
+    """What follows from a table and values, which alone have gradients."""
 
-    `choose` calls the first of two functions if all rows have enough weight
-    left, else the second.
-    """
+    weights: object  # (H, T, S)
+    kept: object  # those after dropout
+    columns: object  # (H, S, B * v)
+    scale: object  # (H, T, B)
 
-    def context(table, values, weights, kept, columns, scale):
-        (found,) = choose(
-            lambda: (_fast(kept, columns, scale, values.shape[-1]),),
-            lambda: (_exact(table, values, keys, visible, keep),),
-        )
-        return found  # (B, T, H, v)
 
-    def gradient(upstream, context, table, values, *derived):
-        weights, kept, columns, scale = derived
-        outer = upstream, context
-        of_table, of_values = choose(
-            lambda: _fast_gradient(
-                outer, weights, keep, kept, columns, keys, scale
-            ),
-            lambda: _exact_gradient(outer, table, values, keys, visible, keep),
-        )
-        # Complete: nothing is left for what derives from table and values.
-        # Second derivatives find their way through it.
-        return of_table, of_values, *(None for _ in derived)
+class _Given(NamedTuple):
+    """What has no gradient."""
 
-    return with_gradient(context, gradient)
+    enough: object  # whether all rows have enough weight left
+    keys: object
+    visible: object
+    keep: object
+
+
+def _product(table, values, derived, given):
+    """`apply_padded` proper, without its gradient."""
+    (found,) = _chooser(given.enough)(
+        lambda: (_fast(derived, values.shape[-1]),),
+        lambda: (_exact(table, values, given),),
+    )
+    return found  # (B, T, H, v)
+
+
+def _product_gradient(upstream, context, table, values, derived, given):
+    outer = upstream, context
+    of_table, of_values = _chooser(given.enough)(
+        lambda: _fast_gradient(outer, derived, given),
+        lambda: _exact_gradient(outer, table, values, given),
+    )
+    # Complete: nothing is left for what derives from table and values.
+    # Second derivatives find their way through it.
+    return of_table, of_values, None, None
 
 
 def _chooser(predicate):
@@ -272,22 +281,24 @@ def _chooser(predicate):
 # --- all samples at once ------------------------------------------------------
 
 
-def _fast(kept, columns, scale, width):
+def _fast(derived, width):
     """`A (m V) / (A m)`: `(H, T, S), (H, S, B * v), (H, T, B)`."""
+    _, kept, columns, scale = derived
     total = ops.cast(ops.matmul(kept, columns), "float32")
     total = _scaled(total, scale, width)
     return ops.cast(_unfold(total, width), columns.dtype)
 
 
-def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
+def _fast_gradient(outer, derived, given):
+    weights, kept, columns, scale = derived
     upstream, context = (ops.cast(x, "float32") for x in outer)
     along = ops.sum(upstream * context, axis=-1)  # (B, T, H)
     along = ops.transpose(along, (2, 1, 0)) * scale  # (H, T, B)
     width = upstream.shape[-1]
-    given = _scaled(_fold(upstream), scale, width)  # (H, T, B * v)
-    given = ops.cast(given, columns.dtype)
-    of_weights = _weights_gradient(given, columns, along, keys, keep)
-    of_columns = ops.matmul(ops.transpose(kept, (0, 2, 1)), given)
+    slopes = _scaled(_fold(upstream), scale, width)  # (H, T, B * v)
+    slopes = ops.cast(slopes, columns.dtype)
+    of_weights = _weights_gradient(slopes, columns, along, given)
+    of_columns = ops.matmul(ops.transpose(kept, (0, 2, 1)), slopes)
     # The context does not change where a row of the weights is multiplied by a
     # number. So `sum(weights * of_weights)` is zero in each row, which the
     # gradient of a softmax would take off; but for rounding.
@@ -298,17 +309,18 @@ def _fast_gradient(outer, weights, keep, kept, columns, keys, scale):
     return of_table, _unfold(of_columns, width)
 
 
-def _weights_gradient(given, columns, along, keys, keep):
-    """`given columns^T - along keys`, dropout counted in: `(H, T, S)`."""
+def _weights_gradient(slopes, columns, along, given):
+    """`slopes columns^T - along keys`, dropout counted in: `(H, T, S)`."""
+    keys, keep = given.keys, given.keep
     # Several devices would have to exchange the samples that they share.
     one_device = number_of_devices() == 1
     at_once = keep is None and one_device and _is_float32(columns)
     if at_once:
         keys = ops.transpose(keys)  # (S, B)
         keys = ops.broadcast_to(keys, (ops.shape(columns)[0], *ops.shape(keys)))
-        given = ops.concatenate([given, -along], axis=-1)
+        slopes = ops.concatenate([slopes, -along], axis=-1)
         columns = ops.concatenate([columns, keys], axis=-1)
-    found = ops.matmul(given, ops.transpose(columns, (0, 2, 1)))
+    found = ops.matmul(slopes, ops.transpose(columns, (0, 2, 1)))
     if at_once:
         return found
     found = ops.cast(found, "float32")
@@ -323,17 +335,17 @@ def _is_float32(x):
 # --- sample by sample ---------------------------------------------------------
 
 
-def _exact(table, values, keys, visible, keep):
-    context = pieces.context(*_pieces(table, values, keys, keep))
-    return context * _rows(visible, context.dtype)
+def _exact(table, values, given):
+    context = pieces.context(*_pieces(table, values, given.keys, given.keep))
+    return context * _rows(given.visible, context.dtype)
 
 
-def _exact_gradient(outer, table, values, keys, visible, keep):
+def _exact_gradient(outer, table, values, given):
     upstream, context = outer
     gradients = pieces.gradient(
-        upstream * _rows(visible, upstream.dtype),
+        upstream * _rows(given.visible, upstream.dtype),
         context,
-        *_pieces(table, values, keys, keep),
+        *_pieces(table, values, given.keys, given.keep),
     )
     return gradients.bias[0], gradients.values
 

@@ -68,14 +68,11 @@ class StreamedRoute(Route):
 def _multiplies_pieces(request):
     """Whether a `Product` is multiplied piece by piece, never held whole.
 
-    On PyTorch's CPUs that spares memory and passes over it. Factors of rows
-    do not go with columns that are left out.
+    On PyTorch's CPUs that spares memory and passes over it.
     """
-    bias = request.logits.bias
-    if not isinstance(bias, Product) or not backends.writes(request.values):
-        return False
-    whole = not request.mask.has_pattern
-    return backends.on_cpu(request.values) and (bias.scales_a_table or whole)
+    multiplies = isinstance(request.logits.bias, Product)
+    values = request.values
+    return multiplies and backends.writes(values) and backends.on_cpu(values)
 
 
 def cuts_columns(request):

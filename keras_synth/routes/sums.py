@@ -4,6 +4,8 @@ Each class knows the tensor that it is the gradient by, `add`s the part of a
 piece, and returns the whole as `found`.
 """
 
+from keras_synth.logits import covering
+
 
 def part(x, b, place, all_columns=False):
     """Cuts a sample's piece out of `(B or 1, H or 1, T or 1, .)`.
@@ -140,7 +142,7 @@ class ByTable:
 
 
 class ByFactors:
-    """Gradients by both factors of rows that are products, of all columns."""
+    """Gradients by both factors of rows that are products."""
 
     def __init__(self, work):
         self.work = work
@@ -153,16 +155,23 @@ class ByFactors:
         first, second = (
             part(x, b, place, all_columns=True) for x in (work.scale, work.bias)
         )
-        shape = first.shape[-1], second.shape[-1]
-        missing = shape[0] * shape[1] - slopes.shape[-1]
-        if missing:
-            slopes = work.torch.nn.functional.pad(slopes, (0, missing))
-        slopes = slopes.unflatten(-1, shape)  # (h, t, a, b)
-        for total, of_rows in (
-            (self.of_first, (slopes * second[..., None, :]).sum(-1)),
-            (self.of_second, (slopes * first[..., None]).sum(-2)),
-        ):
-            _add_to(part(total, b, place, all_columns=True), of_rows)
+        columns, width = place.columns, second.shape[-1]
+        runs = covering(columns.start, slopes.shape[-1], width)
+        missing = (
+            columns.start - runs.start * width,
+            runs.stop * width - columns.stop,
+        )
+        if any(missing):
+            slopes = work.torch.nn.functional.pad(slopes, missing)
+        slopes = slopes.unflatten(-1, (-1, width))  # (h, t, runs, width)
+        of_first, of_second = (
+            part(x, b, place, all_columns=True)
+            for x in (self.of_first, self.of_second)
+        )
+        of_rows = (slopes * second[..., None, :]).sum(-1)
+        _add_to(of_first[..., runs], of_rows)
+        of_rows = (slopes * first[..., runs, None]).sum(-2)
+        _add_to(of_second, of_rows)
 
     def found(self):
         return self.of_second, self.of_first

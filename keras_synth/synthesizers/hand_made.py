@@ -67,6 +67,8 @@ class GaussianSynthesizer(DistanceSynthesizer):
         - [You et al., 2020](https://arxiv.org/abs/2005.00742)
     """
 
+    is_steep = True
+
     def __init__(
         self,
         num_heads: int,
@@ -147,6 +149,8 @@ class PatternSynthesizer(DistanceSynthesizer):
     References:
         - [Raganato et al., 2020](https://arxiv.org/abs/2002.10260)
     """
+
+    is_steep = True
 
     def __init__(
         self,

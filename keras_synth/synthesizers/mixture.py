@@ -172,6 +172,11 @@ class MixtureSynthesizer(CompositeSynthesizer):
             table = TableSynthesizer(
                 self.num_heads,
                 max_length,
+                is_steep=any(
+                    part.is_steep
+                    for part in self.synthesizers
+                    if not part.reads_tokens
+                ),
                 name="table",
                 dtype=self.dtype_policy,
             )

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.checks import check_positive
-from keras_synth.logits import Logits
+from keras_synth.logits import Logits, SteepLogits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -69,7 +69,8 @@ class DistanceSynthesizer(Synthesizer):
         distances = (
             ops.arange(rows + columns - 1, dtype="int32") - (rows - 1) - start
         )
-        return Logits(bias=_toeplitz(self.weigh(distances), rows, columns))
+        table = _toeplitz(self.weigh(distances), rows, columns)
+        return (SteepLogits if self.is_steep else Logits)(bias=table)
 
 
 def _toeplitz(diagonals, rows, columns):
@@ -203,6 +204,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
     """
 
     is_bias = True
+    is_steep = True
 
     def weigh(self, distances: Tensor) -> Tensor:
         slopes = ops.convert_to_tensor(_slopes(self.num_heads), "float32")

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -48,6 +49,8 @@ class Synthesizer(keras.layers.Layer):
             tables of positions.
         is_bias: Boolean, whether its logits stand outside the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
+        is_steep: Boolean, whether its logits fall without bound as tokens are
+            farther away: see `logits.SteepLogits`.
         folds_scale: Boolean, whether `fold_into` takes a `scale`.
 
     Example:
@@ -74,6 +77,7 @@ class Synthesizer(keras.layers.Layer):
     key_dim = 0
     reads_tokens = True
     is_bias = False
+    is_steep = False
     folds_scale = False
 
     def __init__(
@@ -182,6 +186,12 @@ class Synthesizer(keras.layers.Layer):
             "pairs=None)` there. "
             f"Received: {self.name}"
         )
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """Returns `layer_call`: the layer around it is computed again."""
+        return layer_call
 
     def call(
         self,

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.checks import check_positive
-from keras_synth.logits import Logits, Weights
+from keras_synth.logits import Logits, SteepLogits, Weights
 from keras_synth.positions import least
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Shape, Size, Tensor
@@ -30,6 +30,7 @@ class TableSynthesizer(Synthesizer):
         softmaxed: Whether the table holds weights, `softmax(S)`; otherwise
             logits, `S`.
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
+        is_steep: Whether a part of it is, see `Synthesizer`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments: see `RandomSynthesizer`.
@@ -56,6 +57,7 @@ class TableSynthesizer(Synthesizer):
         max_length: int,
         softmaxed: bool = False,
         long_inputs: str = "error",
+        is_steep: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -65,6 +67,7 @@ class TableSynthesizer(Synthesizer):
             **kwargs,
         )
         self.softmaxed = bool(softmaxed)
+        self.is_steep = bool(is_steep)
         self.table = None
 
     def build(
@@ -95,7 +98,7 @@ class TableSynthesizer(Synthesizer):
         rows = self.window(self.table, 1, start, target_length)
         table = self.window(rows, 2, 0, source_length)[None]
         if not self.softmaxed:
-            return Logits(bias=table)
+            return (SteepLogits if self.is_steep else Logits)(bias=table)
         table = ops.cast(table, "float32")
         whole = isinstance(source_length, int)
         if not whole or source_length != self.max_length:
@@ -107,7 +110,8 @@ class TableSynthesizer(Synthesizer):
         check_positive("rank", rank)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "softmaxed": self.softmaxed}
+        config = {"softmaxed": self.softmaxed, "is_steep": self.is_steep}
+        return {**super().get_config(), **config}
 
 
 def folded(synthesizer, max_length, softmax=True):
@@ -143,6 +147,7 @@ def folded(synthesizer, max_length, softmax=True):
         synthesizer.long_inputs
         if max_length == synthesizer.max_length
         else "error",
+        synthesizer.is_steep,
         name=synthesizer.name,
         dtype=synthesizer.dtype_policy,
     )

@@ -1,0 +1,158 @@
+"""Gradients with padding where the forward pass is computed again."""
+
+import contextlib
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import numpy, slow_but_on
+from keras import ops
+
+from keras_synth import mixers
+
+B, T, D = 3, 6, 8
+BACKEND = keras.backend.backend()
+SYNTHESIZERS = ["V", "R", "R + V"]
+MORE = [
+    "D",
+    "FD",
+    "FR",
+    "D + V",
+    "alibi + V",
+    "gaussian",
+    "heads(R=1, V=1)",
+    "linformer(rank=2)",
+    "light_conv",
+    "dynamic_conv",
+    "mlp_mixer",
+    "gmlp",
+    "fnet",
+    "local(window=2)",
+    "strided(stride=2)",
+    "longformer(window=2)",
+    "big_bird(block_size=2)",
+    "linear",
+    "performer(redraw_interval=None)",
+    "additive",
+    "relu",
+]
+
+
+def made(mixer, **options):
+    return mixers.get(mixer, num_heads=2, key_dim=4, max_length=T, **options)
+
+
+def model(names, remat):
+    """Padded tokens that are mixed in several ways, and the mean of these."""
+    keras.utils.set_random_seed(0)
+    scope = contextlib.nullcontext()
+    if remat:
+        scope = keras.RematScope(mode="full")
+    with scope:
+        tokens = keras.Input((T,), dtype="int32")
+        x = keras.layers.Embedding(20, D, mask_zero=True)(tokens)
+        mixed = [
+            made(name, name=f"mixer_{i}")(x) for i, name in enumerate(names)
+        ]
+        x = keras.layers.Average()([x, *mixed])
+        x = keras.layers.GlobalAveragePooling1D()(x)
+        model = keras.Model(tokens, keras.layers.Dense(1)(x))
+    # Keras' own layers cannot be computed again in TensorFlow's graphs.
+    model.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
+    return model
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        SYNTHESIZERS,
+        pytest.param(MORE, marks=slow_but_on("torch")),
+    ],
+    ids=["synthesizers", "more"],
+)
+def test_a_model_made_in_a_remat_scope_is_fit_alike(names):
+    rng = np.random.default_rng(0)
+    real = padding(6, 4, 2, 6, 3, 1, size=T)
+    tokens = rng.integers(1, 20, size=(6, T)) * real
+    targets = normal(6, 1)
+    found = []
+    for remat in (True, False):
+        own = model(names, remat)
+        own.fit(tokens, targets, batch_size=3, shuffle=False, verbose=0)
+        found.append([numpy(x.value) for x in own.trainable_weights])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_what_a_layer_changes_is_the_same_when_it_is_computed_again():
+    x, targets = normal(6, T, D), normal(6, 1, seed=1)
+    found = []
+    for remat in (True, False):
+        keras.utils.set_random_seed(0)
+        scope = keras.RematScope(mode="full" if remat else None)
+        with scope:
+            mixer = made("performer(redraw_interval=2)")
+        tokens = keras.Input((T, D))
+        mean = keras.layers.GlobalAveragePooling1D()(mixer(tokens))
+        own = keras.Model(tokens, keras.layers.Dense(1)(mean))
+        own.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
+        own.fit(x, targets, batch_size=2, shuffle=False, verbose=0)
+        found.append([numpy(weight.value) for weight in own.weights])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def checkpointed(loss, variables, x, mask):
+    import jax
+
+    return jax.checkpoint(loss)(variables, x, mask)
+
+
+def scanned(loss, variables, x, mask):
+    import jax
+
+    def step(total, own_mask):
+        return total + loss(variables, x, own_mask), None
+
+    return jax.lax.scan(step, 0.0, mask[None])[0]
+
+
+def branched(loss, variables, x, mask):
+    import jax
+
+    return jax.lax.cond(
+        ops.sum(x) > -1e9,
+        lambda variables, x: loss(variables, x, mask),
+        lambda variables, x: 2.0 * loss(variables, x, mask),
+        variables,
+        x,
+    )
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="JAX only")
+@pytest.mark.parametrize(
+    "name",
+    ["V", "R", *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)],
+)
+@pytest.mark.parametrize("how", [checkpointed, scanned, branched])
+def test_padding_inside_of_a_transformation_of_jax(how, name):
+    import jax
+
+    layer = made(name)
+    x = ops.convert_to_tensor(normal(B, T, D))
+    layer.build(x.shape)
+    mask = ops.convert_to_tensor(padding(6, 4, 2, size=T))
+    variables = [v.value for v in layer.trainable_variables]
+    others = [v.value for v in layer.non_trainable_variables]
+
+    def loss(variables, x, mask):
+        output, _ = layer.stateless_call(variables, others, x, value_mask=mask)
+        return ops.sum(ops.square(output))
+
+    expected = jax.jit(jax.grad(loss))(variables, x, mask)
+    found = jax.jit(jax.grad(lambda *operands: how(loss, *operands)))(
+        variables, x, mask
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(numpy(one), numpy(other), atol=1e-4)

@@ -1,0 +1,199 @@
+"""Blocks of `routes.using` in several threads, and overlapping ones."""
+
+import contextlib
+import contextvars
+import threading
+
+import pytest
+from keras import ops
+
+from keras_synth import routes
+from keras_synth.attend import attend
+from keras_synth.logits import Logits
+
+PATIENCE = 30  # seconds until a thread that waits gives up
+
+
+class Named(routes.ExplicitRoute):
+    def __init__(self, name):
+        self.name = name
+
+    def cost(self, request):
+        return 0.0
+
+
+def names():
+    return [route.name for route in routes.registered()]
+
+
+def chosen():
+    request = routes.Request(
+        Logits(bias=ops.zeros((1, 2, 3, 3))), ops.ones((1, 3, 2, 4)), 3
+    )
+    return routes.choose(request).name
+
+
+@pytest.fixture
+def known():
+    before = names()
+    yield before
+    assert names() == before
+
+
+def run_all(*functions):
+    """Runs functions, each in a thread of its own; raises what they raise."""
+    errors = []
+
+    def guarded(function):
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    if errors:
+        raise errors[0]
+
+
+def test_a_block_is_seen_in_its_own_thread_alone(known):
+    begun, looked = threading.Event(), threading.Event()
+    seen = {}
+
+    def inside():
+        with routes.using(Named("own")):
+            begun.set()
+            assert looked.wait(PATIENCE)
+            seen["inside"] = names(), chosen()
+        seen["after"] = names()
+
+    def outside():
+        assert begun.wait(PATIENCE)
+        seen["outside"] = names(), chosen()
+        looked.set()
+
+    run_all(inside, outside)
+    assert seen["inside"] == ([*known, "own"], "own")
+    assert seen["outside"] == (known, "shared")
+    assert seen["after"] == known
+
+
+def test_blocks_that_overlap_in_two_threads_leave_nothing_behind(known):
+    both_begun = threading.Barrier(2, timeout=PATIENCE)
+    first_over = threading.Event()
+    seen = {}
+
+    def first():
+        with routes.using(Named("one")):
+            both_begun.wait()
+        first_over.set()
+
+    def second():
+        with routes.using(Named("two")):
+            both_begun.wait()
+            assert first_over.wait(PATIENCE)
+            seen["second"] = names()
+
+    run_all(first, second)
+    assert seen["second"] == [*known, "two"]
+
+
+def test_two_threads_may_take_the_same_name(known):
+    both_begun = threading.Barrier(2, timeout=PATIENCE)
+
+    def block():
+        route = Named("same")
+        with routes.using(route):
+            both_begun.wait()
+            assert routes.get("same") is route
+
+    run_all(block, block)
+
+
+def test_many_threads_each_attend_by_their_own_route(known):
+    calls = []
+
+    class Counted(Named):
+        def run(self, request):
+            calls.append(self.name)
+            return super().run(request)
+
+    logits = Logits(bias=ops.zeros((1, 2, 3, 3)))
+    values = ops.ones((1, 3, 2, 4))
+
+    def block(name):
+        def run():
+            for _ in range(20):
+                with routes.using(Counted(name)):
+                    attend(logits, values)
+
+        return run
+
+    run_all(*(block(f"thread {i}") for i in range(4)))
+    counts = {name: calls.count(name) for name in calls}
+    assert counts == {f"thread {i}": 20 for i in range(4)}
+
+
+def test_a_thread_started_inside_of_a_block_needs_its_context(known):
+    seen = {}
+
+    def look(name):
+        seen[name] = names()
+
+    with routes.using(Named("own")):
+        context = contextvars.copy_context()
+        run_all(lambda: look("plain"), lambda: context.run(look, "given"))
+    assert seen == {"plain": known, "given": [*known, "own"]}
+
+
+def test_blocks_that_do_not_end_in_order_take_nothing_from_each_other(known):
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(routes.using(Named("one")))
+    second.enter_context(routes.using(Named("two")))
+    first.close()
+    assert names() == [*known, "two"]
+    second.close()
+
+
+def test_nested_blocks_add_up(known):
+    with routes.using(Named("one")):
+        with routes.using(Named("two"), Named("three")):
+            assert names() == [*known, "one", "two", "three"]
+        assert names() == [*known, "one"]
+        taken = pytest.raises(ValueError, match="those taken")
+        with taken, routes.using(Named("two"), Named("one")):
+            pass
+        assert names() == [*known, "one"]
+
+
+def test_what_is_registered_inside_of_a_block_stays(known):
+    with routes.using(Named("one")):
+        routes.register(Named("for good"))
+    assert names() == [*known, "for good"]
+    routes.unregister("for good")
+
+
+def test_a_route_of_a_block_can_be_removed(known):
+    with routes.using(Named("one"), Named("two")):
+        routes.unregister("one")
+        assert names() == [*known, "two"]
+
+
+def test_portable_blocks_may_overlap():
+    logits = Logits(bias=ops.zeros((2, 2, 3, 3)))
+    request = routes.Request(logits, ops.ones((2, 3, 2, 4)), 3)
+
+    def found():
+        return [route.name for route in routes.serving(request)]
+
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    assert found() == ["streamed", "explicit"]
+    first.enter_context(routes.portable())
+    second.enter_context(routes.portable())
+    first.close()
+    assert found() == ["explicit"]
+    second.close()
+    assert found() == ["streamed", "explicit"]
