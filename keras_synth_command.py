@@ -17,7 +17,9 @@ COMMANDS = {
     "train": "train one model on a task, and save it as a preset",
     "report": "show the results of earlier comparisons again",
 }
-is_running = False  # whether this process is the command: read on import
+# Whether `import keras_synth` leaves Keras for later. A script sets it before,
+# to read its command line first.
+keras_waits = False
 EXAMPLES = """\
 examples:
   keras-synth compare --task reviews --variants V R D R+V
@@ -73,8 +75,8 @@ def _unknown(name):
 
 def run(command=main):
     """Runs a function that returns an exit status, and ends the process."""
-    global is_running
-    is_running = True
+    global keras_waits
+    keras_waits = True
     # TensorFlow, which tokenizes on every backend, logs for its developers.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:

@@ -39,6 +39,10 @@ import pathlib
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras_synth_command
+
+keras_synth_command.keras_waits = True  # for the command line
+
 from keras_synth import command_line, datasets
 from keras_synth.datasets.readers import labelled
 

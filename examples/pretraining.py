@@ -42,6 +42,10 @@ import random
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras_synth_command
+
+keras_synth_command.keras_waits = True  # for the command line
+
 from keras_synth import command_line
 
 SENTINELS = 100  # ids at the end of a T5's vocabulary, for what is cut out

@@ -44,6 +44,10 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "torch")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras_synth_command
+
+keras_synth_command.keras_waits = True  # for the command line
+
 from keras_synth import command_line
 
 TASKS = "translations multi30k tatoeba dialogsum personachat text_pairs".split()

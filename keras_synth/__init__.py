@@ -13,6 +13,7 @@
 """
 
 import importlib
+import itertools
 import sys
 
 from keras_synth.quiet import without_startup_lines
@@ -36,14 +37,24 @@ __all__ = [
     "synthesizers",
 ]
 
+
+def _keras_waits():
+    """Whether a command line is to be read before Keras is imported.
+
+    A command says so, whether the console script or `python -m`; what any other
+    script is called with says nothing.
+    """
+    command = sys.modules.get("keras_synth_command")
+    if getattr(command, "keras_waits", False):
+        return True
+    is_script = hasattr(sys.modules["__main__"], "__file__")
+    module = ("-m", "keras_synth.compare")
+    return not is_script and module in itertools.pairwise(sys.orig_argv)
+
+
 # Keras loads files of classes that have been imported. A command asks for what
 # it needs: nobody who wants --help waits for Keras.
-_SCRIPT = sys.modules.get("keras_synth_command")
-_IS_COMMAND = getattr(_SCRIPT, "is_running", False) or (
-    sys.argv[:1] == ["-m"] and "keras_synth.compare" in sys.orig_argv
-)
-_IS_HELP = sys.argv[1:] in (["-h"], ["--help"])
-if not (_IS_COMMAND or _IS_HELP):
+if not _keras_waits():
     with without_startup_lines():
         from keras_synth import (
             callbacks,
@@ -59,11 +70,13 @@ if not (_IS_COMMAND or _IS_HELP):
 
 
 def __getattr__(name):
-    # `models` needs KerasHub, which takes seconds.
-    if name in __all__:
-        with without_startup_lines():
-            return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # `models` needs KerasHub, which takes seconds; all else a command.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with without_startup_lines():
+        if name == "fold":
+            return importlib.import_module(f"{__name__}.folding").fold
+        return importlib.import_module(f"{__name__}.{name}")
 
 
 def __dir__():

@@ -205,13 +205,14 @@ def present_padding(mask, x, start):
         x: Tensor `(B, T, d)`.
         start: Integer or scalar integer tensor, position of the first token.
     """
-    if mask is None or None in (mask.shape[1], x.shape[1]):
-        return mask
-    if mask.shape[1] == x.shape[1]:
+    if mask is None:
+        return None
+    if mask.shape[1] is not None and mask.shape[1] == x.shape[1]:
         return mask
     # Not every backend slices booleans.
-    mask, shape = ops.cast(mask, "int32"), (ops.shape(mask)[0], x.shape[1])
-    return as_boolean(ops.slice(mask, (0, start), shape))
+    mask, (batch, length) = ops.cast(mask, "int32"), ops.shape(x)[:2]
+    begin = _unless_equal(length, ops.shape(mask)[1], start)
+    return as_boolean(ops.slice(mask, (0, begin), (batch, length)))
 
 
 def cached_padding(mask, x, length, start):
@@ -231,9 +232,10 @@ def cached_padding(mask, x, length, start):
         return None
     mask = ops.convert_to_tensor(mask)
     own, present = mask.shape[1], x.shape[1]
-    if own == length != present:
+    known = isinstance(own, int) and isinstance(present, int)
+    if isinstance(length, int) and own == length and own != present:
         return as_boolean(mask)
-    if None not in (own, present) and own != present:
+    if known and own != present:
         raise ValueError(
             "The padding mask must have the shape (batch, length) of the "
             f"present tokens, {tuple(x.shape[:2])}, or of the cache, "
@@ -241,7 +243,15 @@ def cached_padding(mask, x, length, start):
         )
     real = ops.ones((ops.shape(x)[0], length), dtype="int32")
     mask = ops.cast(mask, "int32")
-    return as_boolean(ops.slice_update(real, (0, start), mask))
+    begin = _unless_equal(length, ops.shape(mask)[1], start)
+    return as_boolean(ops.slice_update(real, (0, begin), mask))
+
+
+def _unless_equal(length, other, start):
+    """Returns `start`, but 0 where two lengths are equal, known or not."""
+    if isinstance(length, int) and isinstance(other, int):
+        return 0 if length == other else start
+    return ops.where(ops.equal(length, other), 0, start)
 
 
 def zero_padding(x, mask):

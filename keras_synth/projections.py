@@ -3,6 +3,7 @@
 import keras
 
 from keras_synth.checks import check_positive
+from keras_synth.keras_layers import EinsumDense
 from keras_synth.seeds import seeded
 
 
@@ -104,7 +105,7 @@ class Projections:
         use_bias=True,
     ):
         has_bias = self.use_bias and use_bias
-        layer = FixedEinsumDense if self.fixed else keras.layers.EinsumDense
+        layer = FixedEinsumDense if self.fixed else EinsumDense
         return layer(
             equation,
             output_shape=(None, *output_shape),
@@ -120,14 +121,14 @@ class Projections:
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class FixedEinsumDense(keras.layers.EinsumDense):
+class FixedEinsumDense(EinsumDense):
     """A dense layer whose weights are never trained.
 
     They stay so when `trainable` is set on it or on a model around it, and
     LoRA adds nothing to them.
 
     Args:
-        *args: Arguments of `keras.layers.EinsumDense`.
+        *args: Arguments of `EinsumDense`.
         **kwargs: Its keyword arguments.
     """
 
@@ -136,9 +137,6 @@ class FixedEinsumDense(keras.layers.EinsumDense):
 
     def enable_lora(self, *args, **kwargs):
         """Leaves it as it is: nothing of it is to be trained."""
-
-    def quantize(self, mode=None, type_check=True, config=None):
-        return super().quantize(mode, type_check=False, config=config)
 
 
 def positive_shape(output_shape):

@@ -167,6 +167,41 @@ def test_no_backend_is_imported_anywhere_in_the_package():
         assert not found, source
 
 
+@slow_but_on("torch")
+@pytest.mark.parametrize("option", ["--help", "-h", "-m keras_synth.compare"])
+def test_what_a_script_is_called_with_changes_nothing(option, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import keras_synth\n"
+        "import keras\n"
+        "name = 'keras_synth>SyntheticAttention'\n"
+        "print(keras_synth.fold.__name__)\n"
+        "print(keras.saving.get_registered_object(name).__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script, *option.split()],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.stdout == "fold\nSyntheticAttention\n", done.stderr
+
+
+@slow_but_on("torch")
+def test_every_name_is_there_where_a_command_line_is_read_first():
+    done = run(
+        "import keras_synth_command\n"
+        "keras_synth_command.keras_waits = True\n"
+        "import sys, keras_synth\n"
+        "assert 'keras' not in sys.modules\n"
+        "names = {*keras_synth.__all__} - {'models', 'pretraining'}\n"
+        "print(*sorted(n for n in names if not getattr(keras_synth, n)))\n"
+        "print(keras_synth.fold.__name__)\n"
+    )
+    assert done.stdout == "\nfold\n", done.stderr
+
+
 def test_every_public_name_exists():
     for module in (keras_synth, keras_synth.layers, keras_synth.synthesizers):
         for name in module.__all__:

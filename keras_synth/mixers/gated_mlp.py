@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth import masks
 from keras_synth.checks import check_positive
+from keras_synth.keras_layers import LayerNormalization
 from keras_synth.mixers.length_mixer import LengthMixer, written
 from keras_synth.multiplications import of_dense
 from keras_synth.policies import settle, with_policies
@@ -132,7 +133,7 @@ class GatedMLP(LengthMixer):
             2 * self._gated, "value", dtype, self.activation
         )
         self.value.build(query_shape)
-        self.norm = keras.layers.LayerNormalization(
+        self.norm = LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm"
         )
         self.norm.build(gated_shape)

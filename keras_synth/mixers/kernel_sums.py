@@ -100,22 +100,24 @@ def causal(queries, source, state):
 
     Args:
         queries: Float32 tensor `(B, H, T, f)`, features.
-        source: `Source` of `T` tokens.
+        source: `Source` of `S` tokens. Where it is longer nobody sees its last
+            ones; where it is shorter the last queries see all of it.
         state: `State` of the tokens before.
 
     Returns:
-        Tensor `(B, H, T, v + 1)` and the `State` after all tokens.
+        Tensor `(B, H, T, v + 1)`; and the `State` after all tokens, where
+        there are as many of both.
     """
     length = ops.shape(queries)[2]
     size = min(length, CHUNK) if isinstance(length, int) else CHUNK
-    missing = -length % size
-    queries = _chunks(queries, size, missing)
+    whole = length + -length % size
+    queries = _chunks(queries, size, whole)
     source = Source(
-        _chunks(source.features, size, missing),
-        _chunks(source.values, size, missing),
+        _chunks(source.features, size, whole),
+        _chunks(source.values, size, whole),
         None
         if source.logs is None
-        else _chunks(source.logs[..., None], size, missing, FORBIDDEN)[..., 0],
+        else _chunks(source.logs[..., None], size, whole, FORBIDDEN)[..., 0],
     )
     before, after = _running(summed(source), state)
     found = _within(queries, source, before)
@@ -124,13 +126,15 @@ def causal(queries, source, state):
     return found[:, :, :length], after
 
 
-def _chunks(x, size, missing, filler=0.0):
-    """`(B, H, T, f) -> (B, H, chunks, size, f)`."""
+def _chunks(x, size, whole, filler=0.0):
+    """`(B, H, n, f) -> (B, H, whole / size, size, f)`, cut or filled up."""
+    x = x[:, :, :whole]
+    missing = whole - ops.shape(x)[2]
     if not (isinstance(missing, int) and missing == 0):
         widths = [[0, 0], [0, 0], [0, missing], [0, 0]]
         x = ops.pad(x, widths, constant_values=filler)
-    batch, heads, length, width = ops.shape(x)
-    return ops.reshape(x, (batch, heads, length // size, size, width))
+    batch, heads, _, width = ops.shape(x)
+    return ops.reshape(x, (batch, heads, whole // size, size, width))
 
 
 def _running(own, state):

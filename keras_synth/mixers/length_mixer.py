@@ -82,7 +82,7 @@ class LengthMixer(SelfMixer):
         Returns:
             Tensor `(B, length, .)`, or a dictionary of such.
         """
-        self._check_causal()
+        self._check_supported({"query": None, "use_causal_mask": True})
         self._check_length(length)
         return self._empty_cache(batch_size, length)
 
@@ -118,12 +118,13 @@ class LengthMixer(SelfMixer):
             `(output, cache)`: tensor `(B, T, d)`, and the cache with the
             tokens in it.
         """
-        self._check_causal()
         self._check_cached(
             query, start, use_causal_mask, attention_mask, attention_bias
         )
-        length = keras.tree.flatten(cache)[0].shape[1]
-        if isinstance(start, int) and start + query.shape[1] > length:
+        length = ops.shape(keras.tree.flatten(cache)[0])[1]
+        known = start, query.shape[1], length
+        are_known = all(isinstance(number, int) for number in known)
+        if are_known and start + query.shape[1] > length:
             raise ValueError(
                 f"The cache has room for {length} tokens. Make a longer one "
                 "with `make_cache`, or decode fewer. Received: "
@@ -135,9 +136,6 @@ class LengthMixer(SelfMixer):
         given = masks.cached_padding(value_mask, query, length, start)
         x = ops.cast(query, self.compute_dtype)
         return self._mix_cached(x, cache, start, padding_mask, given)
-
-    def _check_causal(self):
-        """Raises `ValueError` if there is no causal form."""
 
     def _empty_cache(self, batch_size, length):
         """What `make_cache` returns."""

@@ -354,6 +354,7 @@ class SelfMixer(Mixer):
                 "query": query,
                 "attention_mask": attention_mask,
                 "attention_bias": attention_bias,
+                "use_causal_mask": True,
             }
         )
         if start is None or not use_causal_mask:

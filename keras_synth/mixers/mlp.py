@@ -101,18 +101,14 @@ class MLPMixer(LengthMixer):
         self.built = True
 
     def _check_supported(self, arguments):
-        if arguments.get("use_causal_mask"):
-            self._check_causal()
-        super()._check_supported(arguments)
-
-    def _check_causal(self):
-        if not self.supports_causal_mask:
+        if arguments.get("use_causal_mask") and not self.supports_causal_mask:
             raise ValueError(
                 "An MLPMixer has a causal form where hidden units stand for "
                 "positions: leave `hidden_dim` out, or make it equal to "
                 f"`max_length`. Received: hidden_dim={self.hidden_dim}, "
                 f"max_length={self.max_length}"
             )
+        super()._check_supported(arguments)
 
     def mix(
         self,

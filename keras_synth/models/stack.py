@@ -4,11 +4,11 @@ import keras
 
 from keras_synth.checks import check_positive, check_rate
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
-from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.layers.templates import template
 from keras_synth.models.embeddings import Embedding, ReversibleEmbedding
 from keras_synth.models.positions import made as positions_made
 from keras_synth.multiplications import added
+from keras_synth.normalization import normalization as normalized
 
 _BIASED = ("supports_attention_bias",)
 

@@ -2,8 +2,10 @@
 
 import keras
 
+from keras_synth.keras_layers import LayerNormalization
+
 NORMALIZATIONS = {
-    "layer_normalization": keras.layers.LayerNormalization,
+    "layer_normalization": LayerNormalization,
     "rms_normalization": keras.layers.RMSNormalization,
 }
 

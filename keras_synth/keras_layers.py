@@ -1,0 +1,77 @@
+"""Layers of Keras in forms that are right on TensorFlow, too.
+
+Weights, names, quantization and LoRA are those of the classes that they take
+the place of: files fit, and so do configs, which hold no sub-layers.
+"""
+
+import keras
+from keras import ops
+
+from keras_synth.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class EinsumDense(keras.layers.EinsumDense):
+    """A dense layer whose bias is added along its own axes.
+
+    `keras.ops.add` is TensorFlow's `bias_add` where one summand has a single
+    axis that is longer than 1. If that is as long as the second axis of the
+    other summand, but not as its last one, it is added along the second: a
+    bias `(H, 1)` of heads along a length `T = H`, known in advance. Tokens are
+    then samples of one token each.
+
+    Args:
+        *args: Arguments of `keras.layers.EinsumDense`, for tensors
+            `(B, T, ...)` in and out.
+        **kwargs: Its keyword arguments.
+    """
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        return self._by_tokens(super().call, inputs, training)
+
+    def quantized_call(
+        self, inputs: Tensor, training: bool | None = None
+    ) -> Tensor:
+        return self._by_tokens(super().quantized_call, inputs, training)
+
+    def _by_tokens(self, call, inputs, training):
+        batch, length = ops.shape(inputs)[0], inputs.shape[1]
+        heads = () if self.bias is None else self.bias.shape
+        if length not in heads or heads[-1] != 1:
+            return call(inputs, training=training)
+        tokens = ops.reshape(inputs, (batch * length, 1, *inputs.shape[2:]))
+        outputs = call(tokens, training=training)
+        return ops.reshape(outputs, (batch, length, *outputs.shape[2:]))
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        # Keras quantizes subclasses when they ask for it.
+        return super().quantize(mode, type_check=False, config=config)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """Normalises features, with second derivatives that are right.
+
+    On TensorFlow Keras takes the variance from `tf.nn.moments`, which holds
+    the mean for a constant in it. First derivatives are the same, since what
+    lies above the mean and what lies below cancel; second ones are not.
+
+    Args:
+        **kwargs: Keyword arguments of `keras.layers.LayerNormalization` but
+            `axis`, `center` and `scale`: it is the last axis, with both
+            weights.
+    """
+
+    def call(self, inputs: Tensor) -> Tensor:
+        if keras.backend.backend() != "tensorflow":
+            return super().call(inputs)
+        x = ops.cast(inputs, _at_least_float32(inputs))
+        x = x - ops.mean(x, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(x), axis=-1, keepdims=True)
+        gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
+        x = x * (ops.rsqrt(variance + self.epsilon) * gamma) + beta
+        return ops.cast(x, self.compute_dtype)
+
+
+def _at_least_float32(x):
+    return keras.backend.result_type(x.dtype, "float32")
