@@ -1,5 +1,6 @@
 """Data of every kind for `fit`, `evaluate` and `predict` of the tasks."""
 
+import functools
 import logging
 from typing import Any
 
@@ -10,12 +11,25 @@ from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 from keras_synth.distributions import check_batches
 from keras_synth.models.examples import (
     as_arrays,
+    as_lists,
+    check_form,
     check_lengths,
+    check_weights,
     map_parts,
     split_off,
 )
+from keras_synth.models.streams import (
+    ArrayBatches,
+    is_grain_dataset,
+    is_stream,
+    mapped,
+    own_errors,
+    unpacked,
+)
 from keras_synth.models.tf_data import (
+    check_batched,
     is_tensorflow_dataset,
+    map_checked,
     tensorflow_batches,
 )
 from keras_synth.types import Tensor
@@ -34,22 +48,23 @@ logging.getLogger("absl").addFilter(
 )
 
 
-class TrainingDataMixin:
-    """Data of all common kinds for `fit`, `evaluate` and `predict`.
+class BatchesMixin:
+    """Data of all kinds that Keras' `fit` takes, for a task.
 
-    KerasHub's pipeline takes lists, arrays and datasets of TensorFlow and
-    Grain. Here pandas columns and tensors of any framework go as well, lengths
-    and labels are checked before training starts, and `fit` brings examples
-    into another random order for each epoch.
+    Examples in memory are checked before training starts; each batch of a
+    generator, a `keras.utils.PyDataset`, a PyTorch `DataLoader` or a dataset
+    when it is read. Then Keras gets what the preprocessor makes of them; for
+    models without one, what there was. Mixed into a KerasHub task before its
+    base class.
 
-    A `keras.utils.PyDataset`, such as `keras_synth.datasets.LengthBuckets`,
-    delivers tokenized batches and goes to Keras itself: for models without
-    preprocessor. Mixed into a KerasHub task before its base class.
+    A task says by `_checked_inputs` and `_checked_examples` what is right, by
+    `_prepared` what a batch becomes, and by `_in_memory` what examples become
+    that are all there.
     """
 
     def fit(
         self,
-        x: Tensor | None = None,
+        x: Any = None,
         y: Tensor | None = None,
         batch_size: int | None = None,
         sample_weight: Tensor | None = None,
@@ -61,112 +76,133 @@ class TrainingDataMixin:
 
         Args:
             x: What the preprocessor takes, for all examples: lists, arrays,
-                tensors or pandas columns, a tuple or a dictionary of such; or
-                a dataset of batches of TensorFlow or Grain. For a model
-                without preprocessor tokenized arrays, or a
-                `keras.utils.PyDataset`.
-            y: Labels, as many as examples, if the task has labels.
+                tensors or pandas columns, a tuple or a dictionary of such. Or
+                batches `(x,)`, `(x, y)` or `(x, y, sample_weight)` of such:
+                a generator, a `keras.utils.PyDataset`, a PyTorch
+                `DataLoader`, or a dataset of TensorFlow or Grain. For a model
+                without preprocessor tokenized arrays, or batches of them.
+            y: Labels, as many as examples, if the task has labels. Batches
+                hold their own.
             batch_size: Integer, examples per batch, by default 32; also for
                 validation, unless `validation_batch_size` is given.
             sample_weight: Optional weights, as many as examples.
-            validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a
-                dataset.
-            validation_split: Float, share of the examples, the last ones,
-                to validate on.
+            validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or
+                batches.
+            validation_split: Float, share of the examples in memory, the last
+                ones, to validate on.
             **kwargs: Other arguments of `keras.Model.fit`. `shuffle`:
                 whether each epoch has another random order of the examples,
                 by default True. The order is drawn from Keras' seed
-                (`keras.utils.set_random_seed`). A dataset keeps its own.
+                (`keras.utils.set_random_seed`). Batches keep their own.
+                `class_weight`: by the numbers or names of classes.
 
         Returns:
             The `keras.callbacks.History`.
 
         Raises:
             ValueError: x, y and the weights are not equally many, or labels
-                do not suit the task. Nothing has been trained then.
+                do not suit the task. Of examples in memory, nothing has been
+                trained then.
         """
         shuffle = kwargs.pop("shuffle", True)
         own_size = kwargs.pop("validation_batch_size", None) or batch_size
-        if self._is_tokenized(x):
+        self._number_class_weight(kwargs)
+        data, validation_data = self._checked_fit(
+            (x, y, sample_weight), validation_data, validation_split
+        )
+        with own_errors() as watched:
+            if validation_data is not None:
+                validation_data = self._delivered(
+                    validation_data, watched, own_size, "validation_"
+                )
+            x, y, sample_weight = self._delivered(
+                data, watched, batch_size, shuffle=shuffle, training=True
+            )
             return keras.Model.fit(
                 self,
                 x,
                 y,
                 batch_size=batch_size,
                 sample_weight=sample_weight,
-                validation_data=self._checked_validation(validation_data),
-                validation_split=validation_split or 0.0,
+                validation_data=validation_data,
                 validation_batch_size=own_size,
-                # In the order of the dataset: it may shuffle itself.
-                **{**kwargs, "shuffle": False},
+                # Batches keep their order: datasets may shuffle themselves.
+                **{**kwargs, "shuffle": shuffle and not delivers_batches(x)},
             )
-        if is_dataset(x):
-            x = self._with_checked_labels(x)
-        else:
-            data = self._checked_examples(x, y, sample_weight)
-            if validation_split and validation_data is None:
-                data, validation_data = split_off(data, validation_split)
-            seed = np.random.randint(2**31 - 1) if shuffle else None
-            self._build_preprocessor(data)
-            x = batches(data, batch_size, seed)
-            y = batch_size = sample_weight = None
-        validation_data = self._checked_validation(validation_data)
-        if isinstance(validation_data, tuple):
-            validation_data = batches(validation_data, own_size)
-        return super().fit(
-            x,
-            y,
-            batch_size,
-            sample_weight,
-            validation_data,
-            **{**kwargs, "shuffle": False},
-        )
 
     def evaluate(
         self,
-        x: Tensor | None = None,
+        x: Any = None,
         y: Tensor | None = None,
         batch_size: int | None = None,
         sample_weight: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
         """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
-        options = {"batch_size": batch_size, **kwargs}
-        prepared = kwargs.get("_use_cached_eval_dataset")  # `fit` did it
-        if not prepared and self._is_tokenized(x):
+        with own_errors() as watched:
+            if not kwargs.get("_use_cached_eval_dataset"):  # `fit` did it
+                data = self._checked((x, y, sample_weight))
+                x, y, sample_weight = self._delivered(data, watched, batch_size)
             return keras.Model.evaluate(
-                self, x, y, sample_weight=sample_weight, **options
+                self,
+                x,
+                y,
+                batch_size=batch_size,
+                sample_weight=sample_weight,
+                **kwargs,
             )
-        if not prepared and is_dataset(x):
-            x = self._with_checked_labels(x)
-        elif not prepared:
-            x, y, sample_weight = self._checked_examples(x, y, sample_weight)
-            check_batches(check_lengths(x=x), batch_size or BATCH_SIZE)
-        return super().evaluate(x, y, sample_weight=sample_weight, **options)
 
     def predict(
         self,
-        x: Tensor | None = None,
+        x: Any = None,
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> Any:
         """Returns outputs as a NumPy array; x as in `fit`."""
-        if self._is_tokenized(x):
-            return keras.Model.predict(self, x, batch_size, **kwargs)
-        if is_dataset(x):
-            x = self._with_checked_labels(x)
-        else:
-            x = as_arrays(x, "x")
-            check_batches(check_lengths(x=x), batch_size or BATCH_SIZE)
-        return super().predict(x, batch_size, **kwargs)
+        with own_errors() as watched:
+            if not delivers_batches(x):
+                x = self._checked_inputs(x, "x")
+            x, _, _ = self._delivered(
+                (x, None, None), watched, batch_size, labels=False
+            )
+            return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
 
-    def _checked_labels(self, y, name="y"):
-        """Labels in the form of the loss; tasks may check or encode them."""
-        return y
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Trains on a batch, as `keras.Model.train_on_batch`."""
+        self._number_class_weight(kwargs)
+        data = as_lists(self._checked_examples(x, y, sample_weight))
+        return super().train_on_batch(*data, **kwargs)
 
-    def _with_checked_labels(self, dataset):
-        """The same for the labels of a dataset of batches."""
-        return dataset
+    def test_on_batch(
+        self,
+        x: Any,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Scores a batch, as `keras.Model.test_on_batch`."""
+        data = as_lists(self._checked_examples(x, y, sample_weight))
+        return super().test_on_batch(*data, **kwargs)
+
+    def predict_on_batch(self, x: Any, **kwargs: Any) -> Any:
+        """Returns the outputs for a batch of what `predict` takes."""
+        return super().predict_on_batch(
+            as_lists(self._checked_inputs(x, "x")), **kwargs
+        )
+
+    def _checked_inputs(self, x, name):
+        """X of examples in memory, or an error that names what is wrong."""
+        x = as_arrays(x, name)
+        check_lengths(**{name: x})
+        if self._reads_texts():
+            self._check_form(x, name)
+        return x
 
     def _checked_examples(self, x, y, sample_weight, prefix=""):
         """Arrays `(x, y, sample_weight)`, or an error that names what is wrong.
@@ -177,55 +213,307 @@ class TrainingDataMixin:
             sample_weight: Weights or `None`.
             prefix: String, what errors put before these names.
         """
-        parts = {"x": x, "y": y, "sample_weight": sample_weight}
-        parts = {
-            prefix + name: as_arrays(part, prefix + name)
-            for name, part in parts.items()
-        }
-        check_lengths(**parts)
-        x, y, sample_weight = parts.values()
+        x = self._checked_inputs(x, f"{prefix}x")
+        parts = {"y": y, "sample_weight": sample_weight}
+        y, sample_weight = (
+            as_arrays(part, prefix + name) for name, part in parts.items()
+        )
+        check_lengths(
+            **{
+                f"{prefix}x": x,
+                f"{prefix}y": y,
+                f"{prefix}sample_weight": sample_weight,
+            }
+        )
+        check_weights(sample_weight, f"{prefix}sample_weight")
+        if self._reads_texts():
+            self._check_extras(y, sample_weight, prefix)
         return x, self._checked_labels(y, prefix + "y"), sample_weight
 
-    def _checked_validation(self, data):
-        """Validation data, examples in memory as arrays."""
-        if data is None or isinstance(data, keras.utils.PyDataset):
+    def _check_form(self, x, name):
+        """Raises unless x, arrays or specs, are texts in the task's form."""
+        check_form(x, name)
+
+    def _check_extras(self, y, sample_weight, prefix):
+        """Raises if the task has no use for labels or weights beside texts."""
+
+    def _checked_labels(self, y, name):
+        """Labels in the form of the loss; tasks may check or encode them."""
+        return y
+
+    def _checked_class_weight(self, class_weight):
+        """Weights by the numbers of classes."""
+        if self._reads_texts():
+            raise ValueError(
+                "class_weight is for texts that have a class each. Leave it "
+                f"out for {type(self).__name__}. Received: "
+                f"class_weight={class_weight}"
+            )
+        return class_weight
+
+    def _number_class_weight(self, options):
+        if options.get("class_weight") is not None:
+            weights = self._checked_class_weight(options["class_weight"])
+            options["class_weight"] = weights
+
+    def _reads_texts(self):
+        """Whether there is a preprocessor whose input is known."""
+        return isinstance(self.preprocessor, self.preprocessor_cls)
+
+    def _checked(self, data, prefix=""):
+        """Examples in memory as arrays; batches stay as they are."""
+        if delivers_batches(data[0]):
             return data
-        if is_dataset(data):
-            return self._with_checked_labels(data)
-        data = unpack_x_y_sample_weight(data)
-        return self._checked_examples(*data, prefix="validation_")
+        return self._checked_examples(*data, prefix=prefix)
+
+    def _checked_fit(self, data, validation, share):
+        """The data to train and validate on, `(x, y, sample_weight)` each."""
+        data = self._checked(data)
+        if validation is not None:
+            # Keras would take a list of texts for x, y and weights.
+            if isinstance(validation, list):
+                validation = (validation,)
+            validation = unpack_x_y_sample_weight(validation)
+            return data, self._checked(validation, "validation_")
+        if not share:
+            return data, None
+        if delivers_batches(data[0]):
+            raise ValueError(
+                "validation_split needs examples in memory. Pass "
+                "validation_data instead. Received: validation_split="
+                f"{share} of a {type(data[0]).__name__}"
+            )
+        return split_off(data, share)
+
+    def _delivered(
+        self,
+        data,
+        watched,
+        batch_size=None,
+        prefix="",
+        shuffle=False,
+        training=False,
+        labels=True,
+    ):
+        """What Keras takes: checked, and made by the preprocessor.
+
+        Args:
+            data: Tuple `(x, y, sample_weight)` of `_checked`.
+            watched: Decorator of what data pipelines call.
+            batch_size: Integer, examples per batch of those in memory.
+            prefix: String, what errors put before names.
+            shuffle: Whether each epoch has another order of them.
+            training: Whether what is drawn at random is drawn in each epoch.
+            labels: Whether the labels of batches count.
+        """
+        x, y, sample_weight = data
+        if is_tensorflow_dataset(x):
+            x = self._of_tensorflow(x, watched, prefix, training, labels)
+        elif delivers_batches(x):
+            function = functools.partial(
+                self._batch, prefix=prefix, training=training, labels=labels
+            )
+            x = mapped(x, watched(function))
+        else:
+            count = check_lengths(x=x)
+            check_batches(count, batch_size or BATCH_SIZE)
+            return self._in_memory(data, batch_size or BATCH_SIZE, shuffle)
+        return x, y, sample_weight
+
+    def _batch(self, batch, at, passes, prefix, training, labels):
+        """A batch as it is delivered, as Keras takes it."""
+        data = self._checked_batch(batch, f"{prefix}batch {at}", labels)
+        return self._prepared(data, at, passes if training else None)
+
+    def _checked_batch(self, batch, name, labels=True):
+        x, y, sample_weight = unpacked(batch, name)
+        if labels:
+            return self._checked_examples(x, y, sample_weight, f"{name}, ")
+        return self._checked_inputs(x, f"{name}, x"), None, None
+
+    def _prepared(self, data, at=0, epoch=None):
+        """A tuple of NumPy arrays for Keras.
+
+        Args:
+            data: Tuple `(x, y, sample_weight)` of `_checked_examples`.
+            at: Integer, the number of the batch.
+            epoch: Integer, what is drawn at random depends on it; `None` not
+                to train.
+        """
+        made = self.preprocess_samples(*as_lists(data))
+        made = unpack_x_y_sample_weight(made)
+        return tuple(
+            as_arrays(part, "features") for part in made if part is not None
+        )
+
+    def _in_memory(self, data, batch_size, shuffle):
+        """The same of examples in memory: arrays, or batches."""
+        seed = np.random.randint(2**31 - 1) if shuffle else None
+        batches = ArrayBatches(data, batch_size, seed)
+        prepared = mapped(
+            batches,
+            lambda batch, at, _: self._prepared(batch, at),
+        )
+        return prepared, None, None
+
+    def _of_tensorflow(self, dataset, watched, prefix, training, labels):
+        """The same of a `tf.data.Dataset`."""
+        if self._reads_texts():
+            raise ValueError(
+                "Lists of words do not go through tf.data here. Pass a "
+                "generator of batches (sentences, labels), or lists. Received: "
+                f"{prefix}x={dataset!r:.60}"
+            )
+        return dataset
+
+
+class TrainingDataMixin(BatchesMixin):
+    """Has KerasHub's pipeline read examples in memory, and datasets.
+
+    It reads ahead. For tasks whose preprocessor makes a batch of a batch.
+    Mixed into a KerasHub task before its base class.
+    """
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Tensor | None = None,
+        batch_size: int | None = None,
+        sample_weight: Tensor | None = None,
+        validation_data: Any = None,
+        validation_split: float | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        if is_stream(x) or is_stream(validation_data):
+            return BatchesMixin.fit(
+                self,
+                x,
+                y,
+                batch_size,
+                sample_weight,
+                validation_data,
+                validation_split,
+                **kwargs,
+            )
+        shuffle = kwargs.pop("shuffle", True)
+        own_size = kwargs.pop("validation_batch_size", None) or batch_size
+        self._number_class_weight(kwargs)
+        data, validation_data = self._checked_fit(
+            (x, y, sample_weight), validation_data, validation_split
+        )
+        with own_errors() as watched:
+            if validation_data is not None:
+                validation_data = self._raw_batches(
+                    validation_data, watched, own_size, prefix="validation_"
+                )
+            if delivers_batches(x):
+                x = self._checked_dataset(x, watched)
+            else:
+                seed = np.random.randint(2**31 - 1) if shuffle else None
+                x = self._raw_batches(data, watched, batch_size, seed)
+                y = batch_size = sample_weight = None
+            return super(BatchesMixin, self).fit(
+                x,
+                y,
+                batch_size,
+                sample_weight,
+                validation_data,
+                **{**kwargs, "shuffle": False},
+            )
+
+    fit.__doc__ = BatchesMixin.fit.__doc__
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Tensor | None = None,
+        batch_size: int | None = None,
+        sample_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
+        if is_stream(x) or kwargs.get("_use_cached_eval_dataset"):
+            return BatchesMixin.evaluate(
+                self, x, y, batch_size, sample_weight, **kwargs
+            )
+        data = self._checked((x, y, sample_weight))
+        with own_errors() as watched:
+            if delivers_batches(x):
+                x = self._checked_dataset(x, watched)
+            else:
+                x = self._raw_batches(data, watched, batch_size)
+                y = batch_size = sample_weight = None
+            return super(BatchesMixin, self).evaluate(
+                x, y, batch_size, sample_weight, **kwargs
+            )
+
+    def predict(
+        self,
+        x: Any = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Returns outputs as a NumPy array; x as in `fit`."""
+        if is_stream(x):
+            return BatchesMixin.predict(self, x, batch_size, **kwargs)
+        with own_errors() as watched:
+            if delivers_batches(x):
+                x = self._checked_dataset(x, watched, labels=False)
+            else:
+                data = self._checked_inputs(x, "x"), None, None
+                x = self._raw_batches(data, watched, batch_size)
+                batch_size = None
+            return super(BatchesMixin, self).predict(x, batch_size, **kwargs)
+
+    def _raw_batches(self, data, watched, batch_size, seed=None, prefix=""):
+        """A dataset of what `_checked` returns."""
+        if delivers_batches(data[0]):
+            return self._checked_dataset(data[0], watched, prefix)
+        self._build_preprocessor(data)
+        return batches(data, batch_size, seed)
 
     def _build_preprocessor(self, data):
         """Builds it by an example: threads that read batches would do so."""
-        first = map_parts(
-            lambda part: part[:1].tolist() if part.dtype == "O" else part[:1],
-            data,
-        )
-        self.preprocess_samples(*first)
+        first = map_parts(lambda part: part[:1], data)
+        self.preprocess_samples(*as_lists(first))
 
-    def _is_tokenized(self, x):
-        if not isinstance(x, keras.utils.PyDataset):
-            return False
-        if self.preprocessor is not None:
-            raise ValueError(
-                "A PyDataset delivers tokenized batches, but this model has a "
-                "preprocessor, which takes raw strings. Build it with "
-                "preprocessor=None, and set model.preprocessor afterwards, or "
-                f"pass strings. Received: {type(x).__name__}"
+    def _checked_dataset(self, dataset, watched, prefix="", labels=True):
+        """A dataset of TensorFlow or Grain whose batches are looked at."""
+        if is_grain_dataset(dataset):
+            check = watched(self._checked_batch)
+            return dataset.map_with_index(
+                lambda at, batch: pack_x_y_sample_weight(
+                    *check(batch, f"{prefix}batch {at}", labels)
+                )
             )
-        return True
+        self._check_specs(dataset, prefix, labels)
+        return map_checked(
+            dataset,
+            watched(as_arrays),
+            watched(self._checked_labels) if labels else None,
+            prefix,
+        )
+
+    def _check_specs(self, dataset, prefix, labels):
+        """Raises unless a `tf.data.Dataset` delivers what the task takes."""
+        tokens = self.preprocessor is None
+        check_batched(dataset, 2 if tokens else 1, f"{prefix}x")
+        x, y, sample_weight = unpack_x_y_sample_weight(dataset.element_spec)
+        if self._reads_texts():
+            self._check_form(x, f"{prefix}x")
+        if labels and self._reads_texts():
+            self._check_extras(y, sample_weight, prefix)
+        if labels and y is None:
+            self._checked_labels(None, f"{prefix}y")
+
+    def _of_tensorflow(self, dataset, watched, prefix, training, labels):
+        dataset = self._checked_dataset(dataset, watched, prefix, labels)
+        return dataset.map(self.preprocess_samples)
 
 
-def is_dataset(x):
-    """Whether x is a dataset of TensorFlow or Grain, which KerasHub takes."""
-    return is_tensorflow_dataset(x) or is_grain_dataset(x)
-
-
-def is_grain_dataset(x):
-    """Whether x is a dataset of Grain."""
-    return grain is not None and isinstance(
-        x, (grain.MapDataset, grain.IterDataset)
-    )
+def delivers_batches(x):
+    """Whether x are batches, as opposed to examples in memory."""
+    return is_stream(x) or is_tensorflow_dataset(x) or is_grain_dataset(x)
 
 
 def batches(data, batch_size=None, seed=None):
