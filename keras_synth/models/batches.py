@@ -1,5 +1,6 @@
 """Data of every kind for `fit`, `evaluate` and `predict` of the tasks."""
 
+import contextlib
 import functools
 import logging
 from typing import Any
@@ -8,6 +9,7 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
+from keras_synth.backends import kept_variables
 from keras_synth.distributions import check_batches
 from keras_synth.models.examples import (
     as_arrays,
@@ -110,7 +112,7 @@ class BatchesMixin:
         data, validation_data = self._checked_fit(
             (x, y, sample_weight), validation_data, validation_split
         )
-        with own_errors() as watched:
+        with self._reading() as watched:
             if validation_data is not None:
                 validation_data = self._delivered(
                     validation_data, watched, own_size, "validation_"
@@ -139,7 +141,7 @@ class BatchesMixin:
         **kwargs: Any,
     ) -> Any:
         """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
-        with own_errors() as watched:
+        with self._reading() as watched:
             if not kwargs.get("_use_cached_eval_dataset"):  # `fit` did it
                 data = self._checked((x, y, sample_weight))
                 x, y, sample_weight = self._delivered(data, watched, batch_size)
@@ -159,7 +161,7 @@ class BatchesMixin:
         **kwargs: Any,
     ) -> Any:
         """Returns outputs as a NumPy array; x as in `fit`."""
-        with own_errors() as watched:
+        with self._reading() as watched:
             if not delivers_batches(x):
                 x = self._checked_inputs(x, "x")
             x, _, _ = self._delivered(
@@ -196,8 +198,14 @@ class BatchesMixin:
             as_lists(self._checked_inputs(x, "x")), **kwargs
         )
 
+    @contextlib.contextmanager
+    def _reading(self):
+        """Yields a decorator of what reads data; errors are its own."""
+        with kept_variables(self), own_errors() as watched:
+            yield watched
+
     def _checked_inputs(self, x, name):
-        """X of examples in memory, or an error that names what is wrong."""
+        """Examples in memory, or an error that names what is wrong."""
         x = as_arrays(x, name)
         check_lengths(**{name: x})
         if self._reads_texts():
@@ -401,7 +409,7 @@ class TrainingDataMixin(BatchesMixin):
         data, validation_data = self._checked_fit(
             (x, y, sample_weight), validation_data, validation_split
         )
-        with own_errors() as watched:
+        with self._reading() as watched:
             if validation_data is not None:
                 validation_data = self._raw_batches(
                     validation_data, watched, own_size, prefix="validation_"
@@ -437,7 +445,7 @@ class TrainingDataMixin(BatchesMixin):
                 self, x, y, batch_size, sample_weight, **kwargs
             )
         data = self._checked((x, y, sample_weight))
-        with own_errors() as watched:
+        with self._reading() as watched:
             if delivers_batches(x):
                 x = self._checked_dataset(x, watched)
             else:
@@ -456,7 +464,7 @@ class TrainingDataMixin(BatchesMixin):
         """Returns outputs as a NumPy array; x as in `fit`."""
         if is_stream(x):
             return BatchesMixin.predict(self, x, batch_size, **kwargs)
-        with own_errors() as watched:
+        with self._reading() as watched:
             if delivers_batches(x):
                 x = self._checked_dataset(x, watched, labels=False)
             else:

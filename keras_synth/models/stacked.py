@@ -17,6 +17,7 @@ from keras_synth.policies import settle, with_policies, without_counters
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
 
+
 class StackedBackbone(
     CloningMixin,
     AtomicSavingMixin,
