@@ -90,21 +90,19 @@ def unpacked(batch: Any, name: str) -> tuple[Any, Any, Any]:
         name: String, what errors call the batch.
 
     Returns:
-        Tuple of three, `None` for what is not there. Tuples of texts or
-        numbers, which are columns of examples, are lists; other tuples are
-        structure.
+        Tuple of three, `None` for what is not there. Inside them tuples of
+        texts or numbers, which are columns of examples, become lists; other
+        tuples are structure.
     """
-    parts = _columns(batch)
-    if isinstance(parts, list) and not _is_column(parts):
-        parts = tuple(parts)
-    if not isinstance(parts, tuple):
-        return parts, None, None
-    if not 1 <= len(parts) <= 3:
+    alone = isinstance(batch, list) and (not batch or _is_column(batch))
+    if alone or not isinstance(batch, (tuple, list)):
+        return _columns(batch), None, None
+    if not 1 <= len(batch) <= 3:
         raise ValueError(
             "Each batch must be a tuple (x,), (x, y) or (x, y, sample_weight). "
-            f"Received: {name} with {len(parts)} parts"
+            f"Received: {name} with {len(batch)} parts"
         )
-    return (*parts, None, None)[:3]
+    return (*map(_columns, batch), None, None)[:3]
 
 
 @contextlib.contextmanager
@@ -112,12 +110,12 @@ def own_errors() -> Iterator[Callable[..., Any]]:
     """Has an error of a function come out of a data pipeline as it is.
 
     TensorFlow wraps what is raised inside a dataset in an error of its own,
-    with pages of its graph.
+    with pages of its graph; Grain adds lines.
 
     Yields:
         Decorator of the functions that the pipeline calls.
     """
-    raised: list[Exception] = []
+    raised: list[tuple[Exception, str]] = []
 
     def watched(function):
         @functools.wraps(function)
@@ -125,7 +123,7 @@ def own_errors() -> Iterator[Callable[..., Any]]:
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                raised.append(error)
+                raised.append((error, str(error)))
                 raise
 
         return watch
@@ -133,8 +131,9 @@ def own_errors() -> Iterator[Callable[..., Any]]:
     try:
         yield watched
     except Exception as error:
-        for inner in raised:
-            if inner is not error and str(inner) in str(error):
+        for inner, message in raised:
+            if message in str(error) and message != str(error):
+                inner.args = (message,)  # Grain adds lines to it
                 raise inner from None
         raise
 
@@ -254,7 +253,8 @@ def _mapped_loader(loader, function):
         def __iter__(self):
             self.passes += 1
             for at, batch in enumerate(loader):
-                yield function(_columns(batch, lists), at, self.passes)
+                batch = _columns(batch, lists) if lists else batch
+                yield function(batch, at, self.passes)
 
     class SizedBatches(Batches):
         def __len__(self):

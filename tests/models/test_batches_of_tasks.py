@@ -35,9 +35,19 @@ def fit(model, x, y=None, sample_weight=None, **options):
     return seen
 
 
-@pytest.mark.parametrize("kind", [k for k in TASKS if k != "masked_lm"])
+# What a backend sees, it sees of one task.
+OTHERS = [
+    pytest.param(kind, marks=slow_but_on("torch"))
+    for kind in TASKS
+    if kind != "classifier"
+]
+
+
+@pytest.mark.parametrize("kind", ["classifier", *OTHERS])
 @pytest.mark.parametrize("way", STREAMS)
 def test_batches_become_what_examples_in_memory_become(kind, way):
+    if kind == "masked_lm":
+        pytest.skip("draws what it hides: see below")
     model, data = task(kind), examples(kind)
     expected = fit(model, *data, batch_size=4)[-2:]
     given = batches(data)
@@ -50,6 +60,7 @@ def test_batches_become_what_examples_in_memory_become(kind, way):
     assert_same(found[-2:], expected)  # of the validation
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("way", STREAMS)
 def test_batches_hide_other_tokens_each_time_and_the_same_to_validate(way):
     model, data = task("masked_lm"), examples("masked_lm")
@@ -103,6 +114,7 @@ def test_a_dataset_is_told_of_epochs_and_keeps_its_workers():
     assert len(seen) >= 2 * (2 + 1)
 
 
+@slow_but_on("torch")
 @pytest.mark.parametrize("size", [2, 4])
 def test_loaders_may_collate_as_they_do_by_default(size):
     loaders = pytest.importorskip("torch.utils.data")
@@ -180,7 +192,7 @@ def test_every_task_trains_on_batches(kind, way):
     assert any(map(np.any, map(np.subtract, before, model.get_weights())))
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", ["classifier", *OTHERS])
 def test_a_batch_at_hand_is_data_as_well(kind):
     """Names of classes and arrays of strings, too."""
     model, (x, *labels) = task(kind), examples(kind)
