@@ -9,12 +9,12 @@ import numpy as np
 
 from keras_synth.checks import check_positive
 from keras_synth.models.backbone import SynthesizerBackbone
-from keras_synth.models.batches import BATCH_SIZE, BatchesMixin
 from keras_synth.models.examples import as_lists, check_extras
 from keras_synth.models.fitting import check_fits
 from keras_synth.models.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
+from keras_synth.models.reading import BATCH_SIZE, BatchesMixin
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.tf_data import strings_of
 from keras_synth.multiplications import added
@@ -201,6 +201,13 @@ class SynthesizerMaskedLM(
 
     def _check_extras(self, y, sample_weight, prefix):
         check_extras(y, sample_weight, prefix)
+
+    def _checked_fit(self, data, validation, share):
+        # There are no labels: a tuple of columns is a pair, as x is.
+        pair = isinstance(validation, tuple) and len(validation) > 1
+        if pair and self._reads_texts():
+            validation = (validation,)
+        return super()._checked_fit(data, validation, share)
 
     def _in_memory(self, data, batch_size, shuffle):
         if not self._reads_texts():

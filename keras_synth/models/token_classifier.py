@@ -11,7 +11,6 @@ import numpy as np
 from keras_synth.checks import check_positive
 from keras_synth.metrics import TokenAccuracy
 from keras_synth.models.backbone import SynthesizerBackbone
-from keras_synth.models.batches import BatchesMixin
 from keras_synth.models.class_head import ClassHeadMixin
 from keras_synth.models.class_labels import encode_labels
 from keras_synth.models.examples import (
@@ -19,6 +18,7 @@ from keras_synth.models.examples import (
     check_lengths,
     check_weights,
 )
+from keras_synth.models.reading import BatchesMixin
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,

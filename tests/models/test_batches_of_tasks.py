@@ -248,3 +248,18 @@ def test_a_wrong_batch_leaves_the_model_its_weights(wrong):
         model.fit(*data, validation_data=Batches(given), verbose=0)
     assert np.isfinite(model.evaluate(*data, verbose=0)).all()
     assert np.isfinite(model.fit(*data, verbose=0).history["loss"]).all()
+
+
+@slow_but_on("torch")
+def test_validation_data_may_be_a_list_a_pair_or_texts_alone():
+    model = task("classifier")
+    expected = fit(model, TEXTS, NAMES, validation_data=(TEXTS, NAMES))[-1]
+    found = fit(model, TEXTS, NAMES, validation_data=[TEXTS, NAMES])[-1]
+    assert_same(found, expected)
+    for kind in ("causal_lm", "masked_lm"):
+        model = task(kind)
+        for validation in (TEXTS, (TEXTS,)):
+            seen = fit(model, TEXTS, validation_data=validation)
+            assert len(seen[-1][0]["token_ids"]) == len(TEXTS)
+    pair = fit(model, TEXTS, validation_data=(TEXTS, TEXTS))[-1]
+    assert pair[0]["padding_mask"].sum() > seen[-1][0]["padding_mask"].sum()
