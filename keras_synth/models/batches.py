@@ -158,6 +158,8 @@ class TrainingDataMixin(BatchesMixin):
                 )
             )
         self._check_specs(dataset, prefix, labels)
+        if not self._reads_texts() and not self._has_classes():
+            return dataset
         return map_checked(
             dataset,
             watched(as_arrays),

@@ -231,6 +231,10 @@ class BatchesMixin:
         """Labels in the form of the loss; tasks may check or encode them."""
         return y
 
+    def _has_classes(self):
+        """Whether `_checked_labels` has anything to do."""
+        return type(self)._checked_labels is not BatchesMixin._checked_labels
+
     def _checked_class_weight(self, class_weight):
         """Weights by the numbers of classes."""
         if self._reads_texts():
