@@ -1,5 +1,6 @@
 """What must be asked of the backend itself. No other module does."""
 
+import contextlib
 import sys
 
 import keras
@@ -131,3 +132,38 @@ def new_tensor(like, shape, zeros=False):
     if keras.backend.backend() == "torch":
         return (like.new_zeros if zeros else like.new_empty)(tuple(shape))
     return ops.zeros(shape, like.dtype)
+
+
+@contextlib.contextmanager
+def kept_variables(model):
+    """Leaves a model its variables when data raise an error.
+
+    On JAX, Keras takes them out of a model before it asks for the first
+    batch, and puts them back after the last one; what raises in between
+    leaves a model without weights (Keras 3.15.1).
+
+    Args:
+        model: A `keras.Model`, in a `with` block that calls `fit`, `evaluate`
+            or `predict`.
+    """
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    optimizer = getattr(model, "optimizer", None)
+    kept = [
+        (variable, variable._value)
+        for variable in (
+            *model.variables,
+            *model.metrics_variables,
+            *(optimizer.variables if optimizer is not None else ()),
+        )
+    ]
+    try:
+        yield
+    except BaseException:
+        model.jax_state_sync()
+        model._jax_state = None
+        for variable, value in kept:
+            if variable._value is None and not value.is_deleted():
+                variable.assign(value)
+        raise

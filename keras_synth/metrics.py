@@ -133,6 +133,36 @@ def token_scorer(model: keras.Model) -> keras.Model:
     return scorer
 
 
+def _check_pairs(**sides):
+    """Raises unless there is something to score, and as much on both sides.
+
+    Args:
+        **sides: Two sequences by the names that errors call them.
+    """
+    counts = {name: len(side) for name, side in sides.items()}
+    (first, count), (second, other) = counts.items()
+    if not count and not other:
+        raise ValueError(
+            f"There is nothing to score. Pass at least one pair of {first} and "
+            f"{second}. Received: both empty"
+        )
+    if count != other:
+        raise ValueError(
+            f"{first} and {second} must be equally many. Received: {count} "
+            f"and {other}"
+        )
+
+
+def _check_references(texts, references):
+    _check_pairs(texts=texts, references=references)
+    for at, given in enumerate(references):
+        if isinstance(given, str) or not len(given):
+            raise ValueError(
+                "Each text must have a list of references, one or more. "
+                f"Received: references[{at}]={given!r:.60}"
+            )
+
+
 def bleu(texts: Sequence[str], references: Any) -> tuple[float, str]:
     """BLEU of a corpus, as sacrebleu computes it.
 
@@ -143,9 +173,14 @@ def bleu(texts: Sequence[str], references: Any) -> tuple[float, str]:
     Returns:
         `(score, signature)`: a float from 0 to 100, and a string that says how
         it was computed.
+
+    Raises:
+        ValueError: There are no texts, not as many references, or none for a
+            text.
     """
     import sacrebleu
 
+    _check_references(texts, references)
     most = max(map(len, references))
     # The first references of all texts, then the second ones.
     columns = [[x[i % len(x)] for x in references] for i in range(most)]
@@ -191,6 +226,8 @@ def entity_f1(true: Any, predicted: Any) -> float:
             'entity_f1 needs seqeval: pip install "keras-synth[compare]"'
         ) from None
 
+    if not len(true) and not len(predicted):
+        _check_pairs(true=true, predicted=predicted)
     lengths = [[*map(len, labels)] for labels in (true, predicted)]
     if lengths[0] != lengths[1]:
         raise ValueError(
@@ -213,10 +250,11 @@ def entity_f1(true: Any, predicted: Any) -> float:
 def rouge_l(texts: Sequence[str], references: Any) -> tuple[float, str]:
     """The mean of the best ROUGE-L F for each text, stemmed.
 
-    Args and returns are those of `bleu`.
+    Args, returns and errors are those of `bleu`.
     """
     from rouge_score import rouge_scorer
 
+    _check_references(texts, references)
     scorer = rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)
     best = [
         scorer.score_multi(targets, text)["rougeL"].fmeasure
@@ -238,7 +276,12 @@ def accuracy(labels: Any, predictions: Any) -> float:
 
     Returns:
         Float from 0 to 1.
+
+    Raises:
+        ValueError: There are none, or not as many of both. So of the scores
+            below.
     """
+    _check_pairs(labels=labels, predictions=predictions)
     return float(np.mean(np.equal(labels, predictions)))
 
 
@@ -259,6 +302,7 @@ def f1(labels: Any, predictions: Any) -> float:
     """
     from sklearn.metrics import f1_score
 
+    _check_pairs(labels=labels, predictions=predictions)
     return float(f1_score(labels, predictions, zero_division=0.0))
 
 
@@ -318,6 +362,7 @@ def spearman(labels: Any, predictions: Any) -> float:
 
 def _correlation(compute, labels, predictions):
     """A correlation, or 0 of a constant, where none is defined."""
+    _check_pairs(labels=labels, predictions=predictions)
     # In double precision, whatever the model computes in.
     sides = np.asarray(labels, "float64"), np.asarray(predictions, "float64")
     if min(map(np.ptp, sides)) == 0:

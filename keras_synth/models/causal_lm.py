@@ -12,6 +12,7 @@ from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
+from keras_synth.models.examples import check_form
 from keras_synth.models.fitting import check_fits
 from keras_synth.models.generation import GenerationMixin, sample_tokens
 from keras_synth.models.saving import TaskSavingMixin
@@ -22,8 +23,8 @@ from keras_synth.types import Size, Tensor
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerCausalLM(
     TaskSavingMixin,
-    TrainingDataMixin,
     GenerationMixin,
+    TrainingDataMixin,
     keras_hub.models.CausalLM,
 ):
     """A language model around a causal `SynthesizerBackbone`.
@@ -95,6 +96,9 @@ class SynthesizerCausalLM(
         inputs = backbone.input
         outputs = backbone.logits(backbone(inputs))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def _check_form(self, x, name):
+        check_form(x, name, pairs=False)
 
     def call_with_cache(
         self,

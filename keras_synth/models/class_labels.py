@@ -1,14 +1,9 @@
 """Labels of a classifier: class names become integers, integers are checked."""
 
 import numpy as np
-from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
+from keras_synth.losses import LabelSmoothedCrossentropy
 from keras_synth.models.texts import plain_texts
-from keras_synth.models.tf_data import (
-    is_tensorflow_dataset,
-    label_type,
-    map_labels,
-)
 
 
 def check_class_names(names, num_classes):
@@ -24,61 +19,71 @@ def check_class_names(names, num_classes):
         )
 
 
-def encode_labels(labels, count, class_names=None, name="y"):
-    """Returns integer labels for names, and anything else as it is.
+def encode_labels(labels, count, class_names=None, name="y", loss=None):
+    """Returns integer labels for names and checks numbers.
 
     Args:
-        labels: NumPy array of integers or of class names; of other numbers,
-            such as one-hot labels, they are not checked.
-        count: Integer, integer labels lie below it, or `None` for any.
+        labels: NumPy array of integers or of class names; or of other numbers,
+            such as one-hot labels.
+        count: Integer, labels lie below it, or `None` for any numbers.
         class_names: Sequence of strings, or `None`.
         name: String, what errors call the labels.
+        loss: What the labels are for, in any form that `compile` takes: one
+            for integer labels takes no fractions, a binary one none beyond 0
+            and 1.
 
     Raises:
         ValueError: A label is not a class; some backends would not notice.
     """
     if labels.dtype.kind in "OSTU":
         return _numbers_of_names(labels, class_names, name)
-    if count is not None and labels.dtype.kind in "iu" and labels.size:
-        _check_range(labels, count, name)
-    return labels
+    if labels.dtype.kind == "f" and _is_sparse(loss):
+        _check_each(labels, labels == np.round(labels), "be integers", name)
+    known = labels.dtype.kind in "iu" or _is_sparse(loss) or is_binary(loss)
+    if count is not None and known:
+        wanted = f"lie from 0 to {count - 1}"
+        _check_each(labels, (labels >= 0) & (labels <= count - 1), wanted, name)
+    narrow = labels.dtype.kind == "f" and _is_sparse(loss)
+    return labels.astype("int32") if narrow else labels
 
 
-def encode_dataset_labels(dataset, count, class_names=None):
-    """Does the same for the labels of a dataset, batch by batch.
+def numbered_weights(class_weight, count, class_names=None):
+    """Returns `class_weight` of `keras.Model.fit` by the numbers of classes.
 
     Args:
-        dataset: A `tf.data.Dataset`, or a dataset of Grain.
-        count: As in `encode_labels`.
-        class_names: As in `encode_labels`.
+        class_weight: Dictionary from classes, integers or names, to weights.
+        count: Integer, integer labels lie below it, or `None` for any.
+        class_names: Sequence of strings, or `None`.
 
     Raises:
-        ValueError: Labels are names, and there are no `class_names`. A label
-            that is not a class is met when its batch is read: a ValueError
-            from Grain's, and from TensorFlow's `InvalidArgumentError`.
+        ValueError: A key is not a class: Keras would ignore its weight.
     """
-    if is_tensorflow_dataset(dataset):
-        kind = label_type(dataset)
-        if kind == "string":
-            _check_names_known(class_names, "strings")
-        if kind == "string" or (kind == "integer" and count is not None):
-            return map_labels(dataset, count, class_names)
-        return dataset
-
-    def encode(batch):
-        x, y, sample_weight = unpack_x_y_sample_weight(batch)
-        if y is not None:
-            y = encode_labels(np.asarray(y), count, class_names)
-        return pack_x_y_sample_weight(x, y, sample_weight)
-
-    return dataset.map(encode)
+    known = {name: number for number, name in enumerate(class_names or ())}
+    weights = {known.get(key, key): x for key, x in class_weight.items()}
+    for key in weights:
+        if count is not None and key not in range(count):
+            raise ValueError(
+                "class_weight must have classes for keys: numbers from 0 to "
+                f"{count - 1}, or names in class_names={class_names}. "
+                f"Received: {key!r} in class_weight={class_weight}"
+            )
+    return weights
 
 
 def is_binary(loss):
     """Whether a loss, in any form that `compile` takes, has labels 0 and 1."""
+    return _name_of(loss).startswith("binary")
+
+
+def _is_sparse(loss):
+    """Whether labels of a loss are integers."""
+    smoothed = isinstance(loss, LabelSmoothedCrossentropy)
+    return smoothed or _name_of(loss).startswith("sparse")
+
+
+def _name_of(loss):
     name = getattr(loss, "__name__", type(loss).__name__)
-    name = loss if isinstance(loss, str) else name
-    return name.lower().startswith("binary")
+    return (loss if isinstance(loss, str) else name).lower()
 
 
 def _check_names_known(class_names, received):
@@ -91,25 +96,23 @@ def _check_names_known(class_names, received):
 
 def _numbers_of_names(labels, class_names, name):
     _check_names_known(class_names, f"{name}[0]={labels[0]!r}")
-    numbers = {text: number for number, text in enumerate(class_names)}
+    known = {text: number for number, text in enumerate(class_names)}
     labels = plain_texts(labels, name)
     for at, label in enumerate(labels):
-        if label not in numbers:
+        if label not in known:
             raise ValueError(
                 f"Labels must be among class_names={class_names}. Give the "
                 "classifier more classes, or rename the labels. Received: "
                 f"{name}[{at}]={label!r}"
             )
-    return np.array([numbers[label] for label in labels], dtype="int32")
+    return np.array([known[label] for label in labels], dtype="int32")
 
 
-def _check_range(labels, count, name):
-    least, most = labels.min(), labels.max()
-    if least < 0 or most >= count:
-        wrong = int(least if least < 0 else most)
-        at = int(np.argmax(labels.reshape(-1) == wrong))
+def _check_each(labels, right, wanted, name):
+    wrong = np.flatnonzero(~right)
+    if len(wrong):
         raise ValueError(
-            f"Labels must lie from 0 to {count - 1}. Give the classifier "
-            "another num_classes, or renumber the labels. Received: "
-            f"{name}[{at}]={wrong}"
+            f"Labels must {wanted}. Give the classifier another num_classes, "
+            "or renumber the labels. Received: "
+            f"{name}[{wrong[0]}]={labels.reshape(-1)[wrong[0]].item()}"
         )

@@ -1,6 +1,7 @@
 """Examples in memory: whatever holds them, as NumPy arrays of one length."""
 
 import math
+import numbers
 
 import keras
 import numpy as np
@@ -52,8 +53,8 @@ def _as_array(data, name):
     if array.ndim == 0:
         raise ValueError(
             f"{name} must hold examples: a list, an array, a tensor, a pandas "
-            "Series, a tuple or dictionary of such, or a dataset. Put a single "
-            f"example into a list. Received: {name}={data!r:.60}"
+            "Series, a tuple or dictionary of such, or batches of them. Put a "
+            f"single example into a list. Received: {name}={data!r:.60}"
         )
     if array.dtype.kind not in "OSTU":
         return array
@@ -64,7 +65,7 @@ def _as_array(data, name):
             f"array of shape {array.shape}"
         )
     if not any(isinstance(entry, (str, bytes)) for entry in array):
-        return _narrow(np.array(array.tolist()))  # numbers, kept as objects
+        return _numbers(array.tolist(), name)  # kept as objects
     texts = np.empty(len(array), "object")
     texts[:] = plain_texts(array, name)
     return texts
@@ -79,22 +80,36 @@ def _to_numpy(data, name):
             texts = np.empty(len(data), "object")
             texts[:] = data
             return texts
-        try:
-            return _narrow(np.array(data))
-        except ValueError:
-            raise ValueError(
-                f"{name} must be rectangular: pad its rows to one length. "
-                f"Received: {name}[0]={data[0]!r:.60}"
-            ) from None
+        return _numbers(data, name)
     if keras.ops.is_tensor(data):
         return keras.ops.convert_to_numpy(data)
     return np.asarray(data)
 
 
-def _narrow(array):
-    """Python's numbers in Keras' widths, as KerasHub narrows them."""
-    widths = {"f": "float32", "i": "int32"}
-    return array.astype(widths.get(array.dtype.kind, array.dtype))
+def _numbers(data, name):
+    """Nested lists of numbers as an array, in Keras' widths where they fit."""
+    try:
+        array = np.array(data)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be rectangular: pad its rows to one length. "
+            f"Received: {name}[0]={data[0]!r:.60}"
+        ) from None
+    if array.dtype.kind == "O":
+        wrong = next(filter(_is_no_number, array.flat), array.flat[0])
+        raise ValueError(
+            f"{name} must hold texts, or numbers of at most 64 bits, and none "
+            f"may be missing. Received: {wrong!r:.60} in {name}"
+        )
+    if array.dtype.kind == "f":
+        return array.astype("float32")
+    if array.dtype.kind == "i" and np.array_equal(array, array.astype("int32")):
+        return array.astype("int32")
+    return array
+
+
+def _is_no_number(x):
+    return not isinstance(x, numbers.Real) or abs(x) >= 2**63
 
 
 def check_lengths(**parts):
@@ -131,12 +146,80 @@ def _collect_lengths(data, name, lengths):
         for key, part in data.items():
             _collect_lengths(part, f"{name}[{key!r}]", lengths)
     elif data is not None:
-        if data.ndim > 1 and not data.shape[1]:
+        if not isinstance(data, list) and data.ndim > 1 and not data.shape[1]:
             raise ValueError(
                 f"{name} must hold sequences of one token or more. Received: "
                 f"an array of shape {data.shape}"
             )
         lengths[name] = len(data)
+
+
+def check_form(x, name, pairs=True):
+    """Raises unless x are texts, one for each example.
+
+    Args:
+        x: Nested arrays, or specs of tensors.
+        name: String, what errors call them.
+        pairs: Whether a tuple of texts goes, too.
+    """
+    if not all(map(_holds_texts, keras.tree.flatten(x))):
+        dtypes = {str(part.dtype) for part in keras.tree.flatten(x)}
+        raise ValueError(
+            "The model has a preprocessor, which takes raw strings. For tokens "
+            "build it with preprocessor=None, and set model.preprocessor "
+            f"afterwards. Received: {name} of dtype {', '.join(sorted(dtypes))}"
+        )
+    if isinstance(x, dict) or (isinstance(x, tuple) and not pairs):
+        received = [*x] if isinstance(x, dict) else f"a tuple of {len(x)}"
+        wanted = ", or a tuple of texts for pairs" if pairs else ""
+        raise ValueError(
+            f"{name} must be texts{wanted}. Take the column of a table that "
+            f"holds them. Received: {name} with {received}"
+        )
+
+
+def _holds_texts(part):
+    kind = getattr(part.dtype, "kind", None)  # None: one of TensorFlow's
+    return part.dtype.name == "string" if kind is None else kind in "OSTU"
+
+
+def check_weights(weights, name):
+    """Raises unless weights are numbers, or `None`."""
+    for part in keras.tree.flatten(weights):
+        if part is not None and part.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{name} must hold numbers. Received: {name} of dtype "
+                f"{part.dtype}"
+            )
+
+
+def check_extras(y, sample_weight, prefix):
+    """Raises if there are labels or weights where tokens have their own.
+
+    Args:
+        y: Labels, which a preprocessor makes of the texts itself, or `None`.
+        sample_weight: Weights, which it makes itself, or `None`.
+        prefix: String, what errors put before these names.
+    """
+    for name, part in (("y", y), ("sample_weight", sample_weight)):
+        if part is not None:
+            raise ValueError(
+                "A language model's labels are its texts, one weight for each "
+                f"token. Leave out {name}, or tokenize the texts and pass a "
+                "model with preprocessor=None all three. Received: "
+                f"{prefix}{name} beside texts"
+            )
+
+
+def as_lists(data):
+    """Arrays of Python's strings as lists, which preprocessors take."""
+    return map_parts(
+        lambda part: part.tolist() if _is_object(part) else part, data
+    )
+
+
+def _is_object(part):
+    return isinstance(part, np.ndarray) and part.dtype.kind == "O"
 
 
 def split_off(data, share):

@@ -8,7 +8,11 @@ import numpy as np
 from keras import ops
 
 from keras_synth.backends import runs_at_once
-from keras_synth.models.examples import as_arrays, check_lengths
+from keras_synth.models.examples import (
+    as_arrays,
+    check_extras,
+    check_lengths,
+)
 from keras_synth.models.texts import plain_texts
 from keras_synth.multiplications import added
 from keras_synth.types import Identifier, Tensor
@@ -88,6 +92,9 @@ class GenerationMixin:
         elif isinstance(inputs, dict):
             _check_tokens_given(inputs)
         return super().generate(inputs, *args, **kwargs)
+
+    def _check_extras(self, y, sample_weight, prefix):
+        check_extras(y, sample_weight, prefix)
 
 
 def _prompts(inputs):

@@ -8,24 +8,24 @@ import keras_hub
 import numpy as np
 
 from keras_synth.checks import check_positive
-from keras_synth.distributions import check_batches
 from keras_synth.models.backbone import SynthesizerBackbone
+from keras_synth.models.examples import as_lists, check_extras
 from keras_synth.models.fitting import check_fits
 from keras_synth.models.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
+from keras_synth.models.reading import BATCH_SIZE, BatchesMixin
 from keras_synth.models.saving import TaskSavingMixin
-from keras_synth.models.texts import plain_texts
-from keras_synth.models.tf_data import is_tensorflow_dataset, strings_of
+from keras_synth.models.tf_data import strings_of
 from keras_synth.multiplications import added
 from keras_synth.policies import settle
-from keras_synth.types import Identifier, Tensor
-
-BATCH_SIZE = 32
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
+class SynthesizerMaskedLM(
+    TaskSavingMixin, BatchesMixin, keras_hub.models.MaskedLM
+):
     """Pretrains a `SynthesizerBackbone` by hiding tokens, as BERT.
 
     With a preprocessor, `fit` and `evaluate` take raw strings; without one,
@@ -160,67 +160,6 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
             optimizer = keras.optimizers.AdamW(1e-3)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
-    def fit(
-        self,
-        x: Tensor | None = None,
-        batch_size: int | None = None,
-        validation_data: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Trains the model, as `keras.Model.fit`.
-
-        Args:
-            x: Texts: a list, array or pandas column of strings, or a tuple of
-                two for pairs; or a `tf.data.Dataset` of such, which is read
-                to its end first and gives the batch size. Without a
-                preprocessor what Keras takes, such as
-                `keras_synth.pretraining.MaskedTokens`.
-            batch_size: Integer, texts per batch, by default 32.
-            validation_data: The same as `x`.
-            **kwargs: Other arguments of `keras.Model.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            ValueError: If a text has no token that may be hidden.
-        """
-        if self.preprocessor is not None:
-            x = self._batches(x, batch_size, shuffle=True)
-            if validation_data is not None:
-                validation_data = self._batches(validation_data, batch_size)
-            batch_size = None
-        return keras.Model.fit(
-            self,
-            x,
-            batch_size=batch_size,
-            validation_data=validation_data,
-            **kwargs,
-        )
-
-    def evaluate(
-        self,
-        x: Tensor | None = None,
-        batch_size: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
-        prepared = kwargs.get("_use_cached_eval_dataset")  # `fit` did it
-        if self.preprocessor is not None and not prepared:
-            x, batch_size = self._batches(x, batch_size), None
-        return keras.Model.evaluate(self, x, batch_size=batch_size, **kwargs)
-
-    def predict(
-        self,
-        x: Tensor | None = None,
-        batch_size: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Returns logits as a NumPy array; data as in `fit`."""
-        if self.preprocessor is not None:
-            x, batch_size = self._batches(x, batch_size), None
-        return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
-
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
         """Guesses the tokens that stand as `[MASK]` in texts.
 
@@ -260,25 +199,39 @@ class SynthesizerMaskedLM(TaskSavingMixin, keras_hub.models.MaskedLM):
     def _mask_id(self):
         return self.preprocessor.tokenizer.mask_token_id
 
-    def _batches(self, x, batch_size, shuffle=False):
-        if isinstance(x, keras.utils.PyDataset):
-            raise ValueError(
-                "A PyDataset delivers tokenized batches, but this model has a "
-                "preprocessor, which takes raw strings. Build it with "
-                "preprocessor=None, or pass strings. "
-                f"Received: {type(x).__name__}"
-            )
-        if is_tensorflow_dataset(x):
-            x, batched = strings_of(x)
-            batch_size = batched if batch_size is None else batch_size
-        parts = x if isinstance(x, tuple) else (x,)
-        parts = tuple(list(plain_texts(part)) for part in parts)
-        features = self.preprocessor.tokens(
-            parts if len(parts) > 1 else parts[0]
-        )
-        batch_size = batch_size or BATCH_SIZE
-        check_batches(len(features["token_ids"]), batch_size)
-        return self.preprocessor.batches(features, batch_size, shuffle)
+    def _check_extras(self, y, sample_weight, prefix):
+        check_extras(y, sample_weight, prefix)
+
+    def _checked_fit(self, data, validation, share):
+        # There are no labels: a tuple of columns is a pair, as x is.
+        pair = isinstance(validation, tuple) and len(validation) > 1
+        if pair and self._reads_texts():
+            validation = (validation,)
+        return super()._checked_fit(data, validation, share)
+
+    def _in_memory(self, data, batch_size, shuffle):
+        if not self._reads_texts():
+            made = self.preprocess_samples(*as_lists(data))
+            return keras.utils.unpack_x_y_sample_weight(made)
+        features = self.preprocessor.tokens(as_lists(data[0]))
+        batches = self.preprocessor.batches(features, batch_size, shuffle)
+        return batches, None, None
+
+    def _prepared(self, data, at=0, epoch=None):
+        if not self._reads_texts():
+            return super()._prepared(data)
+        features = self.preprocessor.tokens(as_lists(data[0]))
+        try:
+            return self.preprocessor.hidden(features, at, epoch)
+        except ValueError as error:
+            raise ValueError(f"batch {at}: {error}") from None
+
+    def _of_tensorflow(self, dataset, watched, prefix, training, labels):
+        if not self._reads_texts():
+            return dataset
+        texts, batch_size = strings_of(dataset)
+        data = self._checked_examples(texts, None, None, prefix)
+        return self._in_memory(data, batch_size or BATCH_SIZE, training)[0]
 
     def _with_masks(self, text):
         """The ids of a text, mask tokens and special tokens included."""

@@ -142,6 +142,44 @@ class SynthesizerMaskedLMPreprocessor(
             batch_size: Integer, texts per batch.
             shuffle: Whether each epoch has another order.
         """
+        return self._masked(
+            features, batch_size=batch_size, shuffle=shuffle, seed=self.seed
+        )
+
+    def hidden(
+        self, features: Any, at: int = 0, epoch: int | None = None
+    ) -> tuple[Any, Any, Any]:
+        """Hides tokens of one batch of a stream of them.
+
+        Args:
+            features: Dictionary of arrays `(B, T)`, what `tokens` returns.
+            at: Integer, number of the batch: each has other tokens hidden.
+            epoch: Integer, number of the epoch, or `None` to hide the same
+                tokens each time.
+
+        Returns:
+            `(features, labels, sample_weight)` as `MaskedTokens` has them,
+            of one shape for all batches of as many texts.
+        """
+        drawn = np.random.SeedSequence((self.seed, at)).generate_state(1)
+        batch = self._masked(
+            features,
+            batch_size=len(features["token_ids"]),
+            shuffle=epoch is not None,
+            seed=int(drawn[0]),
+            epoch=epoch or 0,
+        )
+        most = round(self.mask_selection_rate * self.sequence_length)
+        missing = [(0, 0), (0, max(1, most) - batch.most)]
+        features, labels, weights = batch[0]
+        positions = np.pad(features["mask_positions"], missing)
+        return (
+            {**features, "mask_positions": positions},
+            np.pad(labels, missing),
+            np.pad(weights, missing),
+        )
+
+    def _masked(self, features, **options):
         tokenizer = self.tokenizer
         return MaskedTokens(
             features,
@@ -149,9 +187,7 @@ class SynthesizerMaskedLMPreprocessor(
             vocabulary_size=tokenizer.vocabulary_size(),
             special_token_ids=self.special_token_ids,
             share=self.mask_selection_rate,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            seed=self.seed,
+            **options,
         )
 
     @property

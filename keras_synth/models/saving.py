@@ -12,6 +12,7 @@ import keras
 from keras_synth.folding import rebuilt
 from keras_synth.models.exporting import ExportMixin
 from keras_synth.models.parameters import ParametersMixin
+from keras_synth.models.preset_files import files_of_preset, remove_files
 from keras_synth.types import FilePath
 
 
@@ -45,23 +46,53 @@ class AtomicSavingMixin(PresetPathsMixin):
         _write_aside(super().save_weights, filepath, overwrite, **kwargs)
 
     def save_to_preset(self, preset_dir: FilePath, **kwargs: Any) -> None:
-        """Saves a preset folder, replacing one file after the other."""
+        """Saves a preset folder, replacing one file after the other.
+
+        Of an older preset of a model nothing is left; other files, a model
+        card among them, stay as they are.
+        """
         if "://" in str(preset_dir):
             super().save_to_preset(preset_dir, **kwargs)
             return
         folder = pathlib.Path(preset_dir)
+        older = files_of_preset(folder)
         with _folder_beside(folder) as aside:
             super().save_to_preset(aside, **kwargs)
-            for file in sorted(pathlib.Path(aside).rglob("*")):
+            made = [*pathlib.Path(aside).rglob("*")]
+            older -= {file.relative_to(aside) for file in made}
+            for file in sorted(made):
                 place = folder / file.relative_to(aside)
                 if file.is_dir():
                     place.mkdir(parents=True, exist_ok=True)
                 else:
                     place.parent.mkdir(parents=True, exist_ok=True)
                     os.replace(file, place)
+            remove_files(folder, older)
 
 
-class TaskSavingMixin(AtomicSavingMixin, ExportMixin, ParametersMixin):
+class CloningMixin:
+    """Keeps `keras.models.clone_model` from making a plain model of this one.
+
+    Mixed into a KerasHub model before its base class.
+    """
+
+    def _run_through_graph(self, *args, **kwargs):
+        # `clone_model` alone passes both, to build a model of other layers.
+        if {"operation_fn", "call_fn"} <= kwargs.keys():
+            task = hasattr(self, "preprocessor")
+            kept = ", 'preprocessor': model.preprocessor" if task else ""
+            raise ValueError(
+                "keras.models.clone_model loses class and preprocessor. Make "
+                "another one of the config: type(model).from_config("
+                f"{{**model.get_config(){kept}}}). Received: "
+                f"{type(self).__name__}"
+            )
+        return super()._run_through_graph(*args, **kwargs)
+
+
+class TaskSavingMixin(
+    CloningMixin, AtomicSavingMixin, ExportMixin, ParametersMixin
+):
     """Lets `keras.saving.load_model` compile a task as it was compiled.
 
     Keras does so for models that do not override `compile`; KerasHub's tasks

@@ -8,12 +8,14 @@ import keras_hub
 from keras import ops
 
 from keras_synth.models.batches import TrainingDataMixin
+from keras_synth.models.examples import check_form
 from keras_synth.models.fitting import check_fits_both
 from keras_synth.models.generation import GenerationMixin, sample_tokens
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
 from keras_synth.models.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
+    check_texts,
 )
 from keras_synth.models.stack import check_length
 from keras_synth.types import Size, Tensor
@@ -22,8 +24,8 @@ from keras_synth.types import Size, Tensor
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqLM(
     TaskSavingMixin,
-    TrainingDataMixin,
     GenerationMixin,
+    TrainingDataMixin,
     keras_hub.models.Seq2SeqLM,
 ):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
@@ -96,6 +98,10 @@ class SynthesizerSeq2SeqLM(
         hidden = backbone(inputs)["decoder_sequence_output"]
         outputs = backbone.logits(hidden)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def _check_form(self, x, name):
+        check_texts(x)
+        check_form((*x.values(),), name)
 
     def call_decoder_with_cache(
         self,

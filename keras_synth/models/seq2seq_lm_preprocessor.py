@@ -85,7 +85,7 @@ class SynthesizerSeq2SeqLMPreprocessor(
         sample_weight: Tensor | None = None,
         **kwargs: Any,
     ) -> Tensor:
-        _check_texts(x)
+        check_texts(x)
         return super().call(x, y, sample_weight, **kwargs)
 
     def generate_preprocess(
@@ -114,7 +114,7 @@ class SynthesizerSeq2SeqLMPreprocessor(
             or self.decoder_sequence_length
         )
         if isinstance(x, dict):
-            _check_texts(x)
+            check_texts(x)
             prompts = x["decoder_text"]
             if isinstance(prompts, (str, list)):
                 # One token is the start token.
@@ -133,7 +133,8 @@ class SynthesizerSeq2SeqLMPreprocessor(
         }
 
 
-def _check_texts(x):
+def check_texts(x: Any) -> None:
+    """Raises unless x is a dictionary of sources and targets."""
     expected = {"encoder_text", "decoder_text"}
     if not isinstance(x, dict) or set(x) != expected:
         received = sorted(x) if isinstance(x, dict) else type(x).__name__

@@ -10,16 +10,16 @@ from keras import ops
 
 from keras_synth.models import layouts
 from keras_synth.models.exporting import ExportMixin
+from keras_synth.models.lora_files import BESIDE, LoraFile
 from keras_synth.models.parameters import ParametersMixin
-from keras_synth.models.saving import AtomicSavingMixin
+from keras_synth.models.saving import AtomicSavingMixin, CloningMixin
 from keras_synth.policies import settle, with_policies, without_counters
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
 
-BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
-
 
 class StackedBackbone(
+    CloningMixin,
     AtomicSavingMixin,
     ExportMixin,
     ParametersMixin,
@@ -155,27 +155,43 @@ class StackedBackbone(
 
         Args:
             filepath: Path ending in `.lora.h5`.
+
+        Raises:
+            ValueError: It is no such file, or that of a backbone with other
+                synthesizers or sizes.
         """
+        file = LoraFile.read(filepath)
+        file.check(self._lora_layers(), {w.path: w for w in self.weights})
         super().load_lora_weights(filepath)
-        with h5py.File(filepath, "r") as file:
-            if BESIDE not in file:  # saved by version 0.1.0
-                return
-            saved = {}
-
-            def read(path, item):
-                if isinstance(item, h5py.Dataset):
-                    saved[path] = item[()]
-
-            file[BESIDE].visititems(read)
+        if file.beside is None:
+            return
         weights = self._trained_beside()
-        if set(saved) != set(weights):
+        if set(file.beside) != set(weights):
             raise ValueError(
                 "The file and the backbone must train the same weights: call "
                 "`enable_lora` with the same `target_layer_names` before. "
-                f"Received: {sorted(set(saved) ^ set(weights))} in one of them"
+                f"Received: {sorted(set(file.beside) ^ set(weights))} in one "
+                "of them"
             )
-        for path, value in saved.items():
+        for path, value in file.beside.items():
             weights[path].assign(value)
+
+    def _lora_layers(self):
+        """The layers that KerasHub's LoRA trains, or would, by number."""
+        layers = [
+            layer
+            for layer in self._flatten_layers(include_self=False)
+            if layer.weights
+        ]
+        enabled = getattr(self, "_lora_enabled_layers", [])
+        names = self.default_lora_layer_names()
+        return {
+            at: layer
+            for at, layer in enumerate(layers)
+            if (at in enabled if enabled else layer.name in names)
+            and hasattr(layer, "enable_lora")
+            and not isinstance(layer, Synthesizer)
+        }
 
     def _synthesizers(self):
         return [

@@ -11,9 +11,9 @@ from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.batches import TrainingDataMixin
 from keras_synth.models.class_head import ClassHeadMixin
 from keras_synth.models.class_labels import (
-    encode_dataset_labels,
     encode_labels,
     is_binary,
+    numbered_weights,
 )
 from keras_synth.models.pooling import Pooling
 from keras_synth.models.saving import TaskSavingMixin
@@ -172,21 +172,29 @@ class SynthesizerTextClassifier(
             optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
         )
 
-    def _checked_labels(self, y, name="y"):
+    def _checked_labels(self, y, name):
+        loss = getattr(self, "loss", None)
+        if y is None and loss is not None:
+            raise ValueError(
+                "A classifier is trained and scored by labels: pass y, or "
+                f"batches (x, y). Received: {name}=None"
+            )
         if y is None:
             return None
-        return encode_labels(y, self._label_count(), self.class_names, name)
+        return encode_labels(
+            y, self._label_count(), self.class_names, name, loss
+        )
 
-    def _with_checked_labels(self, dataset):
-        return encode_dataset_labels(
-            dataset, self._label_count(), self.class_names
+    def _checked_class_weight(self, class_weight):
+        return numbered_weights(
+            class_weight, self._label_count(), self.class_names
         )
 
     def _label_count(self):
         """Integer labels lie below it; `None` where they are any numbers."""
-        if self.num_classes > 1:
-            return self.num_classes
-        return 2 if is_binary(getattr(self, "loss", None)) else None
+        if is_binary(getattr(self, "loss", None)):
+            return 2
+        return self.num_classes if self.num_classes > 1 else None
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "pooling": self.pooling}

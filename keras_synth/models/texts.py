@@ -12,7 +12,8 @@ def plain_texts(texts, name="inputs"):
         name: String, what errors call them.
 
     Raises:
-        ValueError: A text is missing, or holds half a character.
+        ValueError: A text is missing, holds half a character, or is bytes
+            that are no UTF-8.
     """
     if isinstance(texts, (str, bytes)):
         return _checked(texts, name)
@@ -41,7 +42,7 @@ def _is_missing(value):
 
 def _checked(text, name):
     if isinstance(text, bytes):
-        text = text.decode("utf-8")
+        text = _decoded(text, name)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -51,3 +52,14 @@ def _checked(text, name):
             f".decode('utf-8'). Received: {text!r:.60}"
         ) from None
     return text
+
+
+def _decoded(text, name):
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is no UTF-8 at byte {error.start}. Decode it as what it "
+            "is, such as text.decode('latin-1'), or by text.decode('utf-8', "
+            f"'replace'). Received: {text!r:.60}"
+        ) from None

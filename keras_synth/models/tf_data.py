@@ -1,5 +1,6 @@
 """Datasets of TensorFlow, on any backend: imported where they are used."""
 
+import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
@@ -85,47 +86,73 @@ def tensorflow_batches(data, count, batch_size, seed):
     )
 
 
-def label_type(dataset):
-    """Returns `"string"`, `"integer"`, `"other"`, or `None` without labels."""
-    _, labels, _ = unpack_x_y_sample_weight(dataset.element_spec)
-    if labels is None:
-        return None
-    dtype = getattr(labels, "dtype", None)
-    if dtype is not None and dtype.name == "string":
-        return "string"
-    return "integer" if getattr(dtype, "is_integer", False) else "other"
-
-
-def map_labels(dataset, count, class_names):
-    """Checks the labels of a dataset of batches, and numbers names.
+def check_batched(dataset, least, name="x"):
+    """Raises unless a `tf.data.Dataset` delivers batches.
 
     Args:
-        dataset: A `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, y
-            being strings, or integers.
-        count: Integer, integer labels lie below it.
-        class_names: Sequence of strings, or `None` for integers.
+        dataset: A `tf.data.Dataset` of x, `(x, y)` or `(x, y, sample_weight)`.
+        least: Integer, how many axes a batch of x has at least: 1 for texts,
+            2 for tokens.
+        name: String, what errors call it.
+    """
+    x, *others = unpack_x_y_sample_weight(dataset.element_spec)
+    for part, axes in ((x, least), (others, 1)):
+        for spec in keras.tree.flatten(part):
+            rank = getattr(getattr(spec, "shape", None), "rank", None)
+            if rank is not None and rank < axes:
+                raise ValueError(
+                    "A dataset must deliver batches: pass dataset.batch(32). "
+                    f"Received: {name} with elements {dataset.element_spec}"
+                )
+
+
+def map_checked(dataset, check_texts, encode, prefix=""):
+    """Has Python look at each batch of a dataset, and number its labels.
+
+    Args:
+        dataset: A `tf.data.Dataset` of x, `(x, y)` or `(x, y, sample_weight)`.
+        check_texts: Function of x, where it is strings, as arrays, and of
+            what errors call it.
+        encode: Function of labels, an array, and of what errors call them. It
+            returns labels of the same dtype, for strings of int32. `None` to
+            leave out labels and weights.
+        prefix: String, what errors put before the number of a batch.
 
     Returns:
-        The same with integers. Reading a batch with a wrong label raises
-        TensorFlow's `InvalidArgumentError`.
+        The same with those labels. Reading a batch raises what a function
+        raised in it, wrapped by TensorFlow.
     """
     import tensorflow as tf
 
-    def number(*batch):
+    def look(at, batch):
         x, y, sample_weight = unpack_x_y_sample_weight(batch)
-        if y.dtype == tf.string:
-            same = tf.equal(y[..., None], tf.constant(class_names))
-            known = tf.reduce_any(same, -1)
-            wanted = f"Labels must be among class_names={class_names}."
-            numbers = tf.argmax(tf.cast(same, tf.int32), -1, tf.int32)
-        else:
-            known = tf.logical_and(y >= 0, y < tf.cast(count, y.dtype))
-            wanted = f"Labels must lie from 0 to {count - 1}."
-            numbers = y
-        wrong = tf.boolean_mask(y, tf.logical_not(known))
-        check = tf.debugging.Assert(tf.reduce_all(known), [wanted, wrong])
-        with tf.control_dependencies([check]):
-            numbers = tf.identity(numbers)
-        return pack_x_y_sample_weight(x, numbers, sample_weight)
+        if encode is None:
+            y = sample_weight = None
+        texts = tf.nest.flatten(x)
+        if any(part.dtype != tf.string for part in texts):
+            texts = []
+        dtype = tf.bool
+        if y is not None:
+            dtype = tf.int32 if y.dtype == tf.string else y.dtype
 
-    return dataset.map(number, num_parallel_calls=tf.data.AUTOTUNE)
+        def run(at, *parts):
+            name = f"{prefix}batch {at}"
+            if texts:
+                given = tf.nest.pack_sequence_as(x, parts[: len(texts)])
+                check_texts(given, f"{name}, x")
+            if y is None:
+                return np.array(True)
+            labels = encode(parts[-1], f"{name}, y")
+            return np.asarray(labels, dtype.as_numpy_dtype)
+
+        labels = [] if y is None else [y]
+        found = tf.numpy_function(run, [at, *texts, *labels], dtype)
+        with tf.control_dependencies([found]):
+            x = tf.nest.map_structure(tf.identity, x)
+        if y is not None:
+            found.set_shape(y.shape)
+            y = found
+        return pack_x_y_sample_weight(x, y, sample_weight)
+
+    look = tf.autograph.experimental.do_not_convert(look)
+    return dataset.enumerate().map(look, num_parallel_calls=tf.data.AUTOTUNE)

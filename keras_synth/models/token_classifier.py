@@ -13,18 +13,24 @@ from keras_synth.metrics import TokenAccuracy
 from keras_synth.models.backbone import SynthesizerBackbone
 from keras_synth.models.class_head import ClassHeadMixin
 from keras_synth.models.class_labels import encode_labels
+from keras_synth.models.examples import (
+    as_arrays,
+    check_lengths,
+    check_weights,
+)
+from keras_synth.models.reading import BatchesMixin
 from keras_synth.models.saving import TaskSavingMixin
 from keras_synth.models.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
 from keras_synth.models.word_labels import checked_labels, checked_sentences
 from keras_synth.policies import settle
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTokenClassifier(
-    ClassHeadMixin, TaskSavingMixin, keras_hub.models.Task
+    ClassHeadMixin, TaskSavingMixin, BatchesMixin, keras_hub.models.Task
 ):
     """Labels each word of a sentence: parts of speech, names, chunks.
 
@@ -157,81 +163,6 @@ class SynthesizerTokenClassifier(
             **kwargs,
         )
 
-    def fit(
-        self,
-        x: Tensor | None = None,
-        y: Tensor | None = None,
-        batch_size: int | None = None,
-        sample_weight: Tensor | None = None,
-        validation_data: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Trains the model, as `keras.Model.fit`.
-
-        Args:
-            x: Sentences, a list of lists of words. Without preprocessor what
-                Keras takes: arrays `(N, T)`, or a `keras.utils.PyDataset` such
-                as `keras_synth.datasets.LengthBuckets`.
-            y: Labels, a list of lists of integers or of names of classes, one
-                for each word. Without preprocessor an array `(N, T)`.
-            batch_size: Integer, sentences per batch, by default 32.
-            sample_weight: Optional array `(N,)`, a weight for each sentence.
-                Without preprocessor `(N, T)`, 0 where no word starts.
-            validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`.
-            **kwargs: Other arguments of `keras.Model.fit`.
-
-        Returns:
-            The `keras.callbacks.History`.
-
-        Raises:
-            ValueError: Words and labels are not equally many, or a label is
-                not a class. Nothing has been trained then.
-        """
-        x, y, sample_weight = self._prepared(x, y, sample_weight)
-        if isinstance(validation_data, tuple):
-            parts = keras.utils.unpack_x_y_sample_weight(validation_data)
-            validation_data = self._prepared(*parts, prefix="validation_")
-        return keras.Model.fit(
-            self,
-            x,
-            y,
-            batch_size=batch_size,
-            sample_weight=sample_weight,
-            validation_data=validation_data,
-            **kwargs,
-        )
-
-    def evaluate(
-        self,
-        x: Tensor | None = None,
-        y: Tensor | None = None,
-        batch_size: int | None = None,
-        sample_weight: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
-        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` prepared it
-            x, y, sample_weight = self._prepared(x, y, sample_weight)
-        return keras.Model.evaluate(
-            self,
-            x,
-            y,
-            batch_size=batch_size,
-            sample_weight=sample_weight,
-            **kwargs,
-        )
-
-    def predict(
-        self,
-        x: Tensor | None = None,
-        batch_size: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Returns outputs `(N, T, num_classes)` as an array; x as in `fit`."""
-        if self.preprocessor is not None:
-            x = self.preprocessor(checked_sentences(x))
-        return keras.Model.predict(self, x, batch_size=batch_size, **kwargs)
-
     def tag(self, sentences: Any, batch_size: int | None = None) -> Any:
         """Labels the words of sentences.
 
@@ -271,16 +202,27 @@ class SynthesizerTokenClassifier(
         labels = iter(labels)
         return [[*itertools.islice(labels, len(x))] for x in sentences]
 
-    def _prepared(self, x, y, sample_weight, prefix=""):
-        """Arrays for Keras, or an error that names what is wrong."""
-        if self.preprocessor is not None:
-            x = checked_sentences(x, f"{prefix}x")
+    def _checked_inputs(self, x, name):
+        return checked_sentences(x, name) if self._reads_texts() else x
+
+    def _checked_examples(self, x, y, sample_weight, prefix=""):
+        x = self._checked_inputs(x, f"{prefix}x")
+        if self._reads_texts():
             y = checked_labels(
                 y, x, self.num_classes, self.class_names, f"{prefix}y"
             )
-            return self.preprocessor(x, y, sample_weight)
+            weights = as_arrays(sample_weight, f"{prefix}sample_weight")
+            check_lengths(
+                **{f"{prefix}x": x, f"{prefix}sample_weight": weights}
+            )
+            check_weights(weights, f"{prefix}sample_weight")
+            return x, y, weights
         if y is not None:
             y = encode_labels(
-                np.asarray(y), self.num_classes, name=f"{prefix}y"
+                np.asarray(y), self.num_classes, None, f"{prefix}y", self.loss
             )
         return x, y, sample_weight
+
+    def _in_memory(self, data, batch_size, shuffle):
+        made = self.preprocess_samples(*data)
+        return keras.utils.unpack_x_y_sample_weight(made)

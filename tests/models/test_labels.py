@@ -80,10 +80,9 @@ def test_wrong_validation_labels_are_refused_before_training(labels, match):
 
 
 def test_wrong_labels_of_a_dataset_are_errors():
-    tf = pytest.importorskip("tensorflow")
     model = named()
     for labels in (["good", "ugly"] * 4, [0, 5] * 4):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Labels must"):
+        with pytest.raises(ValueError, match=r"Labels must.*batch 0, y\[1\]="):
             model.evaluate(tf_dataset(labels), verbose=0)
     with pytest.raises(ValueError, match="with class_names"):
         task("classifier").fit(tf_dataset(NAMES))

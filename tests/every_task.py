@@ -1,0 +1,121 @@
+"""All five tasks, small, with examples; and batches of every kind."""
+
+import keras
+import numpy as np
+import small_tasks
+from backend import numpy
+
+from keras_synth import models
+
+TEXTS = ["the film is good", "a plot", "the film is dull", "good and good"] * 2
+NAMES = ["good", "bad"] * 4
+WORDS = [text.split() for text in TEXTS]
+TAGS = [["bad"] * (len(words) - 1) + ["good"] for words in WORDS]
+TASKS = (*small_tasks.KINDS, "masked_lm", "token_classifier")
+STREAMS = ("generator", "PyDataset", "DataLoader")
+
+
+def task(kind):
+    """A task that knows the classes "bad" and "good", where it has any."""
+    if kind == "classifier":
+        return small_tasks.task(kind, class_names=["bad", "good"])
+    if kind in small_tasks.KINDS:
+        return small_tasks.task(kind)
+    backbone, tokenizer = (
+        small_tasks.backbone("classifier"),
+        small_tasks.tokenizer(),
+    )
+    if kind == "masked_lm":
+        made = models.SynthesizerMaskedLMPreprocessor(
+            tokenizer, 8, mask_selection_rate=0.4
+        )
+        return models.SynthesizerMaskedLM(backbone, made)
+    made = models.SynthesizerTokenClassifierPreprocessor(tokenizer, 8)
+    return models.SynthesizerTokenClassifier(
+        backbone, 2, made, class_names=["bad", "good"]
+    )
+
+
+def examples(kind):
+    """`(x,)`, `(x, y)` or `(x, y, sample_weight)` for `fit`."""
+    if kind == "classifier":
+        return TEXTS, NAMES, [1.0, 0.5] * 4
+    if kind == "token_classifier":
+        return WORDS, TAGS, [1.0, 0.5] * 4
+    if kind == "seq2seq_lm":
+        return ({"encoder_text": TEXTS[::-1], "decoder_text": TEXTS},)
+    return (TEXTS,)
+
+
+def cut(data, start, stop):
+    """Some examples of nested columns."""
+    if isinstance(data, tuple):
+        return tuple(cut(part, start, stop) for part in data)
+    if isinstance(data, dict):
+        return {name: cut(part, start, stop) for name, part in data.items()}
+    return data[start:stop]
+
+
+def batches(data, size=4):
+    """A list of batches of eight examples."""
+    return [cut(data, at, at + size) for at in range(0, 8, size)]
+
+
+class Batches(keras.utils.PyDataset):
+    """A `PyDataset` of given batches, which counts its epochs."""
+
+    def __init__(self, given, **options):
+        super().__init__(**options)
+        self.given, self.epochs = given, 0
+
+    def __len__(self):
+        return len(self.given)
+
+    def __getitem__(self, index):
+        return self.given[index]
+
+    def on_epoch_end(self):
+        self.epochs += 1
+
+
+def stream(kind, given):
+    """Batches, a list, as one of `STREAMS`."""
+    if kind == "generator":
+        return (batch for batch in given)
+    if kind == "PyDataset":
+        return Batches(given)
+    from torch.utils.data import DataLoader
+
+    # The loader's batches are lists of one element, which is the batch.
+    return DataLoader(given, batch_size=1, collate_fn=lambda rows: rows[0])
+
+
+def record(model):
+    """Has `fit` compute nothing, and returns a list of what it would see."""
+    seen = []
+
+    def step(*given):
+        *state, data = given  # JAX passes on all variables
+        data = keras.utils.unpack_x_y_sample_weight(data)
+        data = [part for part in data if part is not None]
+        seen.append(keras.tree.map_structure(numpy, data))
+        return ({"loss": 0.0}, *state) if state else {"loss": 0.0}
+
+    model.train_step = model.test_step = step
+    model.get_metrics_result = lambda: {"loss": 0.0}
+    model.compile(
+        "sgd",
+        lambda y_true, y_pred: 0.0 * keras.ops.mean(y_pred, axis=-1),
+        run_eagerly=True,
+    )
+    return seen
+
+
+def assert_same(found, expected):
+    """Raises unless nested arrays are equal."""
+    assert len(found) == len(expected)
+    keras.tree.assert_same_structure(found, expected)
+    for mine, its in zip(
+        keras.tree.flatten(found), keras.tree.flatten(expected), strict=True
+    ):
+        np.testing.assert_array_equal(mine, its)
