@@ -209,24 +209,34 @@ def main():
     def emit(event):
         print(json.dumps(event), file=events, flush=True)
 
+    done = threading.Event()
     if WITH_INPUT in sys.argv[2:]:
-        threading.Thread(target=_end_with_input, daemon=True).start()
+        watching = threading.Thread(
+            target=_end_with_input, args=(done,), daemon=True
+        )
+        watching.start()
     try:
-        emit({"result": perform(spec, emit)})
+        last = {"result": perform(spec, emit)}
     except UnwrittenError as error:
-        emit({"unwritten": str(error)})
+        last = {"unwritten": str(error)}
+    done.set()
+    emit(last)
 
 
-def _end_with_input():
+def _end_with_input(done):
     """Ends this process with the one that holds the other end of its input.
 
     That one may be killed, and another one go on with its runs: nobody else
     may then be writing to their files.
+
+    Args:
+        done: Event, that there is nothing left to write.
     """
     with contextlib.suppress(OSError):
         while os.read(0, 1024):
             pass
-    os._exit(1)
+    if not done.is_set():
+        os._exit(1)
 
 
 if __name__ == "__main__":
