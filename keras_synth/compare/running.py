@@ -170,6 +170,8 @@ def run_all(wanted, jobs, launcher, results):
         )
     wanted = [run for run in wanted if run.backend not in absent]
     todo = [run for run in wanted if jobs.key(run) not in results]
+    for run in set(wanted) - {*todo}:
+        jobs.forget(run)  # killed before it had
     if len(todo) < len(wanted):
         console.print(f"{len(wanted) - len(todo)} of {len(wanted)} are done.")
     failed = []
