@@ -138,12 +138,21 @@ def naming_what_is_unwritten(path):
     """Turns errors of writing into an `UnwrittenError` that names a path."""
     try:
         yield
-    except UnwrittenError:
-        raise
+    except UnwrittenError as error:
+        if not any(map(is_partial, pathlib.Path(error.filename).parents)):
+            raise
+        # A part of a preset: it is the whole that cannot be written.
+        raise unwritten(path, error) from error
     except OSError as error:
         if error.filename and not _is_near(pathlib.Path(error.filename), path):
             raise  # something else could not be read
         raise unwritten(path, error) from error
+    except RuntimeError as error:
+        # So says HDF5 when it closes a file.
+        found = re.search(r"errno = (\d+)", str(error))
+        if not found:
+            raise
+        raise unwritten(path, OSError(int(found[1]), "")) from error
 
 
 def _is_near(place, path):
@@ -159,12 +168,17 @@ def unwritten(path, error):
         way_out = " Make room there."
     elif error.errno in _NOT_ALLOWED:
         way_out = " Make it writable, or name another folder."
-    reason = error.strerror or " ".join(str(error).split())
-    return UnwrittenError(
-        error.errno,
+    # What libraries say themselves may be a page.
+    number = error.errno
+    reason = os.strerror(number) if number else getattr(error, "reason", error)
+    made = UnwrittenError(
+        number,
         f"{path} cannot be written ({reason}); what was there is as it "
         f"was.{way_out}",
+        str(path),
     )
+    made.reason = reason
+    return made
 
 
 @contextlib.contextmanager

@@ -187,7 +187,7 @@ def run_all(wanted, jobs, launcher, results):
             if run not in shown:
                 shown[run] = progress.add_task(str(run), total=None, note="")
             if "unwritten" in event:  # nor could what comes next
-                raise UnwrittenError(None, event["unwritten"])
+                raise UnwrittenError(None, event["unwritten"], "")
             if "failed" in event:
                 console.print(event["failed"], markup=False, style="red")
                 failed.append(run)

@@ -13,6 +13,7 @@ import pathlib
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +22,10 @@ import traceback
 import points
 import scenarios
 
+import keras_synth_command
 from keras_synth.compare.results import Results
+
+PAGE = 4096
 
 
 def fork(work, log, until=None, meanwhile=None):
@@ -121,7 +125,9 @@ class Cases:
     def undisturbed(self):
         """Seconds, points and outcome of a run that meets no fault."""
         with scenarios.fresh(self.folder, self.start):
+            least = used(self.folder)
             kinds, expected = self.outcome()
+            self.sizes = least + 2 * PAGE, used(self.folder)
         with scenarios.fresh(self.folder, self.start):
             started = time.monotonic()
             _, again = self.outcome()
@@ -154,19 +160,44 @@ class Cases:
         status, said = self.case(
             self.run(points.Points(self.folder, number, points.fill))
         )
+        if self.kinds[number] not in ("remove", "truncate"):  # need no room
+            self.check_full(status, said)
+
+    def check_full(self, status, said):
+        """A line says that there is no room, unless there was enough."""
+        if not status:
+            return
         lines = said.splitlines()
-        if self.kinds[number] in ("remove", "truncate"):
-            return  # needs no room
+        assert "cannot be written (No space left" in lines[-1], said
         if self.name == "presets":
-            assert status == 70, (status, said)
             assert "UnwrittenError" in lines[-1], said
             return
-        # Names of files are flushed where they can be: that may fail.
-        if status:
-            assert status == 2, (status, said)
-            assert "Traceback" not in said, said
-            assert lines[-1].startswith("keras-synth "), said
-            assert "cannot be written (No space left" in lines[-1], said
+        assert status == 2, (status, said)
+        assert "Traceback" not in said, said
+        assert lines[-1].startswith("keras-synth "), said
+
+    def small_disk(self, share):
+        """A disk with a share of the room that there must be; then with more.
+
+        Needs the right to mount one.
+        """
+        least, most = self.sizes
+        size = int(least + share * (most - least))
+        self.folder.mkdir()
+        mount(f"size={size}", self.folder)
+        try:
+            shutil.copytree(self.start, self.folder, dirs_exist_ok=True)
+            status, said = fork(self.run(), self.log)
+            kept = self.complete_rows()
+            self.check_full(status, said)
+            mount("remount,size=100m", self.folder)
+            _, found = self.outcome()
+            assert self.complete_rows()[: len(kept)] == kept
+            assert found == self.expected, difference(found, self.expected)
+        finally:
+            subprocess.run(["umount", "--lazy", self.folder], check=True)
+            self.folder.rmdir()
+        self.counts["full small disks"] += status != 0
 
     def kill_after(self, seconds):
         status, _ = self.case(self.run(), until=seconds, meanwhile=self.look)
@@ -178,6 +209,39 @@ class Cases:
         self.counts["looks at results"] += 1
         self.counts["results seen"] += len(rows)
 
+    def write_twice(self):
+        """The same again in the same folder, and a report, meanwhile."""
+        second, report = (self.log.with_name(x) for x in ("second", "report"))
+        ends = {}
+
+        def meanwhile():
+            if "second" not in ends and self.has_begun():
+                ends["second"] = fork(self.run(), second)
+            if "report" not in ends and any(self.complete_rows()):
+                ends["report"] = fork(self.report, report)
+
+        with scenarios.fresh(self.folder, self.start):
+            self.check(fork(self.run(), self.log, meanwhile=meanwhile))
+            _, found = self.outcome()
+            assert found == self.expected, difference(found, self.expected)
+        if "report" in ends:  # a result was there before the last one was
+            self.check(ends["report"])
+            self.counts["reports meanwhile"] += 1
+        if self.name == "presets":  # of equal files, each whole
+            self.check(ends["second"])
+            return
+        status, said = ends["second"]
+        assert status == 2, (status, said)
+        assert "Traceback" not in said, said
+        assert "is being written by process " in said.splitlines()[-1], said
+
+    def has_begun(self):
+        names = os.listdir(self.folder)
+        return any(x == ".lock" or x.endswith("-partial") for x in names)
+
+    def report(self):
+        return keras_synth_command.main(["report", str(self.folder)])
+
     def jump(self, seconds, after):
         """A clock that is set while the scenario runs, which is then killed."""
 
@@ -187,6 +251,17 @@ class Cases:
         disturbed = self.run(clock=jumping)
         self.case(disturbed, until=random.uniform(0, self.seconds))
         self.case(disturbed)
+
+
+def used(folder):
+    """Bytes of a folder on a disk of pages."""
+    sizes = [x.stat().st_size for x in folder.rglob("*")]
+    return sum(-(-size // PAGE) + 1 for size in sizes) * PAGE
+
+
+def mount(options, folder):
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def set_clock(seconds, after):
@@ -233,6 +308,8 @@ def parse():
     add("--disks-full", type=int, default=10**6, metavar="N")
     add("--kills-at-random", type=int, default=20, metavar="N")
     add("--jumps", type=int, default=4, metavar="N")
+    add("--small-disks", type=int, default=0, metavar="N")
+    add("--two-writers", type=int, default=4, metavar="N")
     add("--seed", type=int, default=0)
     return parser.parse_args()
 
@@ -262,6 +339,10 @@ def report(name, place, given):
     years = (365 * 86400 * x for x in (-20, 10, -1, 1))
     for seconds in [*years][: given.jumps]:
         cases.jump(seconds, random.uniform(0, cases.seconds))
+    for number in range(given.small_disks):
+        cases.small_disk((number + 0.5) / given.small_disks)
+    for _ in range(given.two_writers):
+        cases.write_twice()
     return {
         "scenario": name,
         "backend": scenarios.BACKEND,
@@ -270,6 +351,8 @@ def report(name, place, given):
         "full disks": len(full_at),
         "kills at random": given.kills_at_random,
         "clocks set": given.jumps,
+        "two writers": given.two_writers,
+        "small disks": given.small_disks,
         **cases.counts,
         "seconds": round(time.monotonic() - started),
     }

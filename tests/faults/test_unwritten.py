@@ -213,3 +213,34 @@ def test_a_worker_ends_with_the_command_that_began_it(done):
     os.write(writes, b"anything")
     os.close(writes)  # as when this process is killed
     assert children.status(number) == (5 if done else 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError(
+            "Can't flush (file write failed: errno = 28, error = 'x')"
+        ),
+        OSError(errno.ENOSPC, "Unable to write (errno = 28)\na page of it"),
+    ],
+)
+def test_what_hdf5_says_of_a_part_is_told_of_the_whole(tmp_path, error):
+    path = tmp_path / "preset"
+    with (
+        pytest.raises(files.UnwrittenError) as told,
+        files.folder_beside(path) as outer,
+        files.folder_beside(outer / "model.weights.h5"),
+    ):
+        raise error
+    words = REASONS[errno.ENOSPC]
+    assert str(told.value) == f"{path} cannot be written {words}"
+    assert told.value.errno == errno.ENOSPC
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_other_errors_of_a_body_are_left_alone(tmp_path):
+    with (
+        pytest.raises(RuntimeError, match="my own"),
+        files.folder_beside(tmp_path / "preset"),
+    ):
+        raise RuntimeError("my own")
