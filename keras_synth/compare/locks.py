@@ -47,6 +47,7 @@ def sole_writer(folder):
         "owner": processes.identity(),
         "claim": secrets.token_hex(4),  # tells locks of one process apart
     }
+    is_new = not path.parent.exists()
     _take(path, own)
     try:
         yield
@@ -54,6 +55,8 @@ def sole_writer(folder):
         with contextlib.suppress(OSError):
             if holder(path) == own:
                 path.unlink()
+            if is_new:
+                path.parent.rmdir()  # where nothing was written
 
 
 def holder(path):

@@ -53,9 +53,10 @@ def test_a_second_writer_is_told_who_the_first_one_is(tmp_path):
         assert "pass another --output" in line
         # A refusal leaves the lock to the one who has it.
         assert holder(folder / ".lock")["process"] == os.getpid()
-    assert [*folder.iterdir()] == []
+    assert not folder.exists()  # nothing else was written
     with sole_writer(folder):
-        pass
+        (folder / "a.txt").touch()
+    assert [*folder.iterdir()] == [folder / "a.txt"]
 
 
 def test_the_command_says_so_in_a_line_and_changes_nothing(tmp_path, capsys):
