@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_synth.files import naming_what_is_damaged, writing
+from keras_synth.files import naming_what_is_damaged, sweep, writing
 from keras_synth.types import FilePath
 
 FROM_THE_START = "Remove it to start from the first epoch."
@@ -69,6 +69,7 @@ class EpochCheckpoint(keras.callbacks.Callback):
                 cannot be read.
         """
         model.optimizer.build(model.trainable_variables)
+        sweep(self.path.parent)
         if not self.path.exists():
             return 0
         with naming_what_is_damaged(self.path, "a checkpoint", FROM_THE_START):

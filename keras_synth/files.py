@@ -24,6 +24,8 @@ _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 class UnwrittenError(OSError):
     """A file could not be written: says which, why, and what to do."""
 
+    reason = ""
+
     def __str__(self):
         return self.strerror
 
@@ -144,7 +146,7 @@ def naming_what_is_unwritten(path):
         # A part of a preset: it is the whole that cannot be written.
         raise unwritten(path, error) from error
     except OSError as error:
-        if error.filename and not _is_near(pathlib.Path(error.filename), path):
+        if not _is_near(error.filename, path):
             raise  # something else could not be read
         raise unwritten(path, error) from error
     except RuntimeError as error:
@@ -156,8 +158,10 @@ def naming_what_is_unwritten(path):
 
 
 def _is_near(place, path):
-    """Whether a place is in the folder of a path, or above it."""
-    folder = pathlib.Path(path).parent
+    """Whether a place is in the folder of a path, above it, or not known."""
+    if not isinstance(place, str):
+        return True
+    place, folder = pathlib.Path(place), pathlib.Path(path).parent
     return place.is_relative_to(folder) or folder.is_relative_to(place)
 
 
@@ -170,7 +174,9 @@ def unwritten(path, error):
         way_out = " Make it writable, or name another folder."
     # What libraries say themselves may be a page.
     number = error.errno
-    reason = os.strerror(number) if number else getattr(error, "reason", error)
+    reason = (
+        os.strerror(number) if number else getattr(error, "reason", str(error))
+    )
     made = UnwrittenError(
         number,
         f"{path} cannot be written ({reason}); what was there is as it "

@@ -5,10 +5,12 @@ import signal
 import time
 
 import children
+import keras
 import pytest
 from backend import slow_but_on
 
 from keras_synth import files, processes
+from keras_synth.callbacks import EpochCheckpoint
 from keras_synth.compare import initial, jobs
 
 # Nothing here depends on the backend.
@@ -99,6 +101,14 @@ def test_who_writes_next_sweeps(tmp_path):
         with files.writing(tmp_path / "b.txt") as file:
             assert not left.exists()
         (tmp_path / "b.txt").unlink()
+
+
+def test_training_that_goes_on_sweeps_before_it_begins(tmp_path):
+    gone = leftover(tmp_path, children.ended(), "model.npz")
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    assert EpochCheckpoint(tmp_path / "model.npz", {}).restore(model) == 0
+    assert not gone.exists()
 
 
 def test_names_of_files_in_hand_differ_and_fit(tmp_path):
