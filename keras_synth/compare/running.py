@@ -30,8 +30,11 @@ def disk_errors_in_a_line(parser):
     try:
         yield
     except OSError as error:
-        words = "The same command with --resume goes on."
-        parser.exit(2, f"{parser.prog}: {error} {words}\n")
+        words = f"{error}".rstrip(".")
+        parser.exit(
+            2,
+            f"{parser.prog}: {words}. The same command with --resume goes on.\n",
+        )
 
 
 @contextlib.contextmanager

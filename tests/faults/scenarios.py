@@ -17,7 +17,7 @@ import numpy as np
 import keras_synth.models
 import keras_synth_command
 from keras_synth.compare import launchers, options, worker
-from keras_synth.files import UnwrittenError
+from keras_synth.files import UnwrittenError, naming_what_is_unwritten
 
 BACKEND = keras.backend.backend()
 SMALL = (
@@ -45,7 +45,8 @@ class Here(launchers.Launcher):
             yield run, {"note": "starting"}
             spec = json.loads(jobs.write_spec(run).read_text())
             started = time.time()
-            with open(jobs.paths(run)["log"], "w"):
+            log = jobs.paths(run)["log"]
+            with naming_what_is_unwritten(log), open(log, "w"):
                 pass
             events = []
             try:
