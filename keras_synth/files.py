@@ -174,9 +174,8 @@ def unwritten(path, error):
         way_out = " Make it writable, or name another folder."
     # What libraries say themselves may be a page.
     number = error.errno
-    reason = (
-        os.strerror(number) if number else getattr(error, "reason", str(error))
-    )
+    reason = getattr(error, "reason", str(error))
+    reason = os.strerror(number) if number else reason
     made = UnwrittenError(
         number,
         f"{path} cannot be written ({reason}); what was there is as it "

@@ -30,11 +30,8 @@ def disk_errors_in_a_line(parser):
     try:
         yield
     except OSError as error:
-        words = f"{error}".rstrip(".")
-        parser.exit(
-            2,
-            f"{parser.prog}: {words}. The same command with --resume goes on.\n",
-        )
+        words = f"{parser.prog}: {error}".rstrip(".")
+        parser.exit(2, f"{words}. The same command with --resume goes on.\n")
 
 
 @contextlib.contextmanager
