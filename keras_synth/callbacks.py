@@ -8,8 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_synth.files import writing
+from keras_synth.files import naming_what_is_damaged, sweep, writing
 from keras_synth.types import FilePath
+
+FROM_THE_START = "Remove it to start from the first epoch."
 
 
 class EpochCheckpoint(keras.callbacks.Callback):
@@ -63,31 +65,34 @@ class EpochCheckpoint(keras.callbacks.Callback):
             Integer, the number of complete epochs: `initial_epoch` of `fit`.
 
         Raises:
-            ValueError: The file is of another model, or cannot be read.
+            ValueError: The file is of another model, of other histories, or
+                cannot be read.
         """
         model.optimizer.build(model.trainable_variables)
+        sweep(self.path.parent)
         if not self.path.exists():
             return 0
-        try:
-            with np.load(self.path) as file:
-                notes = json.loads(str(file["notes"]))
-                arrays = [file[str(i)] for i in range(notes["count"])]
-        except Exception as error:
-            raise ValueError(
-                f"{self.path} cannot be read as a checkpoint ({error}). "
-                "Remove it to start from the first epoch."
-            ) from error
+        with naming_what_is_damaged(self.path, "a checkpoint", FROM_THE_START):
+            notes, arrays = _read(self.path)
         variables = _state(model)
         if [v.shape for v in variables] != [a.shape for a in arrays]:
-            raise ValueError(
-                f"{self.path} is of another model: expected {len(variables)} "
-                f"arrays in the shapes of this one's. Received: {len(arrays)}. "
-                "Remove it to start from the first epoch."
+            self._refuse(
+                "model",
+                f"{len(variables)} arrays in the shapes of this one's",
+                len(arrays),
             )
+        if {*notes["history"]} != {*self.history}:
+            self._refuse("history", [*self.history], [*notes["history"]])
         self.arrays = arrays
         for name, values in notes["history"].items():
             self.history[name][:] = values
         return notes["epochs"]
+
+    def _refuse(self, what, expected, received):
+        raise ValueError(
+            f"{self.path} is of another {what}: expected {expected}. "
+            f"{FROM_THE_START} Received: {received}"
+        )
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self.arrays is not None:
@@ -230,6 +235,24 @@ def speed(history: Any) -> Any:
         # What making the batches took, of the time beside compiling.
         "data_share": sum(history["delivering"]) / (total - compiling),
     }
+
+
+def _read(path):
+    """Notes and arrays of a checkpoint.
+
+    Raises:
+        Exception: It is damaged.
+    """
+    with np.load(path) as file:
+        notes = json.loads(str(file["notes"]))
+        arrays = [file[str(i)] for i in range(notes["count"])]
+    if type(notes["epochs"]) is not int or notes["epochs"] < 0:
+        raise ValueError(f"its epochs are {notes['epochs']!r}")
+    if not all(isinstance(x, list) for x in notes["history"].values()):
+        raise ValueError("its history holds what is no list")
+    if kinds := {a.dtype.kind for a in arrays} - {*"biuf"}:
+        raise ValueError(f"its arrays are not numbers but {sorted(kinds)}")
+    return notes, arrays
 
 
 def _state(model):

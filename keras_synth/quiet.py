@@ -38,7 +38,12 @@ def without_startup_lines():
     except OSError:  # there is no standard error
         yield
         return
-    with tempfile.TemporaryFile() as written:
+    written = _temporary_file()
+    if written is None:
+        os.close(stderr)
+        yield
+        return
+    with written:
         os.dup2(written.fileno(), 2)
         try:
             yield
@@ -47,5 +52,14 @@ def without_startup_lines():
             written.seek(0)
             for line in written:
                 if not _STARTUP_LINE.match(line):
-                    os.write(stderr, line)
+                    with contextlib.suppress(OSError):  # a full disk
+                        os.write(stderr, line)
             os.close(stderr)
+
+
+def _temporary_file():
+    """A file to write to, or `None` where disks are full or read-only."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return None

@@ -1,6 +1,7 @@
 """Tables and pictures of scores."""
 
 import contextlib
+import io
 import pathlib
 
 import numpy as np
@@ -117,8 +118,10 @@ def picture(path, panels=1, size=(7, 4), label="epochs"):
         if label == "epochs":
             each.xaxis.get_major_locator().set_params(integer=True)
         each.grid(alpha=0.3)
+    drawn = io.BytesIO()  # the writer of PNG files hides why a disk refuses
+    made.savefig(drawn, format=pathlib.Path(path).suffix[1:], dpi=150)
     with writing(path, "wb") as file:
-        made.savefig(file, format=pathlib.Path(path).suffix[1:], dpi=150)
+        file.write(drawn.getbuffer())
 
 
 def smoothed(losses, window, epochs):

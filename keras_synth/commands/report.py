@@ -58,7 +58,9 @@ def rows_of(folder, task=None):
         ValueError: There is none.
     """
     path = folder / "results.jsonl"
-    rows = Results(path).rows
+    results = Results(path)
+    results.check_figures()
+    rows = results.rows
     chosen = [
         row
         for row in rows

@@ -9,6 +9,7 @@ import pathlib
 
 import keras_synth  # what needs Keras is imported when first asked for
 from keras_synth.compare import grid
+from keras_synth.files import is_partial
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "assets"
 # Settings that a preset has made up its mind about.
@@ -25,7 +26,9 @@ def presets(init):
     alone = (folder, folder / "preset")  # itself, or what was trained there
     found = [path for path in alone if (path / CONFIG).is_file()][:1]
     found = found or sorted(
-        path.parent for path in folder.glob(f"presets/*/{CONFIG}")
+        path.parent
+        for path in folder.glob(f"presets/*/{CONFIG}")
+        if not is_partial(path.parent)
     )
     if not found:
         raise ValueError(

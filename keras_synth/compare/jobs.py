@@ -3,11 +3,25 @@
 import json
 import pathlib
 
+from keras_synth import files
 from keras_synth.compare import tasks
 from keras_synth.compare.results import FORMAT
 from keras_synth.files import writing
 
 LAST_LINES = 5  # of a failed run's log, to show
+FOLDERS = "data initial checkpoints specs presets presets/* preset reports/*"
+
+
+def sweep(folder):
+    """Removes what killed commands have left half-written in `--output`.
+
+    Args:
+        folder: Path.
+    """
+    files.sweep(folder)
+    for pattern in FOLDERS.split():
+        for place in folder.glob(pattern):
+            files.sweep(place)
 
 
 class Jobs:
@@ -68,7 +82,8 @@ class Jobs:
         }
         with writing(paths["spec"]) as file:
             json.dump(spec, file, default=str)
-        paths["log"].parent.mkdir(parents=True, exist_ok=True)
+        with files.naming_what_is_unwritten(paths["log"]):
+            paths["log"].parent.mkdir(parents=True, exist_ok=True)
         return paths["spec"]
 
     def failure(self, run, reason=""):
@@ -79,7 +94,8 @@ class Jobs:
             reason: String, what is known of it beside the log.
         """
         log = self.paths(run)["log"]
-        lines = log.read_text(encoding="utf-8") if log.exists() else ""
+        # Libraries may write what is no text.
+        lines = log.read_text("utf-8", "replace") if log.exists() else ""
         lines = [*filter(str.strip, [*lines.splitlines(), *reason.split("\n")])]
         last = "\n".join(lines[-LAST_LINES:])
         return f"{run} failed; its log is {log}:\n{last}"

@@ -12,7 +12,7 @@ from keras_synth.compare.objectives import Prepared
 from keras_synth.compare.packages import missing
 from keras_synth.compare.results import FORMAT
 from keras_synth.datasets.readers import SPLITS
-from keras_synth.files import writing
+from keras_synth.files import naming_what_is_damaged, writing
 
 BATCH_SIZE = 512  # texts to tokenize at a time
 
@@ -59,10 +59,16 @@ def prepare(settings, source, folder, log=lambda line: None):
 
 
 def read(path):
-    """Returns the `Prepared` of a file that `prepare` wrote."""
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    notes = json.loads(str(arrays.pop("notes")))
+    """Returns the `Prepared` of a file that `prepare` wrote.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    way_out = "Remove it, and the texts are tokenized again."
+    with naming_what_is_damaged(path, "tokenized texts", way_out):
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files}
+        notes = json.loads(str(arrays.pop("notes")))
     digest = hashlib.sha256()
     splits = {name: {} for name in SPLITS}
     for name, values in sorted(arrays.items()):

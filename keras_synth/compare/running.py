@@ -12,10 +12,26 @@ from keras_synth.compare import (
     report,
     tasks,
 )
-from keras_synth.compare.jobs import Jobs
+from keras_synth.compare.jobs import Jobs, sweep
+from keras_synth.compare.locks import sole_writer
 from keras_synth.compare.results import Results
+from keras_synth.files import UnwrittenError
 
 PACKAGES = ("keras_hub", "matplotlib", "rich")
+
+
+@contextlib.contextmanager
+def disk_errors_in_a_line(parser):
+    """Ends the command with one line where a file cannot be written.
+
+    Args:
+        parser: `argparse.ArgumentParser`.
+    """
+    try:
+        yield
+    except OSError as error:
+        words = f"{parser.prog}: {error}".rstrip(".")
+        parser.exit(2, f"{words}. The same command with --resume goes on.\n")
 
 
 @contextlib.contextmanager
@@ -53,7 +69,7 @@ def train_all(parser, given, variants, num_heads, seeds, backends, keep=None):
     Returns:
         Tuple: results of these runs, and the runs that failed.
     """
-    with contextlib.ExitStack() as connections:
+    with contextlib.ExitStack() as held:
         with errors_in_a_line(parser, given):
             settings = options.settings_of(given)
             source = options.source_of(given)
@@ -67,15 +83,18 @@ def train_all(parser, given, variants, num_heads, seeds, backends, keep=None):
                 tasks.TASKS[settings.task].objective.needs,
             )
             check(settings, wanted)
+            held.enter_context(sole_writer(given.output))
+            sweep(given.output)
             results = results_in(given.output, given.resume)
-            connections.enter_context(launcher)
+            held.enter_context(launcher)
             launcher.check(given.output)
             data = prepare.prepare(
                 settings, source, given.output / "data", print
             )
             digest = digest_of(data, settings)
         jobs = Jobs(settings, data, digest, given.output, keep)
-        return complete(wanted, jobs, launcher, results)
+        with disk_errors_in_a_line(parser):
+            return complete(wanted, jobs, launcher, results)
 
 
 def check(settings, wanted):
@@ -93,6 +112,7 @@ def check(settings, wanted):
 def results_in(folder, resume):
     """The `Results` in a folder; there must be none unless they are wanted."""
     results = Results(folder / "results.jsonl")
+    results.check_figures()
     left_over = any((folder / "checkpoints").glob("*.npz"))
     if (results.rows or left_over) and not resume:
         raise ValueError(
@@ -150,6 +170,8 @@ def run_all(wanted, jobs, launcher, results):
         )
     wanted = [run for run in wanted if run.backend not in absent]
     todo = [run for run in wanted if jobs.key(run) not in results]
+    for run in set(wanted) - {*todo}:
+        jobs.forget(run)  # killed before it had
     if len(todo) < len(wanted):
         console.print(f"{len(wanted) - len(todo)} of {len(wanted)} are done.")
     failed = []
@@ -164,6 +186,8 @@ def run_all(wanted, jobs, launcher, results):
         for run, event in happening:
             if run not in shown:
                 shown[run] = progress.add_task(str(run), total=None, note="")
+            if "unwritten" in event:  # nor could what comes next
+                raise UnwrittenError(None, event["unwritten"], "")
             if "failed" in event:
                 console.print(event["failed"], markup=False, style="red")
                 failed.append(run)

@@ -4,10 +4,12 @@ FILE is JSON with the settings, the run and paths. Events go to standard
 output, one JSON line each; the last one holds the result.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import sys
+import threading
 import time
 
 import keras
@@ -23,7 +25,14 @@ from keras_synth.callbacks import (
     speed,
 )
 from keras_synth.compare import grid, prepare, tasks
-from keras_synth.files import writing
+from keras_synth.compare.launchers.local import WITH_INPUT
+from keras_synth.files import (
+    UnwrittenError,
+    is_full,
+    naming_what_is_damaged,
+    unwritten,
+    writing,
+)
 from keras_synth.memory import peak_memory
 from keras_synth.quiet import without_startup_lines
 
@@ -64,10 +73,17 @@ def share_initial_weights(model, path):
 
     Backends draw other numbers from the same seed, so the first one to come
     draws for all.
+
+    Raises:
+        ValueError: The file is damaged.
     """
     path = pathlib.Path(path)
     if path.exists():
-        with np.load(path) as file:
+        way_out = "Remove it, and they are drawn again, by the same seed."
+        with (
+            naming_what_is_damaged(path, "initial weights", way_out),
+            np.load(path) as file,
+        ):
             model.set_weights([file[name] for name in file.files])
         return
     with writing(path, "wb") as file:
@@ -166,11 +182,21 @@ def perform(spec, emit):
     Args:
         spec: Dictionary, as read from its file.
         emit: Function that takes an event, a dictionary.
+
+    Raises:
+        UnwrittenError: A file could not be written.
     """
     task = tasks.TASKS[spec["settings"]["task"]]
     settings = task.objective.Settings.from_json(spec["settings"])
     run = grid.Run(*spec["run"])
-    return train(settings, run, spec["paths"], emit, spec["keep"])
+    try:
+        return train(settings, run, spec["paths"], emit, spec["keep"])
+    except UnwrittenError:
+        raise
+    except OSError as error:
+        if is_full(error):  # what libraries print goes to the log
+            raise unwritten(spec["paths"]["log"], error) from error
+        raise
 
 
 def main():
@@ -183,7 +209,34 @@ def main():
     def emit(event):
         print(json.dumps(event), file=events, flush=True)
 
-    emit({"result": perform(spec, emit)})
+    done = threading.Event()
+    if WITH_INPUT in sys.argv[2:]:
+        watching = threading.Thread(
+            target=_end_with_input, args=(done,), daemon=True
+        )
+        watching.start()
+    try:
+        last = {"result": perform(spec, emit)}
+    except UnwrittenError as error:
+        last = {"unwritten": str(error)}
+    done.set()
+    emit(last)
+
+
+def _end_with_input(done):
+    """Ends this process with the one that holds the other end of its input.
+
+    That one may be killed, and another one go on with its runs: nobody else
+    may then be writing to their files.
+
+    Args:
+        done: Event, that there is nothing left to write.
+    """
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    if not done.is_set():
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ import contextlib
 import os
 import pathlib
 import re
-import tempfile
 from typing import Any, Self
 
 import keras
 
+from keras_synth.files import folder_beside
 from keras_synth.folding import rebuilt
 from keras_synth.models.exporting import ExportMixin
 from keras_synth.models.parameters import ParametersMixin
@@ -56,9 +56,9 @@ class AtomicSavingMixin(PresetPathsMixin):
             return
         folder = pathlib.Path(preset_dir)
         older = files_of_preset(folder)
-        with _folder_beside(folder) as aside:
-            super().save_to_preset(aside, **kwargs)
-            made = [*pathlib.Path(aside).rglob("*")]
+        with folder_beside(folder) as aside:
+            super().save_to_preset(str(aside), **kwargs)
+            made = [*aside.rglob("*")]
             older -= {file.relative_to(aside) for file in made}
             for file in sorted(made):
                 place = folder / file.relative_to(aside)
@@ -202,18 +202,10 @@ def _write_aside(write, filepath, overwrite, **kwargs):
     if not plain or (path.exists() and not overwrite):
         write(filepath, overwrite=overwrite, **kwargs)
         return
-    with _folder_beside(path) as aside:
-        write(os.path.join(aside, path.name), **kwargs)
-        for file in sorted(os.listdir(aside)):
-            os.replace(os.path.join(aside, file), path.parent / file)
-
-
-def _folder_beside(path):
-    """A temporary folder on the same disk, so that renaming is possible."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(
-        prefix=f".{path.name}-", suffix="-partial", dir=path.parent
-    )
+    with folder_beside(path) as aside:
+        write(str(aside / path.name), **kwargs)
+        for file in sorted(aside.iterdir()):
+            os.replace(file, path.parent / file.name)
 
 
 def _without(preprocessor, filters):

@@ -117,7 +117,8 @@ def parses(monkeypatch):
         raise Parsed
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    for folder in ("benchmarks", "tests/faults"):
+        monkeypatch.syspath_prepend(ROOT / folder)
 
     def start(words):
         if words[0] == "keras-synth":

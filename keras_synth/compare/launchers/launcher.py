@@ -44,7 +44,11 @@ class Launcher(contextlib.AbstractContextManager):
 
         Yields:
             Tuples `(run, event)`. The first event of a run says that it has
-            begun; the last one has the key `"result"`, a dictionary, or
-            `"failed"`, words. Runs may overlap.
+            begun; the last one has the key `"result"`, a dictionary,
+            `"failed"`, words, or `"unwritten"`, words: a file could not be
+            written. Runs may overlap.
+
+        Raises:
+            UnwrittenError: A file could not be written here.
         """
         raise NotImplementedError

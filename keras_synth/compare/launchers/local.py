@@ -1,5 +1,6 @@
 """`Local`: runs on this machine."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -9,6 +10,10 @@ import time
 
 from keras_synth.compare.launchers.launcher import Launcher
 from keras_synth.compare.packages import missing
+from keras_synth.files import naming_what_is_unwritten
+
+ENDS = {"result", "unwritten"}  # of a run
+WITH_INPUT = "--end-with-input"  # of a worker: it ends when this process does
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,28 +33,35 @@ def _events(run, jobs):
     """Trains one model; yields its events."""
     environment = {**os.environ, "KERAS_BACKEND": run.backend}
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    spec = jobs.write_spec(run)
-    command = [sys.executable, "-m", "keras_synth.compare.worker", spec]
-    started, result = time.time(), None
-    with (
-        open(jobs.paths(run)["log"], "w", encoding="utf-8") as log,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, env=environment
-        ) as process,
-    ):
+    worker = [sys.executable, "-m", "keras_synth.compare.worker"]
+    spec, path = jobs.write_spec(run), jobs.paths(run)["log"]
+    # Clocks are set, by hand or by others: a duration is not their matter.
+    started, begun, last = time.time(), time.monotonic(), {}
+    with contextlib.ExitStack() as opened:
+        with naming_what_is_unwritten(path):
+            log = opened.enter_context(open(path, "w", encoding="utf-8"))
+        process = opened.enter_context(
+            subprocess.Popen(
+                [*worker, spec, WITH_INPUT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+            )
+        )
         try:
             for line in process.stdout:
-                event = json.loads(line)
-                if "result" in event:
-                    result = event["result"]
-                else:
-                    yield event
+                last = json.loads(line)
+                if not ENDS & {*last}:
+                    yield last
         except BaseException:  # also where nobody wants further events
             process.kill()
             raise
-    if process.returncode or result is None:
+    if "unwritten" in last:
+        yield last
+    elif process.returncode or "result" not in last:
         yield {"failed": jobs.failure(run)}
-        return
-    seconds = time.time() - started
-    times = {"started": round(started), "seconds": seconds}
-    yield {"result": {**times, **result}}
+    else:
+        seconds = time.monotonic() - begun
+        times = {"started": round(started), "seconds": seconds}
+        yield {"result": {**times, **last["result"]}}

@@ -6,13 +6,17 @@ import os
 import pathlib
 import re
 import socket
-import tempfile
 import time
 import traceback
 
 from keras_synth.compare.launchers.launcher import Launcher
 from keras_synth.compare.packages import missing
 from keras_synth.compare.settings import COUNT, COUNT_OR_NONE, Text, setting
+from keras_synth.files import (
+    UnwrittenError,
+    folder_beside,
+    naming_what_is_unwritten,
+)
 
 PACKAGES = ("keras_synth", "keras_hub", "matplotlib", "rich")
 RETRIES = 3  # of a run whose process or machine died
@@ -75,9 +79,8 @@ class Ray(Launcher):
     def check(self, folder):
         """Looks for machines that can hold a run, and what they can see."""
         self._machines()
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".seen") as file:
-            answers = self._ask(os.path.abspath(file.name), PACKAGES)
+        with folder_beside(folder / "seen") as seen:
+            answers = self._ask(os.path.abspath(seen), PACKAGES)
         for machine, (sees, absent) in answers.items():
             if not sees:
                 raise FileNotFoundError(
@@ -133,8 +136,9 @@ class Ray(Launcher):
         spec = jobs.write_spec(run)
         for name in ("events", "log"):  # of an earlier attempt
             path = jobs.paths(run)[name]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
+            with naming_what_is_unwritten(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)
         return task.options(name=str(run)).remote(str(spec))
 
     def _machines(self):
@@ -245,14 +249,31 @@ def startable(waiting, busy, jobs):
 
 
 def perform(path):
-    """One run, in a process of Ray's: returns its result, if it has one.
+    """One run, in a process of Ray's.
 
     Args:
         path: Path of its spec.
+
+    Returns:
+        Its result, if it has one, or what could not be written.
     """
     spec = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    paths, started = spec["paths"], time.time()
+    started, begun = time.time(), time.monotonic()  # clocks are set
+    try:
+        result = _perform(spec)
+    except UnwrittenError as error:
+        return {"unwritten": str(error)}
+    if result is None:
+        return None
+    seconds = time.monotonic() - begun
+    return {"started": round(started), "seconds": seconds, **result}
+
+
+def _perform(spec):
+    """The result of a run, if it has one; its log says why it has none."""
+    paths = spec["paths"]
     with (
+        naming_what_is_unwritten(paths["events"]),
         open(paths["log"], "a", encoding="utf-8") as log,
         open(paths["events"], "a", encoding="utf-8") as events,
     ):
@@ -268,12 +289,12 @@ def perform(path):
         try:
             from keras_synth.compare import worker  # brings Keras
 
-            result = worker.perform(spec, emit)
+            return worker.perform(spec, emit)
+        except UnwrittenError:
+            raise
         except Exception:
             traceback.print_exc(file=log)
             return None
-    times = {"started": round(started), "seconds": time.time() - started}
-    return {**times, **result}
 
 
 def _last_event(reference, run, jobs):
@@ -286,7 +307,7 @@ def _last_event(reference, run, jobs):
         return {"failed": jobs.failure(run, str(error))}
     if result is None:
         return {"failed": jobs.failure(run)}
-    return {"result": result}
+    return result if "unwritten" in result else {"result": result}
 
 
 def _knock(address):
