@@ -88,7 +88,7 @@ def _named(name, known):
     )
 
 
-def register(route: Route) -> None:
+def register(route: Route) -> Route:
     """Adds a route to those among which `attend` chooses.
 
     What has been compiled keeps the routes it was compiled with: register
