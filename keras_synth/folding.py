@@ -41,7 +41,9 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
 
     Raises:
         ValueError: If the model has no weights yet, a table would have no
-            bound, or a layer has attention inside and no `folded_config`.
+            bound, a layer has attention inside and no `folded_config`, or
+            texts would be padded to another length, which a mixer counts
+            (`"fnet"`).
 
     Example:
 
@@ -72,10 +74,16 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
     return made
 
 
-def rebuilt(layer, max_length):
-    """Returns the folded layer, with weights that are yet to be copied."""
+def rebuilt(layer, max_length, **options):
+    """Returns the folded layer, with weights that are yet to be copied.
+
+    Args:
+        layer: Layer with weights.
+        max_length: Integer, the longest sequence to come, or `None`.
+        **options: What its config is to hold in the place of its own.
+    """
     if hasattr(layer, "folded_config"):
-        config = layer.folded_config(max_length)
+        config = {**layer.folded_config(max_length), **options}
         return _built(type(layer).from_config(config), layer)
     if keras.saving.get_registered_name(type(layer)) in _CLONED:
         return keras.models.clone_model(

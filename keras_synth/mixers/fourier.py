@@ -42,6 +42,8 @@ class FourierMixer(SelfMixer):
         - [Lee-Thorp et al., 2021](https://arxiv.org/abs/2105.03824)
     """
 
+    sees_padding = True
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._features = None  # of a token, once it is built

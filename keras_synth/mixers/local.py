@@ -11,6 +11,7 @@ from keras_synth.masks import AttentionMask
 from keras_synth.mixers import pieces
 from keras_synth.mixers.patterns import Window
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
+from keras_synth.positions import least
 from keras_synth.projections import Projections
 from keras_synth.synthesizers import DotProductSynthesizer
 from keras_synth.types import Identifier, Size, Tensor
@@ -178,6 +179,14 @@ class LocalAttention(SyntheticAttention):
             masked.causal,
             dropped,
         )
+
+    def folded_config(
+        self, max_length: int | None = None, softmax: bool = True
+    ) -> dict[str, Any]:
+        config = super().folded_config(max_length, softmax)
+        # No sequence is longer, and no window may be.
+        window = least(self.window, config["max_length"])
+        return {**config, "window": window}
 
     # --- decoding -------------------------------------------------------------
 

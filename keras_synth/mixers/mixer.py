@@ -47,6 +47,9 @@ class Mixer(keras.layers.Layer):
             same positions take the place of what the cache held there. False
             for a state that sums up the past: generation shows it each token
             once, and it must leave tokens out that `value_mask` forbids.
+        sees_padding: Boolean, whether it counts how much padding there is,
+            though not what it holds: outputs then depend on the length that
+            texts are padded to, which `keras_synth.fold` must keep.
 
     Example:
 
@@ -76,6 +79,7 @@ class Mixer(keras.layers.Layer):
     supports_attention_bias = True
     supports_attention_scores = True
     overwrites_cache = True
+    sees_padding = False
 
     def __call__(
         self,

@@ -122,14 +122,32 @@ class TaskSavingMixin(
         Args:
             max_length: Integer, the longest sequence to come, in tokens.
         """
+        config = self.get_config()
+        # Where the layers of a task, too, look up whether they are quantized.
+        dtype = config["backbone"]["config"]["dtype"]
         config = {
-            **self.get_config(),
-            "backbone": rebuilt(self.backbone, max_length),
+            **config,
+            "backbone": rebuilt(self.backbone, max_length, dtype=dtype),
             "preprocessor": self.preprocessor,
         }
         if max_length is not None and self.preprocessor is not None:
             config["preprocessor"] = _shortened(self.preprocessor, max_length)
+            self._check_shortened(config["preprocessor"], max_length)
         return config
+
+    def _check_shortened(self, preprocessor, max_length):
+        """Raises if less padding would change outputs."""
+        if _lengths(preprocessor) == _lengths(self.preprocessor):
+            return
+        for layer in self._flatten_layers():
+            if getattr(layer, "sees_padding", False):
+                raise ValueError(
+                    f"{type(layer).__name__} counts the padding, too: padded "
+                    "to other lengths the same texts have other outputs. "
+                    "Leave out `max_length`, or train with a preprocessor of "
+                    f"this length. Received: max_length={max_length}, where "
+                    f"texts are padded to {_lengths(self.preprocessor)}"
+                )
 
     def compile(
         self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any
@@ -177,11 +195,19 @@ class TaskSavingMixin(
 def _shortened(preprocessor, max_length):
     """A preprocessor of the same tokenizer whose sequences are not longer."""
     config = preprocessor.get_config()
-    for name, value in config.items():
-        if name.endswith("sequence_length") and value is not None:
-            config[name] = min(value, max_length)
+    for name, value in _lengths(preprocessor).items():
+        config[name] = min(value, max_length)
     config["tokenizer"] = preprocessor.tokenizer
     return type(preprocessor).from_config(config)
+
+
+def _lengths(preprocessor):
+    """The lengths in tokens that it cuts and pads to, by their names."""
+    return {
+        name: value
+        for name, value in preprocessor.get_config().items()
+        if name.endswith("sequence_length") and value is not None
+    }
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ def without_lengths(x):
     """The spec of a tensor `(B, ...)` or `(B, N, ...)`, both not known."""
     import tensorflow as tf
 
-    _, *others = x.shape
+    others = [*x.shape[1:]]
     if others[0] == N:
         others[0] = None
     return tf.TensorSpec((None, *others), x.dtype)
