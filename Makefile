@@ -8,15 +8,16 @@ JOBS ?= 2
 READY := $(VENV)/.ready
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+TESTS := test test-slow coverage
 # Two processes test at a time: on a thread each they do not wait for each other.
-test test-slow: export OMP_NUM_THREADS ?= 1
-test test-slow: export TF_NUM_INTRAOP_THREADS ?= 1
+$(TESTS): export OMP_NUM_THREADS ?= 1
+$(TESTS): export TF_NUM_INTRAOP_THREADS ?= 1
 # What JAX has compiled once, no other process and no later run compiles again.
-test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
-test test-slow: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
-test test-slow: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
+$(TESTS): export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
+$(TESTS): export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+$(TESTS): export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: demo test test-slow test-oldest tutorials lint docs release clean
+.PHONY: demo test test-slow test-oldest coverage tutorials lint docs release clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,13 +33,16 @@ $(VENV)/.extra-%: $(READY)
 demo: $(READY)
 	$(BIN)/python examples/demo.py --output demo
 
-# All backends run, whichever fails; then it says which did.
+# All backends run, whichever fails; then it says how long it took, and which
+# did. The second argument is what runs pytest.
 define on_each_backend
-@failed=; for backend in $(BACKENDS); do \
+@failed=; start=$$(date +%s); for backend in $(BACKENDS); do \
 	echo "== $@ on $$backend"; \
-	KERAS_BACKEND=$$backend $(BIN)/python -m pytest $(1) \
+	KERAS_BACKEND=$$backend $(BIN)/python $(2) -m pytest $(1) \
 		|| failed="$$failed $$backend"; \
 done; \
+seconds=$$(($$(date +%s) - start)); \
+echo "== $@ took $$((seconds / 60)) min $$((seconds % 60)) s"; \
 if [ -n "$$failed" ]; then echo "$@ failed on:$$failed"; exit 1; fi
 endef
 
@@ -46,7 +50,16 @@ test: $(READY)
 	$(call on_each_backend,-n $(JOBS) --dist worksteal)
 
 test-slow: $(VENV)/.extra-parity $(VENV)/.extra-release $(VENV)/.extra-ray $(VENV)/.extra-export
-	$(call on_each_backend,-m slow)
+	$(call on_each_backend,-m slow -rs)
+
+# Lines and branches that the tests of any backend reach, in processes too.
+coverage: export COVERAGE_FILE := $(CURDIR)/$(VENV)/coverage/data
+coverage: $(READY)
+	rm -rf $(VENV)/coverage
+	mkdir $(VENV)/coverage
+	$(call on_each_backend,-n $(JOBS) --dist worksteal,-m coverage run)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
 
 # Notebooks, and pages with what they print and draw.
 tutorials: $(READY)

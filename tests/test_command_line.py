@@ -8,14 +8,12 @@ import subprocess
 import sys
 
 import pytest
-from backend import slow_but_on
 from places import ROOT
 
 from keras_synth import command_line
 from keras_synth.commands import compare
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 SCRIPTS = [
     path.relative_to(ROOT).as_posix()

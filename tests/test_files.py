@@ -1,12 +1,10 @@
 """A file that is written is there as a whole or not at all."""
 
 import pytest
-from backend import slow_but_on
 
 from keras_synth.files import writing
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy, program, slow_but_on
 from cases import MIXERS
 from small_tasks import KINDS, WORDS, task
 
@@ -73,6 +73,14 @@ def calls(length=LENGTH):
     }
 
 
+def every_output(layer, x):
+    """What a layer gives for each way to call it."""
+    found = {case: layer(x, **options) for case, options in calls().items()}
+    found["one sample"] = layer(x[:1])
+    output, scores = layer(x, return_attention_scores=True)
+    return {**found, "with scores": output, "scores": scores}
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("longest", [None, LENGTH])
 def test_outputs_are_equal(name, longest):
@@ -80,23 +88,15 @@ def test_outputs_are_equal(name, longest):
         longest = LONGEST
     layer = attention(name)
     folded = keras_synth.fold(layer, longest)
-    x = inputs()
-    for case, options in calls().items():
-        np.testing.assert_allclose(
-            numpy(folded(x, **options)),
-            numpy(layer(x, **options)),
-            atol=2e-5,
-            err_msg=case,
-        )
-    np.testing.assert_allclose(
-        numpy(folded(x[:1])), numpy(layer(x[:1])), atol=2e-5
+    found, expected = (
+        program(lambda x, of=of: every_output(of, x))(inputs())
+        for of in (folded, layer)
     )
-    for found, expected in zip(
-        folded(x, return_attention_scores=True),
-        layer(x, return_attention_scores=True),
-        strict=True,
-    ):
-        np.testing.assert_allclose(numpy(found), numpy(expected), atol=2e-5)
+    assert {*found} == {*expected} > {*calls()}
+    for case in expected:
+        np.testing.assert_allclose(
+            numpy(found[case]), numpy(expected[case]), atol=2e-5, err_msg=case
+        )
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -6,6 +6,8 @@ import collections
 import pytest
 from places import HELPERS, ROOT
 
+pytestmark = pytest.mark.once  # nothing here depends on the backend
+
 TESTS = ROOT / "tests"
 FILES = sorted(TESTS.rglob("*.py"))
 # Of no package's folder: data, what tests share, questions from outside, and

@@ -54,6 +54,7 @@ def described(synthesizer):
 # The grammar.
 
 
+@pytest.mark.once
 def test_a_string_becomes_a_tree_of_names_options_and_sums():
     assert read("FR(rank=32) + V", "") == (Term("FR", {"rank": 32}), Term("V"))
     text = "mixture( linformer(rank=-64)+local (window=(1, 2)), share = None )"
@@ -64,6 +65,7 @@ def test_a_string_becomes_a_tree_of_names_options_and_sums():
     assert read(text, "") == (Term("mixture", {"share": None}, inner),)
 
 
+@pytest.mark.once
 def test_quoted_text_stays_as_it_is():
     (term,) = read("a-b  c(x='fixed random - \\' #', y=\"d - e\")", "")
     assert term.name == "a_b_c"
@@ -74,6 +76,7 @@ def mixture(*parts, **options):
     return MixtureSynthesizer(parts, **options)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("identifier", "expected"),
     [
@@ -131,6 +134,7 @@ def test_a_name_with_options_equals_the_object(identifier, expected):
     assert described(get(identifier)) == described(expected())
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "identifier",
     [
@@ -143,6 +147,7 @@ def test_case_blanks_and_hyphens_make_no_difference(identifier):
     assert described(get(identifier)) == described(get("FR(rank=3)+Fix"))
 
 
+@pytest.mark.once
 def test_every_public_synthesizer_has_a_name():
     letters = "V D R Fix FD FR R+V relative alibi t5_relative"
     letters = f"{letters} gaussian pattern".split()
@@ -156,6 +161,7 @@ def test_every_public_synthesizer_has_a_name():
 # Keyword options.
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("identifier", "options", "same"),
     [
@@ -207,6 +213,7 @@ def test_defaults_reach_the_parts_that_have_them():
 # Errors.
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("identifier", "options", "words"),
     [
@@ -257,6 +264,7 @@ def test_errors_list_what_there_is(identifier, options, words):
         get(identifier, **options)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["num_heads", "key_dim", "max_length"])
 def test_what_is_missing_may_stand_in_brackets(name):
     given = {"num_heads": H, "key_dim": K, "max_length": N}
@@ -272,6 +280,7 @@ def test_what_is_missing_may_stand_in_brackets(name):
         assert described(made) == described(get("R + D"))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("as_config", [False, True])
 def test_options_beside_an_object_or_a_config_are_errors(as_config):
     made = get("R")
@@ -339,6 +348,7 @@ def almost_names(draw):
     return text
 
 
+@pytest.mark.once
 @settings(
     max_examples=200,
     deadline=None,
@@ -363,6 +373,7 @@ def test_any_string_is_a_synthesizer_or_a_value_error(identifier):
     assert errors[0] in (None, errors[1])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", ["V", "D", "Fix", "R", "FD", "FR", "mixture"])
 def test_any_value_of_an_option_is_taken_or_a_value_error(name):
     """Of the right type or not."""
@@ -384,6 +395,7 @@ def test_any_value_of_an_option_is_taken_or_a_value_error(name):
     assert taken == set(options)
 
 
+@pytest.mark.once
 def test_endless_strings_are_value_errors():
     for identifier in (
         "R+" * 5000 + "R",
@@ -419,6 +431,7 @@ def test_checking_makes_no_layer_and_draws_no_seed(monkeypatch):
     ]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("identifier", "num_heads", "max_length"),
     [
@@ -547,6 +560,7 @@ def test_a_mixture_of_objects_refuses_a_seed():
 # Commands.
 
 
+@pytest.mark.once
 def test_the_rank_of_the_comparison_is_for_all_that_do_not_say_theirs():
     from keras_synth.compare import grid
 
@@ -559,6 +573,7 @@ def test_the_rank_of_the_comparison_is_for_all_that_do_not_say_theirs():
     assert [part.rank for part in made.synthesizers[:2]] == [32, 4]
 
 
+@pytest.mark.once
 def test_variants_of_the_comparison_are_checked_as_they_will_be_made():
     from keras_synth.compare import grid
 

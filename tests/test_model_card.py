@@ -1,12 +1,10 @@
 """What `write_model_card` writes."""
 
 import pytest
-from backend import slow_but_on
 
 from keras_synth.model_card import write_model_card
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
 def test_a_card_says_all_that_it_is_given(tmp_path):

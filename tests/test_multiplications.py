@@ -2,15 +2,13 @@
 
 import keras
 import pytest
-from backend import slow_but_on
 from cases import MIXERS
 
 from keras_synth import layers, mixers, models, reporting
 from keras_synth.mixers import names, patterns
 from keras_synth.multiplications import PARTS
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 H, K, D, N, T, S = 2, 3, 10, 8, 5, 7
 

@@ -10,13 +10,11 @@ import zipfile
 
 import pytest
 import setuptools
-from backend import slow_but_on
 from places import ROOT
 
 import keras_synth
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 CONSTRAINTS = ROOT / "constraints.txt"
 COMPARE = (

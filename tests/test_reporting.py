@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from backend import slow_but_on
 
 from keras_synth import reporting
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 pytest.importorskip("rich")
 

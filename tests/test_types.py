@@ -4,11 +4,10 @@ import importlib
 import inspect
 
 import pytest
-from backend import slow_but_on
 
 import keras_synth
 
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once
 
 PUBLIC = [
     name for name in keras_synth.__all__ if name not in ("__version__", "fold")

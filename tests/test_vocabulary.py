@@ -1,12 +1,10 @@
 """Words and their numbers."""
 
 import pytest
-from backend import slow_but_on
 
 from keras_synth.vocabulary import WordVocabulary
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
 def test_words_are_numbered_by_frequency_then_alphabet():

@@ -21,6 +21,8 @@ sys.path.append(str(FOLDER))
 from measuring import busy, interleaved  # noqa: E402
 from records import Records  # noqa: E402
 
+# They compile much; what they measure has tests of its own.
+pytestmark = slow_but_on("torch")
 FIELDS = ["name", "value", "note"]
 
 
@@ -103,7 +105,6 @@ def test_busy_processes_end_with_the_block():
     assert all(process.poll() is not None for process in processes)
 
 
-@slow_but_on("torch")
 def test_layers_name_what_is_busy_beside_them(tmp_path):
     one = ["--masks", "plain", "--modes", "inference", "--busy", 1]
     done = small_layers(tmp_path, *one)
@@ -112,16 +113,7 @@ def test_layers_name_what_is_busy_beside_them(tmp_path):
     assert all(row["device"].endswith("beside 1 busy") for row in rows)
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        "causal",
-        *(
-            pytest.param(x, marks=slow_but_on("torch"))
-            for x in ("plain", "padded")
-        ),
-    ],
-)
+@pytest.mark.parametrize("mask", ["causal", "plain", "padded"])
 def test_layers(tmp_path, mask):
     done = small_layers(tmp_path, "--masks", mask)
     assert done.returncode == 0, done.stderr
@@ -132,7 +124,6 @@ def test_layers(tmp_path, mask):
     assert "floor of R" in done.stdout
 
 
-@slow_but_on("torch")
 def test_layers_go_on(tmp_path):
     plain = ["--masks", "plain", "--modes", "inference"]
     stopped = small_layers(tmp_path, *plain, "--minutes", 0)
@@ -269,7 +260,6 @@ def test_wrong_arguments_are_refused(arguments, words):
     assert words in done.stderr
 
 
-@slow_but_on("torch")
 def test_training(tmp_path):
     done = script(
         "training.py",
@@ -315,7 +305,6 @@ def test_attention_parts_need_a_kernel():
     assert "set KERAS_BACKEND=torch" in done.stderr
 
 
-@slow_but_on("torch")
 def test_routes():
     shape = "--shapes 2x8 --hidden-dim 8 --num-heads 2 --rounds 2".split()
     done = script("routes.py", *shape, "--variants", "R", "D+V")
@@ -324,7 +313,6 @@ def test_routes():
     assert "streamed" in done.stdout
 
 
-@slow_but_on("torch")
 def test_markdown(tmp_path):
     small_layers(tmp_path, "--masks", "plain", "--modes", "inference")
     done = small_layers(tmp_path, "--markdown")

@@ -6,13 +6,11 @@ import sys
 import types
 
 import pytest
-from backend import slow_but_on
 
 from keras_synth.compare import grid, jobs, launchers, options, tasks
 from keras_synth.compare.launchers import ray_cluster
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 RUNS = [
     grid.Run(variant, 2, 0, backend)

@@ -3,15 +3,13 @@
 import json
 
 import pytest
-from backend import slow_but_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_synth.compare import grid, jobs, tasks
 from keras_synth.compare.results import FORMAT, Results
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
 def row(number):

@@ -18,6 +18,7 @@ def examples(real_lengths, width):
     return {"token_ids": ids, "padding_mask": mask.astype("int32")}, rows
 
 
+@pytest.mark.once
 @given(
     real_lengths=st.lists(st.integers(0, 12), min_size=1, max_size=60),
     lengths=st.lists(st.integers(1, 20), max_size=3),
@@ -47,6 +48,7 @@ def test_each_example_comes_once_and_whole(
     assert len(seen) == len({*seen}) == len(labels) - dropped
 
 
+@pytest.mark.once
 def test_all_batches_but_the_last_have_one_size_and_few_lengths():
     rng = np.random.default_rng(0)
     features, labels = examples(rng.integers(1, 33, 200), 32)
@@ -57,6 +59,7 @@ def test_all_batches_but_the_last_have_one_size_and_few_lengths():
     assert shapes[0][1] != shapes[1][1]  # Keras on TensorFlow wants that
 
 
+@pytest.mark.once
 def test_the_order_depends_on_seed_and_epoch_alone():
     features, labels = examples([5] * 40, 8)
 
@@ -72,6 +75,7 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     assert [[*batches[i][1]] for i in range(5)] == order(seed=1, epoch=3)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_each_example_is_as_often_left_out_whatever_its_length(shuffle):
     features, labels = examples([3] * 128 + [12] * 2, 12)
@@ -103,6 +107,7 @@ def test_fit_takes_batches_of_several_lengths_and_goes_on_with_epochs():
     assert model.predict(in_order, verbose=0).shape == (32, 1)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -143,6 +148,7 @@ def pairs():
     return features, labels, target["padding_mask"]
 
 
+@pytest.mark.once
 def test_sources_targets_and_labels_are_cut_alike():
     features, labels, weight = pairs()
     batches = LengthBuckets(features, labels, 4, [3, 5], sample_weight=weight)
@@ -162,6 +168,7 @@ def test_sources_targets_and_labels_are_cut_alike():
     assert {*batches.batch_lengths(0)} == {5, 9}
 
 
+@pytest.mark.once
 def test_weights_need_the_shape_of_what_is_written():
     features, labels, weight = pairs()
     for y, w in ((labels[:, 0], weight), (labels, weight[:, :3])):
@@ -189,6 +196,7 @@ def test_epochs_of_some_steps_go_on_where_the_last_one_stopped():
     assert some[1][1].tolist() == wanted[10]
 
 
+@pytest.mark.once
 def test_steps_need_batches():
     features, rows = examples([3], 5)
     none = LengthBuckets(features, rows, 2, drop_remainder=True)

@@ -4,12 +4,10 @@ import zipfile
 
 import keras
 import pytest
-from backend import slow_but_on
 
 from keras_synth import datasets
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
 @pytest.fixture

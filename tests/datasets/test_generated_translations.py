@@ -3,13 +3,11 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from backend import slow_but_on
 
 from keras_synth import datasets
 from keras_synth.datasets import words
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 SOURCES, TARGETS = datasets.generated_translations(5000, seed=7)
 PAIRS = [

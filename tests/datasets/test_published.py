@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backend import slow_but_on
 
 from keras_synth import datasets
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 DATA = os.environ.get("KERAS_SYNTH_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="KERAS_SYNTH_DATA is not set")

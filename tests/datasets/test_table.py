@@ -3,13 +3,11 @@
 import gzip
 
 import pytest
-from backend import slow_but_on
 
 from keras_synth import datasets
 from keras_synth.datasets import readers
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@ import gzip
 import re
 
 import pytest
-from backend import slow_but_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_synth import datasets
 
-# Nothing here depends on the backend.
-pytestmark = slow_but_on("torch")
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
 def write(path, content):

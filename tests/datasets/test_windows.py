@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from keras_synth.datasets import TokenWindows
 
+pytestmark = pytest.mark.once  # nothing here depends on the backend
+
 
 @given(
     count=st.integers(2, 200),

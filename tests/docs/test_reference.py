@@ -5,10 +5,9 @@ import re
 
 import public
 import pytest
-from backend import slow_but_on
 from places import ROOT
 
-pytestmark = slow_but_on("torch")  # names are the same on all backends
+pytestmark = pytest.mark.once  # names are the same on all backends
 
 pytest.importorskip("keras_hub")
 

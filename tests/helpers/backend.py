@@ -22,6 +22,19 @@ def numpy(x):
     return ops.convert_to_numpy(x)
 
 
+def program(function):
+    """A function of tensors as one program, where steps cost more than one.
+
+    Step by step JAX would compile each operation for each shape. The function
+    builds no layer and draws no random numbers.
+    """
+    if keras.backend.backend() != "jax":
+        return function
+    import jax
+
+    return jax.jit(function)
+
+
 def gradients(function, *arrays):
     """Gradients of a scalar function of tensors, by each of its arguments."""
     backend = keras.backend.backend()
@@ -29,7 +42,9 @@ def gradients(function, *arrays):
         import jax
 
         tensors = [ops.convert_to_tensor(x) for x in arrays]
-        found = jax.grad(function, tuple(range(len(arrays))))(*tensors)
+        # As one program: step by step JAX would compile each operation.
+        slopes = jax.grad(function, tuple(range(len(arrays))))
+        found = jax.jit(slopes)(*tensors)
     elif backend == "torch":
         tensors = [
             ops.convert_to_tensor(np.asarray(x)).clone().requires_grad_()

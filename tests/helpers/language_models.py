@@ -3,7 +3,7 @@
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, program
 from keras import ops
 from small_tasks import SPECIAL
 
@@ -58,12 +58,13 @@ def greedy(model, prompts, length):
     features = model.preprocessor.generate_preprocess(prompts, length)
     ids = np.array(numpy(features["token_ids"]))
     given = np.array(numpy(features["padding_mask"])).astype(bool)
+    logits = program(model)
     for position in range(given.sum(axis=1).min(), length):
         mask = np.arange(length)[None] < np.full((len(ids), 1), position)
         inputs = {
             name: ops.convert_to_tensor(x.astype("int32"))
             for name, x in (("token_ids", ids), ("padding_mask", mask))
         }
-        best = numpy(model(inputs))[:, position - 1].argmax(axis=-1)
+        best = numpy(logits(inputs))[:, position - 1].argmax(axis=-1)
         ids[:, position] = np.where(given[:, position], ids[:, position], best)
     return ids

@@ -1,7 +1,7 @@
 """Small sequence-to-sequence models, and what they write without caches."""
 
 import numpy as np
-from backend import numpy
+from backend import numpy, program
 from keras import ops
 from language_models import VOCABULARY
 
@@ -47,9 +47,10 @@ def greedy(model, features):
     """Writes without caches: the whole target again for each token."""
     ids = np.array(numpy(features["decoder_token_ids"]))
     given = np.array(numpy(features["decoder_padding_mask"])).astype(bool)
+    run = program(model)
     for position in range(given.sum(axis=1).min(), ids.shape[1]):
         seen = np.arange(ids.shape[1])[None] < np.full((len(ids), 1), position)
-        logits = model(
+        logits = run(
             {
                 **features,
                 "decoder_token_ids": ops.convert_to_tensor(ids),

@@ -10,6 +10,7 @@ from backend import (
     gradients,
     numpy,
     on_cpu,
+    program,
     slow_but_on,
 )
 from cases import CASES, D, H, K, each_kind
@@ -48,12 +49,20 @@ def same_weights(theirs, ours, *inputs):
 
 def assert_equal(theirs, ours, *inputs, atol=1e-5, **options):
     same_weights(theirs, ours, *inputs)
-    expected, scores = theirs(*inputs, return_attention_scores=True, **options)
-    found, own = ours(*inputs, return_attention_scores=True, **options)
-    np.testing.assert_allclose(numpy(found), numpy(expected), atol=atol)
-    np.testing.assert_allclose(numpy(own), numpy(scores), atol=atol)
-    alone = ours(*inputs, **options)  # by another route
-    np.testing.assert_allclose(numpy(alone), numpy(expected), atol=atol)
+
+    def calls(*inputs):
+        both = [
+            layer(*inputs, return_attention_scores=True, **options)
+            for layer in (theirs, ours)
+        ]
+        return *both, ours(*inputs, **options)  # by another route
+
+    (expected, scores), (found, own), alone = keras.tree.map_structure(
+        numpy, program(calls)(*inputs)
+    )
+    np.testing.assert_allclose(found, expected, atol=atol)
+    np.testing.assert_allclose(own, scores, atol=atol)
+    np.testing.assert_allclose(alone, expected, atol=atol)
 
 
 # --- attention_axes -----------------------------------------------------------

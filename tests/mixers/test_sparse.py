@@ -12,6 +12,7 @@ from backend import (
     build_optimizer,
     gradients,
     numpy,
+    program,
     slow_but_on,
 )
 from keras import ops
@@ -150,12 +151,17 @@ def sparse(pattern, **options):
 def check_blocks(pattern, length, causal):
     mixer, x = sparse(pattern), normal(B, length, D)
     real = real_tokens(length)
-    found = numpy(mixer(x, value_mask=real, use_causal_mask=causal))
-    allowed = allowed_pairs(pattern, length, real, causal)
-    np.testing.assert_allclose(found, expected_of(mixer, x, allowed), atol=1e-5)
-    found = numpy(mixer(x, use_causal_mask=causal))
-    allowed = allowed_pairs(pattern, length, None, causal)
-    np.testing.assert_allclose(found, expected_of(mixer, x, allowed), atol=1e-5)
+
+    def calls(x):
+        return [
+            mixer(x, value_mask=mask, use_causal_mask=causal)
+            for mask in (real, None)
+        ]
+
+    for mask, found in zip((real, None), program(calls)(x), strict=True):
+        allowed = allowed_pairs(pattern, length, mask, causal)
+        truth = expected_of(mixer, x, allowed)
+        np.testing.assert_allclose(numpy(found), truth, atol=1e-5)
 
 
 @pytest.fixture

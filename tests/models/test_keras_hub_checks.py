@@ -42,14 +42,13 @@ def counts(layer, *shapes):
 
 
 # What takes seconds to compile; between them they have all kinds.
-ENCODERS = ["V", "R", "nested"]
-DECODERS = ["D+V shared", "FR"]
 slow = pytest.mark.slow
+ENCODERS = {"V": slow_but_on("torch"), "R": slow_but_on("torch"), "nested": ()}
+DECODERS = {"D+V shared": slow_but_on("torch"), "FR": ()}
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(k, marks=() if k in ENCODERS else slow) for k in KINDS],
+    "case", [pytest.param(k, marks=ENCODERS.get(k, slow)) for k in KINDS]
 )
 def test_the_encoder_block_passes(case, tmp_path):
     options = {
@@ -69,8 +68,7 @@ def test_the_encoder_block_passes(case, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(k, marks=() if k in DECODERS else slow) for k in KINDS],
+    "case", [pytest.param(k, marks=DECODERS.get(k, slow)) for k in KINDS]
 )
 def test_the_decoder_block_passes(case, tmp_path):
     options = {

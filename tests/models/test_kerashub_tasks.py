@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 from small_tasks import (
     KINDS,
     VOCABULARY,
@@ -50,7 +51,11 @@ def arguments(kind, synthesizer, **options):
 
 @pytest.mark.parametrize(
     "kind, synthesizer",
-    [("classifier", "R+V"), ("causal_lm", "D"), ("seq2seq_lm", "FR")]
+    [
+        ("classifier", "R+V"),
+        ("causal_lm", "D"),
+        pytest.param("seq2seq_lm", "FR", marks=slow_but_on("torch")),
+    ]
     + [
         pytest.param(kind, name, marks=pytest.mark.slow)
         for kind in KINDS

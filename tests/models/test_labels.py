@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from small_tasks import task
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
 TEXTS = ["the film is good", "the film is dull"] * 4
 NAMES = ["good", "bad"] * 4
 NUMBERS = [1, 0] * 4

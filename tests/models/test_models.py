@@ -32,6 +32,7 @@ def test_raw_strings_go_through_fit_evaluate_and_predict():
     assert model.predict(TEXTS, verbose=0).shape == (8, 2)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_arrays_and_strings_give_the_same_predictions():
     model = classifier()
     expected = model.predict(TEXTS, verbose=0)
@@ -112,6 +113,7 @@ def test_the_end_of_a_long_text_can_be_kept():
         )
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_padding_does_not_change_predictions(pooling):
     model = classifier(pooling=pooling)
@@ -134,6 +136,7 @@ def test_pooling_of_nothing_is_zero():
     np.testing.assert_allclose(keras.ops.convert_to_numpy(mean)[1], 1)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_pairs_of_texts_carry_segments():
     model = classifier(num_segments=2)
     pairs = (TEXTS, TEXTS[::-1])
@@ -143,6 +146,7 @@ def test_pairs_of_texts_carry_segments():
     assert model.predict(pairs, verbose=0).shape == (8, 2)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_blocks_may_have_synthesizers_of_their_own():
     backbone = models.SynthesizerBackbone(
         20,
@@ -158,6 +162,7 @@ def test_blocks_may_have_synthesizers_of_their_own():
     assert "encoder_layer_1" in names[0]
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_keras_files_and_presets_keep_the_predictions(tmp_path):
     model = classifier("D+V")
     expected = model.predict(TEXTS, verbose=0)
@@ -176,6 +181,7 @@ def test_keras_files_and_presets_keep_the_predictions(tmp_path):
     assert backbone.synthesizer == "D+V"
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_new_head_can_be_put_on_a_preset(tmp_path):
     classifier().save_to_preset(tmp_path / "preset")
     model = models.SynthesizerTextClassifier.from_preset(
@@ -266,6 +272,7 @@ def test_labels_outside_the_classes_are_refused(wrong):
         classifier().evaluate(TEXTS[:2], np.array(wrong))
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_labels_may_be_class_names(tmp_path):
     model = classifier(class_names=("bad", "good"))
     names = ["good", "bad"] * 4
@@ -285,6 +292,7 @@ def test_labels_may_be_class_names(tmp_path):
             classifier(class_names=wrong)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_batches_by_length_go_through_fit_evaluate_and_predict():
     model = classifier(preprocess=False)
     features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
@@ -304,6 +312,7 @@ def test_batches_by_length_go_through_fit_evaluate_and_predict():
         classifier().fit(batches)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_byte_pair_tokenizers_do_as_well(tmp_path):
     words = "the film is good dull".split()
     pieces = sorted({*"".join(words), "Ġ"} | {"th", "the", "Ġthe"})

@@ -6,6 +6,8 @@ import pytest
 from keras_synth import models
 from keras_synth.datasets import generated_reviews, generated_translations
 
+pytestmark = pytest.mark.once  # nothing here depends on the backend
+
 
 def test_byte_pairs_give_texts_back_to_the_letter(tmp_path):
     sources, targets = generated_translations(300)

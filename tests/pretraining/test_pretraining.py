@@ -14,6 +14,7 @@ RNG = np.random.default_rng
 # --- span corruption ----------------------------------------------------------
 
 
+@pytest.mark.once
 def test_a_case_by_hand():
     mask = np.array([1, 1, 0, 0, 1, 0], bool)
     inputs, targets = pretraining.corrupt_spans(np.arange(10, 16), mask, 1000)
@@ -21,6 +22,7 @@ def test_a_case_by_hand():
     assert targets.tolist() == [10, 11, 999, 14, 998]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("inputs", "raw", "targets"), [(512, 568, 114), (128, 141, 29)]
 )
@@ -29,6 +31,7 @@ def test_lengths_are_t5s(inputs, raw, targets):
     assert pretraining.corrupted_lengths(raw) == (inputs, targets)
 
 
+@pytest.mark.once
 @settings(max_examples=200, deadline=None, database=None)
 @given(
     st.integers(2, 300),
@@ -66,6 +69,7 @@ def _filled(inputs, targets):
     return text
 
 
+@pytest.mark.once
 def test_every_cut_is_as_likely():
     """Four tokens that stay in two parts: 1 + 3, 2 + 2 or 3 + 1."""
     rng, seen = RNG(0), []
@@ -88,6 +92,7 @@ def spans(**options):
     return pretraining.SpanCorruption(tokens, **options)
 
 
+@pytest.mark.once
 def test_batches_of_span_corruption():
     batches = spans()
     features, labels, weights = batches[1]
@@ -110,6 +115,7 @@ def test_batches_of_span_corruption():
         assert ",".join(map(str, text)) in joined
 
 
+@pytest.mark.once
 def test_holes_depend_on_seed_and_epoch_alone():
     first, same, other = spans(), spans(), spans(seed=1)
     ids = [b[0][0]["encoder_token_ids"] for b in (first, same, other)]
@@ -123,6 +129,7 @@ def test_holes_depend_on_seed_and_epoch_alone():
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -140,6 +147,7 @@ def test_bad_spans_are_refused(options, match):
         spans(**options)
 
 
+@pytest.mark.once
 def test_a_single_token_has_no_span():
     with pytest.raises(ValueError, match="at least 2 tokens"):
         pretraining.span_mask(1, RNG(0))
@@ -186,6 +194,7 @@ def masked(features=None, **options):
     )
 
 
+@pytest.mark.once
 def test_shares_of_hidden_tokens():
     ids, rng = RNG(0).integers(5, 1000, 100_000), RNG(1)
     hidden, positions = pretraining.mask_tokens(
@@ -200,6 +209,7 @@ def test_shares_of_hidden_tokens():
     assert abs((chosen == before).mean() - 0.1) < 0.01
 
 
+@pytest.mark.once
 def test_batches_of_masked_tokens():
     batches, whole = masked(), texts()
     seen = 0
@@ -220,6 +230,7 @@ def test_batches_of_masked_tokens():
     assert seen == 6
 
 
+@pytest.mark.once
 def test_other_tokens_are_hidden_in_each_epoch():
     first, again, later = masked(), masked(), masked(epoch=1)
     for name in ("token_ids", "mask_positions"):
@@ -233,6 +244,7 @@ def test_other_tokens_are_hidden_in_each_epoch():
     assert kept[0] != kept[1]
 
 
+@pytest.mark.once
 def test_texts_without_a_maskable_token_are_refused():
     features = texts()
     features["token_ids"][2] = 1
@@ -240,12 +252,14 @@ def test_texts_without_a_maskable_token_are_refused():
         masked(features)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("share", [0, 1, -0.1, "much"])
 def test_bad_shares_are_refused(share):
     with pytest.raises(ValueError, match="between 0 and 1"):
         masked(share=share)
 
 
+@pytest.mark.once
 def test_to_evaluate_the_same_is_hidden_in_each_pass():
     for batches in (masked(shuffle=False), spans(shuffle=False)):
         first = batches[1]
@@ -258,6 +272,7 @@ def test_to_evaluate_the_same_is_hidden_in_each_pass():
             np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.once
 def test_to_evaluate_all_windows_count():
     raw = pretraining.window_length(32)
     tokens = np.arange(5 * raw + 3) % 80 + 3
@@ -272,6 +287,7 @@ def test_to_evaluate_all_windows_count():
 # --- rows ---------------------------------------------------------------------
 
 
+@pytest.mark.once
 @given(st.integers(3, 12), st.integers(0, 40), st.integers(1, 3))
 def test_rows_hold_all_tokens_in_order_but_the_rest(length, more, least):
     ids = np.arange(10, 10 + least * (length - 2) + more)
@@ -286,6 +302,7 @@ def test_rows_hold_all_tokens_in_order_but_the_rest(length, more, least):
     assert rows["padding_mask"].all()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("tokens", "length"), [(9, 2), (2, 5)])
 def test_too_short_rows_and_texts_are_refused(tokens, length):
     with pytest.raises(ValueError, match=f"Received: {tokens} tokens and seq"):
@@ -338,6 +355,7 @@ def test_copied_weights_are_not_shared():
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), value)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
