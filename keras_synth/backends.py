@@ -92,8 +92,8 @@ def _on_tensorflow_cpu(x):
     return all(d.device_type == "CPU" for d in devices)
 
 
-def writes(x=None):
-    """Whether a part of a tensor can be replaced where it is, without a copy.
+def writes(x):
+    """Whether a part of `x` can be replaced where it is, without a copy.
 
     Compilers see for themselves where they may do that.
     """

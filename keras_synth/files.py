@@ -70,7 +70,7 @@ def writing(path, mode="w"):
 
 
 @contextlib.contextmanager
-def folder_beside(path):
+def folder_beside(path, room=0):
     """A temporary folder on the same disk, so that renaming is possible.
 
     It is removed at the end; if the process is killed, by the next one that
@@ -79,6 +79,8 @@ def folder_beside(path):
     Args:
         path: String or path-like, what is to be replaced. Folders above it
             that are missing are made.
+        room: Integer, the bytes that are about to be written. HDF5 may end
+            the process where a disk turns out to be full.
 
     Yields:
         The folder's path.
@@ -91,6 +93,8 @@ def folder_beside(path):
         aside = temporary(path)
         aside.mkdir()
         try:
+            if shutil.disk_usage(aside).free < room:
+                raise OSError(errno.ENOSPC, "")
             yield aside
         finally:
             shutil.rmtree(aside, ignore_errors=True)

@@ -9,7 +9,6 @@ it was traced in. TensorFlow adds numbers to all that it is given, masks too.
 import keras
 from keras import ops
 
-from keras_synth.backends import writes
 from keras_synth.trees import put_together, taken_apart
 
 
@@ -29,7 +28,7 @@ def rematerialized(layer, rematerialize, layer_call, args, kwargs):
     outline, floats = taken_apart((args, tuple(kwargs.items())), _is_float)
     variables, changed = _variables(layer), []
     before = [v.value for v in variables]
-    if writes():  # into what is held here
+    if keras.backend.backend() != "jax":  # where variables are written to
         before = list(map(ops.copy, before))
 
     def of_floats(*floats):

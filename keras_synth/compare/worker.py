@@ -217,10 +217,13 @@ def main():
         watching.start()
     try:
         last = {"result": perform(spec, emit)}
+        done.set()
+        emit(last)
     except UnwrittenError as error:
-        last = {"unwritten": str(error)}
-    done.set()
-    emit(last)
+        done.set()
+        # Before the error and, with it, files of HDF5 are forgotten: those
+        # that found no room may end the process.
+        emit({"unwritten": str(error)})
 
 
 def _end_with_input(done):

@@ -1,6 +1,7 @@
 """Saving: files are replaced in one step, tasks come back compiled."""
 
 import contextlib
+import math
 import os
 import pathlib
 import re
@@ -14,6 +15,9 @@ from keras_synth.models.exporting import ExportMixin
 from keras_synth.models.parameters import ParametersMixin
 from keras_synth.models.preset_files import files_of_preset, remove_files
 from keras_synth.types import FilePath
+
+BYTES_OF_A_NAME = 4096  # what HDF5 writes around an array, at most
+BYTES_BESIDE = 2**17  # configs and small vocabularies
 
 
 class PresetPathsMixin:
@@ -37,13 +41,13 @@ class AtomicSavingMixin(PresetPathsMixin):
         self, filepath: FilePath, overwrite: bool = True, **kwargs: Any
     ) -> None:
         """Saves the model as `keras.Model.save` does, or not at all."""
-        _write_aside(super().save, filepath, overwrite, **kwargs)
+        _write_aside(self, super().save, filepath, overwrite, **kwargs)
 
     def save_weights(
         self, filepath: FilePath, overwrite: bool = True, **kwargs: Any
     ) -> None:
         """Saves the weights as `keras.Model.save_weights`, or not at all."""
-        _write_aside(super().save_weights, filepath, overwrite, **kwargs)
+        _write_aside(self, super().save_weights, filepath, overwrite, **kwargs)
 
     def save_to_preset(self, preset_dir: FilePath, **kwargs: Any) -> None:
         """Saves a preset folder, replacing one file after the other.
@@ -56,7 +60,7 @@ class AtomicSavingMixin(PresetPathsMixin):
             return
         folder = pathlib.Path(preset_dir)
         older = files_of_preset(folder)
-        with folder_beside(folder) as aside:
+        with folder_beside(folder, _room(self)) as aside:
             super().save_to_preset(str(aside), **kwargs)
             made = [*aside.rglob("*")]
             older -= {file.relative_to(aside) for file in made}
@@ -220,7 +224,7 @@ def _without_optimizer(model):
         model.optimizer = optimizer
 
 
-def _write_aside(write, filepath, overwrite, **kwargs):
+def _write_aside(model, write, filepath, overwrite, **kwargs):
     """Calls `write` on a path in a temporary folder, then moves its files."""
     path = pathlib.Path(str(filepath))
     # Keras handles remote and misnamed paths, and asks about existing ones.
@@ -228,10 +232,19 @@ def _write_aside(write, filepath, overwrite, **kwargs):
     if not plain or (path.exists() and not overwrite):
         write(filepath, overwrite=overwrite, **kwargs)
         return
-    with folder_beside(path) as aside:
+    with folder_beside(path, _room(model)) as aside:
         write(str(aside / path.name), **kwargs)
         for file in sorted(aside.iterdir()):
             os.replace(file, path.parent / file.name)
+
+
+def _room(model):
+    """Bytes that a file of a model's weights may need."""
+    bits = 0
+    for variable in model.variables:
+        width = re.search(r"\d+", variable.dtype)
+        bits += math.prod(variable.shape) * int(width[0] if width else 8)
+    return bits // 8 + len(model.variables) * BYTES_OF_A_NAME + BYTES_BESIDE
 
 
 def _without(preprocessor, filters):

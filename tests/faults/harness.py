@@ -171,7 +171,7 @@ class Cases:
         if not status:
             return
         lines = said.splitlines()
-        assert "cannot be written (No space left" in lines[-1], said
+        assert "cannot be written (No space left" in lines[-1], (status, said)
         if self.name == "presets":
             assert "UnwrittenError" in lines[-1], said
             return

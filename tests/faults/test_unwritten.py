@@ -238,6 +238,20 @@ def test_what_hdf5_says_of_a_part_is_told_of_the_whole(tmp_path, error):
     assert [*tmp_path.iterdir()] == []
 
 
+def test_no_file_is_begun_where_there_is_no_room_for_it(tmp_path, monkeypatch):
+    """HDF5 may end the process that finds a disk full."""
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: usage)
+    with files.folder_beside(tmp_path / "a", room=1000) as aside:
+        assert aside.exists()
+    with (
+        pytest.raises(files.UnwrittenError, match=r"a cannot be.*Make room"),
+        files.folder_beside(tmp_path / "a", room=1001),
+    ):
+        pytest.fail("it was begun")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_other_errors_of_a_body_are_left_alone(tmp_path):
     with (
         pytest.raises(RuntimeError, match="my own"),
