@@ -198,4 +198,11 @@ def _along(x, projection):
 
 
 def _largest(x):
-    return ops.stop_gradient(ops.max(x, axis=-1, keepdims=True))
+    """The largest of the last axis, `(..., 1)`.
+
+    It does not count as a constant: beside the floor it does not cancel. Its
+    gradient is that of a place, since compilers that compute `x` twice need
+    not find an entry that is equal to the maximum.
+    """
+    places = ops.argmax(x, axis=-1, keepdims=True)
+    return ops.take_along_axis(x, places, axis=-1)
