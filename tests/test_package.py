@@ -7,7 +7,6 @@ import sys
 
 import keras
 import pytest
-from backend import slow_but_on
 from places import HELPERS, ROOT
 
 import keras_synth
@@ -94,6 +93,7 @@ def test_importing_the_models_prints_nothing():
     assert (done.stdout, done.stderr) == ("", "")
 
 
+@pytest.mark.once
 def test_only_startup_lines_of_tensorflow_are_hidden(capfd, monkeypatch):
     pytest.importorskip("keras_hub")
     from keras_synth.quiet import without_startup_lines
@@ -117,36 +117,35 @@ def test_only_startup_lines_of_tensorflow_are_hidden(capfd, monkeypatch):
     assert capfd.readouterr().err.encode() == noise + kept
 
 
-@slow_but_on("torch")
-def test_models_without_keras_nlp_name_what_to_install():
-    done = run(
-        "import keras_synth\nkeras_synth.models",
-        {"keras_hub", "keras_nlp"},
-    )
-    last = done.stderr.strip().splitlines()[-1]
-    assert re.match(r"ImportError: .*keras-synth\[nlp\]", last)
-
-
-@slow_but_on("torch")
+@pytest.mark.once
 def test_comparing_without_its_packages_names_what_to_install():
     done = run("import keras_synth.compare", {"matplotlib"})
     last = done.stderr.strip().splitlines()[-1]
     assert re.match(r"ImportError: .*matplotlib.*keras-synth\[compare\]", last)
 
 
-@slow_but_on("torch")
+@pytest.mark.once
 def test_importing_the_package_imports_little():
-    """KerasHub and plotting take seconds: not without being asked for."""
+    """KerasHub and plotting take seconds: not without being asked for.
+
+    Who asks for models without KerasHub reads what to install.
+    """
     done = run(
         "import keras, sys\n"
         "before = set(sys.modules)\n"
         "import keras_synth\n"
         "print(*sorted(set(sys.modules) - before))\n"
+        "keras_synth.models\n",
+        {"keras_hub", "keras_nlp"},
     )
     new = done.stdout.split()
+    assert new
     assert all(name.startswith("keras_synth") for name in new), new
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.match(r"ImportError: .*keras-synth\[nlp\]", last)
 
 
+@pytest.mark.once
 def test_no_backend_is_imported_anywhere_in_the_package():
     sources = {*(ROOT / "keras_synth").rglob("*.py")}
     # Word pieces are learned with tensorflow-text, whatever the backend, and
@@ -167,7 +166,7 @@ def test_no_backend_is_imported_anywhere_in_the_package():
         assert not found, source
 
 
-@slow_but_on("torch")
+@pytest.mark.once
 @pytest.mark.parametrize("option", ["--help", "-h", "-m keras_synth.compare"])
 def test_what_a_script_is_called_with_changes_nothing(option, tmp_path):
     script = tmp_path / "script.py"
@@ -188,7 +187,7 @@ def test_what_a_script_is_called_with_changes_nothing(option, tmp_path):
     assert done.stdout == "fold\nSyntheticAttention\n", done.stderr
 
 
-@slow_but_on("torch")
+@pytest.mark.once
 def test_every_name_is_there_where_a_command_line_is_read_first():
     done = run(
         "import keras_synth_command\n"
@@ -202,6 +201,7 @@ def test_every_name_is_there_where_a_command_line_is_read_first():
     assert done.stdout == "\nfold\n", done.stderr
 
 
+@pytest.mark.once
 def test_every_public_name_exists():
     for module in (keras_synth, keras_synth.layers, keras_synth.synthesizers):
         for name in module.__all__:

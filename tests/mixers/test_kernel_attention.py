@@ -9,6 +9,7 @@ from arrays import normal, padding
 from backend import (
     beside,
     build_optimizer,
+    each_way_to_compile,
     gradients,
     numpy,
     program,
@@ -284,7 +285,7 @@ def test_dropout_leaves_out_tokens_in_training_alone(name):
 
 
 @each_mixer
-@pytest.mark.parametrize("jit", [True, False])
+@each_way_to_compile
 def test_it_trains_compiled_with_lengths_yet_unknown(name, jit, tmp_path):
     options = {"redraw_interval": 2} if name == "performer" else {}
     mixer = MIXERS[name](seed=1, dropout=0.1, **options)

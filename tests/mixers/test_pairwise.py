@@ -7,6 +7,7 @@ from arrays import normal, padding
 from backend import (
     build_optimizer,
     compiled_gradients,
+    each_way_to_compile,
     gradients,
     numpy,
     second_derivatives,
@@ -187,7 +188,7 @@ def test_causal_forms_do_not_see_the_future(name):
 
 
 @each_mixer
-@pytest.mark.parametrize("jit", [True, False])
+@each_way_to_compile
 def test_it_trains_compiled_with_lengths_yet_unknown(name, jit, tmp_path):
     inputs = keras.Input((None, D))
     mixer = MIXERS[name](H, K, dropout=0.1, seed=1)

@@ -13,7 +13,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("name", ["R", "V", "D+V"])
+@pytest.mark.parametrize(
+    "name",
+    [*(pytest.param(x, marks=pytest.mark.slow) for x in "RV"), "D+V"],
+)
 def test_compiled_layers_give_the_same(name):
     import torch
 
