@@ -35,13 +35,18 @@ class EinsumDense(keras.layers.EinsumDense):
         return self._by_tokens(super().quantized_call, inputs, training)
 
     def _by_tokens(self, call, inputs, training):
-        batch, length = ops.shape(inputs)[0], inputs.shape[1]
-        heads = () if self.bias is None else self.bias.shape
-        if length not in heads or heads[-1] != 1:
+        if not self._is_mistaken(inputs):
             return call(inputs, training=training)
+        batch, length = ops.shape(inputs)[0], inputs.shape[1]
         tokens = ops.reshape(inputs, (batch * length, 1, *inputs.shape[2:]))
         outputs = call(tokens, training=training)
         return ops.reshape(outputs, (batch, length, *outputs.shape[2:]))
+
+    def _is_mistaken(self, inputs):
+        """Whether TensorFlow would take the heads of the bias for tokens."""
+        if keras.backend.backend() != "tensorflow" or self.bias is None:
+            return False
+        return self.bias.shape[-1] == 1 and inputs.shape[1] in self.bias.shape
 
     def quantize(self, mode=None, type_check=True, config=None):
         # Keras quantizes subclasses when they ask for it.

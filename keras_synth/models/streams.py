@@ -241,12 +241,11 @@ class _GrainBatches(keras.utils.PyDataset):
 
 
 def _mapped_loader(loader, function):
-    from torch.utils.data import DataLoader, IterableDataset, default_collate
-
+    torch = sys.modules["torch.utils.data"]  # the loader is of it
     # It turns tuples of examples into lists of columns.
-    lists = loader.collate_fn is default_collate
+    lists = loader.collate_fn is torch.default_collate
 
-    class Batches(IterableDataset):
+    class Batches(torch.IterableDataset):
         def __init__(self):
             self.passes = -1
 
@@ -262,4 +261,5 @@ def _mapped_loader(loader, function):
 
     sized = hasattr(loader.dataset, "__len__")
     _check_not_empty(len(loader) if sized else None)
-    return DataLoader(SizedBatches() if sized else Batches(), batch_size=None)
+    batches = SizedBatches() if sized else Batches()
+    return torch.DataLoader(batches, batch_size=None)
