@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 
 from keras_synth import models
 
@@ -66,7 +66,9 @@ def test_pairs_have_segments():
     lm.fit((TEXTS, ["a cat"] * len(TEXTS)), verbose=0)
 
 
-@pytest.mark.parametrize("synthesizer", ["V", "R + V"])
+@pytest.mark.parametrize(
+    "synthesizer", [pytest.param("V", marks=slow_but_on("torch")), "R + V"]
+)
 def test_it_learns_to_fill_holes(synthesizer):
     keras.utils.set_random_seed(0)
     lm = masked_lm(synthesizer)
