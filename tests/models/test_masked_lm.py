@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 
 from keras_synth import models
 
@@ -57,6 +57,7 @@ def test_texts_become_batches():
     assert alone["token_ids"].shape == (12,)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_pairs_have_segments():
     made = preprocessor(with_segments=True)
     features = made.tokens((TEXTS[:2], ["a cat", "the sun"]))
@@ -65,7 +66,9 @@ def test_pairs_have_segments():
     lm.fit((TEXTS, ["a cat"] * len(TEXTS)), verbose=0)
 
 
-@pytest.mark.parametrize("synthesizer", ["V", "R + V"])
+@pytest.mark.parametrize(
+    "synthesizer", [pytest.param("V", marks=slow_but_on("torch")), "R + V"]
+)
 def test_it_learns_to_fill_holes(synthesizer):
     keras.utils.set_random_seed(0)
     lm = masked_lm(synthesizer)
@@ -129,6 +132,7 @@ def test_files_and_presets_keep_it(tmp_path):
     models.SynthesizerTextClassifier(backbone, 2)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_without_preprocessor_it_takes_batches():
     made = preprocessor()
     batches = made.batches(made.tokens(TEXTS), 8)
@@ -141,6 +145,7 @@ def test_without_preprocessor_it_takes_batches():
         masked_lm().fit(batches)
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("batch_size", [None, 8])
 def test_a_dataset_of_texts_is_read_as_a_list_is(batch_size):
     tf = pytest.importorskip("tensorflow")
@@ -157,6 +162,7 @@ def test_a_dataset_of_texts_is_read_as_a_list_is(batch_size):
     assert any(map(np.any, map(np.subtract, model.get_weights(), weights)))
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_dataset_of_pairs_is_read_as_a_tuple_is():
     tf = pytest.importorskip("tensorflow")
     model = masked_lm(num_segments=2)
