@@ -226,6 +226,7 @@ class BatchesMixin:
 
     def _check_extras(self, y, sample_weight, prefix):
         """Raises if the task has no use for labels or weights beside texts."""
+        return
 
     def _checked_labels(self, y, name):
         """Labels in the form of the loss; tasks may check or encode them."""
