@@ -183,6 +183,7 @@ def test_files_and_presets_keep_what_is_written(tmp_path):
         assert lengths["decoder_sequence_length"] == TARGET_LENGTH
 
 
+@pytest.mark.once
 def test_the_parameters_of_table_2():
     """Tay et al., 2021: differences in millions, trainable ones."""
     sizes = {
