@@ -15,16 +15,18 @@ def taken_apart(tree, wanted):
         A tuple of the tree's outline and the list of those leaves.
     """
     leaves = []
+    return _outline(tree, wanted, leaves), leaves
 
-    def outline(tree):
-        if isinstance(tree, tuple):
-            return _like(tree, map(outline, tree))
-        if not wanted(tree):
-            return tree
-        leaves.append(tree)
-        return _TAKEN
 
-    return outline(tree), leaves
+def _outline(tree, wanted, leaves):
+    # No function in a function: one that calls itself holds itself, and so
+    # the leaves, until garbage is collected.
+    if isinstance(tree, tuple):
+        return _like(tree, [_outline(x, wanted, leaves) for x in tree])
+    if not wanted(tree):
+        return tree
+    leaves.append(tree)
+    return _TAKEN
 
 
 def put_together(outline, leaves):
@@ -34,14 +36,13 @@ def put_together(outline, leaves):
         outline: As `taken_apart` returns it.
         leaves: Sequence of what comes in their places.
     """
-    leaves = iter(leaves)
+    return _filled(outline, iter(leaves))
 
-    def tree(outline):
-        if isinstance(outline, tuple):
-            return _like(outline, map(tree, outline))
-        return next(leaves) if outline is _TAKEN else outline
 
-    return tree(outline)
+def _filled(outline, leaves):
+    if isinstance(outline, tuple):
+        return _like(outline, [_filled(x, leaves) for x in outline])
+    return next(leaves) if outline is _TAKEN else outline
 
 
 def beside(outline, tree):
