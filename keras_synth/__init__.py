@@ -16,7 +16,7 @@ import importlib
 import itertools
 import sys
 
-from keras_synth.quiet import without_startup_lines
+from keras_synth._system.quiet import without_startup_lines
 from keras_synth.version import __version__
 
 __all__ = [
@@ -52,32 +52,51 @@ def _keras_waits():
     return not is_script and module in itertools.pairwise(sys.orig_argv)
 
 
-# Keras loads files of classes that have been imported. A command asks for what
-# it needs: nobody who wants --help waits for Keras.
-if not _keras_waits():
-    with without_startup_lines():
-        from keras_synth import (
-            callbacks,
-            layers,
-            losses,
-            metrics,
-            mixers,
-            routes,
-            schedules,
-            synthesizers,
-        )
-        from keras_synth.folding import fold
+# Public modules that live in a folder: `keras_synth.losses` is
+# `keras_synth.training.losses`, in import statements too.
+_FOLDERS = {
+    "_system": ["command_line", "files"],
+    "attention": ["attend", "logits", "masks", "routes"],
+    "training": [
+        "batches",
+        "callbacks",
+        "losses",
+        "metrics",
+        "model_card",
+        "optimizers",
+        "reporting",
+        "schedules",
+        "vocabulary",
+    ],
+}
+_PATHS = {
+    name: f"{k}.{name}" for k, names in _FOLDERS.items() for name in names
+}
 
 
 def __getattr__(name):
-    # `models` needs KerasHub, which takes seconds; all else a command.
-    if name not in __all__:
+    # What is not imported below: `models` needs KerasHub, which takes seconds.
+    if name not in (*__all__, *_PATHS):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with without_startup_lines():
         if name == "fold":
             return importlib.import_module(f"{__name__}.folding").fold
-        return importlib.import_module(f"{__name__}.{name}")
+        path = _PATHS.get(name, name)
+        module = importlib.import_module(f"{__name__}.{path}")
+    sys.modules[f"{__name__}.{name}"] = module
+    return module
 
 
 def __dir__():
     return sorted(__all__)
+
+
+# Keras loads files of classes that have been imported. A command asks for what
+# it needs: nobody who wants --help waits for Keras.
+if not _keras_waits():
+    with without_startup_lines():
+        from keras_synth import layers, mixers, synthesizers
+        from keras_synth.folding import fold
+
+    for _name in _PATHS:
+        globals()[_name] = __getattr__(_name)

@@ -5,8 +5,8 @@ import pytest
 from cases import MIXERS
 
 from keras_synth import layers, mixers, models, reporting
+from keras_synth.attention.multiplications import PARTS
 from keras_synth.mixers import names, patterns
-from keras_synth.multiplications import PARTS
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 

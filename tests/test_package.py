@@ -96,7 +96,7 @@ def test_importing_the_models_prints_nothing():
 @pytest.mark.once
 def test_only_startup_lines_of_tensorflow_are_hidden(capfd, monkeypatch):
     pytest.importorskip("keras_hub")
-    from keras_synth.quiet import without_startup_lines
+    from keras_synth._system.quiet import without_startup_lines
 
     noise = b"I0000 00:00:1.2  3 port.cc:1] oneDNN\nW0000 00:00:1.2 x\n"
     kept = b"E0000 00:00:1.2 no memory\nsome warning\n"
@@ -152,8 +152,8 @@ def test_no_backend_is_imported_anywhere_in_the_package():
     # KerasHub tokenizes many texts fastest in a dataset of TensorFlow's, which
     # models take on all backends.
     sources -= {
-        ROOT / "keras_synth" / "models" / "tf_data.py",
-        ROOT / "keras_synth" / "models" / "tokenizer.py",
+        ROOT / "keras_synth" / "models" / "data" / "tf_data.py",
+        ROOT / "keras_synth" / "models" / "preprocessors" / "tokenizer.py",
         ROOT / "keras_synth" / "compare" / "prepare.py",
     }
     for source in sources:

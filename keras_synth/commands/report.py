@@ -4,7 +4,7 @@ import argparse
 import json
 import pathlib
 
-from keras_synth.command_line import adder
+from keras_synth._system.command_line import adder
 from keras_synth.compare import running, tasks
 from keras_synth.compare.report import report
 from keras_synth.compare.results import Results

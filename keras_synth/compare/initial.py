@@ -8,8 +8,8 @@ import json
 import pathlib
 
 import keras_synth  # what needs Keras is imported when first asked for
+from keras_synth._system.files import is_partial
 from keras_synth.compare import grid
-from keras_synth.files import is_partial
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "assets"
 # Settings that a preset has made up its mind about.

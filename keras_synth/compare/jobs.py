@@ -3,10 +3,10 @@
 import json
 import pathlib
 
-from keras_synth import files
+from keras_synth._system import files
+from keras_synth._system.files import writing
 from keras_synth.compare import tasks
 from keras_synth.compare.results import FORMAT
-from keras_synth.files import writing
 
 LAST_LINES = 5  # of a failed run's log, to show
 FOLDERS = "data initial checkpoints specs presets presets/* preset reports/*"

@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 
-from keras_synth import files, processes
+from keras_synth._system import files, processes
 
 try:
     import fcntl

@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 
-from keras_synth.command_line import adder, character, option_of
+from keras_synth._system.command_line import adder, character, option_of
 from keras_synth.compare import initial, tasks
 from keras_synth.compare.launchers import LAUNCHERS
 from keras_synth.compare.objectives import OBJECTIVES

@@ -7,12 +7,12 @@ import warnings
 
 import numpy as np
 
+from keras_synth._system.files import naming_what_is_damaged, writing
 from keras_synth.compare import tasks
 from keras_synth.compare.objectives import Prepared
 from keras_synth.compare.packages import missing
 from keras_synth.compare.results import FORMAT
 from keras_synth.datasets.readers import SPLITS
-from keras_synth.files import naming_what_is_damaged, writing
 
 BATCH_SIZE = 512  # texts to tokenize at a time
 

@@ -5,8 +5,8 @@ import statistics
 
 import numpy as np
 
-from keras_synth.files import writing
-from keras_synth.reporting import picture, score_table, smoothed
+from keras_synth._system.files import writing
+from keras_synth.training.reporting import picture, score_table, smoothed
 
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
 STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}

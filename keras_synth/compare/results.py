@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 
-from keras_synth import files
+from keras_synth._system import files
 from keras_synth.compare.tasks import TASKS
 
 # Grows when settings or scores get another meaning. Settings that are added

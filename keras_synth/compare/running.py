@@ -2,7 +2,8 @@
 
 import contextlib
 
-from keras_synth.command_line import as_options
+from keras_synth._system.command_line import as_options
+from keras_synth._system.files import UnwrittenError
 from keras_synth.compare import (
     grid,
     initial,
@@ -15,7 +16,6 @@ from keras_synth.compare import (
 from keras_synth.compare.jobs import Jobs, sweep
 from keras_synth.compare.locks import sole_writer
 from keras_synth.compare.results import Results
-from keras_synth.files import UnwrittenError
 
 PACKAGES = ("keras_hub", "matplotlib", "rich")
 

@@ -8,7 +8,7 @@ import math
 import numbers
 from collections.abc import Callable
 
-from keras_synth.command_line import option_of
+from keras_synth._system.command_line import option_of
 
 
 @dataclasses.dataclass(frozen=True)

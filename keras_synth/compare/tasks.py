@@ -6,7 +6,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from keras_synth import datasets
-from keras_synth.command_line import option_of
+from keras_synth._system.command_line import option_of
 from keras_synth.compare.objectives import OBJECTIVES, Objective
 from keras_synth.compare.settings import options_of
 from keras_synth.datasets.readers import by_source, cut, labelled, tagged

@@ -16,25 +16,25 @@ import keras
 import numpy as np
 
 import keras_synth
-from keras_synth.batches import StepsPerEpoch
-from keras_synth.callbacks import (
-    STEPS,
-    EpochCheckpoint,
-    StepLog,
-    TimedBatches,
-    speed,
-)
-from keras_synth.compare import grid, prepare, tasks
-from keras_synth.compare.launchers.local import WITH_INPUT
-from keras_synth.files import (
+from keras_synth._system.files import (
     UnwrittenError,
     is_full,
     naming_what_is_damaged,
     unwritten,
     writing,
 )
-from keras_synth.memory import peak_memory
-from keras_synth.quiet import without_startup_lines
+from keras_synth._system.memory import peak_memory
+from keras_synth._system.quiet import without_startup_lines
+from keras_synth.compare import grid, prepare, tasks
+from keras_synth.compare.launchers.local import WITH_INPUT
+from keras_synth.training.batches import StepsPerEpoch
+from keras_synth.training.callbacks import (
+    STEPS,
+    EpochCheckpoint,
+    StepLog,
+    TimedBatches,
+    speed,
+)
 
 EVENT_SECONDS = 0.2  # at most five a second
 

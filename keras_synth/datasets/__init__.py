@@ -75,7 +75,9 @@ __all__ = [
 def __getattr__(name):
     if name in ("LengthBuckets", "TokenWindows"):
         # They need Keras, which the readers of files do without.
-        return getattr(importlib.import_module("keras_synth.batches"), name)
+        return getattr(
+            importlib.import_module("keras_synth.training.batches"), name
+        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

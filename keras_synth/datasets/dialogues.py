@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from keras_synth.checks import check_positive
+from keras_synth._backend.checks import check_positive
 from keras_synth.datasets.files import read_lines
 from keras_synth.datasets.readers import one_file
 

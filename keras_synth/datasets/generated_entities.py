@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_synth.checks import check_positive
+from keras_synth._backend.checks import check_positive
 from keras_synth.datasets.words import (
     ENTITIES,
     ENTITY_NAMES,

@@ -4,13 +4,13 @@ from typing import Any
 
 import keras
 
-from keras_synth.checks import check_positive, check_rate
+from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.policies import with_policies
+from keras_synth.attention.positions import least
 from keras_synth.layers.feed_forward import FeedForward
+from keras_synth.layers.normalization import check_normalization
 from keras_synth.layers.residual import Residual
 from keras_synth.layers.templates import folded_template, made, template
-from keras_synth.normalization import check_normalization
-from keras_synth.policies import with_policies
-from keras_synth.positions import least
 from keras_synth.types import Identifier
 
 

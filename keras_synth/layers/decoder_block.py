@@ -5,13 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.checks import check_positive
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.policies import settle, with_policies
+from keras_synth.attention import masks
+from keras_synth.attention.multiplications import added
+from keras_synth.attention.positions import least
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import folded_template, template
-from keras_synth.multiplications import added
-from keras_synth.policies import settle, with_policies
-from keras_synth.positions import least
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import keras
 
-from keras_synth import masks
+from keras_synth._backend.policies import settle
+from keras_synth.attention import masks
+from keras_synth.attention.multiplications import added
 from keras_synth.layers.block import SynthesizerBlock
-from keras_synth.multiplications import added
-from keras_synth.policies import settle
 from keras_synth.types import Shape, Tensor
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_synth.checks import check_positive
-from keras_synth.multiplications import of_dense
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.multiplications import of_dense
 from keras_synth.types import Identifier, Shape, Tensor
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_synth.normalization import normalization as normalized
+from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.types import Shape, Tensor
 
 

@@ -1,6 +1,8 @@
 """Mixers: layers that stand where attention stands in a Transformer."""
 
-from keras_synth.mixers import patterns
+import sys
+
+from keras_synth.attention import patterns
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
@@ -43,3 +45,6 @@ __all__ = [
     "get",
     "patterns",
 ]
+
+# Its public name, in import statements too.
+sys.modules[f"{__name__}.patterns"] = patterns

@@ -5,13 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import loops
-from keras_synth.attend import attend
-from keras_synth.gradients import with_gradient
-from keras_synth.logits import Logits
+from keras_synth._backend import loops
+from keras_synth._backend.gradients import with_gradient
+from keras_synth._backend.seeds import seeded
+from keras_synth.attention.attend import attend
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import of_pairs
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.multiplications import of_pairs
-from keras_synth.seeds import seeded
 from keras_synth.types import Shape, Tensor
 
 

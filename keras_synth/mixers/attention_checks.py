@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_synth.checks import may_be_equal
+from keras_synth._backend.checks import may_be_equal
 
 
 def check_axes(attention_axes):

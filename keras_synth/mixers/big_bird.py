@@ -5,8 +5,12 @@ from typing import Any
 
 import keras
 
-from keras_synth.checks import check_positive, check_seed
-from keras_synth.mixers.patterns import BlockWindow, GlobalTokens, RandomBlocks
+from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth.attention.patterns import (
+    BlockWindow,
+    GlobalTokens,
+    RandomBlocks,
+)
 from keras_synth.mixers.sparse import PatternMixer
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.axes import AttentionAxes
-from keras_synth.masks import AttentionMask
+from keras_synth.attention import masks
+from keras_synth.attention.axes import AttentionAxes
+from keras_synth.attention.masks import AttentionMask
 from keras_synth.mixers import attention_checks
 from keras_synth.types import Size, Tensor
 

@@ -5,13 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.checks import check_positive, check_rate, check_seed
+from keras_synth._backend.checks import check_positive, check_rate, check_seed
+from keras_synth._backend.policies import settle, with_policies
+from keras_synth.attention import masks
+from keras_synth.attention.multiplications import of_dense
+from keras_synth.attention.projections import Projections
+from keras_synth.attention.softmax import masked_softmax, softmax
 from keras_synth.mixers.mixer import SelfMixer
-from keras_synth.multiplications import of_dense
-from keras_synth.policies import settle, with_policies
-from keras_synth.projections import Projections
-from keras_synth.softmax import masked_softmax, softmax
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 BORDERS = ("zero", "renormalize")

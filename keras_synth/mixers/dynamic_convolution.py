@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from keras_synth.attention.multiplications import of_dense
 from keras_synth.mixers.convolution import Convolution
-from keras_synth.multiplications import of_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.distributions import number_of_devices
+from keras_synth._backend.distributions import number_of_devices
+from keras_synth.attention import masks
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.types import Shape, Tensor
 

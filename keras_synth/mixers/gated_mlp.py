@@ -5,13 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.checks import check_positive
-from keras_synth.keras_layers import LayerNormalization
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.keras_layers import LayerNormalization
+from keras_synth._backend.policies import settle, with_policies
+from keras_synth.attention import masks
+from keras_synth.attention.multiplications import of_dense
+from keras_synth.attention.projections import Projections
 from keras_synth.mixers.length_mixer import LengthMixer, written
-from keras_synth.multiplications import of_dense
-from keras_synth.policies import settle, with_policies
-from keras_synth.projections import Projections
 from keras_synth.types import Identifier, Shape, Tensor
 
 

@@ -4,9 +4,9 @@ import itertools
 
 from keras import ops
 
-from keras_synth.attend import attend
-from keras_synth.logits import Logits
-from keras_synth.masks import zero_padded_columns
+from keras_synth.attention.attend import attend
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.masks import zero_padded_columns
 
 
 class HeadGroups:

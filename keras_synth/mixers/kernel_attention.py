@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_synth import masks
+from keras_synth.attention import masks
+from keras_synth.attention.softmax import FORBIDDEN
 from keras_synth.mixers.kernel_sums import (
     State,
     causal,
@@ -12,7 +13,6 @@ from keras_synth.mixers.kernel_sums import (
     summed,
 )
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.softmax import FORBIDDEN
 from keras_synth.types import Size, Tensor
 
 

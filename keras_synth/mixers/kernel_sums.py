@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_synth.softmax import FORBIDDEN
+from keras_synth.attention.softmax import FORBIDDEN
 
 # Tokens whose weights are written out, as a triangle. Fewer are more chunks
 # with a state for each, more are more weights that the triangle forbids.

@@ -5,12 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.checks import check_positive, check_seed
+from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.seeds import seeded
+from keras_synth.attention import masks
+from keras_synth.attention.positions import window
+from keras_synth.attention.projections import cloned
 from keras_synth.mixers.mixer import SelfMixer
-from keras_synth.positions import window
-from keras_synth.projections import cloned
-from keras_synth.seeds import seeded
 from keras_synth.types import Shape, Size, Tensor
 
 

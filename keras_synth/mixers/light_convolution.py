@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
+from keras_synth._backend.seeds import seeded
+from keras_synth.attention.projections import cloned
 from keras_synth.mixers.convolution import Convolution
-from keras_synth.projections import cloned
-from keras_synth.seeds import seeded
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

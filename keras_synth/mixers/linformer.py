@@ -5,14 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth.attend import attend
-from keras_synth.checks import check_positive
-from keras_synth.distributions import copied
-from keras_synth.logits import Logits
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import copied
+from keras_synth._backend.seeds import seeded
+from keras_synth.attention.attend import attend
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import added, of_pairs
+from keras_synth.attention.positions import window
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.multiplications import added, of_pairs
-from keras_synth.positions import window
-from keras_synth.seeds import seeded
 from keras_synth.types import Identifier, Shape, Tensor
 
 SHARE = ("none", "heads", "key_value")

@@ -5,14 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks, synthesizers
-from keras_synth.checks import check_positive
-from keras_synth.masks import AttentionMask
-from keras_synth.mixers import pieces
-from keras_synth.mixers.patterns import Window
+from keras_synth import synthesizers
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention import blocks as pieces
+from keras_synth.attention import masks
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.patterns import Window
+from keras_synth.attention.positions import least
+from keras_synth.attention.projections import Projections
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
-from keras_synth.positions import least
-from keras_synth.projections import Projections
 from keras_synth.synthesizers import DotProductSynthesizer
 from keras_synth.types import Identifier, Size, Tensor
 

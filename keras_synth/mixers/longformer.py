@@ -5,13 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.backends import is_placeholder
-from keras_synth.checks import check_positive
-from keras_synth.mixers import pieces
-from keras_synth.mixers.patterns import GlobalTokens, Window
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.execution import is_placeholder
+from keras_synth.attention import blocks as pieces
+from keras_synth.attention import masks
+from keras_synth.attention.multiplications import added, of_dense
+from keras_synth.attention.patterns import GlobalTokens, Window
 from keras_synth.mixers.sparse import PatternMixer
-from keras_synth.multiplications import added, of_dense
 from keras_synth.types import Shape, Size, Tensor
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from keras_synth import masks
-from keras_synth.rematerialized import rematerialized
+from keras_synth._backend.rematerialized import rematerialized
+from keras_synth.attention import masks
 from keras_synth.types import Shape, Size, Tensor
 
 # What `call` may be given, and the attribute that allows it.

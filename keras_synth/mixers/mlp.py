@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.checks import check_positive
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention import masks
 from keras_synth.mixers.length_mixer import LengthMixer, written
 from keras_synth.types import Identifier, Shape, Tensor
 

@@ -5,16 +5,16 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.axes import AttentionAxes
-from keras_synth.backends import is_placeholder
-from keras_synth.checks import check_positive, check_rate
-from keras_synth.masks import AttentionMask
+from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.execution import is_placeholder
+from keras_synth._backend.policies import settle, with_policies
+from keras_synth.attention import masks
+from keras_synth.attention.axes import AttentionAxes
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.multiplications import added, of_dense
+from keras_synth.attention.projections import Projections
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.multiplications import added, of_dense
-from keras_synth.policies import settle, with_policies
-from keras_synth.projections import Projections
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 _FLAT = AttentionAxes(None, 3)

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_synth import identifiers, synthesizers
+from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
@@ -24,7 +25,6 @@ from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.relu import ReLUAttention
 from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
-from keras_synth.projections import Projections
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.synthesizers import names as synthesizer_names
 from keras_synth.types import Identifier

@@ -6,10 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth.checks import check_positive
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.seeds import derived, seeded
+from keras_synth.attention.multiplications import added
 from keras_synth.mixers.kernel_attention import KernelMixer
-from keras_synth.multiplications import added
-from keras_synth.seeds import derived, seeded
 from keras_synth.types import Shape, Tensor
 
 # Added to each feature, whose largest is 1, so that no row's weights vanish.

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from keras_synth.logits import Logits
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import of_pairs
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.multiplications import of_pairs
 from keras_synth.types import Tensor
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks
-from keras_synth.checks import check_positive
-from keras_synth.mixers import patterns, pieces
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention import blocks as pieces
+from keras_synth.attention import masks, patterns
+from keras_synth.attention.multiplications import of_pairs
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.multiplications import of_pairs
 from keras_synth.types import Identifier, Size, Tensor
 
 

@@ -6,19 +6,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth import masks, synthesizers
-from keras_synth.axes import AttentionAxes
-from keras_synth.backends import is_placeholder, is_traced
-from keras_synth.checks import check_positive, check_rate
-from keras_synth.masks import AttentionMask
+from keras_synth import synthesizers
+from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.execution import is_placeholder, is_traced
+from keras_synth._backend.policies import settle, with_policies
+from keras_synth.attention import masks
+from keras_synth.attention.axes import AttentionAxes
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.multiplications import added, of_dense, pairs_within
+from keras_synth.attention.positions import least
+from keras_synth.attention.projections import Projections, positive_shape
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.cached_attention import CachedAttentionMixin
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.multiplications import added, of_dense, pairs_within
-from keras_synth.policies import settle, with_policies
-from keras_synth.positions import least
-from keras_synth.projections import Projections, positive_shape
 from keras_synth.synthesizers.table import folded as folded_synthesizer
 from keras_synth.types import Identifier, Shape, Tensor
 

@@ -1,6 +1,6 @@
 """KerasHub models around the layers. Needs the extra `nlp` (keras-nlp)."""
 
-from keras_synth.quiet import without_startup_lines
+from keras_synth._system.quiet import without_startup_lines
 
 try:
     with without_startup_lines():
@@ -12,41 +12,46 @@ except ModuleNotFoundError as error:
         'keras_synth.models needs keras-nlp: pip install "keras-synth[nlp]"'
     ) from None
 
-from keras_synth.models.backbone import SynthesizerBackbone
-from keras_synth.models.causal_lm import SynthesizerCausalLM
-from keras_synth.models.causal_lm_preprocessor import (
-    SynthesizerCausalLMPreprocessor,
-)
-from keras_synth.models.configurations import (
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.backbones.configurations import (
     bert_base,
     t5_base,
     t5_small,
     t5_tiny,
     transformer_base,
 )
-from keras_synth.models.masked_lm import SynthesizerMaskedLM
-from keras_synth.models.masked_lm_preprocessor import (
+from keras_synth.models.backbones.seq2seq_backbone import (
+    SynthesizerSeq2SeqBackbone,
+)
+from keras_synth.models.backbones.transfer import copy_weights
+from keras_synth.models.preprocessors.causal_lm_preprocessor import (
+    SynthesizerCausalLMPreprocessor,
+)
+from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
-from keras_synth.models.seq2seq_backbone import SynthesizerSeq2SeqBackbone
-from keras_synth.models.seq2seq_lm import SynthesizerSeq2SeqLM
-from keras_synth.models.seq2seq_lm_preprocessor import (
+from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
-from keras_synth.models.text_classifier import SynthesizerTextClassifier
-from keras_synth.models.text_classifier_preprocessor import (
+from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.token_classifier import SynthesizerTokenClassifier
-from keras_synth.models.token_classifier_preprocessor import (
+from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
-from keras_synth.models.tokenizer import (
+from keras_synth.models.preprocessors.tokenizer import (
     SynthesizerBytePairTokenizer,
     SynthesizerTokenizer,
 )
-from keras_synth.models.transfer import copy_weights
-from keras_synth.models.uploading import upload_preset
+from keras_synth.models.saving import layouts  # noqa: F401
+from keras_synth.models.saving.uploading import upload_preset
+from keras_synth.models.tasks.causal_lm import SynthesizerCausalLM
+from keras_synth.models.tasks.masked_lm import SynthesizerMaskedLM
+from keras_synth.models.tasks.seq2seq_lm import SynthesizerSeq2SeqLM
+from keras_synth.models.tasks.text_classifier import SynthesizerTextClassifier
+from keras_synth.models.tasks.token_classifier import (
+    SynthesizerTokenClassifier,
+)
 
 __all__ = [
     "SynthesizerBackbone",

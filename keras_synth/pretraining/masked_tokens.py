@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_synth.batches import LengthBuckets
-from keras_synth.checks import check_positive
+from keras_synth._backend.checks import check_positive
+from keras_synth.training.batches import LengthBuckets
 from keras_synth.types import Tensor
 
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen tokens; the rest stay

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_synth.batches import EpochBatches
-from keras_synth.checks import check_positive, check_seed
+from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth.training.batches import EpochBatches
 from keras_synth.types import Tensor
 
 NOISE_DENSITY, MEAN_SPAN = 0.15, 3.0

@@ -2,16 +2,15 @@
 
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.synthesizers.factorized_dense import FactorizedDenseSynthesizer
+from keras_synth.synthesizers.factorized_dense import (
+    FactorizedDenseSynthesizer,
+)
 from keras_synth.synthesizers.hand_made import (
     GaussianSynthesizer,
     PatternSynthesizer,
 )
 from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
-from keras_synth.synthesizers.mixture import (
-    MixtureSynthesizer,
-    SumSynthesizer,
-)
+from keras_synth.synthesizers.mixture import MixtureSynthesizer, SumSynthesizer
 from keras_synth.synthesizers.names import get
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,

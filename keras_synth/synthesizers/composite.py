@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import keras
 
-from keras_synth.multiplications import added
+from keras_synth.attention.multiplications import added
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,

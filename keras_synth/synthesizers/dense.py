@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth.distributions import copied
-from keras_synth.logits import Logits
-from keras_synth.multiplications import of_dense, pairs_or_all
+from keras_synth._backend.distributions import copied
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import of_dense, pairs_or_all
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
 from keras_synth.types import Identifier, Shape, Size, Tensor
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import keras
 
-from keras_synth.checks import check_positive
-from keras_synth.logits import Logits
-from keras_synth.multiplications import of_dense, pairs_or_all
-from keras_synth.projections import Projections
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import of_dense, pairs_or_all
+from keras_synth.attention.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Shape, Size, Tensor
 

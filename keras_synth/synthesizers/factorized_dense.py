@@ -8,9 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth.checks import check_positive
-from keras_synth.logits import Logits, Product
-from keras_synth.multiplications import of_dense
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.logits import Logits, Product
+from keras_synth.attention.multiplications import of_dense
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
 from keras_synth.types import Identifier, Shape, Size, Tensor
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth.checks import check_positive
+from keras_synth._backend.checks import check_positive
 from keras_synth.synthesizers.relative import DistanceSynthesizer
 from keras_synth.types import Tensor
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth.logits import Logits, repeat_batch
+from keras_synth.attention.logits import Logits, repeat_batch
 from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
     checked_parts,

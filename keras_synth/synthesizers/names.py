@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_synth import identifiers
+from keras_synth._backend.seeds import derived
+from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import Term, near, written
-from keras_synth.projections import Projections
-from keras_synth.seeds import derived
 from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.synthesizers.factorized_dense import FactorizedDenseSynthesizer
+from keras_synth.synthesizers.factorized_dense import (
+    FactorizedDenseSynthesizer,
+)
 from keras_synth.synthesizers.hand_made import (
     GaussianSynthesizer,
     PatternSynthesizer,

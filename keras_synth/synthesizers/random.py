@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth.checks import check_positive
-from keras_synth.logits import Logits
-from keras_synth.multiplications import pairs_or_all
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import pairs_or_all
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 

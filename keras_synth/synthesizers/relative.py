@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth.checks import check_positive
-from keras_synth.logits import Logits, SteepLogits
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.logits import Logits, SteepLogits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor

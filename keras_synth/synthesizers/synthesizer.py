@@ -8,11 +8,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth.checks import check_positive, check_seed
-from keras_synth.copying import copy_variables
-from keras_synth.policies import with_policies
-from keras_synth.positions import check_length, window
-from keras_synth.seeds import seeded
+from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.copying import copy_variables
+from keras_synth._backend.policies import with_policies
+from keras_synth._backend.seeds import seeded
+from keras_synth.attention.positions import check_length, window
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 LONG_INPUTS = ("error", "tile")

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth.checks import check_positive
-from keras_synth.logits import Logits, SteepLogits, Weights
-from keras_synth.positions import least
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.logits import Logits, SteepLogits, Weights
+from keras_synth.attention.positions import least
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Shape, Size, Tensor
 

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth.checks import check_positive
-from keras_synth.copying import copy_variables
-from keras_synth.projections import Projections
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.copying import copy_variables
+from keras_synth.attention.projections import Projections
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Tensor
 

@@ -17,7 +17,8 @@ from backend import slow_but_on
 from command_line import BACKEND, rows
 from rich.console import Console
 
-from keras_synth import memory, models
+from keras_synth import models
+from keras_synth._system import memory
 from keras_synth.commands import compare
 from keras_synth.compare import __main__ as command
 from keras_synth.compare import (

@@ -10,14 +10,7 @@ from command_line import BACKEND
 from scipy import stats
 from sklearn import metrics as published
 
-from keras_synth.compare import (
-    grid,
-    jobs,
-    objectives,
-    report,
-    tasks,
-    worker,
-)
+from keras_synth.compare import grid, jobs, objectives, report, tasks, worker
 from keras_synth.datasets import LengthBuckets
 
 FIGURES = {

@@ -16,8 +16,8 @@ import numpy as np
 
 import keras_synth.models
 import keras_synth_command
+from keras_synth._system.files import UnwrittenError, naming_what_is_unwritten
 from keras_synth.compare import launchers, options, worker
-from keras_synth.files import UnwrittenError, naming_what_is_unwritten
 
 BACKEND = keras.backend.backend()
 SMALL = (

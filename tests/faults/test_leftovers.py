@@ -9,7 +9,7 @@ import keras
 import pytest
 from backend import slow_but_on
 
-from keras_synth import files, processes
+from keras_synth._system import files, processes
 from keras_synth.callbacks import EpochCheckpoint
 from keras_synth.compare import initial, jobs
 

@@ -11,7 +11,7 @@ import children
 import pytest
 from backend import slow_but_on
 
-from keras_synth import processes
+from keras_synth._system import processes
 from keras_synth.commands import compare
 from keras_synth.compare.locks import HeldError, holder, sole_writer
 

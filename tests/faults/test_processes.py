@@ -8,7 +8,7 @@ import children
 import pytest
 from backend import slow_but_on
 
-from keras_synth import processes
+from keras_synth._system import processes
 
 # Nothing here depends on the backend.
 pytestmark = [

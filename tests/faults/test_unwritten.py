@@ -10,7 +10,7 @@ import children
 import pytest
 from backend import slow_but_on
 
-from keras_synth import files, quiet
+from keras_synth._system import files, quiet
 from keras_synth.commands import compare
 from keras_synth.compare import grid, jobs, results, running, tasks, worker
 from keras_synth.compare.launchers import ray_cluster

@@ -8,7 +8,7 @@ import os
 import signal
 import traceback
 
-from keras_synth import processes
+from keras_synth._system import processes
 
 
 def child(work):

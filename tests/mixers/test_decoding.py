@@ -10,7 +10,7 @@ from cases import CASES, H, K, N, T, each_case_or_kind, each_kind
 from keras import ops
 
 from keras_synth import synthesizers
-from keras_synth.checks import may_be_equal
+from keras_synth._backend.checks import may_be_equal
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,

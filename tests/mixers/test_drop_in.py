@@ -16,7 +16,7 @@ from backend import (
 from cases import CASES, D, H, K, each_kind
 from keras import ops
 
-from keras_synth.axes import AttentionAxes
+from keras_synth.attention.axes import AttentionAxes
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.synthesizers import (

@@ -6,7 +6,10 @@ import pytest
 from keras import ops
 
 from keras_synth import models
-from keras_synth.models.embeddings import Embedding, ReversibleEmbedding
+from keras_synth.models.backbones.embeddings import (
+    Embedding,
+    ReversibleEmbedding,
+)
 
 LAYERS = [Embedding, ReversibleEmbedding]
 IDS = np.array([[0, 0, 0, 1], [1, 2, 0, 0]])

@@ -10,8 +10,8 @@ from backend import numpy
 from keras import ops
 from small_tasks import KINDS, VOCABULARY, WORDS, examples, preprocessor, task
 
-from keras_synth.models import batches
-from keras_synth.models.examples import as_arrays
+from keras_synth.models.data import batches
+from keras_synth.models.data.examples import as_arrays
 
 TEXTS = [f"{word} plot" for word in WORDS]  # told apart by their first word
 FIRST = [VOCABULARY.index(word) for word in WORDS]

@@ -18,7 +18,7 @@ from classifiers import (
 
 from keras_synth import models
 from keras_synth.datasets import LengthBuckets
-from keras_synth.models.pooling import Pooling
+from keras_synth.models.backbones.pooling import Pooling
 from keras_synth.synthesizers import RandomSynthesizer
 
 

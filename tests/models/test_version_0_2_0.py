@@ -8,7 +8,7 @@ import pytest
 from backend import numpy
 from places import ROOT
 
-from keras_synth import models  # registers all classes
+from keras_synth import models
 
 FOLDER = ROOT / "tests" / "files" / "version_0_2_0"
 EXPECTED = np.load(FOLDER / "expected.npz")

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import time
 
+from keras_synth._system.files import naming_what_is_unwritten
 from keras_synth.compare.launchers.launcher import Launcher
 from keras_synth.compare.packages import missing
-from keras_synth.files import naming_what_is_unwritten
 
 ENDS = {"result", "unwritten"}  # of a run
 WITH_INPUT = "--end-with-input"  # of a worker: it ends when this process does

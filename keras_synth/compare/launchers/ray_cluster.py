@@ -9,14 +9,14 @@ import socket
 import time
 import traceback
 
-from keras_synth.compare.launchers.launcher import Launcher
-from keras_synth.compare.packages import missing
-from keras_synth.compare.settings import COUNT, COUNT_OR_NONE, Text, setting
-from keras_synth.files import (
+from keras_synth._system.files import (
     UnwrittenError,
     folder_beside,
     naming_what_is_unwritten,
 )
+from keras_synth.compare.launchers.launcher import Launcher
+from keras_synth.compare.packages import missing
+from keras_synth.compare.settings import COUNT, COUNT_OR_NONE, Text, setting
 
 PACKAGES = ("keras_synth", "keras_hub", "matplotlib", "rich")
 RETRIES = 3  # of a run whose process or machine died
@@ -287,7 +287,7 @@ def _perform(spec):
         where = {"machine": socket.gethostname(), "process": os.getpid()}
         emit({"note": f"starting on {where['machine']}", **where})
         try:
-            from keras_synth.compare import worker  # brings Keras
+            from keras_synth.compare import worker
 
             return worker.perform(spec, emit)
         except UnwrittenError:

@@ -15,7 +15,7 @@ from keras_synth.compare.objectives.recipes import (
     byte_pair_tokenizer,
     check_count,
 )
-from keras_synth.vocabulary import WordVocabulary
+from keras_synth.training.vocabulary import WordVocabulary
 
 PERPLEXITY = Score("perplexity per word", "perplexity", higher_is_better=False)
 

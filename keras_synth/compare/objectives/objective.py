@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from keras_synth._system.files import writing
 from keras_synth.compare.objectives import recipes
 from keras_synth.compare.settings import Settings
-from keras_synth.files import writing
-from keras_synth.model_card import write_model_card
+from keras_synth.training.model_card import write_model_card
 
 
 class Score(NamedTuple):

@@ -83,7 +83,7 @@ def schedule(settings, steps):
 
 def adamw(settings, steps):
     """AdamW, whose weight decay spares biases and normalisations."""
-    from keras_synth import optimizers  # with Keras
+    from keras_synth.training import optimizers
 
     return optimizers.adamw(schedule(settings, steps), settings.weight_decay)
 

@@ -1,0 +1,1 @@
+"""What depends on the backend, and what every layer is made of."""

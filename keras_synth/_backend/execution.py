@@ -1,0 +1,169 @@
+"""What must be asked of the backend itself. No other module does."""
+
+import contextlib
+import sys
+
+import keras
+from keras import ops
+
+
+def is_eager(x):
+    """Whether operations on `x` run when they are called, one by one.
+
+    False while a function is being traced, to be compiled as a whole. There a
+    Python loop would be unrolled; here a loop of the backend's would be
+    compiled anew at each call. To ask makes nobody wait for a device.
+
+    Args:
+        x: Tensor.
+    """
+    backend = keras.backend.backend()
+    if backend == "jax":
+        return not isinstance(x, sys.modules["jax"].core.Tracer)
+    if backend == "tensorflow":
+        return sys.modules["tensorflow"].executing_eagerly()
+    return True
+
+
+def is_placeholder(x):
+    """Whether `x` has a shape and no values.
+
+    PyTorch's symbolic calls (`keras.Input`) send such tensors through layers,
+    with made-up numbers in place of unknown lengths.
+    """
+    return keras.backend.backend() == "torch" and x.device.type == "meta"
+
+
+def is_traced():
+    """Whether PyTorch's older tracer (TorchScript) records operations.
+
+    What it records holds for the sizes that it sees; Keras has it see 1 in
+    place of unknown ones.
+    """
+    if keras.backend.backend() != "torch":
+        return False
+    return sys.modules["torch"].jit.is_tracing()
+
+
+def is_recorded():
+    """Whether PyTorch records operations, to run them without Python."""
+    if keras.backend.backend() != "torch":
+        return False
+    compiler = sys.modules["torch"].compiler
+    # PyTorch 2.6 does not tell an export from a compilation.
+    exports = getattr(compiler, "is_exporting", compiler.is_compiling)
+    return is_traced() or exports()
+
+
+def on_cpu(x):
+    """Whether operations on `x` run on a CPU.
+
+    A tensor knows. Where it is being traced the scope does in which that
+    happens, or else the device that the backend takes by default.
+
+    Args:
+        x: Tensor.
+    """
+    backend = keras.backend.backend()
+    if backend == "torch":
+        return x.device.type == "cpu"
+    if backend == "jax":
+        return _jax_platform(x) == "cpu"
+    if backend == "tensorflow":
+        return _on_tensorflow_cpu(x)
+    return True
+
+
+def _jax_platform(x):
+    jax = sys.modules["jax"]
+    if not isinstance(x, jax.core.Tracer):
+        return next(iter(x.devices())).platform
+    default = jax.config.jax_default_device  # a device, its platform or None
+    if default is None:
+        return jax.default_backend()
+    return getattr(default, "platform", default)
+
+
+def _on_tensorflow_cpu(x):
+    device = x.device or ""
+    if "device:" in device.lower():
+        return "device:cpu" in device.lower()
+    devices = sys.modules["tensorflow"].config.list_logical_devices()
+    return all(d.device_type == "CPU" for d in devices)
+
+
+def supports_inplace(x):
+    """Whether a part of `x` can be replaced where it is, without a copy.
+
+    Compilers see for themselves where they may do that.
+    """
+    return keras.backend.backend() == "torch"
+
+
+def is_differentiated(*tensors):
+    """Whether PyTorch will want a gradient by what is made of some tensors."""
+    enabled = sys.modules["torch"].is_grad_enabled()
+    return enabled and any(x.requires_grad for x in tensors)
+
+
+def may_overwrite(x):
+    """Whether results may be written into tensors that are there already.
+
+    Only where operations run one by one on a CPU and no derivative is being
+    recorded, which might need what was there.
+
+    Args:
+        x: Tensor.
+    """
+    if not supports_inplace(x) or not on_cpu(x):
+        return False
+    torch = sys.modules["torch"]
+    return not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
+def new_tensor(like, shape, zeros=False):
+    """Returns a tensor of the dtype and on the device of another.
+
+    Args:
+        like: Tensor.
+        shape: Sequence of integers or scalar integer tensors.
+        zeros: Whether it must hold zeros; otherwise it may hold anything.
+    """
+    if keras.backend.backend() == "torch":
+        return (like.new_zeros if zeros else like.new_empty)(tuple(shape))
+    return ops.zeros(shape, like.dtype)
+
+
+@contextlib.contextmanager
+def kept_variables(model):
+    """Leaves a model its variables when data raise an error.
+
+    On JAX, Keras takes them out of a model before it asks for the first
+    batch, and puts them back after the last one; what raises in between
+    leaves a model without weights (Keras 3.15.1).
+
+    Args:
+        model: A `keras.Model`, in a `with` block that calls `fit`, `evaluate`
+            or `predict`.
+    """
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    optimizer = getattr(model, "optimizer", None)
+    kept = [
+        (variable, variable._value)
+        for variable in (
+            *model.variables,
+            *model.metrics_variables,
+            *(optimizer.variables if optimizer is not None else ()),
+        )
+    ]
+    try:
+        yield
+    except BaseException:
+        model.jax_state_sync()
+        model._jax_state = None
+        for variable, value in kept:
+            if variable._value is None and not value.is_deleted():
+                variable.assign(value)
+        raise

@@ -1,0 +1,1 @@
+"""Attention: logits, masks, and the routes that compute it."""

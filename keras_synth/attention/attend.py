@@ -1,0 +1,88 @@
+"""`attend` turns logits, values and a mask into a context.
+
+How it does that is a matter of routes, see `keras_synth.routes`. What they have
+in common stands here: padding must have no influence.
+"""
+
+from keras import ops
+
+from keras_synth.attention import routes
+from keras_synth.attention.logits import Weights
+from keras_synth.attention.masks import AttentionMask, zero_padding
+from keras_synth.attention.routes import Request
+
+
+def attend(
+    logits,
+    values,
+    mask=None,
+    *,
+    target_length=None,
+    dropout=None,
+    return_weights=False,
+    route=None,
+    flash_attention=None,
+):
+    """Returns `softmax(logits, masked) values`, the softmax in float32.
+
+    A query row that may attend to nothing has a zero context, and padding has
+    no influence on any other row, even where it holds inf or NaN.
+
+    Args:
+        logits: `Logits`, or `Weights` in their place.
+        values: Tensor `(B, S, H, v)`.
+        mask: Optional `AttentionMask`.
+        target_length: Integer or scalar tensor, `T`; by default the number
+            of rows of the logits. Those without queries, whose bias is one
+            row for all of them, do not tell it.
+        dropout: Optional function that drops and rescales attention weights,
+            applied after normalisation: to `(B, H, T, S)` weights on the
+            explicit route, to one `(H, T, S)` table for the whole batch on the
+            shared route.
+        return_weights: Whether to return the weights too, before dropout.
+        route: Optional name of a route, for tests and benchmarks; by default
+            the one of least cost.
+        flash_attention: `True` demands the backend's flash kernel, `False`
+            forbids it.
+
+    Returns:
+        Tensor `(B, T, H, v)` in the dtype of `values`; with `return_weights`
+        a tuple of it and the float32 weights `(B, H, T, S)`, whose rows sum
+        to 1, or to 0 where nothing is visible.
+
+    Raises:
+        ValueError: If `route` is unknown or cannot serve these arguments.
+    """
+    mask = AttentionMask() if mask is None else mask
+    if target_length is None:
+        target_length = logits.target_length
+    request = Request(
+        logits.with_rows(target_length),
+        ops.convert_to_tensor(values),
+        target_length,
+        mask,
+        dropout,
+        return_weights,
+        flash_attention,
+    )
+    if isinstance(logits, Weights) and not _is_served(request, route):
+        request = request._replace(logits=logits.as_logits())
+    chosen = routes.choose(request, route)
+    if not chosen.reads_products and not isinstance(request.logits, Weights):
+        request = request._replace(logits=request.logits.written_out())
+    values = zero_padding(request.values, mask.keys)
+    found = chosen.run(request._replace(values=values))
+    if mask.queries is None:
+        return found
+    if not return_weights:
+        return zero_padding(found, mask.queries)
+    context, weights = found
+    weights = ops.where(mask.queries[:, None, :, None], weights, 0.0)
+    return zero_padding(context, mask.queries), weights
+
+
+def _is_served(request, route):
+    """Whether known weights serve as they are: not if they are dropped out."""
+    shared = routes.get("shared")
+    alone = request.dropout is None and route in (None, shared.name)
+    return alone and shared.serves(request)

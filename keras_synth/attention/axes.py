@@ -1,0 +1,201 @@
+"""Attention along any axes: they become one, all others join the batch."""
+
+import itertools
+import math
+
+from keras import ops
+
+from keras_synth._backend.checks import may_be_equal
+
+
+class AttentionAxes:
+    """The axes of `(B, ..., d)` along which tokens attend to each other.
+
+    Attention itself knows a batch and one axis of tokens. `flatten` makes one
+    axis of the attended ones, in the order in which they are given, and moves
+    the others into the batch, `(B', T, d)`; `unflatten` is its inverse.
+
+    Args:
+        axes: Sequence of integers, negative ones counted from the end; `None`
+            for all axes but batch and features.
+        rank: Integer, rank of the tensors, batch and features included.
+
+    Raises:
+        ValueError: If an axis is not between batch and features, or twice
+            there.
+    """
+
+    def __init__(self, axes, rank):
+        every = tuple(range(1, rank - 1))
+        self.rank = rank
+        if axes is None:
+            self.attended = every
+        else:
+            self.attended = tuple(a if a >= 0 else rank + a for a in axes)
+        repeated = len({*self.attended}) < len(self.attended)
+        if repeated or not {*self.attended} <= {*every}:
+            raise ValueError(
+                "`attention_axes` must be different axes between the first, "
+                f"the batch, and the last, the features: of {every}, for "
+                f"tensors of rank {rank}. Received: attention_axes={axes}"
+            )
+        self.others = tuple(a for a in every if a not in self.attended)
+        self._order = (0, *self.others, *self.attended)
+        self._trivial = every == (1,)
+
+    def length(self, shape):
+        """The number of tokens that attend to each other, `T`.
+
+        Args:
+            shape: Shape `(B, ..., d)`, static or of `ops.shape`.
+
+        Returns:
+            Integer or scalar tensor; `None` if it is not known.
+        """
+        sizes = [shape[a] for a in self.attended]
+        return None if None in sizes else math.prod(sizes)
+
+    def flatten_shape(self, shape):
+        """The static shape `(B', T, d)` of what `flatten` returns."""
+        outer = [shape[a] for a in (0, *self.others)]
+        batch = None if None in outer else math.prod(outer)
+        return (batch, self.length(shape), *shape[self.rank - 1 :])
+
+    def flatten(self, x):
+        """`(B, ..., *rest) -> (B', T, *rest)`."""
+        if self._trivial:
+            return x
+        rest = range(self.rank - 1, len(x.shape))
+        x = ops.transpose(x, (*self._order, *rest))
+        return self._merged(x)
+
+    def flatten_all(self, *tensors):
+        """Flattens tensors; what was one tensor stays one."""
+        if self._trivial:
+            return tensors
+        flat = {id(x): self.flatten(x) for x in tensors}
+        return tuple(flat[id(x)] for x in tensors)
+
+    def unflatten(self, x, like):
+        """`(B', T, *rest) -> (B, ..., *rest)`, the axes sized as `like`'s."""
+        if self._trivial:
+            return x
+        sizes = ops.shape(like)
+        sizes = [sizes[a] for a in self._order]
+        x = ops.reshape(x, (*sizes, *ops.shape(x)[2:]))
+        places = sorted(range(len(sizes)), key=self._order.__getitem__)
+        return ops.transpose(x, (*places, *range(len(sizes), len(x.shape))))
+
+    def flatten_padding(self, name, mask, x):
+        """Flattens a padding mask to `(B', T)`.
+
+        Args:
+            name: String, the argument's name for the error.
+            mask: Tensor `(B, ...)` with all axes of `x` but the features; or
+                with the batch and the attended axes alone, in their order. Or
+                `None`, which stays `None`.
+            x: Tensor `(B, ..., d)`.
+        """
+        if mask is None:
+            return None
+        shape = tuple(mask.shape)
+        short = (x.shape[0], *(x.shape[a] for a in self.attended))
+        if may_be_equal(shape, tuple(x.shape[:-1])):
+            return self.flatten(mask)
+        if not may_be_equal(shape, short):
+            also = f" or {short}" if self.others else ""
+            raise ValueError(
+                f"`{name}` must have the shape of its tensor without the "
+                f"features, {tuple(x.shape[:-1])}{also}. "
+                f"Received: {name}.shape={shape}"
+            )
+        sizes = ops.shape(x)
+        mask = ops.convert_to_tensor(mask)
+        mask = mask[(slice(None), *(None,) * len(self.others))]
+        mask = ops.broadcast_to(mask, [sizes[a] for a in self._order])
+        return self._merged(mask)
+
+    def _merged(self, x):
+        """Merges the axes of `(B, *others, *attended, *rest)`."""
+        sizes, outer = ops.shape(x), 1 + len(self.others)
+        batch, length = sizes[:outer], sizes[outer : self.rank - 1]
+        rest = sizes[self.rank - 1 :]
+        return ops.reshape(x, (math.prod(batch), math.prod(length), *rest))
+
+    # --- pairs of tokens ------------------------------------------------------
+
+    def scores_shape(self, query_shape, value_shape, num_heads):
+        """The shape of attention scores, `(B, *others, H, *T, *S)`.
+
+        Args:
+            query_shape: Shape `(B, ..., d)`, of integers, `None` or tensors.
+            value_shape: Likewise, of the source.
+            num_heads: Integer, `H`.
+        """
+        return (
+            *(query_shape[a] for a in (0, *self.others)),
+            num_heads,
+            *(query_shape[a] for a in self.attended),
+            *(value_shape[a] for a in self.attended),
+        )
+
+    def unflatten_scores(self, scores, query, value):
+        """`(B', H, T, S) -> (B, *others, H, *T, *S)`."""
+        if self._trivial:
+            return scores
+        shapes = ops.shape(query), ops.shape(value)
+        return ops.reshape(scores, self.scores_shape(*shapes, scores.shape[1]))
+
+    def flatten_pairs(self, name, x, query, value, num_heads):
+        """Flattens a mask or bias to `(B' or 1, H or 1, T or 1, S)`.
+
+        Args:
+            name: String, the argument's name for the error.
+            x: Tensor that ends in the query's and the source's attended axes,
+                `(*T, *S)`. Before them may stand the first axes of
+                `(B, *others)`, or all of `(B, *others, H)`. An axis may be 1.
+                Or `None`, which stays `None`.
+            query: Tensor `(B, ..., d)`.
+            value: Tensor `(B, ..., d)`.
+            num_heads: Integer, `H`.
+        """
+        if x is None:
+            return None
+        x = ops.convert_to_tensor(x)
+        shape = self.scores_shape(query.shape, value.shape, num_heads)
+        given, x = tuple(x.shape), self._with_all_axes(x, len(shape))
+        if len(x.shape) != len(shape) or not _broadcasts(x.shape, shape):
+            raise ValueError(
+                f"`{name}` must broadcast to the scores, {shape}: batch, "
+                "heads, query and source. Its axes of heads and batch may be "
+                f"left out, heads first. Received: {name}.shape={given}"
+            )
+        sizes = self.scores_shape(ops.shape(query), ops.shape(value), num_heads)
+        first = len(shape) - 2 * len(self.attended)  # of the query's axes
+        second = first + len(self.attended)  # of the source's
+        bounds = (0, first - 1, first, second, len(shape))
+        groups = [range(*pair) for pair in itertools.pairwise(bounds)]
+        target = list(ops.shape(x))
+        for group in groups:
+            # An axis that is to be merged with others must be there; so must
+            # the source's, along which is normalised.
+            if group is groups[-1] or any(x.shape[a] != 1 for a in group):
+                for a in group:
+                    target[a] = sizes[a] if x.shape[a] == 1 else target[a]
+        x = ops.broadcast_to(x, target)
+        return ops.reshape(x, [math.prod(target[a] for a in g) for g in groups])
+
+    def _with_all_axes(self, x, rank):
+        """Inserts axes of 1 before the pairs, up to `rank` of them."""
+        sizes, pairs = ops.shape(x), 2 * len(self.attended)
+        first = max(0, len(sizes) - pairs)
+        missing = max(0, rank - max(pairs, len(sizes)))
+        missing += max(0, pairs - len(sizes))
+        return ops.reshape(x, (*sizes[:first], *(1,) * missing, *sizes[first:]))
+
+
+def _broadcasts(shape, expected):
+    return all(
+        None in pair or pair[0] in (1, pair[1])
+        for pair in zip(shape, expected, strict=True)
+    )

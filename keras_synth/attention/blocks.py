@@ -1,0 +1,394 @@
+"""Sparse attention in pieces: groups of queries, each with a few keys.
+
+A `Grid` cuts queries `(B, H, T, f)` into G groups of r rows, and columns are
+chosen for each group: logits are `(B, H, G, r, c)`. What lies beyond the ends
+is zero, in a mask False. Patterns whose groups are the same share a softmax.
+Others have one each, and the sums of their exponentials weigh one against the
+other, which is exact.
+"""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_synth.attention.softmax import FORBIDDEN, softmax
+
+
+class Grid:
+    """Blocks of queries.
+
+    Of each residue class of positions: all that are equal modulo `residues`.
+
+    Args:
+        length: Integer or scalar tensor, `T`.
+        residues: Integer, how many classes.
+        block: Integer, queries in a block; a whole class by default.
+        exact: Whether a block has this size however short a class is.
+    """
+
+    def __init__(self, length, residues=1, block=None, exact=False):
+        size = -(-length // residues)
+        short = isinstance(size, int) and size <= (block or size)
+        if block is None or (short and not exact):
+            block = size
+        self.length, self.residues, self.block = length, residues, block
+        self.blocks = -(-size // block)
+
+    def same_as(self, other):
+        """Whether it makes the groups of another grid."""
+        own, others = self.block, other.block
+        known = isinstance(own, int) and isinstance(others, int)
+        return self.residues == other.residues and (
+            own == others if known else own is others
+        )
+
+    def rows(self, x):
+        """`(B, H, T, f) -> (B, H, G, r, f)`."""
+        return merged(self.split(x))
+
+    def split(self, x):
+        """`(B, H, T, f) -> (B, H, residues, blocks, block, f)`."""
+        batch, heads, length, features = ops.shape(x)
+        classes, blocks, block = self.residues, self.blocks, self.block
+        x = padded(x, 2, 0, classes * blocks * block - length)
+        if classes == 1:
+            return ops.reshape(x, (batch, heads, 1, blocks, block, features))
+        x = ops.reshape(x, (batch, heads, blocks, block, classes, features))
+        return ops.transpose(x, (0, 1, 4, 2, 3, 5))
+
+    def restored(self, x):
+        """`(B, H, G, r, f) -> (B, H, T, f)`, the inverse of `rows`."""
+        batch, heads, _, block, features = ops.shape(x)
+        classes, blocks = self.residues, self.blocks
+        if classes != 1:
+            shape = batch, heads, classes, blocks, block, features
+            x = ops.transpose(ops.reshape(x, shape), (0, 1, 3, 4, 2, 5))
+        x = ops.reshape(x, (batch, heads, -1, features))
+        return x[:, :, : self.length]
+
+    def positions(self, relative=False):
+        """Positions of rows, integers `(G, r)`.
+
+        Args:
+            relative: Whether only differences matter: then those of the first
+                group, `(1, r)`.
+        """
+        return self.firsts(relative) + self.steps(self.block, relative)
+
+    def firsts(self, relative):
+        """Positions of the first row of each group, `(G, 1)`."""
+        if relative:
+            return np.zeros((1, 1), "int32")
+        first = ops.arange(self.blocks) * (self.block * self.residues)
+        first = ops.arange(self.residues)[:, None] + first
+        return ops.reshape(first, (-1, 1))
+
+    def steps(self, number, relative):
+        """What so many rows of a group add to the position of the first."""
+        # Small constants where a length is known.
+        known = relative and isinstance(number, int)
+        arange = np.arange if known else ops.arange
+        return arange(number)[None] * self.residues
+
+
+class Neighbours(NamedTuple):
+    """The keys of a block and those around it.
+
+    Fields:
+        before: Integer, keys before the block.
+        after: Integer, keys after it.
+    """
+
+    before: int = 0
+    after: int = 0
+
+    def take(self, grid, x):
+        """Returns the columns of each group.
+
+        Args:
+            grid: `Grid`.
+            x: Tensor `(B, H, T, f)`.
+
+        Returns:
+            Tensor `(B, H, G or 1, c, f)`.
+        """
+        x = grid.split(x)
+        before, after = self._around(grid)
+        blocks, block, found = grid.blocks, grid.block, [x]
+        for away, taken in _taken(before, block):
+            part = padded(x[:, :, :, :, block - taken :], 3, away, 0)
+            found.insert(0, part[:, :, :, :blocks])
+        for away, taken in _taken(after, block):
+            part = padded(x[:, :, :, :, :taken], 3, 0, away)
+            found.append(part[:, :, :, away:])
+        x = found[0] if len(found) == 1 else ops.concatenate(found, axis=4)
+        return merged(x)
+
+    def positions(self, grid, relative=False):
+        """Positions of columns, integers `(G or 1, c)`."""
+        before, after = self._around(grid)
+        steps = grid.steps(before + grid.block + after, relative)
+        return grid.firsts(relative) + steps - before * grid.residues
+
+    def _around(self, grid):
+        alone = isinstance(grid.blocks, int) and grid.blocks == 1
+        return (0, 0) if alone else self
+
+
+class First(NamedTuple):
+    """The first few keys, for all groups.
+
+    Fields:
+        number: Integer, how many.
+    """
+
+    number: int
+
+    def take(self, grid, x):
+        """As `Neighbours.take`."""
+        return x[:, :, None, : self.number]
+
+    def positions(self, grid, relative=False):
+        """As `Neighbours.positions`."""
+        if isinstance(grid.length, int):
+            return ops.arange(min(self.number, grid.length))[None]
+        return ops.arange(ops.minimum(self.number, grid.length))[None]
+
+
+class Drawn(NamedTuple):
+    """Blocks of keys from a table.
+
+    Fields:
+        table: Integer array `(max, n)`, blocks for each block of rows; -1 is
+            none.
+    """
+
+    table: object
+
+    def take(self, grid, x):
+        """As `Neighbours.take`."""
+        x = grid.rows(x)
+        batch, heads, blocks, block, features = ops.shape(x)
+        # One block of zeros stands for all that are not there.
+        x, table = padded(x, 2, 0, 1), self._rows(grid)
+        there = (table >= 0) & (table < grid.blocks)
+        at = ops.where(there, table, grid.blocks)
+        x = ops.take(x, ops.reshape(at, (-1,)), axis=2)
+        columns = self.table.shape[1] * block
+        return ops.reshape(x, (batch, heads, blocks, columns, features))
+
+    def positions(self, grid, relative=False):
+        """As `Neighbours.positions`."""
+        first = self._rows(grid)[:, :, None] * grid.block
+        columns = self.table.shape[1] * grid.block
+        return ops.reshape(first + ops.arange(grid.block), (-1, columns))
+
+    def _rows(self, grid):
+        return ops.convert_to_tensor(self.table)[: grid.blocks]
+
+
+# --- attention ----------------------------------------------------------------
+
+
+def attend(
+    queries, keys, values, pattern, padding=None, causal=False, dropped=None
+):
+    """Returns `softmax(queries . keys, among what a pattern allows) values`.
+
+    Rows of global tokens, which see everything, are left to `dense`.
+
+    Args:
+        queries: Tensor `(B, T, H, k)`, scaled.
+        keys: Tensor `(B, T, H, k)`, finite.
+        values: Tensor `(B, T, H, v)`, finite.
+        pattern: `Pattern`.
+        padding: Boolean tensor `(B, T)`, False for padded keys, or `None`.
+        causal: Whether no position sees a later one.
+        dropped: Function that drops and rescales weights, or `None`.
+
+    Returns:
+        Tensor `(B, T, H, v)`; zero where nothing is visible.
+    """
+    length = ops.shape(queries)[1]
+    inputs = [_heads_first(x) for x in (queries, keys, values)]
+    real = ops.ones((1, length), "int32") if padding is None else padding
+    real = ops.cast(real, "int32")[:, None, :, None]  # (B or 1, 1, T, 1)
+    earlier, pieces = None, []
+    for grid, parts in _grids(pattern, length, causal):
+        chosen, allowed = [], []
+        for part, columns in parts:
+            chosen.append(columns)
+            allowed.append(_allowed(grid, columns, part, earlier, real, causal))
+            earlier = part if earlier is None else earlier | part
+        pieces.append(
+            (grid, *_gathered(grid, chosen, *inputs), _joined(allowed))
+        )
+    if len(pieces) == 1:
+        grid, *of_groups = pieces[0]
+        context = grid.restored(_softmax_of(*of_groups, dropped))
+    else:
+        context = _merged(_sums(*piece, dropped) for piece in pieces)
+    return _heads_first(ops.cast(context, values.dtype))
+
+
+def dense(queries, keys, values, allowed, dropped=None):
+    """The same among given pairs.
+
+    Args:
+        queries: Tensor `(B, T, H, k)`, scaled.
+        keys: Tensor `(B, S, H, k)`, finite.
+        values: Tensor `(B, S, H, v)`, finite.
+        allowed: Boolean tensor that broadcasts to `(B, H, T, S)`, or `None`.
+        dropped: Function that drops and rescales weights, or `None`.
+
+    Returns:
+        Tensor `(B, T, H, v)`; zero where nothing is visible.
+    """
+    inputs = [_heads_first(x) for x in (queries, keys, values)]
+    return _heads_first(_softmax_of(*inputs, allowed, dropped))
+
+
+def _grids(pattern, length, causal):
+    """Pairs of a grid and the patterns computed on it, with their columns."""
+    found, anywhere = [], []
+    for part in pattern.patterns:
+        grid, columns = part.piece(length, causal)
+        if grid is None:
+            anywhere.append((part, columns))
+            continue
+        for other, parts in found:
+            if grid.same_as(other):
+                parts.append((part, columns))
+                break
+        else:
+            found.append((grid, [(part, columns)]))
+    found = found or [(Grid(length), [])]
+    found[0][1].extend(anywhere)
+    return found
+
+
+def _allowed(grid, columns, pattern, earlier, real, causal):
+    """Which pairs count: boolean `(B or 1, 1, G, r, c)`."""
+    relative = pattern.relative and (earlier is None or earlier.relative)
+    i = grid.positions(relative)[:, :, None]
+    j = columns.positions(grid, relative)[:, None]
+    allowed = pattern.allows(i, j)
+    if earlier is not None:
+        allowed = allowed & ~earlier.allows(i, j)
+    if causal:
+        allowed = allowed & (j <= i)
+    real = ops.swapaxes(columns.take(grid, real), -1, -2)
+    allowed = ops.convert_to_tensor(allowed)[None, None]
+    return ops.logical_and(real > 0, allowed)
+
+
+def _gathered(grid, columns, queries, keys, values):
+    """Queries, keys and values of all groups."""
+    queries = grid.rows(queries)
+    groups = ops.shape(queries)[2]
+    keys, values = (
+        _joined(
+            [_for_groups(one.take(grid, x), groups) for one in columns],
+            axis=3,
+        )
+        for x in (keys, values)
+    )
+    return queries, keys, values
+
+
+def _for_groups(x, groups):
+    if x.shape[2] != 1:
+        return x
+    batch, heads, _, columns, features = ops.shape(x)
+    return ops.broadcast_to(x, (batch, heads, groups, columns, features))
+
+
+def _joined(tensors, axis=-1):
+    return tensors[0] if len(tensors) == 1 else ops.concatenate(tensors, axis)
+
+
+def _softmax_of(queries, keys, values, allowed, dropped):
+    weights = softmax(_scores(queries, keys, allowed))
+    weights = weights if dropped is None else dropped(weights)
+    context = ops.matmul(ops.cast(weights, values.dtype), values)
+    if allowed is None:
+        return context
+    visible = ops.any(allowed, axis=-1, keepdims=True)
+    return ops.where(visible, context, ops.zeros((), context.dtype))
+
+
+def _sums(grid, queries, keys, values, allowed, dropped):
+    """Sums of exponentials, what was subtracted before, and their context."""
+    scores = _scores(queries, keys, allowed)
+    top = ops.max(ops.stop_gradient(scores), axis=-1, keepdims=True)
+    # Where nothing is allowed all exponentials are zero.
+    top = ops.maximum(top, FORBIDDEN / 2)
+    weights = ops.exp(scores - top)
+    total = ops.sum(weights, axis=-1, keepdims=True)
+    weights = weights if dropped is None else dropped(weights)
+    half = keras.backend.standardize_dtype(values.dtype) == "float16"
+    if half:  # A sum of values might overflow.
+        weights = weights / _positive(total)
+    context = ops.matmul(ops.cast(weights, values.dtype), values)
+    context = ops.cast(context, "float32")
+    context = context * total if half else context
+    return tuple(grid.restored(x) for x in (context, total, top))
+
+
+def _merged(found):
+    """The context of several pieces."""
+    contexts, totals, tops = zip(*found, strict=True)
+    highest = tops[0]
+    for top in tops[1:]:
+        highest = ops.maximum(highest, top)
+    shares = [ops.exp(top - highest) for top in tops]
+    context, total = (
+        sum(share * x for share, x in zip(shares, parts, strict=True))
+        for parts in (contexts, totals)
+    )
+    return context / _positive(total)
+
+
+def _positive(total):
+    return ops.where(total > 0, total, 1.0)
+
+
+def _scores(queries, keys, allowed):
+    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+    scores = ops.cast(scores, "float32")
+    if allowed is None:
+        return scores
+    # Adding costs PyTorch's CPUs a tenth of selecting, and nothing backwards.
+    return scores + ops.where(allowed, 0.0, FORBIDDEN)
+
+
+# --- layouts ------------------------------------------------------------------
+
+
+def _heads_first(x):
+    return ops.transpose(x, (0, 2, 1, 3))
+
+
+def merged(x):
+    """`(B, H, classes, blocks, n, f) -> (B, H, classes * blocks, n, f)`."""
+    batch, heads, classes, blocks, size, features = ops.shape(x)
+    return ops.reshape(x, (batch, heads, classes * blocks, size, features))
+
+
+def padded(x, axis, before, after):
+    """Adds zeros along an axis."""
+    if all(isinstance(n, int) and n == 0 for n in (before, after)):
+        return x
+    widths = [[0, 0] for _ in x.shape]
+    widths[axis] = [before, after]
+    return ops.pad(x, widths)
+
+
+def _taken(number, block):
+    """How far away a block is, and how many of its positions are taken."""
+    if not number:
+        return
+    for away in range(1, -(-number // block) + 1):
+        yield away, min(block, number - (away - 1) * block)

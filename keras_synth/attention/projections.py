@@ -1,0 +1,168 @@
+"""The two projections everyone needs: split into heads, merge the heads."""
+
+import keras
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.keras_layers import EinsumDense
+from keras_synth._backend.seeds import seeded
+
+
+class Projections:
+    """Makes the dense layers of one attention layer, all with one set-up.
+
+    Kernels and biases are laid out as in `keras.layers.MultiHeadAttention`.
+
+    Args:
+        use_bias: Whether the projections have a bias.
+        kernel_initializer: Initializer of the kernels.
+        bias_initializer: Initializer of the biases.
+        kernel_regularizer: Optional regularizer of the kernels.
+        bias_regularizer: Optional regularizer of the biases.
+        activity_regularizer: Optional regularizer of the projections' outputs.
+        kernel_constraint: Optional constraint on the kernels.
+        bias_constraint: Optional constraint on the biases.
+        seed: Optional integer, seed of the initial values.
+        fixed: Whether the layers are never trained.
+    """
+
+    defaults = {
+        "kernel_initializer": "glorot_uniform",
+        "bias_initializer": "zeros",
+        "kernel_regularizer": None,
+        "bias_regularizer": None,
+        "activity_regularizer": None,
+        "kernel_constraint": None,
+        "bias_constraint": None,
+    }
+
+    def __init__(self, use_bias=True, seed=None, fixed=False, **options):
+        self.use_bias = use_bias
+        self.seed = seed
+        self.fixed = fixed
+        self.options = {
+            name: _kind(name).get(options.pop(name, default))
+            for name, default in self.defaults.items()
+        }
+        if options:
+            raise TypeError(
+                f"Expected the keyword arguments {sorted(self.defaults)}. "
+                f"Received: {sorted(options)}"
+            )
+
+    @classmethod
+    def taken_from(cls, kwargs, use_bias, fixed=False):
+        """Makes it from the options among `kwargs`, which it removes there.
+
+        A `seed` stays: the layer has use for it, too.
+        """
+        names = [name for name in cls.defaults if name in kwargs]
+        options = {name: kwargs.pop(name) for name in names}
+        return cls(use_bias, kwargs.get("seed"), fixed, **options)
+
+    def get_config(self):
+        """Returns the options in serializable form, `use_bias` included."""
+        config = {
+            name: _kind(name).serialize(value)
+            for name, value in self.options.items()
+        }
+        return {"use_bias": self.use_bias, **config}
+
+    def split_heads(self, num_heads, width, name, dtype, activation=None):
+        """A dense layer `(B, T, d) -> (B, T, H, width)`.
+
+        Its kernel is `(d, H, width)`, its bias `(H, width)`.
+        """
+        shape = (num_heads, width)
+        return self._dense("btd,dhk->bthk", shape, name, dtype, activation)
+
+    def merge_heads(self, output_shape, name, dtype):
+        """A dense layer `(B, T, H, v) -> (B, T, *output_shape)`.
+
+        Its kernel is `(H, v, *output_shape)`, its bias `output_shape`.
+        """
+        axes = "defgijlm"[: len(output_shape)]
+        equation = f"bthk,hk{axes}->bt{axes}"
+        return self._dense(equation, output_shape, name, dtype)
+
+    def dense(self, width, name, dtype, activation=None, use_bias=True):
+        """A dense layer `(B, T, d) -> (B, T, width)`.
+
+        Its kernel is `(d, width)`, its bias `(width,)`; there is no bias if
+        either `use_bias` forbids it.
+        """
+        equation = "btd,de->bte"
+        return self._dense(
+            equation, (width,), name, dtype, activation, use_bias
+        )
+
+    def _dense(
+        self,
+        equation,
+        output_shape,
+        name,
+        dtype,
+        activation=None,
+        use_bias=True,
+    ):
+        has_bias = self.use_bias and use_bias
+        layer = FixedEinsumDense if self.fixed else EinsumDense
+        return layer(
+            equation,
+            output_shape=(None, *output_shape),
+            activation=activation,
+            bias_axes=equation.split("->bt")[1] if has_bias else None,
+            name=name,
+            dtype=dtype,
+            **{
+                n: cloned(seeded(value, self.seed, f"{name}/{n}"))
+                for n, value in self.options.items()
+            },
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class FixedEinsumDense(EinsumDense):
+    """A dense layer whose weights are never trained.
+
+    They stay so when `trainable` is set on it or on a model around it, and
+    LoRA adds nothing to them.
+
+    Args:
+        *args: Arguments of `EinsumDense`.
+        **kwargs: Its keyword arguments.
+    """
+
+    def add_weight(self, *args, **kwargs):
+        return super().add_weight(*args, **{**kwargs, "trainable": False})
+
+    def enable_lora(self, *args, **kwargs):
+        """Leaves it as it is: nothing of it is to be trained."""
+
+
+def positive_shape(output_shape):
+    """Returns an int or a sequence of ints as a tuple of positive ints."""
+    if isinstance(output_shape, int):
+        output_shape = (output_shape,)
+    if not isinstance(output_shape, (list, tuple)):
+        raise ValueError(
+            f"Invalid `output_shape`: {output_shape!r}. It must be a tuple, a "
+            f"list or an int. Received: output_shape={output_shape!r}"
+        )
+    return tuple(check_positive("output_shape", x) for x in output_shape)
+
+
+def _kind(name):
+    """The Keras module that knows the option `name`."""
+    return {
+        "initializer": keras.initializers,
+        "regularizer": keras.regularizers,
+        "constraint": keras.constraints,
+    }[name.rsplit("_", 1)[1]]
+
+
+def cloned(value):
+    """Returns a copy of an initializer; others as they are.
+
+    It draws a seed of its own: weights must not start out equal.
+    """
+    return value.clone() if hasattr(value, "clone") else value

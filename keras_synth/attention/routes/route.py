@@ -1,0 +1,130 @@
+"""What a route is: one way from logits, values and a mask to a context."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+from keras import ops
+
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.types import Size, Tensor
+
+
+class Request(NamedTuple):
+    """One call of `attend`, as routes see it.
+
+    Fields:
+        logits: `Logits`, with a row for each query.
+        values: Tensor `(B, S, H, v)`. When a route runs, padded entries are
+            zero, so that inf and NaN there have no influence.
+        target_length: Integer or scalar tensor, `T`.
+        mask: `AttentionMask`, what of the source each query may see. The
+            padding of queries is `attend`'s own affair.
+        dropout: Function that drops and rescales attention weights, or `None`.
+        return_weights: Whether the weights are wanted, too.
+        flash_attention: `True` demands a flash kernel, `False` forbids it,
+            `None` leaves the choice.
+
+    Example:
+
+    >>> from keras_synth import routes
+    >>> from keras_synth.logits import Logits
+    >>> table = keras.random.normal((1, 2, 5, 5))
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> request = routes.Request(Logits(bias=table), values, target_length=5)
+    >>> routes.choose(request)
+    <SharedRoute 'shared'>
+    """
+
+    logits: Logits
+    values: Tensor
+    target_length: Size
+    mask: AttentionMask = AttentionMask()
+    dropout: Callable[[Tensor], Tensor] | None = None
+    return_weights: bool = False
+    flash_attention: bool | None = None
+
+    @property
+    def source_length(self) -> int:
+        """Integer or scalar tensor, `S`."""
+        return ops.shape(self.values)[1]
+
+    @property
+    def of_one_query(self) -> bool:
+        """Whether there is one query for each sample, `T = 1`."""
+        return isinstance(self.target_length, int) and self.target_length == 1
+
+    def with_pairs(self) -> Self:
+        """The same, the mask's pattern written out as pairs."""
+        mask = self.mask.written_out(self.target_length, self.source_length)
+        return self._replace(mask=mask)
+
+    def visible(self) -> Tensor:
+        """Which query rows see a key: `(B or 1, 1 or H, 1 or T)` or `None`."""
+        return self.mask.visible(self.target_length, self.source_length)
+
+
+class Route:
+    """One way to compute attention.
+
+    `keras_synth.routes.register` adds one to those among which `attend`
+    chooses: of all that serve a request, the one of least cost.
+
+    Attributes:
+        name: String, not yet taken by another route.
+        reads_products: Whether `run` takes a bias that is a `logits.Product`,
+            a product of two tensors that is not written out. By default it
+            is given the tensor. `serves` and `cost` may ask for the `shape`
+            and the `dtype` of either.
+
+    Example:
+
+    >>> class Always(keras_synth.routes.ExplicitRoute):
+    ...     name = "always"
+    ...
+    ...     def cost(self, request):
+    ...         return 0.0
+    >>> layer = keras_synth.layers.SyntheticAttention(2, 4, synthesizer="V")
+    >>> with keras_synth.routes.using(Always()):
+    ...     outputs = layer(keras.random.normal((3, 7, 8)))
+    """
+
+    name = None
+    reads_products = False
+
+    def serves(self, request: Request) -> bool:
+        """Whether this route can serve a `Request`: a Python boolean.
+
+        It must follow from shapes, dtypes, devices and options alone: values
+        of tensors are unknown while a model is compiled, and waiting for them
+        would stop a GPU.
+        """
+        raise NotImplementedError
+
+    def cost(self, request: Request) -> float:
+        """How long it takes: a float, in units of the explicit route's time.
+
+        A rough estimate will do; whatever `serves` can be asked to be taken
+        first by a cost of 0.
+        """
+        raise NotImplementedError
+
+    def is_portable(self, request: Request) -> bool:
+        """Whether `run` is plain operations, which every file format knows.
+
+        Without loops and branches, that is, and without kernels of one's own.
+        `keras_synth.routes.portable` leaves no others. By default it is not.
+        """
+        return False
+
+    def run(self, request: Request) -> Any:
+        """Returns the context `(B, T, H, v)`, in the dtype of the values.
+
+        If `request.return_weights`, a tuple of it and the float32 weights
+        `(B, H, T, S)`. The softmax should be in float32, the row of a query
+        that sees nothing is to be zero.
+        """
+        raise NotImplementedError
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.name!r}>"

@@ -1,0 +1,386 @@
+"""The shared route: one table of weights for the whole batch.
+
+Without padding the context is the product of one `(H, T, S)` table with the
+values of all samples, a matrix product per head with the batch folded into the
+columns. A table too large for any cache is never held as weights: the same
+product, streamed.
+
+Where each sample has its own key padding `m`,
+
+    softmax(table + padding) V = A (m V) / (A m),   A = softmax(table)
+
+In floating point that holds as long as the allowed keys keep a share `A m` of
+the row's weight. Where a masked logit leads by so much that less than
+`LEAST_SHARE` is left, the batch takes the exact way: a softmax per sample,
+streamed. The gradients of both ways are written out, so that nothing of size
+B x H x T x S exists in the backward pass either.
+
+To know how much is left is to wait for the device, unless a compiled program
+branches there. So accelerators whose operations run one by one always take the
+exact way; to compute both and select would cost more than it. So does float16
+on accelerators, which would lose what little weight may be left.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from keras_synth._backend import execution
+from keras_synth._backend.distributions import number_of_devices
+from keras_synth._backend.gradients import with_gradient
+from keras_synth._backend.loops import branch
+from keras_synth.attention.logits import Logits, Weights
+from keras_synth.attention.masks import zero_rows
+from keras_synth.attention.routes import pieces, single_query
+from keras_synth.attention.routes.pieces import Constants, Operands
+from keras_synth.attention.routes.route import Request, Route
+from keras_synth.attention.routes.streamed import cuts_columns
+from keras_synth.attention.softmax import FORBIDDEN, masked_softmax, softmax
+
+# A share of 1e-12 costs float32 nothing: its range ends at 1e-38.
+LEAST_SHARE = 1e-12
+# Entries of a table that is streamed: 128 MiB of float32.
+LARGE_TABLE = 2**25
+
+
+class SharedRoute(Route):
+    """Weights that are computed once and serve all samples.
+
+    Example:
+
+    >>> from keras_synth.attend import attend
+    >>> from keras_synth.logits import Logits
+    >>> logits = Logits(bias=keras.random.normal((1, 2, 5, 5)))
+    >>> values = keras.random.normal((3, 5, 2, 4))
+    >>> attend(logits, values, route="shared").shape
+    (3, 5, 2, 4)
+    """
+
+    name = "shared"
+    reads_products = True
+
+    def serves(self, request: Request) -> bool:
+        plain = not request.return_weights and not request.flash_attention
+        return plain and request.logits.shared and request.mask.shared
+
+    def cost(self, request: Request) -> float:
+        """A softmax for all samples and one product; little of each sample.
+
+        A single sample looks as if it were the same for the whole batch: its
+        own queries are better left to routes that compare them.
+        """
+        alone = request.values.shape[0] == 1
+        return 2.0 if alone and request.logits.queries is not None else 0.3
+
+    def is_portable(self, request: Request) -> bool:
+        """Without padding, which takes a branch, and a table in one piece."""
+        if isinstance(request.logits, Weights):
+            return True  # no softmax is left, which alone takes a branch
+        mask = request.mask
+        lengths = request.target_length, request.source_length
+        known = all(isinstance(length, int) for length in lengths)
+        heads = request.values.shape[2]
+        small = not known or heads * math.prod(lengths) < LARGE_TABLE
+        return mask.keys is None and small
+
+    def run(self, request: Request) -> Any:
+        known = isinstance(request.logits, Weights)
+        if not known and _is_streamed(request):
+            return _streamed(request)
+        request = request.with_pairs()
+        logits, values, mask = request.logits, request.values, request.mask
+        if known:
+            return _apply_known(logits.table[0], values, mask)
+        dropout = request.dropout
+        table = logits.materialize()[0]  # (H, T, S)
+        pairs = None if mask.pairs is None else mask.pairs[0]  # (., T, S)
+        if mask.keys is None:
+            weights = masked_softmax(table, pairs)
+            weights = weights if dropout is None else dropout(weights)
+            return apply(ops.cast(weights, values.dtype), values)
+        if pairs is not None:
+            table = ops.where(pairs, table, FORBIDDEN)
+        keep = None if dropout is None else dropout(ops.ones_like(table))
+        return apply_padded(table, values, mask.keys, request.visible(), keep)
+
+
+def _is_streamed(request):
+    """Whether a table is too large to be held, and can be streamed."""
+    values, keys = request.values, request.mask.keys
+    sizes = request.target_length, request.source_length, values.shape[2]
+    known = all(isinstance(size, int) for size in sizes)
+    alike = keys is None or keys.shape[0] == 1
+    large = known and math.prod(sizes) >= LARGE_TABLE
+    plain = alike and request.dropout is None
+    return large and plain and execution.on_cpu(values)
+
+
+def _streamed(request):
+    """One sample whose features are those of all samples."""
+    if not cuts_columns(request):
+        request = request.with_pairs()
+    logits, values, mask = request.logits, request.values, request.mask
+    if not execution.supports_inplace(values):
+        logits = Logits(bias=logits.materialize())
+    batch, length, heads, width = ops.shape(values)
+    columns = ops.transpose(values, (1, 2, 0, 3))
+    columns = ops.reshape(columns, (1, length, heads, batch * width))
+    context = pieces.attend(
+        Operands.of(logits, columns),
+        Constants(
+            keys=None if mask.keys is None else mask.keys[:, None, None],
+            pairs=mask.pairs,
+            pattern=mask,
+        ),
+    )
+    context = zero_rows(context, request.visible())
+    shape = (request.target_length, heads, batch, width)
+    return ops.transpose(ops.reshape(context, shape), (2, 0, 1, 3))
+
+
+def apply(weights, values):
+    """Returns `weights values`, for all samples at once.
+
+    Args:
+        weights: Tensor `(H, T, S)`.
+        values: Tensor `(B, S, H, v)`.
+
+    Returns:
+        Tensor `(B, T, H, v)`.
+    """
+    if weights.shape[1] == 1 and values.shape[1] is not None:
+        return single_query.context(weights[None], values)
+    return _unfold(ops.matmul(weights, _fold(values)), values.shape[-1])
+
+
+def _apply_known(weights, values, mask):
+    """Returns `weights values` among what may be seen, rows summing to 1.
+
+    Args:
+        weights: Float32 tensor `(H, T, S)`, positive; rows sum to 1.
+        values: Tensor `(B, S, H, v)`, zero where padded.
+        mask: `AttentionMask` with pairs of all samples, if any.
+
+    Returns:
+        Tensor `(B, T, H, v)` in the dtype of `values`.
+    """
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    if mask.keys is None and mask.pairs is None:
+        return apply(ops.cast(weights, dtype), values)
+    if mask.pairs is not None:
+        weights = ops.where(mask.pairs[0], weights, 0.0)
+    if mask.keys is None:
+        share = ops.sum(weights, axis=-1, keepdims=True)  # (H, T, 1)
+    else:
+        keys = ops.cast(ops.transpose(mask.keys), "float32")
+        share = ops.matmul(weights, keys)  # (H, T, B or 1)
+    scale = ops.where(share > 0, 1 / ops.where(share > 0, share, 1.0), 0.0)
+    scale = ops.transpose(scale, (2, 1, 0))[..., None]
+    # float16 would lose what little weight the allowed keys may have left.
+    exact = "float32" if dtype == "float16" else dtype
+    found = apply(ops.cast(weights, exact), ops.cast(values, exact))
+    return ops.cast(ops.cast(found, "float32") * scale, dtype)
+
+
+def apply_padded(table, values, keys, visible, keep=None):
+    """Returns `softmax(table, where keys are allowed) values`.
+
+    Args:
+        table: Float32 tensor `(H, T, S)`, logits.
+        values: Tensor `(B, S, H, v)`, zero where padded.
+        keys: Boolean tensor `(B, S)`, True where a key is allowed.
+        visible: Boolean tensor `(B, 1 or H, 1 or T)`, False for rows that may
+            attend to nothing.
+        keep: Optional float32 tensor `(H, T, S)` that multiplies the weights
+            after normalisation: dropout.
+
+    Returns:
+        Tensor `(B, T, H, v)` in the dtype of `values`.
+    """
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    if not _may_be_fast(values, dtype):
+        operands = _pieces(table, values, keys, keep)
+        return zero_rows(pieces.attend(*operands), visible)
+    if dtype == "float16":
+        # It would lose what little weight the allowed keys may have left.
+        values = ops.cast(values, "float32")
+    keys = ops.cast(keys, "float32")
+    visible = ops.cast(ops.transpose(visible, (1, 2, 0)), "float32")
+    weights = softmax(table)  # (H, T, S)
+    share = ops.matmul(weights, ops.transpose(keys))  # (H, T, B)
+    enough = ops.stop_gradient(share) > LEAST_SHARE
+    enough = ops.all(ops.logical_or(enough, visible < 0.5))
+    scale = visible / ops.maximum(share, LEAST_SHARE)
+    kept = ops.cast(weights if keep is None else weights * keep, values.dtype)
+    derived = _Derived(weights, kept, _fold(values), scale)
+    given = _Given(enough, keys, visible, keep)
+    product = with_gradient(_product, _product_gradient)
+    return ops.cast(product(table, values, derived, given), dtype)
+
+
+def _may_be_fast(values, dtype):
+    """Whether the first way can be chosen without waiting for a device."""
+    if execution.on_cpu(values):
+        return True
+    return not execution.is_eager(values) and dtype != "float16"
+
+
+class _Derived(NamedTuple):
+    """What follows from a table and values, which alone have gradients."""
+
+    weights: object  # (H, T, S)
+    kept: object  # those after dropout
+    columns: object  # (H, S, B * v)
+    scale: object  # (H, T, B)
+
+
+class _Given(NamedTuple):
+    """What has no gradient."""
+
+    enough: object  # whether all rows have enough weight left
+    keys: object
+    visible: object
+    keep: object
+
+
+def _product(table, values, derived, given):
+    """`apply_padded` proper, without its gradient."""
+    (found,) = _chooser(given.enough)(
+        lambda: (_fast(derived, values.shape[-1]),),
+        lambda: (_exact(table, values, given),),
+    )
+    return found  # (B, T, H, v)
+
+
+def _product_gradient(upstream, context, table, values, derived, given):
+    outer = upstream, context
+    of_table, of_values = _chooser(given.enough)(
+        lambda: _fast_gradient(outer, derived, given),
+        lambda: _exact_gradient(outer, table, values, given),
+    )
+    # Complete: nothing is left for what derives from table and values.
+    # Second derivatives find their way through it.
+    return of_table, of_values, None, None
+
+
+def _chooser(predicate):
+    """Returns `choose(if_true, if_false)` for a boolean scalar tensor."""
+    if execution.is_eager(predicate):
+        known = bool(predicate)
+        return lambda if_true, if_false: (if_true if known else if_false)()
+    return functools.partial(branch, predicate)
+
+
+# --- all samples at once ------------------------------------------------------
+
+
+def _fast(derived, width):
+    """`A (m V) / (A m)`: `(H, T, S), (H, S, B * v), (H, T, B)`."""
+    _, kept, columns, scale = derived
+    total = ops.cast(ops.matmul(kept, columns), "float32")
+    total = _scaled(total, scale, width)
+    return ops.cast(_unfold(total, width), columns.dtype)
+
+
+def _fast_gradient(outer, derived, given):
+    weights, kept, columns, scale = derived
+    upstream, context = (ops.cast(x, "float32") for x in outer)
+    along = ops.sum(upstream * context, axis=-1)  # (B, T, H)
+    along = ops.transpose(along, (2, 1, 0)) * scale  # (H, T, B)
+    width = upstream.shape[-1]
+    slopes = _scaled(_fold(upstream), scale, width)  # (H, T, B * v)
+    slopes = ops.cast(slopes, columns.dtype)
+    of_weights = _weights_gradient(slopes, columns, along, given)
+    of_columns = ops.matmul(ops.transpose(kept, (0, 2, 1)), slopes)
+    # The context does not change where a row of the weights is multiplied by a
+    # number. So `sum(weights * of_weights)` is zero in each row, which the
+    # gradient of a softmax would take off; but for rounding.
+    of_table = weights * of_weights
+    if not _is_float32(columns):
+        rest = ops.sum(of_table, axis=-1, keepdims=True)
+        of_table = of_table - weights * rest
+    return of_table, _unfold(of_columns, width)
+
+
+def _weights_gradient(slopes, columns, along, given):
+    """`slopes columns^T - along keys`, dropout counted in: `(H, T, S)`."""
+    keys, keep = given.keys, given.keep
+    # Several devices would have to exchange the samples that they share.
+    one_device = number_of_devices() == 1
+    at_once = keep is None and one_device and _is_float32(columns)
+    if at_once:
+        keys = ops.transpose(keys)  # (S, B)
+        keys = ops.broadcast_to(keys, (ops.shape(columns)[0], *ops.shape(keys)))
+        slopes = ops.concatenate([slopes, -along], axis=-1)
+        columns = ops.concatenate([columns, keys], axis=-1)
+    found = ops.matmul(slopes, ops.transpose(columns, (0, 2, 1)))
+    if at_once:
+        return found
+    found = ops.cast(found, "float32")
+    found = found if keep is None else found * keep
+    return found - ops.matmul(along, keys)
+
+
+def _is_float32(x):
+    return keras.backend.standardize_dtype(x.dtype) == "float32"
+
+
+# --- sample by sample ---------------------------------------------------------
+
+
+def _exact(table, values, given):
+    context = pieces.context(*_pieces(table, values, given.keys, given.keep))
+    return context * _rows(given.visible, context.dtype)
+
+
+def _exact_gradient(outer, table, values, given):
+    upstream, context = outer
+    gradients = pieces.gradient(
+        upstream * _rows(given.visible, upstream.dtype),
+        context,
+        *_pieces(table, values, given.keys, given.keep),
+    )
+    return gradients.bias[0], gradients.values
+
+
+def _pieces(table, values, keys, keep):
+    return (
+        Operands(None, None, table[None], values),
+        Constants(
+            keys=ops.cast(keys, "bool")[:, None, None],
+            keep=None if keep is None else keep[None],
+        ),
+    )
+
+
+def _rows(visible, dtype):
+    """`(1 or H, 1 or T, B) -> (B, 1 or T, 1 or H, 1)`."""
+    return ops.cast(ops.transpose(visible, (2, 1, 0))[..., None], dtype)
+
+
+# --- layouts ------------------------------------------------------------------
+
+
+def _fold(x):
+    """`(B, S, H, v) -> (H, S, B * v)`: the batch becomes columns."""
+    heads, length = ops.shape(x)[2], ops.shape(x)[1]
+    return ops.reshape(ops.transpose(x, (2, 1, 0, 3)), (heads, length, -1))
+
+
+def _unfold(x, width):
+    """`(H, T, B * v) -> (B, T, H, v)`, the inverse of `_fold`."""
+    return ops.transpose(_by_sample(x, width), (2, 1, 0, 3))
+
+
+def _scaled(x, scale, width):
+    """Multiplies `(H, T, B * v)` by one number for each head, row, sample."""
+    return ops.reshape(_by_sample(x, width) * scale[..., None], ops.shape(x))
+
+
+def _by_sample(x, width):
+    """`(H, T, B * v) -> (H, T, B, v)`."""
+    heads, length = ops.shape(x)[:2]
+    return ops.reshape(x, (heads, length, -1, width))

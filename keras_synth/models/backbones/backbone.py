@@ -1,0 +1,263 @@
+"""`SynthesizerBackbone`: embeddings and a stack of blocks."""
+
+from typing import Any
+
+import keras
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.positions import least
+from keras_synth.layers.templates import as_config
+from keras_synth.models.backbones.stack import (
+    Stack,
+    check_length,
+    check_width,
+    token_embedding,
+)
+from keras_synth.models.backbones.stacked import StackedBackbone
+from keras_synth.models.saving.layouts import check_divides
+from keras_synth.types import Identifier, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerBackbone(StackedBackbone):
+    """A Transformer encoder, or decoder, whose attention is synthesized.
+
+    Token, position and optional segment embeddings, `num_layers` blocks and,
+    in pre-norm form, a last normalisation.
+
+    Args:
+        vocabulary_size: Integer, number of token ids.
+        num_layers: Integer, number of encoder blocks.
+        num_heads: Integer, attention heads of each block.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads` where no
+            `key_dim` is given.
+        intermediate_dim: Integer, width of the feed-forward networks.
+        synthesizer: Synthesizer or mixer of every block: a name such as
+            `"R"`, `"random + dot_product"` or `"fnet"`, an object without
+            weights, or a config, see `keras_synth.mixers.get`; or a list of
+            them, one for each block.
+        dropout: Float, share to drop in training of embeddings, attention
+            weights and sub-layer outputs.
+        max_sequence_length: Integer, longest input in tokens; also the
+            `max_length` of the synthesizers.
+        num_segments: Integer, number of segment ids; 0 for no segments.
+        activation: Activation of the feed-forward networks.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
+        normalize_first: Whether the blocks are pre-norm, which trains from
+            scratch without a warm-up, or post-norm, as BERT.
+        causal: Whether token i attends to tokens `j <= i` only, as in language
+            models. The blocks are then `SynthesizerDecoder`s, with caches.
+        positions: `"learned"` or `"sinusoidal"` position embeddings;
+            `"t5_relative"` for T5's table of distances, one for each stack,
+            added to the logits of all blocks; or `None`, where attention
+            itself knows positions, as R and D do.
+        attention_use_bias: Whether the projections of attention have biases.
+        key_dim: Integer, features per head, by default
+            `hidden_dim // num_heads`.
+        normalization: `"layer_normalization"` or `"rms_normalization"`.
+        feed_forward_use_bias: Whether the feed-forward networks have biases.
+        use_gated_activation: Whether their hidden layers have gates, see
+            `keras_synth.layers.FeedForward`.
+        scale_output: Whether the output layer of language models, which is
+            the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
+        dtype: Dtype or dtype policy of computations and weights.
+        **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
+
+    Call arguments:
+        inputs: Dictionary of integer tensors `(B, T)`: `"token_ids"`,
+            `"padding_mask"` (1 for real tokens) and, with segments,
+            `"segment_ids"`.
+        attention_bias: Float tensor that broadcasts to `(B, H, T, T)`, added
+            to the attention logits of every block.
+
+    Returns:
+        Tensor `(B, T, hidden_dim)`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    >>> backbone = keras_synth.models.SynthesizerBackbone(
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
+    >>> ids = np.ones((1, 12), "int32")
+    >>> backbone({"token_ids": ids, "padding_mask": ids}).shape
+    (1, 12, 16)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        synthesizer: Identifier,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        num_segments: int = 0,
+        activation: Identifier = "relu",
+        layer_norm_epsilon: float = 1e-5,
+        normalize_first: bool = True,
+        causal: bool = False,
+        positions: str | None = "learned",
+        attention_use_bias: bool = True,
+        key_dim: int | None = None,
+        normalization: str = "layer_normalization",
+        feed_forward_use_bias: bool = True,
+        use_gated_activation: bool = False,
+        scale_output: bool = False,
+        dtype: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_positive("max_sequence_length", max_sequence_length)
+        check_width(hidden_dim, num_heads, key_dim)
+        check_divides(
+            vocabulary_size=vocabulary_size,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            num_heads=num_heads,
+        )
+
+        # === Layers ===
+        self.token_embedding = token_embedding(
+            vocabulary_size, hidden_dim, positions, dtype, scale_output
+        )
+        self.stack = Stack(
+            self.token_embedding,
+            synthesizer,
+            num_layers=num_layers,
+            max_length=max_sequence_length,
+            positions=positions,
+            dropout=dropout,
+            normalize_first=normalize_first,
+            layer_norm_epsilon=layer_norm_epsilon,
+            num_segments=num_segments,
+            decoder=causal,
+            dtype=dtype,
+            intermediate_dim=intermediate_dim,
+            num_heads=num_heads,
+            activation=activation,
+            attention_use_bias=attention_use_bias,
+            key_dim=key_dim,
+            normalization=normalization,
+            feed_forward_use_bias=feed_forward_use_bias,
+            use_gated_activation=use_gated_activation,
+        )
+
+        # === Functional model ===
+        names = ["token_ids", "padding_mask"]
+        names += ["segment_ids"] if num_segments else []
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for name in names
+        }
+        outputs = self.stack(**inputs)
+        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+        # === Config ===
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.hidden_dim = hidden_dim
+        self.synthesizer = as_config(synthesizer)
+        self.dropout = dropout
+        self.max_sequence_length = max_sequence_length
+        self.num_segments = num_segments
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.normalize_first = normalize_first
+        self.causal = bool(causal)
+        self.positions = positions
+        self.attention_use_bias = attention_use_bias
+        self.key_dim = key_dim
+        self.normalization = normalization
+        self.feed_forward_use_bias = feed_forward_use_bias
+        self.use_gated_activation = use_gated_activation
+        self.scale_output = scale_output
+
+    # Keras hands `training` only to a `call` that names it.
+    def call(
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        check_length(
+            inputs["token_ids"], self.max_sequence_length, "max_sequence_length"
+        )
+        if attention_bias is not None:  # the functional model has no such input
+            return self.stack(
+                **{name: inputs[name] for name in self.input},
+                attention_bias=attention_bias,
+            )
+        return super().call(inputs, training=training, mask=mask, **kwargs)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+    ) -> Any:
+        return super().compute_output_spec(inputs, training=training, mask=mask)
+
+    def multiplications(self, length: int) -> dict[str, int]:
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, `T`.
+
+        Returns:
+            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
+            `"mixing"` and `"output"` of attention, and `"feed-forward"`.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        return self.stack.multiplications(length)
+
+    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
+        """Returns the config of one for inference: see `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens.
+        """
+        length = least(self.max_sequence_length, max_length)
+        templates = self.stack.folded_templates(length)
+        return {
+            **self.get_config(),
+            "max_sequence_length": length,
+            "synthesizer": templates["synthesizer"],
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "hidden_dim": self.hidden_dim,
+            "intermediate_dim": self.intermediate_dim,
+            "synthesizer": self.synthesizer,
+            "dropout": self.dropout,
+            "max_sequence_length": self.max_sequence_length,
+            "num_segments": self.num_segments,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "normalize_first": self.normalize_first,
+            "causal": self.causal,
+            "positions": self.positions,
+            "attention_use_bias": self.attention_use_bias,
+            "key_dim": self.key_dim,
+            "normalization": self.normalization,
+            "feed_forward_use_bias": self.feed_forward_use_bias,
+            "use_gated_activation": self.use_gated_activation,
+            "scale_output": self.scale_output,
+        }

@@ -1,0 +1,367 @@
+"""`SynthesizerSeq2SeqBackbone`: an encoder and a decoder."""
+
+from typing import Any
+
+import keras
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.attention.multiplications import added
+from keras_synth.attention.positions import least
+from keras_synth.layers.templates import as_config
+from keras_synth.models.backbones.stack import (
+    Stack,
+    check_length,
+    check_width,
+    token_embedding,
+)
+from keras_synth.models.backbones.stacked import StackedBackbone
+from keras_synth.models.saving.layouts import check_divides
+from keras_synth.types import Identifier, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerSeq2SeqBackbone(StackedBackbone):
+    """A Transformer whose encoder and decoder attention is synthesized.
+
+    Both sides share one token embedding.
+
+    Args:
+        vocabulary_size: Integer, number of token ids, of source and target.
+        num_layers: Integer, number of encoder blocks, and of decoder blocks.
+        num_heads: Integer, attention heads of each block.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads` where no
+            `key_dim` is given.
+        intermediate_dim: Integer, width of the feed-forward networks.
+        synthesizer: Synthesizer or mixer in the place of self-attention: a
+            name such as `"R"`, `"random + dot_product"` or `"fnet"`, an object
+            without weights, or a config, see `keras_synth.mixers.get`; or a
+            list of them, one for each encoder block.
+        decoder_synthesizer: The same for the decoder; by default that of the
+            encoder. A mixer must have a causal form.
+        cross_synthesizer: The same for the decoder's cross-attention. The
+            paper found no replacement of the dot product there.
+        cross_num_heads: Integer, heads of the cross-attention, by default
+            `num_heads`.
+        cross_key_dim: Integer, features of each, by default `key_dim` or, if
+            there are other heads, `hidden_dim` divided evenly.
+        num_decoder_layers: Integer, number of decoder blocks where it is not
+            `num_layers`.
+        dropout: Float, share to drop in training of embeddings, attention
+            weights and sub-layer outputs.
+        max_sequence_length: Integer, longest source in tokens.
+        max_decoder_length: Integer, longest target in tokens, where it is not
+            `max_sequence_length`.
+        activation: Activation of the feed-forward networks.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
+        normalize_first: Whether the blocks are pre-norm, or post-norm, as
+            those of Vaswani et al.
+        positions: `"learned"` or `"sinusoidal"` position embeddings;
+            `"t5_relative"` for T5's table of distances, one for each stack,
+            added to the logits of all blocks; or `None`, where attention
+            itself knows positions, as R and D do.
+        attention_use_bias: Whether the projections of attention have biases.
+        key_dim: Integer, features per head, by default
+            `hidden_dim // num_heads`.
+        normalization: `"layer_normalization"` or `"rms_normalization"`.
+        feed_forward_use_bias: Whether the feed-forward networks have biases.
+        use_gated_activation: Whether their hidden layers have gates, see
+            `keras_synth.layers.FeedForward`.
+        scale_output: Whether the output layer of language models, which is
+            the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
+        dtype: Dtype or dtype policy of computations and weights.
+        **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
+
+    Call arguments:
+        inputs: Dictionary of integer tensors: `"encoder_token_ids"` and
+            `"encoder_padding_mask"`, `(B, S)`, `"decoder_token_ids"` and
+            `"decoder_padding_mask"`, `(B, T)`; masks are 1 for real tokens.
+        encoder_attention_bias: Float tensor that broadcasts to
+            `(B, H, S, S)`, added to the logits of the encoder's
+            self-attention, in every block.
+        decoder_attention_bias: `(B, H, T, T)`, likewise in the decoder.
+        cross_attention_bias: `(B, H, T, S)`, likewise of cross-attention.
+
+    Returns:
+        Dictionary of tensors: `"encoder_sequence_output"`,
+        `(B, S, hidden_dim)`, and `"decoder_sequence_output"`,
+        `(B, T, hidden_dim)`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    >>> backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
+    >>> source, target = np.ones((1, 12), "int32"), np.ones((1, 9), "int32")
+    >>> backbone({
+    ...     "encoder_token_ids": source, "encoder_padding_mask": source,
+    ...     "decoder_token_ids": target, "decoder_padding_mask": target,
+    ... })["decoder_sequence_output"].shape
+    (1, 9, 16)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        synthesizer: Identifier,
+        decoder_synthesizer: Identifier | None = None,
+        cross_synthesizer: Identifier = "dot_product",
+        cross_num_heads: int | None = None,
+        cross_key_dim: int | None = None,
+        num_decoder_layers: int | None = None,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        max_decoder_length: int | None = None,
+        activation: Identifier = "relu",
+        layer_norm_epsilon: float = 1e-5,
+        normalize_first: bool = True,
+        positions: str | None = "sinusoidal",
+        attention_use_bias: bool = True,
+        key_dim: int | None = None,
+        normalization: str = "layer_normalization",
+        feed_forward_use_bias: bool = True,
+        use_gated_activation: bool = False,
+        scale_output: bool = False,
+        dtype: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        decoder_synthesizer = _or(decoder_synthesizer, synthesizer)
+        num_decoder_layers = _or(num_decoder_layers, num_layers)
+        max_decoder_length = _or(max_decoder_length, max_sequence_length)
+        check_positive("max_sequence_length", max_sequence_length)
+        check_positive("max_decoder_length", max_decoder_length)
+        check_width(hidden_dim, num_heads, key_dim)
+        check_divides(
+            vocabulary_size=vocabulary_size,
+            hidden_dim=hidden_dim,
+            intermediate_dim=intermediate_dim,
+            num_heads=num_heads,
+            cross_num_heads=_or(cross_num_heads, num_heads),
+        )
+
+        # === Layers ===
+        self.token_embedding = token_embedding(
+            vocabulary_size, hidden_dim, positions, dtype, scale_output
+        )
+        alike = {
+            "intermediate_dim": intermediate_dim,
+            "num_heads": num_heads,
+            "dropout": dropout,
+            "activation": activation,
+            "layer_norm_epsilon": layer_norm_epsilon,
+            "normalize_first": normalize_first,
+            "positions": positions,
+            "attention_use_bias": attention_use_bias,
+            "key_dim": key_dim,
+            "normalization": normalization,
+            "feed_forward_use_bias": feed_forward_use_bias,
+            "use_gated_activation": use_gated_activation,
+            "dtype": dtype,
+        }
+        self.encoder = Stack(
+            self.token_embedding,
+            synthesizer,
+            num_layers=num_layers,
+            max_length=max_sequence_length,
+            prefix="encoder_",
+            **alike,
+        )
+        self.decoder = Stack(
+            self.token_embedding,
+            decoder_synthesizer,
+            num_layers=num_decoder_layers,
+            max_length=max_decoder_length,
+            prefix="decoder_",
+            decoder=True,
+            cross_synthesizer=cross_synthesizer,
+            cross_num_heads=cross_num_heads,
+            cross_key_dim=cross_key_dim,
+            max_source_length=max_sequence_length,
+            **alike,
+        )
+
+        # === Functional model ===
+        inputs = {
+            f"{side}_{name}": keras.Input(
+                (None,), dtype="int32", name=f"{side}_{name}"
+            )
+            for side in ("encoder", "decoder")
+            for name in ("token_ids", "padding_mask")
+        }
+        outputs = self._read_both(inputs)
+        super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
+
+        # === Config ===
+        self.vocabulary_size = vocabulary_size
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
+        self.synthesizer = as_config(synthesizer)
+        self.decoder_synthesizer = as_config(decoder_synthesizer)
+        self.cross_synthesizer = as_config(cross_synthesizer)
+        self.cross_num_heads = cross_num_heads
+        self.cross_key_dim = cross_key_dim
+        self.num_decoder_layers = num_decoder_layers
+        self.dropout = dropout
+        self.max_sequence_length = max_sequence_length
+        self.max_decoder_length = max_decoder_length
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.normalize_first = normalize_first
+        self.positions = positions
+        self.attention_use_bias = attention_use_bias
+        self.key_dim = key_dim
+        self.normalization = normalization
+        self.feed_forward_use_bias = feed_forward_use_bias
+        self.use_gated_activation = use_gated_activation
+        self.scale_output = scale_output
+
+    def _read_both(
+        self,
+        inputs,
+        encoder_attention_bias=None,
+        decoder_attention_bias=None,
+        cross_attention_bias=None,
+    ):
+        padding_mask = inputs["encoder_padding_mask"]
+        encoded = self.encoder(
+            inputs["encoder_token_ids"],
+            padding_mask,
+            attention_bias=encoder_attention_bias,
+        )
+        decoded = self.decoder(
+            inputs["decoder_token_ids"],
+            inputs["decoder_padding_mask"],
+            encoded=encoded,
+            encoder_padding_mask=padding_mask,
+            attention_bias=decoder_attention_bias,
+            cross_attention_bias=cross_attention_bias,
+        )
+        return {
+            "encoder_sequence_output": encoded,
+            "decoder_sequence_output": decoded,
+        }
+
+    # Keras hands `training` only to a `call` that names it.
+    def call(
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        encoder_attention_bias: Tensor | None = None,
+        decoder_attention_bias: Tensor | None = None,
+        cross_attention_bias: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        check_length(
+            inputs["encoder_token_ids"],
+            self.max_sequence_length,
+            "max_sequence_length",
+        )
+        check_length(
+            inputs["decoder_token_ids"],
+            self.max_decoder_length,
+            "max_decoder_length",
+        )
+        biases = (
+            encoder_attention_bias,
+            decoder_attention_bias,
+            cross_attention_bias,
+        )
+        if any(bias is not None for bias in biases):
+            return self._read_both(
+                inputs, *biases
+            )  # no inputs of the functional
+        return super().call(inputs, training=training, mask=mask, **kwargs)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        **biases: Tensor,
+    ) -> Any:
+        return super().compute_output_spec(inputs, training=training, mask=mask)
+
+    def multiplications(
+        self, length: int, decoder_length: int | None = None
+    ) -> dict[str, int]:
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, source tokens, `S`.
+            decoder_length: Integer, target tokens, by default as many.
+
+        Returns:
+            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
+            `"mixing"` and `"output"` of attention, and `"feed-forward"`.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        target = _or(decoder_length, length)
+        return added(
+            self.encoder.multiplications(length),
+            self.decoder.multiplications(target, length),
+        )
+
+    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
+        """Returns the config of one for inference: see `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens, be it
+                a source or a target.
+        """
+        lengths = [self.max_sequence_length, self.max_decoder_length]
+        lengths = [least(length, max_length) for length in lengths]
+        decoder = self.decoder.folded_templates(max(lengths))
+        return {
+            **self.get_config(),
+            "max_sequence_length": lengths[0],
+            "max_decoder_length": lengths[1],
+            "decoder_synthesizer": decoder["synthesizer"],
+            "cross_synthesizer": decoder["cross_synthesizer"],
+            **self.encoder.folded_templates(lengths[0]),
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "hidden_dim": self.hidden_dim,
+            "intermediate_dim": self.intermediate_dim,
+            "synthesizer": self.synthesizer,
+            "decoder_synthesizer": self.decoder_synthesizer,
+            "cross_synthesizer": self.cross_synthesizer,
+            "cross_num_heads": self.cross_num_heads,
+            "cross_key_dim": self.cross_key_dim,
+            "num_decoder_layers": self.num_decoder_layers,
+            "dropout": self.dropout,
+            "max_sequence_length": self.max_sequence_length,
+            "max_decoder_length": self.max_decoder_length,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "normalize_first": self.normalize_first,
+            "positions": self.positions,
+            "attention_use_bias": self.attention_use_bias,
+            "key_dim": self.key_dim,
+            "normalization": self.normalization,
+            "feed_forward_use_bias": self.feed_forward_use_bias,
+            "use_gated_activation": self.use_gated_activation,
+            "scale_output": self.scale_output,
+        }
+
+
+def _or(given, default):
+    return default if given is None else given

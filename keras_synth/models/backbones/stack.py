@@ -1,0 +1,365 @@
+"""`Stack`: the embeddings and blocks of a backbone."""
+
+import keras
+
+from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth.attention.multiplications import added
+from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+from keras_synth.layers.normalization import normalization as normalized
+from keras_synth.layers.templates import template
+from keras_synth.models.backbones.embeddings import (
+    Embedding,
+    ReversibleEmbedding,
+)
+from keras_synth.models.backbones.positions import made as positions_made
+
+_BIASED = ("supports_attention_bias",)
+
+
+class Stack:
+    """Embeddings, blocks and, if pre-norm, a last normalisation.
+
+    Not a layer: its layers belong to the functional model that calls it.
+
+    Args:
+        token_embedding: `ReversibleEmbedding`, which stacks may share.
+        synthesizer: As for `SynthesizerBackbone`.
+        num_layers: Integer, number of blocks.
+        max_length: Integer, longest sequence in tokens.
+        positions: `"learned"`, `"sinusoidal"`, `"t5_relative"` or `None`.
+        dropout: Float, share to drop in training.
+        normalize_first: Whether the blocks are pre-norm.
+        layer_norm_epsilon: Float, epsilon of the normalisations.
+        normalization: String, their name.
+        num_segments: Integer, number of segment ids; 0 for no segments.
+        decoder: Whether the blocks are `SynthesizerDecoder`s.
+        cross_synthesizer: Of their cross-attention, or a list of one each.
+        prefix: String, start of the layers' names; blocks go without it.
+        dtype: Dtype or dtype policy.
+        **options: What the blocks take beyond that.
+
+    Attributes:
+        blocks: List of the blocks.
+    """
+
+    def __init__(
+        self,
+        token_embedding,
+        synthesizer,
+        *,
+        num_layers,
+        max_length,
+        positions,
+        dropout,
+        normalize_first,
+        layer_norm_epsilon,
+        normalization="layer_normalization",
+        num_heads,
+        num_segments=0,
+        decoder=False,
+        cross_synthesizer="dot_product",
+        prefix="",
+        dtype=None,
+        **options,
+    ):
+        check_positive("num_layers", num_layers)
+        check_rate("dropout", dropout)
+        self.token_embedding = token_embedding
+        self.scales = positions == "sinusoidal"
+        self.normalize_first = normalize_first
+        self.decoder = decoder
+        self.position_embedding, self.position_bias = positions_made(
+            positions, max_length, num_heads, not decoder, prefix, dtype
+        )
+        self.segment_embedding = None
+        if num_segments:
+            self.segment_embedding = Embedding(
+                check_positive("num_segments", num_segments),
+                token_embedding.output_dim,
+                dtype=dtype,
+                name=f"{prefix}segment_embedding",
+            )
+        self.dropout = keras.layers.Dropout(
+            dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
+        )
+        own = {"synthesizer": _one_each(synthesizer, num_layers)}
+        if self.position_bias is not None:
+            for one in own["synthesizer"]:
+                template(one, num_heads, max_length, _BIASED)
+        if decoder:
+            own["cross_synthesizer"] = _one_each(cross_synthesizer, num_layers)
+        self.blocks = _blocks(
+            SynthesizerDecoder if decoder else SynthesizerEncoder,
+            "decoder" if decoder else "encoder",
+            own,
+            max_length=max_length,
+            num_heads=num_heads,
+            dropout=dropout,
+            normalize_first=normalize_first,
+            layer_norm_epsilon=layer_norm_epsilon,
+            normalization=normalization,
+            dtype=dtype,
+            **options,
+        )
+        # Before post-norm blocks, or after pre-norm ones.
+        self.layer_norm = normalized(
+            normalization,
+            epsilon=layer_norm_epsilon,
+            dtype=dtype,
+            name=f"{prefix}layer_norm",
+        )
+
+    def __call__(
+        self,
+        token_ids,
+        padding_mask,
+        segment_ids=None,
+        encoded=None,
+        encoder_padding_mask=None,
+        attention_bias=None,
+        cross_attention_bias=None,
+    ):
+        """Calls the blocks on whole sequences.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            padding_mask: Tensor `(B, T)`, 1 for real tokens.
+            segment_ids: Integer tensor `(B, T)`, where there are segments.
+            encoded: Tensor `(B, S, d)`, what cross-attention attends to.
+            encoder_padding_mask: Tensor `(B, S)`, its padding mask.
+            attention_bias: Float tensor that broadcasts to `(B, H, T, T)`,
+                added to the logits of self-attention in every block.
+            cross_attention_bias: Float tensor that broadcasts to
+                `(B, H, T, S)`, likewise of cross-attention.
+
+        Returns:
+            Tensor `(B, T, d)`.
+        """
+        x = self.embed(token_ids, segment_ids)
+        if self.position_bias is not None:
+            bias = self.position_bias(x)
+            attention_bias = _sum(bias, attention_bias)
+        prefix = "decoder_" if self.decoder else ""
+        given = {f"{prefix}padding_mask": padding_mask}
+        if encoded is not None:
+            given |= {
+                "encoder_sequence": encoded,
+                "encoder_padding_mask": encoder_padding_mask,
+            }
+        if attention_bias is not None:
+            given[f"{prefix}attention_bias"] = attention_bias
+        if cross_attention_bias is not None:
+            given["encoder_attention_bias"] = cross_attention_bias
+        for block in self.blocks:
+            x = block(x, **given)
+        return self._normalized(x)
+
+    def embed(self, token_ids, segment_ids=None, start=0):
+        """Returns the input of the first block.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            segment_ids: Integer tensor `(B, T)`, where there are segments.
+            start: Integer or scalar integer tensor, position of the first
+                token; not 0 when decoding.
+
+        Returns:
+            Tensor `(B, T, d)`.
+        """
+        x = self.token_embedding(token_ids)
+        if self.scales:  # as Vaswani et al., 2017, 3.4
+            x = x * self.token_embedding.output_dim**0.5
+        if self.position_embedding is not None:
+            x = x + self.position_embedding(x, start_index=start)
+        if segment_ids is not None:
+            x = x + self.segment_embedding(segment_ids)
+        x = x if self.normalize_first else self.layer_norm(x)
+        return self.dropout(x)
+
+    @property
+    def overwrites_caches(self):
+        """Whether tokens may be read again: see `Mixer.overwrites_cache`."""
+        return all(block.attention.overwrites_cache for block in self.blocks)
+
+    def call_with_caches(
+        self,
+        token_ids,
+        caches,
+        start,
+        sources=(),
+        encoder_padding_mask=None,
+        padding_mask=None,
+    ):
+        """Calls the blocks on tokens that follow those in the caches.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            caches: Sequence of one cache for each block, of `make_caches`.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            sources: Sequence of one cache for each block, of `remember`;
+                empty without cross-attention.
+            encoder_padding_mask: Tensor `(B, S)`, that of the source.
+            padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
+
+        Returns:
+            `(x, caches)`: tensor `(B, T, d)`, and the caches with these
+            tokens added.
+        """
+        x = self.embed(token_ids, start=start)
+        filled, bias = [], {}
+        if self.position_bias is not None:
+            length = keras.tree.flatten(caches[0])[0].shape[1]
+            bias["decoder_attention_bias"] = self.position_bias(
+                x, start=start, length=length
+            )
+        for i, block in enumerate(self.blocks):
+            cross = {}
+            if sources:
+                cross = {
+                    "cross_attention_cache": sources[i],
+                    "encoder_padding_mask": encoder_padding_mask,
+                }
+            x, cache, *_ = block(
+                x,
+                self_attention_cache=caches[i],
+                self_attention_cache_update_index=start,
+                decoder_padding_mask=padding_mask,
+                **bias,
+                **cross,
+            )
+            filled.append(cache)
+        return self._normalized(x), tuple(filled)
+
+    def multiplications(self, *lengths):
+        """Returns how many multiplications a sample takes, by parts.
+
+        Args:
+            *lengths: Integers, as the blocks' `multiplications` take them.
+        """
+        return added(
+            *(block.multiplications(*lengths) for block in self.blocks)
+        )
+
+    def folded_templates(self, max_length):
+        """Returns what the blocks are made of, for `keras_synth.fold`.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens.
+
+        Returns:
+            Dictionary of lists, an entry for each block: `"synthesizer"` and,
+            with cross-attention, `"cross_synthesizer"`.
+        """
+        softmax = self.position_bias is None
+        configs = [
+            block.folded_config(max_length, softmax) for block in self.blocks
+        ]
+        names = ("synthesizer", "cross_synthesizer")
+        return {
+            name: [config[name] for config in configs]
+            for name in names
+            if name in configs[0]
+        }
+
+    def make_caches(self, batch_size, length):
+        """Returns empty caches for `length` tokens, one for each block."""
+        return tuple(
+            block.make_caches(batch_size, length, 0)[0] for block in self.blocks
+        )
+
+    def remember(self, encoded):
+        """Returns the cross-attention caches of all blocks.
+
+        Args:
+            encoded: Tensor `(B, S, d)`.
+
+        Returns:
+            Tuple of one cache for each block, as its mixer makes it.
+        """
+        return tuple(
+            block.cross_attention.remember(encoded) for block in self.blocks
+        )
+
+    def _normalized(self, x):
+        return self.layer_norm(x) if self.normalize_first else x
+
+
+def token_embedding(
+    vocabulary_size, hidden_dim, positions, dtype, scale_output=False
+):
+    """The embedding of tokens, which may be the output layer, too.
+
+    Beside learned positions it starts as they do. Beside sinusoids, which have
+    unit scale, so do tokens: `embed` multiplies them by `sqrt(d)`. T5's start
+    with unit scale, since the output layer divides by `sqrt(d)`.
+    """
+    initializer = "uniform"
+    if scale_output:
+        initializer = keras.initializers.RandomNormal(stddev=1.0)
+    elif positions == "sinusoidal":
+        initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
+    return ReversibleEmbedding(
+        check_positive("vocabulary_size", vocabulary_size),
+        hidden_dim,
+        embeddings_initializer=initializer,
+        dtype=dtype,
+        name="token_embedding",
+    )
+
+
+def check_width(hidden_dim, num_heads, key_dim=None):
+    """Raises unless heads divide the model width, or have one of their own."""
+    check_positive("hidden_dim", hidden_dim)
+    check_positive("num_heads", num_heads)
+    if key_dim is None and hidden_dim % num_heads:
+        raise ValueError(
+            "`hidden_dim` must be divisible by `num_heads` where no `key_dim` "
+            "is given. Received: "
+            f"hidden_dim={hidden_dim}, num_heads={num_heads}"
+        )
+
+
+def check_length(token_ids, longest, name):
+    """Raises if sequences are longer than the backbone allows.
+
+    Args:
+        token_ids: Tensor `(B, T)`.
+        longest: Integer, the most tokens.
+        name: String, the backbone's argument that sets this limit.
+    """
+    length = token_ids.shape[1]
+    if isinstance(length, int) and length > longest:
+        raise ValueError(
+            f"Sequences of {length} tokens are longer than {name}={longest}. "
+            f"Shorten them, or build the backbone with a larger {name}. "
+            f"Received: length={length}"
+        )
+
+
+def _sum(x, y):
+    return x if y is None else x + y
+
+
+def _blocks(make, name, own, **options):
+    """Makes blocks; `own` are lists of what each has for itself."""
+    each = (
+        dict(zip(own, one, strict=True))
+        for one in zip(*own.values(), strict=True)
+    )
+    return [
+        make(name=f"{name}_layer_{i}", **one, **options)
+        for i, one in enumerate(each)
+    ]
+
+
+def _one_each(synthesizer, num_layers):
+    """One identifier for each block, which makes its own synthesizer of it."""
+    if isinstance(synthesizer, (list, tuple)):
+        if len(synthesizer) != num_layers:
+            raise ValueError(
+                "A list of synthesizers must name one for each layer. "
+                f"Received: {len(synthesizer)} of them, num_layers={num_layers}"
+            )
+        return list(synthesizer)
+    return [synthesizer] * num_layers

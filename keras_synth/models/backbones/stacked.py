@@ -1,0 +1,213 @@
+"""`StackedBackbone`: saving and LoRA of both backbones."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import h5py
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth._backend.policies import (
+    settle,
+    with_policies,
+    without_counters,
+)
+from keras_synth.models.saving import layouts
+from keras_synth.models.saving.exporting import ExportMixin
+from keras_synth.models.saving.lora_files import BESIDE, LoraFile
+from keras_synth.models.saving.parameters import ParametersMixin
+from keras_synth.models.saving.presets import AtomicSavingMixin, CloningMixin
+from keras_synth.synthesizers import Synthesizer
+from keras_synth.types import FilePath, Tensor
+
+
+class StackedBackbone(
+    CloningMixin,
+    AtomicSavingMixin,
+    ExportMixin,
+    ParametersMixin,
+    keras_hub.models.Backbone,
+):
+    """Base class of the backbones: their configs, files and LoRA."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        layouts.check_matches(self)
+        settle(self)
+
+    @staticmethod
+    def get_layout_map(
+        device_mesh: keras.distribution.DeviceMesh,
+        model_parallel_dim_name: str = "model",
+        data_parallel_dim_name: str = "batch",
+    ) -> keras.distribution.LayoutMap:
+        """Returns how the weights are cut, for `ModelParallel` on JAX.
+
+        Attention is cut by heads: projections, tables such as R, R1 and R2,
+        and their biases; feed-forward networks by their width, the token
+        embedding by tokens. `models/saving/layouts.py` has the list, and
+        that of the weights which every device holds a copy of.
+
+        Args:
+            device_mesh: `keras.distribution.DeviceMesh`.
+            model_parallel_dim_name: String, the axis of the mesh whose devices
+                share heads, width and vocabulary, which must be divisible by
+                their number.
+            data_parallel_dim_name: String, the axis of the mesh whose devices
+                share batches and, of large matrices, the model width `d`.
+
+        Returns:
+            A `keras.distribution.LayoutMap`.
+
+        Raises:
+            ValueError: If there is no device mesh, or an axis is not of it.
+
+        Example:
+
+        ```python
+        mesh = keras.distribution.DeviceMesh(
+            shape=(2, 4), axis_names=("batch", "model"))
+        layout_map = keras_synth.models.SynthesizerBackbone.get_layout_map(mesh)
+        keras.distribution.set_distribution(
+            keras.distribution.ModelParallel(
+                layout_map=layout_map, batch_dim_name="batch"))
+        # Models made or loaded from here on are distributed.
+        ```
+        """
+        return layouts.layout_map(
+            device_mesh, model_parallel_dim_name, data_parallel_dim_name
+        )
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Returns the logits of tokens, by the embedding's own weights.
+
+        Args:
+            x: Tensor `(B, T, d)`, hidden states.
+
+        Returns:
+            Tensor `(B, T, vocabulary_size)`.
+        """
+        if self.scale_output:
+            x = x * self.hidden_dim**-0.5
+        return self.token_embedding(x, reverse=True)
+
+    def get_config(self) -> dict[str, Any]:
+        # KerasHub's own config has no default policy of a quantized backbone,
+        # and no names of its layers' policies.
+        config = {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
+        return with_policies(self, config)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        dtype = without_counters(config.get("dtype"))
+        return super().from_config({**config, "dtype": dtype})
+
+    def default_lora_layer_names(self) -> list[str]:
+        """Returns the names of the layers that LoRA trains.
+
+        Query and value projections, as of every KerasHub backbone; the hidden
+        layers of Dense synthesizers; and synthesizers, for their tables and
+        alphas: see `keras_synth.synthesizers.Synthesizer.enable_lora`.
+        """
+        names = {layer.name for layer in self._synthesizers()}
+        return [*super().default_lora_layer_names(), "hidden", *sorted(names)]
+
+    def enable_lora(
+        self, rank: int, target_layer_names: Sequence[str] | None = None
+    ) -> None:
+        """Freezes the backbone but for updates of low rank.
+
+        Args:
+            rank: Integer, the rank.
+            target_layer_names: List of the names of the layers to train, by
+                default `default_lora_layer_names()`.
+        """
+        if target_layer_names is None:
+            target_layer_names = self.default_lora_layer_names()
+        chosen = [
+            layer
+            for layer in self._synthesizers()
+            if layer.name in target_layer_names
+        ]
+        names = {layer.name for layer in chosen}
+        super().enable_lora(
+            rank, [name for name in target_layer_names if name not in names]
+        )
+        for layer in chosen:
+            layer.enable_lora(rank)
+
+    def save_lora_weights(self, filepath: FilePath) -> None:
+        """Saves the weights that LoRA trains, in KerasHub's format.
+
+        Args:
+            filepath: Path ending in `.lora.h5`.
+        """
+        super().save_lora_weights(filepath)
+        # KerasHub's format holds two factors for each layer, and no more.
+        with h5py.File(filepath, "a") as file:
+            for path, weight in self._trained_beside().items():
+                value = ops.convert_to_numpy(ops.cast(weight, "float32"))
+                file[f"{BESIDE}/{path}"] = value
+
+    def load_lora_weights(self, filepath: FilePath) -> None:
+        """Loads what `save_lora_weights` saved, and enables LoRA if need be.
+
+        Args:
+            filepath: Path ending in `.lora.h5`.
+
+        Raises:
+            ValueError: It is no such file, or that of a backbone with other
+                synthesizers or sizes.
+        """
+        file = LoraFile.read(filepath)
+        file.check(self._lora_layers(), {w.path: w for w in self.weights})
+        super().load_lora_weights(filepath)
+        if file.beside is None:
+            return
+        weights = self._trained_beside()
+        if set(file.beside) != set(weights):
+            raise ValueError(
+                "The file and the backbone must train the same weights: call "
+                "`enable_lora` with the same `target_layer_names` before. "
+                f"Received: {sorted(set(file.beside) ^ set(weights))} in one "
+                "of them"
+            )
+        for path, value in file.beside.items():
+            weights[path].assign(value)
+
+    def _lora_layers(self):
+        """The layers that KerasHub's LoRA trains, or would, by number."""
+        layers = [
+            layer
+            for layer in self._flatten_layers(include_self=False)
+            if layer.weights
+        ]
+        enabled = getattr(self, "_lora_enabled_layers", [])
+        names = self.default_lora_layer_names()
+        return {
+            at: layer
+            for at, layer in enumerate(layers)
+            if (at in enabled if enabled else layer.name in names)
+            and hasattr(layer, "enable_lora")
+            and not isinstance(layer, Synthesizer)
+        }
+
+    def _synthesizers(self):
+        return [
+            layer
+            for layer in self._flatten_layers(include_self=False)
+            if isinstance(layer, Synthesizer)
+        ]
+
+    def _trained_beside(self):
+        """Weights that LoRA trains beside KerasHub's factors, by path."""
+        return {
+            weight.path: weight
+            for weight in self.trainable_weights
+            if not weight.name.startswith("lora_kernel")
+        }

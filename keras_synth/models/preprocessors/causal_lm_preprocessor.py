@@ -1,0 +1,76 @@
+"""From raw strings to the inputs of a language model."""
+
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.preprocessors.tokenizer import (
+    SynthesizerTokenizer,
+    check_tokenizer,
+)
+from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.models.tasks.generation import check_prompts
+from keras_synth.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerCausalLMPreprocessor(
+    PresetPathsMixin, keras_hub.models.CausalLMPreprocessor
+):
+    """Tokenizes, packs and pads text for `SynthesizerCausalLM`.
+
+    A start token, the text, an end token; the labels are the same, one token
+    on.
+
+    Args:
+        tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
+            the special tokens `start_token`, `end_token` and `pad_token`.
+        sequence_length: Integer, length of the output in tokens.
+        **kwargs: Keyword arguments of
+            `keras_hub.models.CausalLMPreprocessor`, such as
+            `add_start_token`.
+
+    Call arguments:
+        x: A string, a list of strings or a string tensor.
+
+    Returns:
+        `(features, labels, sample_weight)`, features being a dictionary of
+        `(B, T)` tensors, `"token_ids"` and `"padding_mask"`.
+
+    Raises:
+        ValueError: If the tokenizer lacks a special token, or a prompt given
+            to `generate_preprocess` is longer than the sequence.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "good", "film"])
+    >>> preprocessor = keras_synth.models.SynthesizerCausalLMPreprocessor(
+    ...     tokenizer, sequence_length=6)
+    >>> features, labels, weights = preprocessor("a good film")
+    >>> keras.ops.convert_to_numpy(labels)
+    array([5, 6, 7, 2, 0, 0], dtype=int32)
+    """
+
+    backbone_cls = SynthesizerBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
+    def __init__(
+        self, tokenizer: keras.Layer, sequence_length: int = 512, **kwargs: Any
+    ) -> None:
+        check_tokenizer(tokenizer)
+        check_positive("sequence_length", sequence_length)
+        super().__init__(tokenizer, sequence_length, **kwargs)
+
+    def generate_preprocess(
+        self, x: Tensor, sequence_length: int | None = None
+    ) -> Any:
+        """Returns prompts as token ids and a mask; none is cut."""
+        length = sequence_length or self.sequence_length
+        if isinstance(x, (str, list)):
+            # One token is the start token.
+            check_prompts(self.tokenizer(x), length - 1, "max_length")
+        return super().generate_preprocess(x, sequence_length=length)

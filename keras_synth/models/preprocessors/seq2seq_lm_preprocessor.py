@@ -1,0 +1,149 @@
+"""From pairs of raw strings to the inputs of a sequence-to-sequence model."""
+
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.models.backbones.seq2seq_backbone import (
+    SynthesizerSeq2SeqBackbone,
+)
+from keras_synth.models.preprocessors.tokenizer import (
+    SynthesizerTokenizer,
+    check_tokenizer,
+)
+from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.models.tasks.generation import check_prompts
+from keras_synth.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerSeq2SeqLMPreprocessor(
+    PresetPathsMixin, keras_hub.models.Seq2SeqLMPreprocessor
+):
+    """Tokenizes, packs and pads text pairs for `SynthesizerSeq2SeqLM`.
+
+    A start token, the text, an end token, on both sides; the labels are those
+    of the target, one token on.
+
+    Args:
+        tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
+            the special tokens `start_token`, `end_token` and `pad_token`, for
+            source and target.
+        encoder_sequence_length: Integer, length of sources in tokens. Longer
+            ones are cut.
+        decoder_sequence_length: Integer, length of targets in tokens.
+        **kwargs: Keyword arguments of
+            `keras_hub.models.Seq2SeqLMPreprocessor`.
+
+    Call arguments:
+        x: Dictionary of strings, lists of strings or string tensors:
+            `"encoder_text"`, the sources, and `"decoder_text"`, the targets.
+
+    Returns:
+        `(features, labels, sample_weight)`, features being a dictionary:
+        `"encoder_token_ids"` and `"encoder_padding_mask"`, `(B, S)`,
+        `"decoder_token_ids"` and `"decoder_padding_mask"`, `(B, T)`.
+
+    Raises:
+        ValueError: If the tokenizer lacks a special token, a text is missing,
+            or a decoder prompt given to `generate_preprocess` is longer than
+            the target's length.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "good", "film"])
+    >>> preprocessor = keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(
+    ...     tokenizer, encoder_sequence_length=6, decoder_sequence_length=5)
+    >>> features, labels, weights = preprocessor(
+    ...     {"encoder_text": ["a good film"], "decoder_text": ["a film"]})
+    >>> features["encoder_token_ids"].shape, labels.shape
+    ((1, 6), (1, 5))
+    """
+
+    backbone_cls = SynthesizerSeq2SeqBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
+    def __init__(
+        self,
+        tokenizer: keras.Layer,
+        encoder_sequence_length: int = 512,
+        decoder_sequence_length: int = 512,
+        **kwargs: Any,
+    ) -> None:
+        check_tokenizer(tokenizer)
+        check_positive("encoder_sequence_length", encoder_sequence_length)
+        check_positive("decoder_sequence_length", decoder_sequence_length)
+        super().__init__(
+            tokenizer,
+            encoder_sequence_length,
+            decoder_sequence_length,
+            **kwargs,
+        )
+
+    def call(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        check_texts(x)
+        return super().call(x, y, sample_weight, **kwargs)
+
+    def generate_preprocess(
+        self,
+        x: Tensor,
+        *,
+        encoder_sequence_length: int | None = None,
+        decoder_sequence_length: int | None = None,
+        sequence_length: int | None = None,
+    ) -> Any:
+        """Returns sources and decoder prompts as ids and masks.
+
+        Args:
+            x: String or list of strings, the sources; or a dictionary as in
+                training, `"decoder_text"` being what targets start with.
+            encoder_sequence_length: Integer, length of sources in tokens.
+            decoder_sequence_length: Integer, length of targets in tokens.
+            sequence_length: Another name of the latter.
+
+        Returns:
+            Dictionary of features as in training.
+        """
+        length = (
+            decoder_sequence_length
+            or sequence_length
+            or self.decoder_sequence_length
+        )
+        if isinstance(x, dict):
+            check_texts(x)
+            prompts = x["decoder_text"]
+            if isinstance(prompts, (str, list)):
+                # One token is the start token.
+                check_prompts(self.tokenizer(prompts), length - 1, "max_length")
+        return super().generate_preprocess(
+            x,
+            encoder_sequence_length=encoder_sequence_length,
+            decoder_sequence_length=length,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "encoder_sequence_length": self.encoder_sequence_length,
+            "decoder_sequence_length": self.decoder_sequence_length,
+        }
+
+
+def check_texts(x: Any) -> None:
+    """Raises unless x is a dictionary of sources and targets."""
+    expected = {"encoder_text", "decoder_text"}
+    if not isinstance(x, dict) or set(x) != expected:
+        received = sorted(x) if isinstance(x, dict) else type(x).__name__
+        raise ValueError(
+            'Expected a dictionary {"encoder_text": sources, "decoder_text": '
+            f"targets}}. Received: {received}"
+        )

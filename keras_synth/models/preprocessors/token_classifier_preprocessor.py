@@ -1,0 +1,200 @@
+"""From sentences of words to the inputs of a token classifier."""
+
+import itertools
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.data.word_labels import (
+    checked_labels,
+    checked_sentences,
+)
+from keras_synth.models.preprocessors.tokenizer import (
+    SynthesizerTokenizer,
+    check_tokenizer,
+)
+from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.types import Tensor
+
+FEWEST_TOKENS = 3  # a word between the start and the end token
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerTokenClassifierPreprocessor(
+    PresetPathsMixin, keras_hub.models.Preprocessor
+):
+    """Tokenizes, packs and pads sentences for `SynthesizerTokenClassifier`.
+
+    `[CLS] pieces of all words [SEP]`, cut and padded to `sequence_length`.
+    The label of a word stands at its first piece; its other pieces, special
+    tokens and padding have the weight 0. A word without pieces, such as a
+    control character, becomes the unknown token, so that every word has its
+    place; with byte pairs, which know no unknown token, a space.
+
+    Words after the first are tokenized with a space before them, as they stand
+    in a text: byte pairs tell them from pieces inside a word.
+
+    Args:
+        tokenizer: A `SynthesizerTokenizer`, a `SynthesizerBytePairTokenizer`,
+            or any KerasHub tokenizer with the special tokens `start_token`,
+            `end_token` and `pad_token`.
+        sequence_length: Integer, length of the output in tokens, at least 3.
+        with_segments: Whether to return `"segment_ids"` too, all 0, for a
+            backbone with `num_segments`.
+        **kwargs: Keyword arguments of `keras_hub.models.Preprocessor`.
+
+    Call arguments:
+        x: List of sentences, each a list of words.
+        y: Optional list of lists of integers, a label for each word.
+        sample_weight: Optional array `(B,)`, a weight for each sentence.
+
+    Returns:
+        A dictionary of `(B, T)` integer arrays, `"token_ids"` and
+        `"padding_mask"`; with labels `(x, y, sample_weight)`, the last two
+        arrays `(B, T)`.
+
+    Raises:
+        ValueError: If sentences are no lists of words, or have more or fewer
+            labels than words.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "dog", "##s", "run"])
+    >>> preprocessor = (
+    ...     keras_synth.models.SynthesizerTokenClassifierPreprocessor(
+    ...         tokenizer, sequence_length=6))
+    >>> x, y, weight = preprocessor([["Dogs", "run"]], [[3, 8]])
+    >>> x["token_ids"]
+    array([[1, 5, 6, 7, 2, 0]], dtype=int32)
+    >>> y
+    array([[0, 3, 0, 8, 0, 0]], dtype=int32)
+    >>> weight
+    array([[0., 1., 0., 1., 0., 0.]], dtype=float32)
+    """
+
+    backbone_cls = SynthesizerBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
+    def __init__(
+        self,
+        tokenizer: keras.Layer,
+        sequence_length: int = 512,
+        with_segments: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_tokenizer(tokenizer)
+        if check_positive("sequence_length", sequence_length) < FEWEST_TOKENS:
+            raise ValueError(
+                f"`sequence_length` must be at least {FEWEST_TOKENS}: a word "
+                "between two special tokens. Received: "
+                f"sequence_length={sequence_length}"
+            )
+        super().__init__(**kwargs)
+        self.tokenizer = tokenizer
+        self.sequence_length = int(sequence_length)
+        self.with_segments = bool(with_segments)
+
+    def call(
+        self,
+        x: Tensor,
+        y: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+    ) -> Tensor:
+        sentences = checked_sentences(x)
+        features, starts = self.pack(sentences)
+        if y is None:
+            return features
+        labels = np.zeros(starts.shape, "int32")
+        for row, first, given in zip(
+            labels, starts, checked_labels(y, sentences), strict=True
+        ):
+            row[first] = given[: first.sum()]
+        weights = starts.astype("float32")
+        if sample_weight is not None:
+            weights *= np.asarray(sample_weight, "float32")[:, None]
+        return features, labels, weights
+
+    def pack(self, sentences: Any) -> Any:
+        """Tokenizes, packs and pads sentences.
+
+        Each distinct word is tokenized once.
+
+        Args:
+            sentences: List of lists of strings.
+
+        Returns:
+            `(features, starts)`: the dictionary of `(B, T)` arrays, and a
+            boolean array `(B, T)`, where the words start that fit.
+        """
+        shape = len(sentences), self.sequence_length
+        token_ids = np.full(shape, self.tokenizer.pad_token_id, "int32")
+        padding_mask, starts = np.zeros(shape, "int32"), np.zeros(shape, "bool")
+        for row, words in enumerate(self._pieces(sentences)):
+            packed = [
+                self.tokenizer.start_token_id,
+                *itertools.chain(*words),
+            ][: self.sequence_length - 1] + [self.tokenizer.end_token_id]
+            token_ids[row, : len(packed)] = packed
+            padding_mask[row, : len(packed)] = 1
+            places = 1 + np.cumsum([0, *map(len, words)])[:-1]
+            starts[row, places[places < self.sequence_length - 1]] = True
+        features = {"token_ids": token_ids, "padding_mask": padding_mask}
+        if self.with_segments:
+            features["segment_ids"] = np.zeros(shape, "int32")
+        return features, starts
+
+    def split(self, sentences: Any) -> Any:
+        """Splits sentences into parts all of whose words fit.
+
+        Args:
+            sentences: List of lists of strings.
+
+        Returns:
+            List of lists of strings, the parts of all sentences in order.
+        """
+        room = self.sequence_length - 2
+        parts = []
+        for words, pieces in zip(
+            sentences, self._pieces(sentences), strict=True
+        ):
+            start = used = 0
+            for at, ids in enumerate(pieces):
+                if at > start and used + len(ids) > room:
+                    parts.append(words[start:at])
+                    start, used = at, 0
+                used += len(ids)
+            parts.append(words[start:])
+        return parts
+
+    def _pieces(self, sentences):
+        """The ids of each word of each sentence, at least one."""
+        texts = [
+            [" " * (at > 0) + word for at, word in enumerate(words)]
+            for words in sentences
+        ]
+        distinct = [*dict.fromkeys(itertools.chain(*texts))]
+        tokenized = self.tokenizer(distinct) if distinct else []
+        unknown = self._unknown()
+        pieces = {
+            text: [*map(int, ids)] or unknown
+            for text, ids in zip(distinct, tokenized, strict=True)
+        }
+        return [[pieces[text] for text in row] for row in texts]
+
+    def _unknown(self):
+        token = getattr(self.tokenizer, "oov_token", None)
+        if token is None:
+            return [*map(int, self.tokenizer(" "))]
+        return [self.tokenizer.token_to_id(token)]
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "sequence_length": self.sequence_length,
+            "with_segments": self.with_segments,
+        }

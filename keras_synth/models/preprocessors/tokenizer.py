@@ -1,0 +1,255 @@
+"""Tokenizers that know their special tokens and learn from texts."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Self
+
+import keras
+import keras_hub
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.backbones.seq2seq_backbone import (
+    SynthesizerSeq2SeqBackbone,
+)
+from keras_synth.models.data.texts import plain_texts
+from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.types import Tensor
+
+WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
+BYTE_PAIRS = ("<pad>", "<s>", "</s>", "<mask>")
+# Each byte, the special tokens and one learned pair: KerasHub needs a rule.
+FEWEST_BYTE_PAIRS = 256 + len(BYTE_PAIRS) + 1
+
+
+class _OneOf(tuple):
+    """Classes that KerasHub, which compares with one class, finds equal to it.
+
+    `from_preset` of a tokenizer requires the class of the preset's backbone to
+    equal the tokenizer's `backbone_cls`; ours serve several backbones.
+    """
+
+    def __eq__(self, other):
+        return other in tuple(self) or super().__eq__(other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+class TextTokenizerMixin(PresetPathsMixin):
+    """Shared by the tokenizers; mixed in before KerasHub's class."""
+
+    backbone_cls = _OneOf((SynthesizerBackbone, SynthesizerSeq2SeqBackbone))
+
+    def tokenize(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Returns token ids; arrays and pandas columns of texts do as well."""
+        return super().tokenize(plain_texts(inputs), *args, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerTokenizer(
+    TextTokenizerMixin, keras_hub.tokenizers.WordPieceTokenizer
+):
+    """A WordPiece tokenizer that knows its special tokens.
+
+    Args:
+        vocabulary: List of strings or path of a file with one token a line,
+            for example from
+            `keras_hub.tokenizers.compute_word_piece_vocabulary`. It must hold
+            `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
+        lowercase: Whether text is lowercased first.
+        **kwargs: Keyword arguments of `keras_hub.tokenizers.
+            WordPieceTokenizer`.
+
+    Example:
+
+    >>> words = ["the", "quick", "fox"]
+    >>> tokenizer = keras_synth.models.SynthesizerTokenizer(
+    ...     ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"] + words)
+    >>> tokenizer("The quick fox")
+    array([5, 6, 7], dtype=int32)
+    """
+
+    def __init__(
+        self, vocabulary: Any = None, lowercase: bool = True, **kwargs: Any
+    ) -> None:
+        for token, attribute in (
+            ("[CLS]", "cls_token"),
+            ("[SEP]", "sep_token"),
+            ("[PAD]", "pad_token"),
+            ("[MASK]", "mask_token"),
+            # The names that packers and generic preprocessors use.
+            ("[CLS]", "start_token"),
+            ("[SEP]", "end_token"),
+        ):
+            self._add_special_token(token, attribute)
+        _check_special(vocabulary, WORD_PIECES)
+        super().__init__(vocabulary=vocabulary, lowercase=lowercase, **kwargs)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        vocabulary_size: int,
+        lowercase: bool = True,
+        **kwargs: Any,
+    ) -> Self:
+        """Learns word pieces from texts.
+
+        Needs `tensorflow-text`, on every backend.
+
+        Args:
+            texts: List, array or pandas column of strings.
+            vocabulary_size: Integer, about how many word pieces to learn, the
+                special tokens included.
+            lowercase: Whether text is lowercased first.
+            **kwargs: Further keyword arguments of the tokenizer.
+
+        Returns:
+            `SynthesizerTokenizer`.
+
+        Raises:
+            ValueError: There is no text with a word in it.
+        """
+        texts = _checked_texts(texts, vocabulary_size)
+        import tensorflow as tf  # KerasHub takes its datasets here
+
+        vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
+            tf.data.Dataset.from_tensor_slices(texts).batch(1024),
+            vocabulary_size=vocabulary_size,
+            lowercase=lowercase,
+            reserved_tokens=list(WORD_PIECES),
+        )
+        return cls(vocabulary, lowercase=lowercase, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerBytePairTokenizer(
+    TextTokenizerMixin, keras_hub.tokenizers.BytePairTokenizer
+):
+    """A byte-pair tokenizer that knows its special tokens.
+
+    Args:
+        vocabulary: Dictionary from token to id, or path of a JSON file with
+            one. It must hold `<s>`, `</s>`, `<pad>` and `<mask>`.
+        merges: List of strings, the merge rules, or path of a file with one a
+            line.
+        **kwargs: Keyword arguments of `keras_hub.tokenizers.
+            BytePairTokenizer`.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+    ...     ["to be or not to be"], vocabulary_size=265)
+    >>> tokenizer.detokenize(tokenizer("to be"))
+    'to be'
+    """
+
+    def __init__(
+        self, vocabulary: Any = None, merges: Any = None, **kwargs: Any
+    ) -> None:
+        for token, attribute in (
+            ("<s>", "start_token"),
+            ("</s>", "end_token"),
+            ("<pad>", "pad_token"),
+            ("<mask>", "mask_token"),
+        ):
+            self._add_special_token(token, attribute)
+        _check_special(vocabulary, BYTE_PAIRS)
+        if isinstance(merges, (list, tuple)) and not merges:
+            raise ValueError(
+                "There must be at least one merge rule; `from_texts` learns "
+                "them from texts with words of two bytes or more. Received: "
+                f"merges={merges!r}"
+            )
+        super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
+
+    @classmethod
+    def from_texts(
+        cls, texts: Sequence[str], vocabulary_size: int, **kwargs: Any
+    ) -> Self:
+        """Learns byte pairs from texts, with the `tokenizers` of KerasHub.
+
+        Args:
+            texts: List, array or pandas column of strings.
+            vocabulary_size: Integer, how many tokens to learn at most, the
+                256 bytes and the special tokens included: at least 261.
+            **kwargs: Further keyword arguments of the tokenizer.
+
+        Returns:
+            `SynthesizerBytePairTokenizer`.
+
+        Raises:
+            ValueError: `vocabulary_size` is smaller than that, or no text has
+                a word of two bytes.
+        """
+        texts = _checked_texts(texts, vocabulary_size)
+        if vocabulary_size < FEWEST_BYTE_PAIRS:
+            raise ValueError(
+                "`vocabulary_size` must be at least "
+                f"{FEWEST_BYTE_PAIRS}: 256 bytes, {len(BYTE_PAIRS)} special "
+                "tokens and a pair. Received: "
+                f"vocabulary_size={vocabulary_size}"
+            )
+        import tokenizers
+        from tokenizers import pre_tokenizers, trainers
+
+        learner = tokenizers.Tokenizer(tokenizers.models.BPE())
+        learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary_size,
+            special_tokens=list(BYTE_PAIRS),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        learner.train_from_iterator(texts, trainer)
+        learned = json.loads(learner.to_str())["model"]
+        # Releases write a rule as a string or as a pair.
+        merges = [
+            rule if isinstance(rule, str) else " ".join(rule)
+            for rule in learned["merges"]
+        ]
+        return cls(learned["vocab"], merges, **kwargs)
+
+
+def _check_special(vocabulary, tokens):
+    """Raises if a list or dictionary lacks tokens; KerasHub reads files."""
+    if not isinstance(vocabulary, (dict, list, tuple)):
+        return
+    known = {*vocabulary}
+    missing = [token for token in tokens if token not in known]
+    if missing:
+        raise ValueError(
+            f"The vocabulary must hold the special tokens {', '.join(tokens)}. "
+            f"Add them, or learn one with `from_texts`. Received: "
+            f"{len(known)} tokens without {', '.join(missing)}"
+        )
+
+
+def _checked_texts(texts, vocabulary_size):
+    """Texts as a list of strings, one of them with a word."""
+    check_positive("vocabulary_size", vocabulary_size)
+    received = texts
+    if hasattr(texts, "__len__") and not isinstance(texts, (str, bytes, dict)):
+        texts = plain_texts(list(texts), "texts")
+        strings = all(isinstance(text, str) for text in texts)
+        if strings and any(text.strip() for text in texts):
+            return texts
+    raise ValueError(
+        "texts must be a list of strings, at least one of them with a word. "
+        f"Received: {received!r:.60}"
+    )
+
+
+def check_tokenizer(tokenizer):
+    """Raises unless a tokenizer knows the tokens that packing needs."""
+    needs = ("start_token", "end_token", "pad_token")
+    missing = [name for name in needs if not hasattr(tokenizer, name)]
+    if missing and tokenizer is not None:
+        raise ValueError(
+            f"The tokenizer must have the attributes {', '.join(needs)}; "
+            "keras_synth.models.SynthesizerTokenizer(vocabulary) has them. "
+            f"Received: {type(tokenizer).__name__} without {missing}"
+        )

@@ -1,0 +1,1 @@
+"""Presets, files, exports and layouts."""

@@ -1,0 +1,1 @@
+"""Backbones with heads, losses and preprocessing."""

@@ -1,0 +1,172 @@
+"""`SynthesizerCausalLM`: a causal language model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.backbones.stack import check_length
+from keras_synth.models.data.batches import TrainingDataMixin
+from keras_synth.models.data.examples import check_form
+from keras_synth.models.data.fitting import check_fits
+from keras_synth.models.preprocessors.causal_lm_preprocessor import (
+    SynthesizerCausalLMPreprocessor,
+)
+from keras_synth.models.saving.presets import TaskSavingMixin
+from keras_synth.models.tasks.generation import GenerationMixin, sample_tokens
+from keras_synth.types import Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerCausalLM(
+    TaskSavingMixin,
+    GenerationMixin,
+    TrainingDataMixin,
+    keras_hub.models.CausalLM,
+):
+    """A language model around a causal `SynthesizerBackbone`.
+
+    The token embedding is the output layer, too. With a preprocessor, `fit`
+    takes raw strings, and `generate` returns strings for strings. Decoding
+    caches values, and keys only where there are dot-product parts.
+
+    Args:
+        backbone: A `SynthesizerBackbone` with `causal=True`.
+        preprocessor: A `SynthesizerCausalLMPreprocessor` or `None`.
+        **kwargs: Keyword arguments of `keras_hub.models.CausalLM`.
+
+    Call arguments:
+        inputs: As for `SynthesizerBackbone`.
+
+    Returns:
+        Tensor `(B, T, vocabulary_size)`, logits of the next token.
+
+    Raises:
+        ValueError: If the backbone is not causal, or the preprocessor does not
+            fit it.
+
+    Example:
+
+    ```python
+    texts = ["to be or not to be"] * 32
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        texts, vocabulary_size=280
+    )
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R",
+        max_sequence_length=16,
+        causal=True,
+    )
+    lm = keras_synth.models.SynthesizerCausalLM(
+        backbone,
+        keras_synth.models.SynthesizerCausalLMPreprocessor(
+            tokenizer, sequence_length=16
+        ),
+    )
+    lm.compile(optimizer=keras.optimizers.Adam(0.01), sampler="greedy")
+    lm.fit(texts, epochs=2, verbose=0)
+    text = lm.generate("to be", max_length=8)
+    print(text.startswith("to be"))  # True
+    ```
+    """
+
+    backbone_cls = SynthesizerBackbone
+    preprocessor_cls = SynthesizerCausalLMPreprocessor
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        _check(backbone, preprocessor)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+
+        # === Functional model ===
+        inputs = backbone.input
+        outputs = backbone.logits(backbone(inputs))
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def _check_form(self, x, name):
+        check_form(x, name, pairs=False)
+
+    def call_with_cache(
+        self,
+        token_ids: Tensor,
+        caches: Tensor,
+        start: Size,
+        padding_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Calls the model on tokens that follow those in the caches.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            caches: Tuple of one cache for each block, of `make_caches`.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
+
+        Returns:
+            `(logits, hidden_states, caches)`: tensors `(B, T,
+            vocabulary_size)` and `(B, T, d)`, and the caches with these tokens
+            added.
+        """
+        x, caches = self.backbone.stack.call_with_caches(
+            token_ids, caches, start, padding_mask=padding_mask
+        )
+        return self.backbone.logits(x), x, caches
+
+    def make_caches(self, batch_size: int, length: int) -> Tensor:
+        """Returns empty caches for `length` tokens, one for each block."""
+        return self.backbone.stack.make_caches(batch_size, length)
+
+    def generate_step(
+        self, inputs: Tensor, stop_token_ids: str | Sequence[int] | None = None
+    ) -> dict[str, Any]:
+        """Continues a batch of prompts; `generate` calls it.
+
+        Args:
+            inputs: Dictionary of tensors `(B, length)`: `"token_ids"` and
+                `"padding_mask"`, True for tokens of a prompt.
+            stop_token_ids: Sequence of ids that end a text, or `None` to
+                generate `length` tokens.
+
+        Returns:
+            Dictionary like `inputs`, the mask being True up to the end of each
+            text.
+        """
+        prompt, stack = inputs["token_ids"], self.backbone.stack
+        check_length(
+            prompt, self.backbone.max_sequence_length, "max_sequence_length"
+        )
+        token_ids, padding_mask = sample_tokens(
+            self,
+            stack.call_with_caches,
+            prompt,
+            inputs["padding_mask"],
+            self.make_caches(*ops.shape(prompt)[:2]),
+            stop_token_ids,
+            None
+            if stack.overwrites_caches
+            else lambda: stack(prompt, inputs["padding_mask"]),
+        )
+        return {"token_ids": token_ids, "padding_mask": padding_mask}
+
+
+def _check(backbone, preprocessor):
+    if not backbone.causal:
+        raise ValueError(
+            "A language model needs a backbone with causal=True. Received: "
+            f"causal={backbone.causal}"
+        )
+    check_fits(preprocessor, backbone)

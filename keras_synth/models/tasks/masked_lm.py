@@ -1,0 +1,294 @@
+"""`SynthesizerMaskedLM`: guesses hidden tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.policies import settle
+from keras_synth.attention.multiplications import added
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.data.examples import as_lists, check_extras
+from keras_synth.models.data.fitting import check_fits
+from keras_synth.models.data.reading import BATCH_SIZE, BatchesMixin
+from keras_synth.models.data.tf_data import strings_of
+from keras_synth.models.preprocessors.masked_lm_preprocessor import (
+    SynthesizerMaskedLMPreprocessor,
+)
+from keras_synth.models.saving.presets import TaskSavingMixin
+from keras_synth.types import Identifier
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerMaskedLM(
+    TaskSavingMixin, BatchesMixin, keras_hub.models.MaskedLM
+):
+    """Pretrains a `SynthesizerBackbone` by hiding tokens, as BERT.
+
+    With a preprocessor, `fit` and `evaluate` take raw strings; without one,
+    batches such as `keras_synth.pretraining.MaskedTokens`. `fit` hides other
+    tokens in each epoch, `evaluate` always the same.
+
+    Args:
+        backbone: A `SynthesizerBackbone` that is not causal.
+        preprocessor: A `SynthesizerMaskedLMPreprocessor` or `None`.
+        **kwargs: Keyword arguments of `keras_hub.models.MaskedLM`.
+
+    Call arguments:
+        inputs: As for `SynthesizerBackbone`, and `"mask_positions"`, integer
+            tensor `(B, M)`.
+
+    Returns:
+        Tensor `(B, M, vocabulary_size)`, logits of the hidden tokens.
+
+    Raises:
+        ValueError: If the backbone is causal, or the preprocessor does not
+            fit it.
+
+    Example:
+
+    ```python
+    texts, _ = keras_synth.datasets.generated_reviews(64)
+    words = sorted({word for text in texts for word in text.lower().split()})
+    tokenizer = keras_synth.models.SynthesizerTokenizer(
+        ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", *words]
+    )
+    masked_lm = keras_synth.models.SynthesizerMaskedLM(
+        keras_synth.models.SynthesizerBackbone(
+            vocabulary_size=tokenizer.vocabulary_size(),
+            num_layers=1,
+            num_heads=2,
+            hidden_dim=16,
+            intermediate_dim=32,
+            synthesizer="R+V",
+            max_sequence_length=32,
+        ),
+        keras_synth.models.SynthesizerMaskedLMPreprocessor(
+            tokenizer, sequence_length=32
+        ),
+    )
+    masked_lm.fit(texts, epochs=2, verbose=0)
+    guesses = masked_lm.fill_mask("a [MASK] film", top_k=3)
+    print(len(guesses[0]))  # 3
+    ```
+    """
+
+    backbone_cls = SynthesizerBackbone
+    preprocessor_cls = SynthesizerMaskedLMPreprocessor
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if backbone.causal:
+            raise ValueError(
+                "A masked language model reads what comes after a hidden "
+                "token, too. Pass a backbone with causal=False. "
+                f"Received: causal={backbone.causal}"
+            )
+        if isinstance(preprocessor, SynthesizerMaskedLMPreprocessor):
+            check_fits(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.masked_lm_head = keras_hub.layers.MaskedLMHead(
+            token_embedding=backbone.token_embedding,
+            intermediate_activation="gelu",
+            layer_norm_epsilon=backbone.layer_norm_epsilon,
+            dtype=backbone.dtype_policy,
+            name="mlm_head",
+        )
+
+        # === Functional model ===
+        inputs = {
+            **backbone.input,
+            "mask_positions": keras.Input(
+                (None,), dtype="int32", name="mask_positions"
+            ),
+        }
+        outputs = self.masked_lm_head(
+            backbone(backbone.input), inputs["mask_positions"]
+        )
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        settle(self)
+
+    def multiplications(
+        self, length: int, masks: int | None = None
+    ) -> dict[str, int]:
+        """Returns how many multiplications a sample takes, by parts.
+
+        See `keras_synth.reporting.print_multiplications` for a table.
+
+        Args:
+            length: Integer, `T`.
+            masks: Integer, hidden tokens, by default 15% of `T`.
+
+        Returns:
+            Dictionary of integers: those of the backbone, and the
+            `"output layer"`, which sees the hidden tokens alone.
+
+        Raises:
+            ValueError: If a mixer does not count its multiplications.
+        """
+        masks = max(1, round(0.15 * length)) if masks is None else masks
+        width, tokens = self.backbone.hidden_dim, self.backbone.vocabulary_size
+        return added(
+            self.backbone.multiplications(length),
+            {"output layer": masks * width * (width + tokens)},
+        )
+
+    def compile(
+        self,
+        optimizer: Identifier = "auto",
+        loss: Identifier = "auto",
+        **kwargs: Any,
+    ) -> None:
+        """Configures training, as `keras_hub.models.MaskedLM.compile`.
+
+        Args:
+            optimizer: By default `AdamW(1e-3)`, which suits training from
+                scratch.
+            loss: By default sparse categorical cross-entropy.
+            **kwargs: `weighted_metrics` and what `keras.Model.compile` takes.
+        """
+        if optimizer == "auto":
+            optimizer = keras.optimizers.AdamW(1e-3)
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
+        """Guesses the tokens that stand as `[MASK]` in texts.
+
+        Args:
+            texts: A string with one or more mask tokens, or a list of such.
+            top_k: Integer, how many guesses for each.
+
+        Returns:
+            List with an entry for each mask token, in their order: a list of
+            `top_k` tuples, tokens and their probabilities, the likeliest
+            first. For a list of texts a list of such. Special tokens are no
+            guesses.
+
+        Raises:
+            ValueError: If there is no preprocessor, a text has no mask, or is
+                longer than the preprocessor's `sequence_length`.
+        """
+        check_positive("top_k", top_k)
+        if self.preprocessor is None:
+            raise ValueError(
+                "`fill_mask` takes strings: build the model with a "
+                "preprocessor, or set model.preprocessor. "
+                "Received: preprocessor=None"
+            )
+        alone = isinstance(texts, str)
+        rows = [
+            self._with_masks(text) for text in ([texts] if alone else texts)
+        ]
+        logits = keras.Model.predict(self, self._features(rows), verbose=0)
+        guesses = [
+            self._best(scores[: row.count(self._mask_id)], top_k)
+            for row, scores in zip(rows, logits, strict=True)
+        ]
+        return guesses[0] if alone else guesses
+
+    @property
+    def _mask_id(self):
+        return self.preprocessor.tokenizer.mask_token_id
+
+    def _check_extras(self, y, sample_weight, prefix):
+        check_extras(y, sample_weight, prefix)
+
+    def _checked_fit(self, data, validation, share):
+        # There are no labels: a tuple of columns is a pair, as x is.
+        pair = isinstance(validation, tuple) and len(validation) > 1
+        if pair and self._reads_texts():
+            validation = (validation,)
+        return super()._checked_fit(data, validation, share)
+
+    def _in_memory(self, data, batch_size, shuffle):
+        if not self._reads_texts():
+            made = self.preprocess_samples(*as_lists(data))
+            return keras.utils.unpack_x_y_sample_weight(made)
+        features = self.preprocessor.tokens(as_lists(data[0]))
+        batches = self.preprocessor.batches(features, batch_size, shuffle)
+        return batches, None, None
+
+    def _prepared(self, data, at=0, epoch=None):
+        if not self._reads_texts():
+            return super()._prepared(data)
+        features = self.preprocessor.tokens(as_lists(data[0]))
+        try:
+            return self.preprocessor.hidden(features, at, epoch)
+        except ValueError as error:
+            raise ValueError(f"batch {at}: {error}") from None
+
+    def _of_tensorflow(self, dataset, watched, prefix, training, labels):
+        if not self._reads_texts():
+            return dataset
+        texts, batch_size = strings_of(dataset)
+        data = self._checked_examples(texts, None, None, prefix)
+        return self._in_memory(data, batch_size or BATCH_SIZE, training)[0]
+
+    def _with_masks(self, text):
+        """The ids of a text, mask tokens and special tokens included."""
+        tokenizer = self.preprocessor.tokenizer
+        first, *others = text.split(tokenizer.mask_token)
+        if not others:
+            raise ValueError(
+                f"Each text must hold {tokenizer.mask_token}, where a token is "
+                f"to be guessed. Received: {text!r}"
+            )
+        ids = [tokenizer.start_token_id, *map(int, tokenizer(first))]
+        for other in others:
+            ids += [self._mask_id, *map(int, tokenizer(other))]
+        ids.append(tokenizer.end_token_id)
+        longest = self.preprocessor.sequence_length
+        if len(ids) > longest:
+            raise ValueError(
+                f"A text is longer than sequence_length={longest} of the "
+                f"preprocessor. Shorten it. Received: {len(ids)} tokens"
+            )
+        return ids
+
+    def _features(self, rows):
+        length = self.preprocessor.sequence_length
+        ids = np.full(
+            (len(rows), length), self.preprocessor.tokenizer.pad_token_id
+        )
+        masks = max(row.count(self._mask_id) for row in rows)
+        positions = np.zeros((len(rows), masks), "int32")
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = row
+            found = np.flatnonzero(np.array(row) == self._mask_id)
+            positions[i, : len(found)] = found
+        real = np.arange(length) < np.array([[len(row)] for row in rows])
+        features = {
+            "token_ids": ids.astype("int32"),
+            "padding_mask": real.astype("int32"),
+            "mask_positions": positions,
+        }
+        if self.backbone.num_segments:
+            features["segment_ids"] = np.zeros_like(ids, "int32")
+        return features
+
+    def _best(self, logits, top_k):
+        """The likeliest tokens of each row of logits `(M, vocabulary)`."""
+        tokenizer = self.preprocessor.tokenizer
+        tokens = np.setdiff1d(
+            np.arange(tokenizer.vocabulary_size()),
+            self.preprocessor.special_token_ids,
+        )
+        logits = np.array(logits, "float64")[:, tokens]
+        shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        return [
+            [
+                (tokenizer.id_to_token(int(tokens[i])), float(row[i]))
+                for i in np.argsort(-row)[:top_k]
+            ]
+            for row in shares
+        ]

@@ -1,0 +1,215 @@
+"""`SynthesizerSeq2SeqLM`: translation, summaries, dialogue."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth.models.backbones.seq2seq_backbone import (
+    SynthesizerSeq2SeqBackbone,
+)
+from keras_synth.models.backbones.stack import check_length
+from keras_synth.models.data.batches import TrainingDataMixin
+from keras_synth.models.data.examples import check_form
+from keras_synth.models.data.fitting import check_fits_both
+from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
+    SynthesizerSeq2SeqLMPreprocessor,
+    check_texts,
+)
+from keras_synth.models.saving.presets import TaskSavingMixin
+from keras_synth.models.tasks.generation import GenerationMixin, sample_tokens
+from keras_synth.types import Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerSeq2SeqLM(
+    TaskSavingMixin,
+    GenerationMixin,
+    TrainingDataMixin,
+    keras_hub.models.Seq2SeqLM,
+):
+    """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
+
+    The token embedding is the output layer, too. With a preprocessor, `fit`
+    takes raw strings, and `generate` returns strings for strings. Decoding
+    caches values, and keys only where there are dot-product parts.
+
+    Args:
+        backbone: A `SynthesizerSeq2SeqBackbone`.
+        preprocessor: A `SynthesizerSeq2SeqLMPreprocessor` or `None`.
+        **kwargs: Keyword arguments of `keras_hub.models.Seq2SeqLM`.
+
+    Call arguments:
+        inputs: As for `SynthesizerSeq2SeqBackbone`.
+
+    Returns:
+        Tensor `(B, T, vocabulary_size)`, logits of the next target token.
+
+    Raises:
+        ValueError: If the preprocessor does not fit the backbone.
+
+    Example:
+
+    ```python
+    sources, targets = keras_synth.datasets.generated_translations(32)
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        sources + targets, vocabulary_size=300
+    )
+    backbone = keras_synth.models.SynthesizerSeq2SeqBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R",
+        max_sequence_length=16,
+    )
+    lm = keras_synth.models.SynthesizerSeq2SeqLM(
+        backbone,
+        keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(tokenizer, 16, 16),
+    )
+    lm.compile(
+        optimizer=keras.optimizers.Adam(0.01),
+        loss=keras_synth.losses.LabelSmoothedCrossentropy(0.1),
+        sampler="greedy",
+    )
+    lm.fit({"encoder_text": sources, "decoder_text": targets}, verbose=0)
+    texts = lm.generate(["the big dog saw a fox", "two cats sing"], 8)
+    print(len(texts))  # 2
+    ```
+    """
+
+    backbone_cls = SynthesizerSeq2SeqBackbone
+    preprocessor_cls = SynthesizerSeq2SeqLMPreprocessor
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_fits_both(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+
+        # === Functional model ===
+        inputs = backbone.input
+        hidden = backbone(inputs)["decoder_sequence_output"]
+        outputs = backbone.logits(hidden)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def _check_form(self, x, name):
+        check_texts(x)
+        check_form((*x.values(),), name)
+
+    def call_decoder_with_cache(
+        self,
+        token_ids: Tensor,
+        caches: Tensor,
+        start: Size,
+        sources: Tensor,
+        encoder_padding_mask: Tensor,
+        padding_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Calls the decoder on tokens that follow those in the caches.
+
+        Args:
+            token_ids: Integer tensor `(B, T)`.
+            caches: Tuple of one cache for each decoder block.
+            start: Integer or scalar integer tensor, position of the first
+                token.
+            sources: Tuple of one cross-attention cache for each block, of
+                `call_encoder`.
+            encoder_padding_mask: Integer tensor `(B, S)`.
+            padding_mask: Tensor `(B, T)`, 0 for target tokens to leave out.
+
+        Returns:
+            `(logits, hidden_states, caches)`: tensors `(B, T,
+            vocabulary_size)` and `(B, T, d)`, and the caches with these tokens
+            added.
+        """
+        x, caches = self.backbone.decoder.call_with_caches(
+            token_ids,
+            caches,
+            start,
+            sources,
+            encoder_padding_mask,
+            padding_mask,
+        )
+        return self.backbone.logits(x), x, caches
+
+    def call_encoder(self, token_ids: Tensor, padding_mask: Tensor) -> Tensor:
+        """Returns the cross-attention caches of the decoder blocks.
+
+        Args:
+            token_ids: Integer tensor `(B, S)`.
+            padding_mask: Tensor `(B, S)`, 1 for real tokens.
+
+        Returns:
+            Tuple of one cache for each block, as its cross-attention makes
+            it: values, and keys where it compares pairs.
+        """
+        encoded = self.backbone.encoder(token_ids, padding_mask)
+        return self.backbone.decoder.remember(encoded)
+
+    def generate_step(
+        self, inputs: Tensor, stop_token_ids: str | Sequence[int] | None = None
+    ) -> dict[str, Any]:
+        """Generates targets for a batch of sources; `generate` calls it.
+
+        Args:
+            inputs: Dictionary of tensors as for the model;
+                `"decoder_padding_mask"` is True for tokens of a prompt.
+            stop_token_ids: Sequence of ids that end a text, or `None` to
+                generate the full length.
+
+        Returns:
+            Dictionary of `"decoder_token_ids"` and `"decoder_padding_mask"`,
+            True up to the end of each text.
+        """
+        prompt = inputs["decoder_token_ids"]
+        check_length(
+            prompt, self.backbone.max_decoder_length, "max_decoder_length"
+        )
+        encoder_mask = ops.cast(inputs["encoder_padding_mask"], "int32")
+        decoder = self.backbone.decoder
+        encoded = self.backbone.encoder(
+            inputs["encoder_token_ids"], encoder_mask
+        )
+        sources = decoder.remember(encoded)
+        batch, length = ops.shape(prompt)[:2]
+
+        # Sources go with the caches: beam search repeats both.
+        def step(token_ids, caches, start, padding_mask=None):
+            own, sources, encoder_mask = caches
+            hidden, own = decoder.call_with_caches(
+                token_ids, own, start, sources, encoder_mask, padding_mask
+            )
+            return hidden, (own, sources, encoder_mask)
+
+        def hidden_states():
+            given = inputs["decoder_padding_mask"]
+            return decoder(
+                prompt,
+                given,
+                encoded=encoded,
+                encoder_padding_mask=encoder_mask,
+            )
+
+        caches = decoder.make_caches(batch, length)
+        token_ids, padding_mask = sample_tokens(
+            self,
+            step,
+            prompt,
+            inputs["decoder_padding_mask"],
+            (caches, sources, encoder_mask),
+            stop_token_ids,
+            None if decoder.overwrites_caches else hidden_states,
+        )
+        return {
+            "decoder_token_ids": token_ids,
+            "decoder_padding_mask": padding_mask,
+        }

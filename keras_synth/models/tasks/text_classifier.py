@@ -1,0 +1,200 @@
+"""`SynthesizerTextClassifier`: a backbone, pooling and a dense layer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.policies import settle
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.backbones.pooling import Pooling
+from keras_synth.models.data.batches import TrainingDataMixin
+from keras_synth.models.data.class_labels import (
+    encode_labels,
+    is_binary,
+    numbered_weights,
+)
+from keras_synth.models.preprocessors.text_classifier_preprocessor import (
+    SynthesizerTextClassifierPreprocessor,
+)
+from keras_synth.models.saving.presets import TaskSavingMixin
+from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.types import Identifier
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerTextClassifier(
+    ClassHeadMixin,
+    TaskSavingMixin,
+    TrainingDataMixin,
+    keras_hub.models.TextClassifier,
+):
+    """Classifies text with a `SynthesizerBackbone`.
+
+    With a preprocessor, `fit`, `evaluate` and `predict` take raw strings;
+    without one, what the preprocessor would return. Labels are integers, or
+    the names of classes; they are checked before training starts, those of a
+    dataset when their batch is read.
+
+    Args:
+        backbone: A `SynthesizerBackbone`.
+        num_classes: Integer, number of classes; labels are 0 up to
+            `num_classes - 1`. With 1 there is a single output: compiled by
+            default for labels 0 and 1, with a sigmoid or as a logit, and with
+            a loss such as `"mse"` for regression, labels being any numbers.
+        preprocessor: A `SynthesizerTextClassifierPreprocessor` or `None`.
+        activation: Activation of the outputs, by default none: logits.
+        dropout: Float, share of the pooled features to drop in training.
+        pooling: `"mean"` over the real tokens, or `"first"` token.
+        class_names: Optional sequence of `num_classes` strings, of two for
+            `num_classes=1`, saved with the model. With it, labels may be
+            names, too.
+        **kwargs: Keyword arguments of `keras_hub.models.TextClassifier`.
+
+    Call arguments:
+        inputs: As for `SynthesizerBackbone`.
+
+    Returns:
+        Tensor `(B, num_classes)`.
+
+    Raises:
+        ValueError: If the preprocessor does not fit the backbone, or labels
+            given to `fit` or `evaluate` are not classes.
+
+    Example:
+
+    ```python
+    texts, labels = keras_synth.datasets.generated_reviews(64)
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        texts, vocabulary_size=300
+    )
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R+V",
+        max_sequence_length=32,
+    )
+    classifier = keras_synth.models.SynthesizerTextClassifier(
+        backbone,
+        num_classes=2,
+        preprocessor=keras_synth.models.SynthesizerTextClassifierPreprocessor(
+            tokenizer, sequence_length=32
+        ),
+    )
+    classifier.fit(texts, labels, epochs=2, verbose=0)
+    logits = classifier.predict(["a good film", "a dull film"], verbose=0)
+    print(logits.shape)  # (2, 2)
+    ```
+    """
+
+    backbone_cls = SynthesizerBackbone
+    preprocessor_cls = SynthesizerTextClassifierPreprocessor
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        num_classes: int,
+        preprocessor: keras.Layer | None = None,
+        activation: Identifier | None = None,
+        dropout: float = 0.1,
+        pooling: str = "mean",
+        class_names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_positive("num_classes", num_classes)
+        softmax = keras.activations.get(activation) is keras.activations.softmax
+        if num_classes == 1 and softmax:
+            raise ValueError(
+                "A softmax of one class is always 1: use activation='sigmoid' "
+                "or None for num_classes=1. Received: activation='softmax'"
+            )
+        # === Layers ===
+        self._make_head(
+            backbone,
+            num_classes,
+            preprocessor,
+            activation,
+            dropout,
+            class_names,
+        )
+        self.pooler = Pooling(
+            pooling, dtype=backbone.dtype_policy, name="pooling"
+        )
+
+        # === Functional model ===
+        inputs = backbone.input
+        x = self.pooler(backbone(inputs), inputs["padding_mask"])
+        super().__init__(inputs=inputs, outputs=self._head(x), **kwargs)
+        settle(self)
+
+        # === Config ===
+        self.pooling = pooling
+
+    def _rows_of_head(self, length):
+        return 1
+
+    def compile(
+        self,
+        optimizer: Identifier = "auto",
+        loss: Identifier = "auto",
+        *,
+        metrics: Identifier = "auto",
+        **kwargs: Any,
+    ) -> None:
+        """Configures training, as `keras_hub.models.TextClassifier.compile`.
+
+        Args:
+            optimizer: By default `AdamW(1e-3)`, which suits training from
+                scratch.
+            loss: By default sparse categorical cross-entropy; for one class
+                binary cross-entropy.
+            metrics: By default accuracy; for one class binary accuracy, and
+                the mean absolute error if `loss` is not binary.
+            **kwargs: What `keras.Model.compile` takes.
+        """
+        if optimizer == "auto":
+            optimizer = keras.optimizers.AdamW(1e-3)
+        if self.num_classes == 1:
+            sigmoid = self.activation is keras.activations.sigmoid
+            if loss == "auto":
+                loss = keras.losses.BinaryCrossentropy(from_logits=not sigmoid)
+            if metrics == "auto" and is_binary(loss):
+                threshold = 0.5 if sigmoid else 0.0
+                metrics = [keras.metrics.BinaryAccuracy(threshold=threshold)]
+            elif metrics == "auto":
+                metrics = [keras.metrics.MeanAbsoluteError()]
+        super().compile(
+            optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
+        )
+
+    def _checked_labels(self, y, name):
+        loss = getattr(self, "loss", None)
+        if y is None and loss is not None:
+            raise ValueError(
+                "A classifier is trained and scored by labels: pass y, or "
+                f"batches (x, y). Received: {name}=None"
+            )
+        if y is None:
+            return None
+        return encode_labels(
+            y, self._label_count(), self.class_names, name, loss
+        )
+
+    def _checked_class_weight(self, class_weight):
+        return numbered_weights(
+            class_weight, self._label_count(), self.class_names
+        )
+
+    def _label_count(self):
+        """Integer labels lie below it; `None` where they are any numbers."""
+        if is_binary(getattr(self, "loss", None)):
+            return 2
+        return self.num_classes if self.num_classes > 1 else None
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "pooling": self.pooling}

@@ -1,0 +1,231 @@
+"""`SynthesizerTokenClassifier`: a label for each word of a sentence."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.policies import settle
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.data.class_labels import encode_labels
+from keras_synth.models.data.examples import (
+    as_arrays,
+    check_lengths,
+    check_weights,
+)
+from keras_synth.models.data.reading import BatchesMixin
+from keras_synth.models.data.word_labels import (
+    checked_labels,
+    checked_sentences,
+)
+from keras_synth.models.preprocessors.token_classifier_preprocessor import (
+    SynthesizerTokenClassifierPreprocessor,
+)
+from keras_synth.models.saving.presets import TaskSavingMixin
+from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.training.metrics import TokenAccuracy
+from keras_synth.types import Identifier
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerTokenClassifier(
+    ClassHeadMixin, TaskSavingMixin, BatchesMixin, keras_hub.models.Task
+):
+    """Labels each word of a sentence: parts of speech, names, chunks.
+
+    With a preprocessor, `fit`, `evaluate` and `predict` take sentences as
+    lists of words, and labels as lists of integers or of names of classes, one
+    for each word; without one, what the preprocessor would return. The label
+    of a word stands at its first piece; loss and accuracy count nothing else.
+    Words beyond the preprocessor's `sequence_length` are neither trained on
+    nor evaluated; `tag` labels them, too.
+
+    Args:
+        backbone: A `SynthesizerBackbone`. A causal one labels each word by
+            what comes before it.
+        num_classes: Integer, number of classes, at least 2; labels are 0 up to
+            `num_classes - 1`.
+        preprocessor: A `SynthesizerTokenClassifierPreprocessor` or `None`.
+        activation: Activation of the outputs, by default none: logits.
+        dropout: Float, share of the features to drop in training.
+        class_names: Optional sequence of `num_classes` strings, saved with the
+            model. With it, labels may be names, too.
+        **kwargs: Keyword arguments of `keras_hub.models.Task`.
+
+    Call arguments:
+        inputs: As for `SynthesizerBackbone`.
+
+    Returns:
+        Tensor `(B, T, num_classes)`.
+
+    Raises:
+        ValueError: If the preprocessor does not fit the backbone, or labels
+            given to `fit` or `evaluate` are not classes, or not one a word.
+
+    Example:
+
+    ```python
+    sentences, labels = keras_synth.datasets.generated_entities(64)
+    class_names = keras_synth.datasets.CLASS_NAMES["generated_entities"]
+    tokenizer = keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
+        [" ".join(words) for words in sentences], vocabulary_size=400
+    )
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        synthesizer="R+V",
+        max_sequence_length=32,
+    )
+    tagger = keras_synth.models.SynthesizerTokenClassifier(
+        backbone,
+        num_classes=len(class_names),
+        preprocessor=keras_synth.models.SynthesizerTokenClassifierPreprocessor(
+            tokenizer, sequence_length=32
+        ),
+        class_names=class_names,
+    )
+    tagger.fit(sentences, labels, epochs=2, verbose=0)
+    (found,) = tagger.tag([["I", "met", "Florence", "in", "Madison", "."]])
+    print(len(found))  # 6
+    ```
+    """
+
+    backbone_cls = SynthesizerBackbone
+    preprocessor_cls = SynthesizerTokenClassifierPreprocessor
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        num_classes: int,
+        preprocessor: keras.Layer | None = None,
+        activation: Identifier | None = None,
+        dropout: float = 0.1,
+        class_names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if check_positive("num_classes", num_classes) < 2:
+            raise ValueError(
+                "A word is labelled with one of two classes or more. Received: "
+                f"num_classes={num_classes}"
+            )
+        # === Layers ===
+        self._make_head(
+            backbone,
+            num_classes,
+            preprocessor,
+            activation,
+            dropout,
+            class_names,
+        )
+
+        # === Functional model ===
+        inputs = backbone.input
+        outputs = self._head(backbone(inputs))
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        settle(self)
+
+    def compile(
+        self,
+        optimizer: Identifier = "auto",
+        loss: Identifier = "auto",
+        *,
+        weighted_metrics: Identifier = "auto",
+        **kwargs: Any,
+    ) -> None:
+        """Configures training, as `keras.Model.compile`.
+
+        Args:
+            optimizer: By default `AdamW(1e-3)`, which suits training from
+                scratch.
+            loss: By default sparse categorical cross-entropy, its mean over
+                the words of a batch.
+            weighted_metrics: By default `keras_synth.metrics.TokenAccuracy`,
+                the share of the words labelled right.
+            **kwargs: What `keras.Model.compile` takes.
+        """
+        if optimizer == "auto":
+            optimizer = keras.optimizers.AdamW(1e-3)
+        if loss == "auto":
+            loss = keras.losses.SparseCategoricalCrossentropy(
+                from_logits=self.activation is not keras.activations.softmax,
+                reduction="mean_with_sample_weight",
+            )
+        if weighted_metrics == "auto":
+            weighted_metrics = [TokenAccuracy()]
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            weighted_metrics=weighted_metrics,
+            **kwargs,
+        )
+
+    def tag(self, sentences: Any, batch_size: int | None = None) -> Any:
+        """Labels the words of sentences.
+
+        A sentence with more tokens than the preprocessor's `sequence_length`
+        is read in parts, as many words at a time as fit, so that every word
+        has a label; words do not see those of another part.
+
+        Args:
+            sentences: List of lists of words.
+            batch_size: Integer, sentences per batch, by default 32.
+
+        Returns:
+            List of lists, a label for each word: a name of a class, or an
+            integer where the model has no `class_names`.
+
+        Raises:
+            ValueError: If there is no preprocessor, or these are no lists of
+                words.
+        """
+        if self.preprocessor is None:
+            raise ValueError(
+                "`tag` takes words: build the model with a preprocessor, or "
+                "set model.preprocessor. Received: preprocessor=None"
+            )
+        sentences = checked_sentences(sentences, "sentences")
+        if not sentences:
+            return []
+        features, starts = self.preprocessor.pack(
+            self.preprocessor.split(sentences)
+        )
+        outputs = keras.Model.predict(
+            self, features, batch_size=batch_size, verbose=0
+        )
+        labels = np.argmax(outputs, axis=-1)[starts].tolist()
+        if self.class_names is not None:
+            labels = [self.class_names[label] for label in labels]
+        labels = iter(labels)
+        return [[*itertools.islice(labels, len(x))] for x in sentences]
+
+    def _checked_inputs(self, x, name):
+        return checked_sentences(x, name) if self._reads_texts() else x
+
+    def _checked_examples(self, x, y, sample_weight, prefix=""):
+        x = self._checked_inputs(x, f"{prefix}x")
+        if self._reads_texts():
+            y = checked_labels(
+                y, x, self.num_classes, self.class_names, f"{prefix}y"
+            )
+            weights = as_arrays(sample_weight, f"{prefix}sample_weight")
+            check_lengths(
+                **{f"{prefix}x": x, f"{prefix}sample_weight": weights}
+            )
+            check_weights(weights, f"{prefix}sample_weight")
+            return x, y, weights
+        if y is not None:
+            y = encode_labels(
+                np.asarray(y), self.num_classes, None, f"{prefix}y", self.loss
+            )
+        return x, y, sample_weight
+
+    def _in_memory(self, data, batch_size, shuffle):
+        made = self.preprocess_samples(*data)
+        return keras.utils.unpack_x_y_sample_weight(made)

@@ -1,0 +1,386 @@
+"""Batches for `fit` on any backend, drawn by NumPy from seed and epoch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.types import Tensor
+
+SIDES = ("encoder_", "decoder_")  # what is written comes last
+
+
+class EpochBatches(keras.utils.PyDataset):
+    """Batches whose order depends on a seed and the epoch alone.
+
+    Args:
+        seed: Integer, not negative.
+        epoch: Integer, the epoch to start with; an attribute that grows with
+            each pass.
+
+    Example:
+
+    >>> class Shuffled(keras_synth.batches.EpochBatches):
+    ...     def make_plan(self, epoch):
+    ...         return np.random.default_rng((self.seed, epoch)).permutation(6)
+    ...
+    ...     def __len__(self):
+    ...         return 3
+    ...
+    ...     def __getitem__(self, index):
+    ...         return self.plan(self.epoch)[2 * index : 2 * index + 2]
+    >>> batches = Shuffled(seed=0, epoch=0)
+    >>> sorted(int(i) for batch in batches for i in batch)
+    [0, 1, 2, 3, 4, 5]
+    """
+
+    def __init__(self, seed: int, epoch: int) -> None:
+        super().__init__()
+        self.seed, self.epoch = seed, epoch
+        self._planned = None
+
+    def on_epoch_end(self) -> None:
+        """Goes on to the next epoch; Keras calls it."""
+        self.epoch += 1
+
+    def plan(self, epoch: int) -> Any:
+        """What `make_plan` returns, made once for each epoch in a row."""
+        planned = self._planned
+        if planned is None or planned[0] != epoch:
+            self._planned = planned = epoch, self.make_plan(epoch)
+        return planned[1]
+
+    def make_plan(self, epoch: int) -> Any:
+        """Returns what tells the batches of an epoch."""
+        raise NotImplementedError
+
+
+class LengthBuckets(EpochBatches):
+    """Batches of about equally long sequences, for `fit` on any backend.
+
+    Each batch is as long as the least of `lengths` that holds all of its
+    sequences; where an example has two, a source and a target, both are cut
+    to it. There are few lengths and all batches but one have `batch_size`
+    examples, since JAX and XLA compile anew for every shape. Sequences that
+    do not fill a batch of their length move to the next one.
+
+    The arrays stay in memory, so a batch costs one copy of its rows.
+
+    Args:
+        features: Dictionary of arrays `(N, T)`, among them `"padding_mask"`,
+            not 0 for real tokens, which come first. Or of arrays `(N, S)` and
+            `(N, T)` whose names start with `"encoder_"` and `"decoder_"`.
+        labels: Array `(N, ...)`.
+        batch_size: Integer, examples per batch.
+        lengths: Integers, the lengths in tokens to cut batches to. `T` is
+            always among them.
+        shuffle: Whether examples and batches come in a random order, another
+            one in each epoch. Otherwise always in the same one, by length:
+            for `evaluate`.
+        drop_remainder: Whether to leave out the examples that do not fill a
+            last batch: others in each epoch, drawn from all.
+        seed: Integer, not negative. The same seed gives the same batches on
+            all backends.
+        epoch: Integer, the epoch to start with, an attribute that grows with
+            each pass. Keras may make a pass of its own before the first
+            epoch: a callback that sets it in `on_epoch_begin` is exact.
+        sample_weight: Optional array `(N, T)`, for generative models: labels
+            are then `(N, T)`, too, and batches hold all three.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    ```python
+    ids = np.random.default_rng(0).integers(1, 100, (8, 64))
+    mask = np.arange(64) < np.array([[9, 20, 30, 31, 40, 50, 60, 64]]).T
+    batches = keras_synth.batches.LengthBuckets(
+        {"token_ids": ids, "padding_mask": mask},
+        labels=np.arange(8) % 2,
+        batch_size=4,
+        lengths=[32, 64],
+    )
+    x, y = batches[0]
+    print(len(batches))  # 2
+    ```
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        labels: Any,
+        batch_size: int,
+        lengths: Sequence[int] = (),
+        shuffle: bool = True,
+        drop_remainder: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+        sample_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(seed, epoch)
+        check_positive("batch_size", batch_size)
+        self.features = {k: np.asarray(x) for k, x in features.items()}
+        self.labels = np.asarray(labels)
+        self.sample_weight = sample_weight
+        self._masks = _masks(self.features)
+        _check_examples(self.features, self._masks, self.labels)
+        if sample_weight is not None:
+            self.sample_weight = np.asarray(sample_weight)
+            _check_tokens(self._masks, self.labels, self.sample_weight)
+        for length in lengths:
+            check_positive("lengths", length)
+        longest = max(mask.shape[1] for mask in self._masks.values())
+        self.lengths = np.array(
+            sorted({length for length in lengths if length < longest})
+            + [longest]
+        )
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.drop_remainder = drop_remainder
+        real = np.max(
+            [(mask != 0).sum(axis=1) for mask in self._masks.values()], axis=0
+        )
+        self._buckets = np.searchsorted(self.lengths, real)
+
+    def __len__(self):
+        """The number of batches of each epoch."""
+        if self.drop_remainder:
+            return len(self.labels) // self.batch_size
+        return -(-len(self.labels) // self.batch_size)
+
+    def batch_lengths(self, epoch: int) -> Any:
+        """The lengths in tokens of the batches of an epoch, in order."""
+        return [length for length, _ in self.plan(epoch)]
+
+    def __getitem__(self, index):
+        length, rows = self.plan(self.epoch)[index]
+        features = {k: x[rows, :length] for k, x in self.features.items()}
+        if self.sample_weight is None:
+            return features, self.labels[rows]
+        tokens = self.labels, self.sample_weight
+        return features, *(x[rows, :length] for x in tokens)
+
+    def make_plan(self, epoch: int) -> Any:
+        """The batches of an epoch, as `(length, row numbers)`."""
+        rows = np.arange(len(self.labels))
+        rng = np.random.default_rng((self.seed, epoch))
+        if self.shuffle or self.drop_remainder:
+            rng.shuffle(rows)
+        if self.drop_remainder:
+            # Before they are sorted: the last ones are then the longest.
+            rows = rows[: len(self) * self.batch_size]
+        if not self.shuffle:
+            rows.sort()
+        # A batch takes the length of its longest row: its last one, as rows
+        # are ordered by bucket.
+        rows = rows[np.argsort(self._buckets[rows], kind="stable")]
+        batches = [
+            rows[start : start + self.batch_size]
+            for start in range(0, len(rows), self.batch_size)
+        ]
+        plan = [(int(self.lengths[self._buckets[b[-1]]]), b) for b in batches]
+        if self.shuffle:
+            plan = [plan[i] for i in rng.permutation(len(plan))]
+        # On TensorFlow, Keras learns from the first two batches which axes
+        # vary: they must not happen to be equally long.
+        for i, (length, _) in enumerate(plan):
+            if length != plan[0][0]:
+                plan[1], plan[i] = plan[i], plan[1]
+                break
+        return plan
+
+
+def _masks(features):
+    """The padding masks, by what the names of their features start with."""
+    masks = {
+        side: features[f"{side}padding_mask"]
+        for side in ("", *SIDES)
+        if f"{side}padding_mask" in features
+    }
+    if not masks:
+        raise ValueError(
+            'features must hold "padding_mask", or "encoder_padding_mask" and '
+            f'"decoder_padding_mask", which tell the lengths. Received: '
+            f"{sorted(features)}"
+        )
+    return masks
+
+
+def _check_examples(features, masks, labels):
+    for start, mask in masks.items():
+        shapes = {
+            k: x.shape for k, x in features.items() if k.startswith(start)
+        }
+        if mask.ndim != 2 or len({*shapes.values()}) > 1 or not len(mask):
+            raise ValueError(
+                "All features of a sequence must have one shape (N, T), N at "
+                f"least 1. Received: {shapes}"
+            )
+        if len(labels) != len(mask):
+            raise ValueError(
+                "There must be one label per example. Received: "
+                f"{len(mask)} examples, labels of shape {labels.shape}"
+            )
+
+
+def _check_tokens(masks, labels, sample_weight):
+    expected = [*masks.values()][-1].shape
+    if not labels.shape == sample_weight.shape == expected:
+        raise ValueError(
+            f"With sample_weight, labels and it must have the shape {expected} "
+            f"of what is written. Received: {labels.shape} and "
+            f"{sample_weight.shape}"
+        )
+
+
+class TokenWindows(EpochBatches):
+    """Batches of windows of a token stream, for `fit` on any backend.
+
+    A window's labels are its tokens, one on. To train on, windows come in a
+    random order and start elsewhere in each epoch; otherwise they lie side by
+    side, and every token but the first is predicted once.
+
+    Args:
+        tokens: Integer array `(N,)`, all tokens one after the other.
+        length: Integer, tokens per window, `T`.
+        batch_size: Integer, windows per batch.
+        shuffle: Whether to train on them. To evaluate, the end of the text
+            that fills no window is padded, and so is the last batch.
+        seed: Integer, not negative. The same seed gives the same batches on
+            all backends.
+        epoch: Integer, the epoch to start with, an attribute as that of
+            `LengthBuckets`.
+
+    Raises:
+        ValueError: If an argument is out of range, or there are not enough
+            tokens for a batch to train on.
+
+    Example:
+
+    ```python
+    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    batches = keras_synth.batches.TokenWindows(tokens, length=64, batch_size=4)
+    x, y, *_ = batches[0]
+    print(y.shape)  # (4, 64)
+    ```
+    """
+
+    def __init__(
+        self,
+        tokens: Tensor,
+        length: int,
+        batch_size: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> None:
+        super().__init__(seed, epoch)
+        self.tokens = np.asarray(tokens)
+        self.length = check_positive("length", length)
+        self.batch_size = check_positive("batch_size", batch_size)
+        self.shuffle = shuffle
+        least = length * batch_size + length if shuffle else 2
+        if self.tokens.ndim != 1 or len(self.tokens) < least:
+            raise ValueError(
+                f"tokens must be an array of at least {least} tokens, for "
+                f"windows of {length} in batches of {batch_size}. Pass a "
+                f"longer text, or smaller ones. Received: {self.tokens.shape}"
+            )
+
+    def __len__(self):
+        """The number of batches of each epoch."""
+        size = self.length * self.batch_size
+        if self.shuffle:  # wherever the first window starts
+            return (len(self.tokens) - self.length) // size
+        return -(-(len(self.tokens) - 1) // size)
+
+    def batch_lengths(self, epoch: int) -> Any:
+        """The lengths in tokens of the batches of an epoch: all the same."""
+        return [self.length] * len(self)
+
+    def __getitem__(self, index):
+        rows = self.plan(self.epoch)[index * self.batch_size :][
+            : self.batch_size
+        ]
+        places = rows[:, None] + np.arange(self.length + 1)
+        real = places < len(self.tokens)
+        windows = np.where(real, self.tokens[np.where(real, places, 0)], 0)
+        windows = windows.astype("int32")
+        features = {
+            "token_ids": windows[:, :-1],
+            "padding_mask": real[:, :-1].astype("int32"),
+        }
+        return features, windows[:, 1:], real[:, 1:].astype("float32")
+
+    def make_plan(self, epoch: int) -> Any:
+        """Where the windows of all batches start; beyond the end for none."""
+        count = len(self) * self.batch_size
+        if not self.shuffle:
+            return np.arange(count) * self.length
+        rng = np.random.default_rng((self.seed, epoch))
+        first = rng.integers(self.length)
+        return first + rng.permutation(count) * self.length
+
+
+class StepsPerEpoch(keras.utils.PyDataset):
+    """Batches of another dataset, in epochs of so many steps.
+
+    An epoch goes on where the one before it stopped, so that a long pass over
+    the examples is validated, and can be resumed, on the way.
+
+    Args:
+        batches: `EpochBatches`.
+        steps: Integer, batches of each epoch.
+        epoch: Integer, the epoch to start with, an attribute as that of
+            `LengthBuckets`.
+
+    Raises:
+        ValueError: If `steps` is not positive, or there are no batches.
+
+    Example:
+
+    ```python
+    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    windows = keras_synth.batches.TokenWindows(tokens, length=64, batch_size=4)
+    batches = keras_synth.batches.StepsPerEpoch(windows, steps=2)
+    print(len(windows), len(batches))  # 7 2
+    ```
+    """
+
+    def __init__(self, batches: Any, steps: int, epoch: int = 0) -> None:
+        super().__init__()
+        self.batches, self.epoch = batches, epoch
+        self.steps = check_positive("steps", steps)
+        if not len(batches):
+            raise ValueError(
+                "There must be a batch to take steps on. Pass more examples, "
+                "or a smaller batch_size. Received: batches of length 0"
+            )
+
+    def __len__(self):
+        """The number of batches of each epoch."""
+        return self.steps
+
+    def on_epoch_end(self) -> None:
+        """Goes on to the next epoch; Keras calls it."""
+        self.epoch += 1
+
+    def batch_lengths(self, epoch: int) -> Any:
+        """The lengths in tokens of the batches of an epoch, in order."""
+        places = [self._place(epoch, index) for index in range(self.steps)]
+        lengths = {
+            number: self.batches.batch_lengths(number)
+            for number in {number for number, _ in places}
+        }
+        return [lengths[number][index] for number, index in places]
+
+    def __getitem__(self, index):
+        self.batches.epoch, index = self._place(self.epoch, index)
+        return self.batches[index]
+
+    def _place(self, epoch, index):
+        """The pass over the other batches, and which of them it is there."""
+        return divmod(epoch * self.steps + index, len(self.batches))

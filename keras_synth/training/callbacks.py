@@ -1,0 +1,271 @@
+"""Callbacks: training that resumes after it was killed, and its speed."""
+
+import json
+import pathlib
+import time
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_synth._system.files import naming_what_is_damaged, sweep, writing
+from keras_synth.types import FilePath
+
+FROM_THE_START = "Remove it to start from the first epoch."
+
+
+class EpochCheckpoint(keras.callbacks.Callback):
+    """Keeps all that training needs to go on, in one file, after each epoch.
+
+    That is weights, optimizer and the states of random generators, so that
+    training goes on as if it had never stopped, and the histories it is given.
+    PyTorch's dropout draws from a global generator, which is seeded anew in
+    each epoch. Files are replaced atomically.
+
+    (`keras.callbacks.BackupAndRestore` writes two files in place, without the
+    states of the generators that dropout draws from.)
+
+    Args:
+        path: Path of the file, `.npz`.
+        history: Dictionary of lists of numbers that grow while training,
+            saved with the weights. `restore` fills them.
+        seed: Integer, not negative, for the global generator.
+
+    Example:
+
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    checkpoint = keras_synth.callbacks.EpochCheckpoint("model.npz", {})
+    model.fit(
+        np.ones((8, 4)),
+        np.ones((8, 1)),
+        initial_epoch=checkpoint.restore(model),  # 0 if there is no file yet
+        epochs=2,
+        callbacks=[checkpoint],
+        verbose=0,
+    )
+    print(checkpoint.restore(model))  # 2
+    ```
+    """
+
+    def __init__(self, path: FilePath, history: Any, seed: int = 0) -> None:
+        super().__init__()
+        self.path = pathlib.Path(path)
+        self.history, self.seed = history, seed
+        self.arrays = None
+
+    def restore(self, model: keras.Model) -> Any:
+        """Reads where training of a compiled model stopped, if it did.
+
+        The variables get their values when `fit` begins: what Keras does
+        before may draw random numbers.
+
+        Returns:
+            Integer, the number of complete epochs: `initial_epoch` of `fit`.
+
+        Raises:
+            ValueError: The file is of another model, of other histories, or
+                cannot be read.
+        """
+        model.optimizer.build(model.trainable_variables)
+        sweep(self.path.parent)
+        if not self.path.exists():
+            return 0
+        with naming_what_is_damaged(self.path, "a checkpoint", FROM_THE_START):
+            notes, arrays = _read(self.path)
+        variables = _state(model)
+        if [v.shape for v in variables] != [a.shape for a in arrays]:
+            self._refuse(
+                "model",
+                f"{len(variables)} arrays in the shapes of this one's",
+                len(arrays),
+            )
+        if {*notes["history"]} != {*self.history}:
+            self._refuse("history", [*self.history], [*notes["history"]])
+        self.arrays = arrays
+        for name, values in notes["history"].items():
+            self.history[name][:] = values
+        return notes["epochs"]
+
+    def _refuse(self, what, expected, received):
+        raise ValueError(
+            f"{self.path} is of another {what}: expected {expected}. "
+            f"{FROM_THE_START} Received: {received}"
+        )
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        if self.arrays is not None:
+            variables = _state(self.model)
+            for variable, array in zip(variables, self.arrays, strict=True):
+                variable.assign(array)
+            self.arrays = None
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        seeds = np.random.SeedSequence((self.seed, epoch))
+        keras.utils.set_random_seed(int(seeds.generate_state(1)[0]))
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        variables = _state(self.model)
+        notes = {
+            "epochs": epoch + 1,
+            "count": len(variables),
+            "history": self.history,
+        }
+        arrays = {str(i): _array(v) for i, v in enumerate(variables)}
+        with writing(self.path, "wb") as file:
+            np.savez(file, notes=json.dumps(notes), **arrays)
+
+
+STEPS = ("losses", "seconds", "lengths", "delivering")
+
+
+class TimedBatches(keras.utils.PyDataset):
+    """Batches of another dataset, whose time is noted.
+
+    Args:
+        batches: `LengthBuckets` or `TokenWindows`; `StepLog` sets their epoch.
+
+    Example:
+
+    >>> tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    >>> windows = keras_synth.batches.TokenWindows(
+    ...     tokens, length=8, batch_size=2)
+    >>> timed = keras_synth.callbacks.TimedBatches(windows)
+    >>> len(timed) == len(windows)
+    True
+    """
+
+    def __init__(self, batches: Any) -> None:
+        super().__init__()
+        self.batches, self.seconds = batches, 0.0
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        started = time.perf_counter()
+        batch = self.batches[index]
+        self.seconds += time.perf_counter() - started
+        return batch
+
+
+class StepLog(keras.callbacks.Callback):
+    """Notes loss and duration of each step.
+
+    ```python
+    from keras_synth.training import callbacks
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    batches = keras_synth.batches.TokenWindows(tokens, length=4, batch_size=2)
+    timed = callbacks.TimedBatches(batches)
+    history = {name: [] for name in callbacks.STEPS}
+    log = callbacks.StepLog(timed, history)
+    ```
+
+    Args:
+        timed: `TimedBatches`, what is trained on.
+        history: Dictionary of lists, among them those named by `STEPS`: of
+            each step the loss, the seconds and the length in tokens, of each
+            epoch the seconds that making its batches took.
+    """
+
+    def __init__(self, timed: Any, history: Any) -> None:
+        super().__init__()
+        self.timed, self.history = timed, history
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self.total = 0.0
+        self.timed.batches.epoch = epoch
+        self.lengths = self.timed.batches.batch_lengths(epoch)
+        self.delivering = self.timed.seconds
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self.started = time.perf_counter()
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        seconds = time.perf_counter() - self.started
+        # Keras reports the mean of the epoch so far.
+        total = float(logs["loss"]) * (batch + 1)
+        loss, self.total = total - self.total, total
+        self.history["losses"].append(round(loss, 5))
+        self.history["seconds"].append(round(seconds, 5))
+        self.history["lengths"].append(self.lengths[batch])
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self.history["delivering"].append(self.timed.seconds - self.delivering)
+
+
+def speed(history: Any) -> Any:
+    """Steps per second and seconds of compiling, from the steps' durations.
+
+    The first two steps of each length in tokens compile; what they took
+    beyond the mean of the others of that length is compiling.
+    """
+    by_length = {}
+    for length, seconds in zip(
+        history["lengths"], history["seconds"], strict=True
+    ):
+        by_length.setdefault(length, []).append(seconds)
+    steady = {n: s[2:] for n, s in by_length.items() if len(s) > 2}
+    later = [seconds for durations in steady.values() for seconds in durations]
+    compiling = sum(
+        sum(s[:2]) - 2 * float(np.mean(steady.get(n, s)))
+        for n, s in by_length.items()
+    )
+    total = sum(history["seconds"])
+    return {
+        "steps_per_second": len(later) / sum(later) if later else None,
+        "compile_seconds": max(0.0, compiling),
+        "train_seconds": total,
+        # What making the batches took, of the time beside compiling.
+        "data_share": sum(history["delivering"]) / (total - compiling),
+    }
+
+
+def _read(path):
+    """Notes and arrays of a checkpoint.
+
+    Raises:
+        Exception: It is damaged.
+    """
+    with np.load(path) as file:
+        notes = json.loads(str(file["notes"]))
+        arrays = [file[str(i)] for i in range(notes["count"])]
+    if type(notes["epochs"]) is not int or notes["epochs"] < 0:
+        raise ValueError(f"its epochs are {notes['epochs']!r}")
+    if not all(isinstance(x, list) for x in notes["history"].values()):
+        raise ValueError("its history holds what is no list")
+    if kinds := {a.dtype.kind for a in arrays} - {*"biuf"}:
+        raise ValueError(f"its arrays are not numbers but {sorted(kinds)}")
+    return notes, arrays
+
+
+def _state(model):
+    """All variables that training changes, but for metrics'."""
+    metrics = {id(v) for v in model.metrics_variables}
+    own = [v for v in model.variables if id(v) not in metrics]
+    return own + model.optimizer.variables
+
+
+def _array(variable):
+    """A variable's value as NumPy can save it, exactly.
+
+    Files of NumPy know no bfloat16, every value of which is one of float32.
+    """
+    array = keras.ops.convert_to_numpy(variable)
+    return array.astype("float32") if array.dtype.kind == "V" else array

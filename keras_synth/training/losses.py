@@ -1,0 +1,95 @@
+"""`LabelSmoothedCrossentropy`: cross-entropy with smoothed labels."""
+
+import warnings
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import check_rate
+from keras_synth.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LabelSmoothedCrossentropy(keras.losses.Loss):
+    """Cross-entropy of logits with integer labels, smoothed.
+
+    `loss = log sum_j exp(z_j) - (1 - s) z_y - s mean_j z_j`: the cross-entropy
+    with a label that gives y the probability `1 - s + s / V` and each other
+    class `s / V`. `keras.losses.CategoricalCrossentropy` smooths alike, but
+    takes labels of V numbers each.
+
+    Args:
+        label_smoothing: Float in [0, 1), `s`.
+        reduction: As of `keras.losses.Loss`; by default the mean over what
+            has weight.
+        **kwargs: Keyword arguments of `keras.losses.Loss`.
+
+    Call arguments:
+        y_true: Integer tensor `(...)`.
+        y_pred: Tensor `(..., V)`, logits.
+        sample_weight: Optional tensor `(...)`, 0 for padding.
+
+    Returns:
+        Scalar tensor, in nats per token.
+
+    Example:
+
+    >>> loss = keras_synth.losses.LabelSmoothedCrossentropy(0.1)
+    >>> logits = np.array([[[0.0, 4.0, 0.0], [4.0, 0.0, 0.0]]], "float32")
+    >>> f"{float(loss(np.array([[1, 0]]), logits)):.3f}"
+    '0.303'
+
+    References:
+        - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
+    """
+
+    def __init__(
+        self,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean_with_sample_weight",
+        name: str = "label_smoothed_crossentropy",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(reduction=reduction, name=name, **kwargs)
+        self.label_smoothing = check_rate("label_smoothing", label_smoothing)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        labels = ops.cast(y_true, "int32")[..., None]
+        if keras.backend.backend() == "torch":
+            # One kernel, instead of a pass over all logits for each step of
+            # the sum. Compilers elsewhere make one pass of those.
+            y_pred, loss = ops.log_softmax(y_pred, axis=-1), 0.0
+        else:
+            loss = ops.logsumexp(y_pred, axis=-1)
+        chosen = ops.take_along_axis(y_pred, labels, axis=-1)[..., 0]
+        loss = loss - (1 - self.label_smoothing) * chosen
+        if self.label_smoothing:
+            loss = loss - self.label_smoothing * ops.mean(y_pred, axis=-1)
+        return loss
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "label_smoothing": self.label_smoothing,
+        }
+
+
+def __getattr__(name):
+    if name != "SparseCategoricalCrossentropy":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        "keras_synth.losses.SparseCategoricalCrossentropy is called "
+        "LabelSmoothedCrossentropy now, as it is not Keras' loss of that "
+        "name: it takes logits and averages by weight. The old name stays for "
+        "one release.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return LabelSmoothedCrossentropy
+
+
+# Models saved by release 0.1 name the loss so.
+keras.saving.get_custom_objects()[
+    "keras_synth>SparseCategoricalCrossentropy"
+] = LabelSmoothedCrossentropy

@@ -1,0 +1,187 @@
+"""Layers of Keras that are wrong on TensorFlow are right here."""
+
+import pathlib
+import re
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal
+from backend import (
+    compiled_gradients,
+    gradients,
+    numpy,
+    second_derivatives,
+    slow_but_on,
+)
+from keras import ops
+
+from keras_synth import mixers
+from keras_synth._backend.keras_layers import EinsumDense, LayerNormalization
+from keras_synth.layers import SyntheticAttention
+
+B, H, D = 3, 4, 6
+ROOT = pathlib.Path(__file__).parent.parent
+COMPILED = [False, True] if keras.backend.backend() == "tensorflow" else [False]
+ONE_FEATURE = {
+    "values": lambda: SyntheticAttention(
+        H, 3, value_dim=1, synthesizer="V", use_gate=True
+    ),
+    "queries and keys": lambda: SyntheticAttention(H, 1, synthesizer="V"),
+    "a hidden layer": lambda: SyntheticAttention(
+        H, 1, synthesizer="D", max_length=9
+    ),
+    "factors": lambda: SyntheticAttention(
+        H, 1, synthesizer="FD(factors=(9, 1))", max_length=9
+    ),
+    "outputs": lambda: SyntheticAttention(
+        2, 3, synthesizer="V", output_shape=(H, 1)
+    ),
+    "a mixer": lambda: mixers.get("linear", H, 1),
+    "fixed": lambda: mixers.get("V(fixed=True)", H, 1),
+}
+
+
+def drawn(layer):
+    for i, weight in enumerate(layer.weights):
+        if "float" in weight.dtype and weight.trainable:
+            weight.assign(0.5 * normal(*weight.shape, seed=i))
+    return layer
+
+
+def projection(**options):
+    layer = EinsumDense(
+        "btd,dhk->bthk", (None, H, 1), bias_axes="hk", **options
+    )
+    layer.build((None, None, D))
+    return drawn(layer)
+
+
+@pytest.mark.parametrize("length", [1, H - 1, H, H + 1])
+def test_a_bias_of_heads_is_added_to_heads(length):
+    layer, x = projection(activation="relu"), normal(B, length, D)
+    kernel, bias = (numpy(weight) for weight in layer.weights)
+    expected = np.maximum(np.einsum("btd,dhk->bthk", x, kernel) + bias, 0)
+    np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
+    inputs = keras.Input((length, D))
+    model = keras.Model(inputs, layer(inputs))
+    found = model.predict(x, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+def test_it_is_quantized_with_a_bias_of_heads(mode):
+    layer, x = projection(), normal(B, H, D)
+    layer.quantize(mode)
+    whole = numpy(layer(np.concatenate([x, 0 * x[:, :1]], axis=1)))
+    np.testing.assert_allclose(numpy(layer(x)), whole[:, :H], atol=1e-5)
+
+
+def test_lora_adds_to_it():
+    layer, x = projection(), normal(B, H, D)
+    layer.enable_lora(2)
+    drawn(layer)
+    whole = numpy(layer(np.concatenate([x, x], axis=1)))
+    np.testing.assert_allclose(numpy(layer(x)), whole[:, :H], atol=1e-5)
+    assert layer.trainable_weights[-1].path.endswith("lora_kernel_b")
+
+
+@slow_but_on("torch", "tensorflow")
+@pytest.mark.parametrize("case", ONE_FEATURE)
+def test_one_feature_for_each_head(case):
+    """As many tokens as heads: as with tokens that padding follows."""
+    layer, x = ONE_FEATURE[case](), normal(B, H, D)
+    layer.build((None, None, D))
+    drawn(layer)
+    longer = np.concatenate([x, x], axis=1)
+    real = np.arange(2 * H) < [[H]] * B
+    expected = numpy(layer(longer, value_mask=real))[:, :H]
+    np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
+
+
+def test_gradients_of_one_feature_for_each_head():
+    layer, x = projection(), normal(B, H, D)
+    upstream = normal(B, H, H, 1, seed=1)
+    factors = ops.convert_to_tensor(upstream)
+    expected = np.einsum("bthk,dhk->btd", upstream, numpy(layer.kernel))
+    for slopes in (gradients, compiled_gradients):
+        (found,) = slopes(lambda x: ops.sum(layer(x) * factors), x)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def normalized(x, gamma, beta, epsilon):
+    away = x - ops.mean(x, axis=-1, keepdims=True)
+    variance = ops.mean(away * away, axis=-1, keepdims=True)
+    return away / ops.sqrt(variance + epsilon) * gamma + beta
+
+
+@slow_but_on("torch", "tensorflow")
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_second_derivatives_of_a_normalisation(compiled):
+    layer = LayerNormalization(epsilon=1e-5)
+    layer.build((None, None, D))
+    drawn(layer)
+    gamma, beta, factors = (
+        ops.convert_to_tensor(numpy(array))
+        for array in (*layer.weights, ops.convert_to_tensor(normal(B, 5, D)))
+    )
+    x, along = (normal(B, 5, D, seed=i) for i in (1, 2))
+    forms = layer, lambda x: normalized(x, gamma, beta, 1e-5)
+    found, expected = (
+        second_derivatives(
+            lambda x, form=form: ops.sum(factors * form(x) ** 2),
+            [x],
+            [along],
+            compiled,
+        )[0]
+        for form in forms
+    )
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_a_normalisation_is_computed_in_float32(policy):
+    exact = LayerNormalization(epsilon=1e-5)
+    half = LayerNormalization(epsilon=1e-5, dtype=policy)
+    for layer in (exact, half):
+        layer.build((None, None, D))
+        drawn(layer)
+    x = 300 + normal(B, 5, D)  # squares are beyond float16
+    x = ops.cast(x, half.compute_dtype)
+    assert half(x).dtype == x.dtype
+    truth = numpy(exact(ops.cast(x, "float32")))
+    np.testing.assert_allclose(numpy(half(x)), truth, rtol=0.01, atol=0.01)
+
+
+@slow_but_on("torch", "tensorflow")
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_second_derivatives_of_a_gated_mlp(compiled):
+    """Along a direction they are differences of gradients."""
+    layer = mixers.get("gmlp", max_length=5)
+    layer.build((None, None, D))
+    drawn(layer)
+    x, along = normal(B, 5, D), normal(B, 5, D, seed=1)
+
+    def loss(x):
+        return ops.sum(layer(x) ** 2)
+
+    (found,) = second_derivatives(loss, [x], [along], compiled)
+    step = np.float32(0.003)
+    after, before = (
+        gradients(loss, x + sign * step * along)[0] for sign in (1, -1)
+    )
+    expected = (after - before) / (2 * step)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, atol=5e-3 * scale)
+
+
+def test_no_module_takes_the_layers_of_keras_themselves():
+    sources = {*(ROOT / "keras_synth").rglob("*.py")}
+    sources -= {ROOT / "keras_synth" / "_backend" / "keras_layers.py"}
+    for source in sources:
+        text = source.read_text(encoding="utf-8")
+        found = re.findall(
+            r"keras\.layers\.(?:EinsumDense|LayerNormalization)\b", text
+        )
+        assert not found, source

@@ -1,0 +1,364 @@
+"""The three routes: exact under any logits, and as small as promised."""
+
+import keras
+import numpy as np
+import pytest
+import reference
+from attending import able
+from backend import gradients, numpy, on_cpu
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from keras import ops
+
+from keras_synth.attend import attend
+from keras_synth.attention.softmax import masked_softmax
+from keras_synth.layers import SyntheticAttention
+from keras_synth.logits import Logits
+from keras_synth.masks import AttentionMask, causal
+from keras_synth.synthesizers import get
+
+backend = keras.backend.backend()
+
+# H, T, S, B: few, since JAX compiles each operation anew for every shape.
+SHAPES = [(2, 5, 6, 3), (1, 4, 4, 1), (3, 2, 7, 2), (2, 3, 1, 4)]
+
+few = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+WIDTH = 3
+
+
+@st.composite
+def problems(draw):
+    """Logits of one table, with leads that starve the allowed keys, masks."""
+    heads, length, source, batch = draw(st.sampled_from(SHAPES))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    table = rng.normal(size=(heads, length, source)).astype("float32")
+    lead = draw(st.sampled_from([0, 1, 20, 27, 40, 88, 200, 1e4, -200]))
+    table[..., rng.random(source) < 0.5] += lead
+    keys = rng.random((batch, source)) < draw(st.sampled_from([0.1, 0.5, 0.9]))
+    values = rng.normal(size=(batch, source, heads, WIDTH)).astype("float32")
+    use_causal = draw(st.booleans())
+    return table, values, keys, use_causal
+
+
+def mask_of(keys, shape, use_causal):
+    pairs = causal(*shape[1:]) if use_causal else None
+    return AttentionMask(keys=ops.convert_to_tensor(keys), pairs=pairs)
+
+
+def loss_of(mask, route, weights):
+    def loss(table, values):
+        context = attend(Logits(bias=table[None]), values, mask, route=route)
+        return ops.sum(context * weights)
+
+    return loss
+
+
+@few
+@given(problems())
+def test_once_per_batch_is_the_reference_under_adversarial_logits(problem):
+    table, values, keys, use_causal = problem
+    visible = keys[:, None, None, :]
+    if use_causal:
+        visible = visible & np.tri(*table.shape[1:], dtype=bool)
+    expected, _ = reference.attention(table[None], values, visible)
+    context = attend(
+        Logits(bias=ops.convert_to_tensor(table)[None]),
+        ops.convert_to_tensor(values),
+        mask_of(keys, table.shape, use_causal),
+        route="shared",
+    )
+    np.testing.assert_allclose(numpy(context), expected, atol=1e-5)
+
+
+@few
+@given(problems())
+def test_once_per_batch_has_the_gradients_of_the_explicit_route(problem):
+    table, values, keys, use_causal = problem
+    mask = mask_of(keys, table.shape, use_causal)
+    shape = (len(keys), table.shape[1], len(table), WIDTH)
+    weights = np.random.default_rng(1).normal(size=shape).astype("float32")
+    weights = ops.convert_to_tensor(weights)
+    once, explicit = (
+        gradients(loss_of(mask, route, weights), table, values)
+        for route in ("shared", "explicit")
+    )
+    for mine, theirs in zip(once, explicit, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=2e-5)
+
+
+@pytest.mark.parametrize("lead", [0, 200])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_once_per_batch_is_exact_in_half_precision(dtype, lead):
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(2, 6, 7)).astype("float32")
+    table[..., 4:] += lead
+    keys = np.ones((3, 7), bool)
+    keys[1, 4:] = False
+    values = rng.normal(size=(3, 7, 2, WIDTH)).astype("float32")
+    context = attend(
+        Logits(bias=ops.convert_to_tensor(table)[None]),
+        ops.cast(values, dtype),
+        AttentionMask(keys=ops.convert_to_tensor(keys)),
+        route="shared",
+    )
+    assert keras.backend.standardize_dtype(context.dtype) == dtype
+    visible = keys[:, None, None, :]
+    expected, _ = reference.attention(table[None], values, visible)
+    tolerance = 3e-3 if dtype == "float16" else 3e-2
+    np.testing.assert_allclose(numpy(context), expected, atol=tolerance)
+
+
+@few
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["V", "D", "R+V", "D+V", "R+D"]),
+    st.booleans(),
+    st.sampled_from([1.0, 30.0]),
+)
+def test_the_fused_route_is_the_explicit_one(seed, name, use_causal, scale):
+    rng = np.random.default_rng(seed)
+    x = ops.convert_to_tensor(rng.normal(size=(3, 6, 8)).astype("float32"))
+    synthesizer = get(name, 2, 4, 6)
+    synthesizer.build((None, 6, 8))
+    logits = synthesizer(x, keys=synthesizer.project_keys(x))
+    logits = logits.scaled(ops.convert_to_tensor([scale, 1.0]))
+    # Values wider and narrower than the keys, a sample with nothing to see.
+    width = (2, 4, 11)[seed % 3]
+    values = rng.normal(size=(3, 6, 2, width)).astype("float32")
+    keys = rng.random((3, 6)) < 0.6
+    keys[2] = False
+    mask = mask_of(keys, (2, 6, 6), use_causal)
+    fused, explicit = (
+        numpy(attend(logits, ops.convert_to_tensor(values), mask, route=route))
+        for route in ("fused", "explicit")
+    )
+    np.testing.assert_allclose(fused, explicit, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["V", "R+V", "D", "FD", "R"])
+@pytest.mark.parametrize("poison", [np.inf, np.nan])
+def test_padded_values_and_keys_may_be_inf_or_nan(name, poison):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 6, 8)).astype("float32")
+    synthesizer = get(name, 2, 4, 6)
+    synthesizer.build((None, 6, 8))
+    mask = AttentionMask(keys=ops.convert_to_tensor(np.arange(6) < [[4], [6]]))
+    values = rng.normal(size=(2, 6, 2, WIDTH)).astype("float32")
+    source = x.copy()
+    expected = None
+    for poisoned in (False, True):
+        if poisoned:
+            source[0, 4:] = poison
+            values[0, 4:] = poison
+        keys = synthesizer.project_keys(ops.convert_to_tensor(source))
+        logits = synthesizer(ops.convert_to_tensor(x), keys=keys)
+        for route in able(logits, values, mask):
+            context = numpy(
+                attend(logits, ops.convert_to_tensor(values), mask, route=route)
+            )
+            expected = context if expected is None else expected
+            np.testing.assert_allclose(context, expected, atol=1e-5)
+
+
+def test_rows_that_see_nothing_are_zero_on_every_route():
+    x = ops.convert_to_tensor(np.ones((2, 5, 8), "float32"))
+    nobody = np.zeros((2, 5), bool)
+    for name in ("V", "D", "R", "FD", "R+V"):
+        synthesizer = get(name, 2, 4, 5)
+        synthesizer.build((None, 5, 8))
+        logits = synthesizer(x, keys=synthesizer.project_keys(x))
+        mask = AttentionMask(keys=ops.convert_to_tensor(nobody))
+        values = ops.ones((2, 5, 2, 4))
+        for route in able(logits, values, mask):
+            context = numpy(attend(logits, values, mask, route=route))
+            np.testing.assert_array_equal(context, 0)
+
+
+def test_dropout_of_shared_weights_is_drawn_once_after_normalisation():
+    dropout = keras.layers.Dropout(0.5, seed=1)
+    table = ops.zeros((1, 2, 8, 8))
+    values = ops.ones((3, 8, 2, WIDTH))
+    keys = np.ones((3, 8), bool)
+    keys[1, 6:] = False
+    for mask in (None, AttentionMask(keys=ops.convert_to_tensor(keys))):
+        context = numpy(
+            attend(
+                Logits(bias=table),
+                values,
+                mask,
+                dropout=lambda weights: dropout(weights, training=True),
+            )
+        )
+        # Alike for samples with the same keys, and multiples of the rescaled
+        # weights 2 / 8: the dropped ones are missing from the sum.
+        np.testing.assert_allclose(context[0], context[2], atol=1e-6)
+        quarters = 4 * context[0]
+        np.testing.assert_allclose(quarters, np.round(quarters), atol=1e-5)
+        assert context[0].min() < 1 < context[0].max()
+    assert np.abs(context[0] - context[1]).max() > 0.1
+
+
+def test_dropout_has_equal_gradients_on_both_ways_of_the_once_route():
+    rng = np.random.default_rng(0)
+    keep = ops.convert_to_tensor((rng.random((2, 6, 6)) < 0.7) / 0.7, "float32")
+    values = rng.normal(size=(3, 6, 2, WIDTH)).astype("float32")
+    weights = ops.convert_to_tensor(
+        rng.normal(size=(3, 6, 2, WIDTH)), "float32"
+    )
+    keys = np.ones((3, 6), bool)
+    keys[1, 4:] = False
+    mask = AttentionMask(keys=ops.convert_to_tensor(keys))
+    table = rng.normal(size=(2, 6, 6)).astype("float32")
+    table[..., 5:] += 20  # enough weight left for the fast way
+
+    def loss(route):
+        def function(table, values):
+            context = attend(
+                Logits(bias=table[None]),
+                values,
+                mask,
+                dropout=lambda w: w * keep,
+                route=route,
+            )
+            return ops.sum(context * weights)
+
+        return function
+
+    for lead in (0, 200):
+        table[..., 5:] += lead
+        once, explicit = (
+            gradients(loss(route), table, values)
+            for route in ("shared", "explicit")
+        )
+        for mine, theirs in zip(once, explicit, strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=2e-5)
+
+
+def test_masked_softmax_never_reads_forbidden_entries():
+    scores = ops.convert_to_tensor([[1.0, np.nan, np.inf, 2.0], [np.nan] * 4])
+    mask = ops.convert_to_tensor([[True, False, False, True], [False] * 4])
+    weights = numpy(masked_softmax(scores, mask))
+    expected = reference.softmax_rows([[1, 0, 0, 2], [0] * 4], numpy(mask))
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
+
+
+def test_a_route_that_cannot_serve_is_refused():
+    logits = Logits(bias=ops.zeros((1, 2, 4, 4)))
+    values = ops.ones((3, 4, 2, WIDTH))
+    with pytest.raises(
+        ValueError, match=r"'shared', 'streamed', 'explicit'.*fused"
+    ):
+        attend(logits, values, route="fused")
+    with pytest.raises(ValueError, match="explicit"):
+        attend(logits, values, route="shared", return_weights=True)
+
+
+@pytest.mark.parametrize("name", ["V", "D", "R+V"])
+def test_a_causal_mask_by_name_is_the_causal_mask(name):
+    """Kernels have a way of their own for it; a mask beside it rules it out."""
+    layer = SyntheticAttention(2, 8, synthesizer=name, max_length=12)
+    x = ops.convert_to_tensor(
+        np.random.default_rng(0).normal(size=(3, 9, 16)).astype("float32")
+    )
+    pairs = causal(9, 9)[0]
+    expected = numpy(layer(x, attention_mask=pairs))
+    by_name = numpy(layer(x, use_causal_mask=True))
+    np.testing.assert_allclose(by_name, expected, atol=2e-5)
+    first = ops.convert_to_tensor(np.arange(9) < [[4], [9], [9]])
+    np.testing.assert_allclose(
+        numpy(layer(x, value_mask=first, use_causal_mask=True)),
+        numpy(layer(x, value_mask=first, attention_mask=pairs)),
+        atol=2e-5,
+    )
+
+
+# Accelerators take pieces of whole batches, which holds for small ones.
+@pytest.mark.skipif(
+    backend != "jax" or not on_cpu(), reason="reads JAX's own trace"
+)
+@pytest.mark.parametrize("name", ["R", "FR", "Fix", "R+FR"])
+@pytest.mark.parametrize("use_causal", [False, True])
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_no_tensor_per_sample_head_and_pair_exists(name, use_causal, rate):
+    """Reads every intermediate of forward and backward from the trace."""
+    import jax
+
+    batch, length, heads = 5, 16, 3
+    layer = SyntheticAttention(
+        heads, 2, synthesizer=name, max_length=length, dropout=rate, seed=0
+    )
+    layer.build((None, length, 4))
+    state = [v.value for v in layer.non_trainable_variables]
+
+    def loss(weights, x, mask):
+        out, _ = layer.stateless_call(
+            weights,
+            state,
+            x,
+            value_mask=mask,
+            use_causal_mask=use_causal,
+            training=True,
+        )
+        return ops.sum(out**2)
+
+    weights = [v.value for v in layer.trainable_variables]
+    x, mask = np.ones((batch, length, 4)), np.ones((batch, length), bool)
+    trace = jax.make_jaxpr(jax.grad(loss, (0, 1)))(weights, x, mask)
+    sizes = list(_sizes(trace.jaxpr))
+    assert max(sizes) < batch * heads * length * length
+    assert heads * length * length in sizes  # the table itself was seen
+
+
+def _sizes(jaxpr):
+    """Sizes of all values in a trace, those of inner traces included."""
+    import jax
+
+    for equation in jaxpr.eqns:
+        for variable in equation.outvars:
+            yield int(np.prod(variable.aval.shape))
+        for inner in jax.tree.leaves(
+            list(equation.params.values()),
+            is_leaf=lambda p: hasattr(p, "jaxpr") or hasattr(p, "eqns"),
+        ):
+            if hasattr(inner, "jaxpr"):
+                yield from _sizes(inner.jaxpr)
+            elif hasattr(inner, "eqns"):
+                yield from _sizes(inner)
+
+
+@pytest.mark.skipif(
+    backend != "torch" or not on_cpu(), reason="counts torch's allocations"
+)
+def test_torch_keeps_nothing_per_sample_head_and_pair():
+    import torch
+
+    from keras_synth.layers import SyntheticAttention
+
+    batch, length, heads = 5, 16, 3
+    layer = SyntheticAttention(heads, 2, synthesizer="R", max_length=length)
+    x = torch.ones((batch, length, 4), requires_grad=True)
+    mask = torch.ones((batch, length), dtype=torch.bool)
+    mask[1, 9:] = False
+    layer(x, value_mask=mask)
+    seen = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            seen.extend(
+                t.numel()
+                for t in torch.utils._pytree.tree_leaves(out)
+                if isinstance(t, torch.Tensor)
+            )
+            return out
+
+    with Watch():
+        layer(x, value_mask=mask, use_causal_mask=True).sum().backward()
+    assert max(seen) < batch * heads * length * length
+    assert heads * length * length in seen
