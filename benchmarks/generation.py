@@ -31,6 +31,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from keras_synth import models, synthesizers
+from keras_synth.models.preprocessors.tokenizer import BYTE_PAIRS
 
 BASELINE = "GPT2CausalLM"
 VARIANTS = "V R R+V".split()
@@ -88,7 +89,7 @@ def tokenizer(vocabulary_size):
     triples = itertools.product(letters, letters, letters)
     rules = [f"{a} {b}" for a, b in pairs]
     rules += [f"{a}{b} {c}" for a, b, c in triples]
-    signs = [*models.tokenizer.BYTE_PAIRS, *map(chr, range(33, 127))]
+    signs = [*BYTE_PAIRS, *map(chr, range(33, 127))]
     rules = rules[: vocabulary_size - len(signs)]
     tokens = signs + [rule.replace(" ", "") for rule in rules]
     vocabulary = {token: number for number, token in enumerate(tokens)}
