@@ -1,6 +1,6 @@
 """Reads strings that name parts of a model: `"FR(rank=32) + V"`.
 
-    sum := term ("+" term)*
+    sum := term ("+" term)*, or another operator between the terms
     term := [count "*"] name ["(" (sum | option) ("," option)* ")"]
     option := word "=" literal
 
@@ -37,13 +37,14 @@ class Term(NamedTuple):
     count: int | None = None
 
 
-def read(identifier, expected):
+def read(identifier, expected, operator=ast.Add):
     """Reads a sum of names.
 
     Args:
         identifier: String, `"FR(rank=32) + V"`. Values of options are Python
             literals.
         expected: String, which names there are, for errors.
+        operator: Class of `ast`, what stands between the names.
 
     Returns:
         Tuple of `Term`s, at least one.
@@ -53,7 +54,7 @@ def read(identifier, expected):
     """
     try:
         code = _PIECES.sub(_normalised, identifier.strip())
-        return _terms(ast.parse(code, mode="eval").body)
+        return _terms(ast.parse(code, mode="eval").body, operator)
     # What Python's parser raises for strings of all kinds, with `_term`.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = getattr(error, "msg", None) or str(error) or "it is too long"
@@ -70,9 +71,9 @@ def _normalised(match):
     return match["quoted"] or ("_" if match["joint"] else " ")
 
 
-def _terms(node):
+def _terms(node, operator=ast.Add):
     nodes = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+    while isinstance(node, ast.BinOp) and isinstance(node.op, operator):
         nodes.append(node.right)
         node = node.left
     return tuple(_term(node) for node in [node, *reversed(nodes)])

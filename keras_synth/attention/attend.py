@@ -9,6 +9,7 @@ from keras import ops
 from keras_synth.attention import routes
 from keras_synth.attention.logits import Weights
 from keras_synth.attention.masks import AttentionMask, zero_padding
+from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.routes import Request
 
 
@@ -22,6 +23,7 @@ def attend(
     return_weights=False,
     route=None,
     flash_attention=None,
+    normalizer=SOFTMAX,
 ):
     """Returns `softmax(logits, masked) values`, the softmax in float32.
 
@@ -44,11 +46,13 @@ def attend(
             the one of least cost.
         flash_attention: `True` demands the backend's flash kernel, `False`
             forbids it.
+        normalizer: `Normalizer`, what stands in the place of the softmax; see
+            `keras_synth.mixers.normalizers`.
 
     Returns:
         Tensor `(B, T, H, v)` in the dtype of `values`; with `return_weights`
-        a tuple of it and the float32 weights `(B, H, T, S)`, whose rows sum
-        to 1, or to 0 where nothing is visible.
+        a tuple of it and the float32 weights `(B, H, T, S)`. Rows of a
+        softmax sum to 1, or to 0 where nothing is visible.
 
     Raises:
         ValueError: If `route` is unknown or cannot serve these arguments.
@@ -64,6 +68,7 @@ def attend(
         dropout,
         return_weights,
         flash_attention,
+        normalizer,
     )
     if isinstance(logits, Weights) and not _is_served(request, route):
         request = request._replace(logits=logits.as_logits())
@@ -85,4 +90,5 @@ def _is_served(request, route):
     """Whether known weights serve as they are: not if they are dropped out."""
     shared = routes.get("shared")
     alone = request.dropout is None and route in (None, shared.name)
-    return alone and shared.serves(request)
+    known = request.normalizer == SOFTMAX
+    return alone and known and shared.serves(request)

@@ -1,19 +1,14 @@
-"""Sparse attention in pieces: groups of queries, each with a few keys.
+"""Blocks of queries, and the keys that each is compared with.
 
 A `Grid` cuts queries `(B, H, T, f)` into G groups of r rows, and columns are
 chosen for each group: logits are `(B, H, G, r, c)`. What lies beyond the ends
-is zero, in a mask False. Patterns whose groups are the same share a softmax.
-Others have one each, and the sums of their exponentials weigh one against the
-other, which is exact.
+is zero, in a mask False.
 """
 
 from typing import NamedTuple
 
-import keras
 import numpy as np
 from keras import ops
-
-from keras_synth.attention.softmax import FORBIDDEN, softmax
 
 
 class Grid:
@@ -189,186 +184,7 @@ class Drawn(NamedTuple):
         return ops.convert_to_tensor(self.table)[: grid.blocks]
 
 
-# --- attention ----------------------------------------------------------------
-
-
-def attend(
-    queries, keys, values, pattern, padding=None, causal=False, dropped=None
-):
-    """Returns `softmax(queries . keys, among what a pattern allows) values`.
-
-    Rows of global tokens, which see everything, are left to `dense`.
-
-    Args:
-        queries: Tensor `(B, T, H, k)`, scaled.
-        keys: Tensor `(B, T, H, k)`, finite.
-        values: Tensor `(B, T, H, v)`, finite.
-        pattern: `Pattern`.
-        padding: Boolean tensor `(B, T)`, False for padded keys, or `None`.
-        causal: Whether no position sees a later one.
-        dropped: Function that drops and rescales weights, or `None`.
-
-    Returns:
-        Tensor `(B, T, H, v)`; zero where nothing is visible.
-    """
-    length = ops.shape(queries)[1]
-    inputs = [_heads_first(x) for x in (queries, keys, values)]
-    real = ops.ones((1, length), "int32") if padding is None else padding
-    real = ops.cast(real, "int32")[:, None, :, None]  # (B or 1, 1, T, 1)
-    earlier, pieces = None, []
-    for grid, parts in _grids(pattern, length, causal):
-        chosen, allowed = [], []
-        for part, columns in parts:
-            chosen.append(columns)
-            allowed.append(_allowed(grid, columns, part, earlier, real, causal))
-            earlier = part if earlier is None else earlier | part
-        pieces.append(
-            (grid, *_gathered(grid, chosen, *inputs), _joined(allowed))
-        )
-    if len(pieces) == 1:
-        grid, *of_groups = pieces[0]
-        context = grid.restored(_softmax_of(*of_groups, dropped))
-    else:
-        context = _merged(_sums(*piece, dropped) for piece in pieces)
-    return _heads_first(ops.cast(context, values.dtype))
-
-
-def dense(queries, keys, values, allowed, dropped=None):
-    """The same among given pairs.
-
-    Args:
-        queries: Tensor `(B, T, H, k)`, scaled.
-        keys: Tensor `(B, S, H, k)`, finite.
-        values: Tensor `(B, S, H, v)`, finite.
-        allowed: Boolean tensor that broadcasts to `(B, H, T, S)`, or `None`.
-        dropped: Function that drops and rescales weights, or `None`.
-
-    Returns:
-        Tensor `(B, T, H, v)`; zero where nothing is visible.
-    """
-    inputs = [_heads_first(x) for x in (queries, keys, values)]
-    return _heads_first(_softmax_of(*inputs, allowed, dropped))
-
-
-def _grids(pattern, length, causal):
-    """Pairs of a grid and the patterns computed on it, with their columns."""
-    found, anywhere = [], []
-    for part in pattern.patterns:
-        grid, columns = part.piece(length, causal)
-        if grid is None:
-            anywhere.append((part, columns))
-            continue
-        for other, parts in found:
-            if grid.same_as(other):
-                parts.append((part, columns))
-                break
-        else:
-            found.append((grid, [(part, columns)]))
-    found = found or [(Grid(length), [])]
-    found[0][1].extend(anywhere)
-    return found
-
-
-def _allowed(grid, columns, pattern, earlier, real, causal):
-    """Which pairs count: boolean `(B or 1, 1, G, r, c)`."""
-    relative = pattern.relative and (earlier is None or earlier.relative)
-    i = grid.positions(relative)[:, :, None]
-    j = columns.positions(grid, relative)[:, None]
-    allowed = pattern.allows(i, j)
-    if earlier is not None:
-        allowed = allowed & ~earlier.allows(i, j)
-    if causal:
-        allowed = allowed & (j <= i)
-    real = ops.swapaxes(columns.take(grid, real), -1, -2)
-    allowed = ops.convert_to_tensor(allowed)[None, None]
-    return ops.logical_and(real > 0, allowed)
-
-
-def _gathered(grid, columns, queries, keys, values):
-    """Queries, keys and values of all groups."""
-    queries = grid.rows(queries)
-    groups = ops.shape(queries)[2]
-    keys, values = (
-        _joined(
-            [_for_groups(one.take(grid, x), groups) for one in columns],
-            axis=3,
-        )
-        for x in (keys, values)
-    )
-    return queries, keys, values
-
-
-def _for_groups(x, groups):
-    if x.shape[2] != 1:
-        return x
-    batch, heads, _, columns, features = ops.shape(x)
-    return ops.broadcast_to(x, (batch, heads, groups, columns, features))
-
-
-def _joined(tensors, axis=-1):
-    return tensors[0] if len(tensors) == 1 else ops.concatenate(tensors, axis)
-
-
-def _softmax_of(queries, keys, values, allowed, dropped):
-    weights = softmax(_scores(queries, keys, allowed))
-    weights = weights if dropped is None else dropped(weights)
-    context = ops.matmul(ops.cast(weights, values.dtype), values)
-    if allowed is None:
-        return context
-    visible = ops.any(allowed, axis=-1, keepdims=True)
-    return ops.where(visible, context, ops.zeros((), context.dtype))
-
-
-def _sums(grid, queries, keys, values, allowed, dropped):
-    """Sums of exponentials, what was subtracted before, and their context."""
-    scores = _scores(queries, keys, allowed)
-    top = ops.max(ops.stop_gradient(scores), axis=-1, keepdims=True)
-    # Where nothing is allowed all exponentials are zero.
-    top = ops.maximum(top, FORBIDDEN / 2)
-    weights = ops.exp(scores - top)
-    total = ops.sum(weights, axis=-1, keepdims=True)
-    weights = weights if dropped is None else dropped(weights)
-    half = keras.backend.standardize_dtype(values.dtype) == "float16"
-    if half:  # A sum of values might overflow.
-        weights = weights / _positive(total)
-    context = ops.matmul(ops.cast(weights, values.dtype), values)
-    context = ops.cast(context, "float32")
-    context = context * total if half else context
-    return tuple(grid.restored(x) for x in (context, total, top))
-
-
-def _merged(found):
-    """The context of several pieces."""
-    contexts, totals, tops = zip(*found, strict=True)
-    highest = tops[0]
-    for top in tops[1:]:
-        highest = ops.maximum(highest, top)
-    shares = [ops.exp(top - highest) for top in tops]
-    context, total = (
-        sum(share * x for share, x in zip(shares, parts, strict=True))
-        for parts in (contexts, totals)
-    )
-    return context / _positive(total)
-
-
-def _positive(total):
-    return ops.where(total > 0, total, 1.0)
-
-
-def _scores(queries, keys, allowed):
-    scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
-    scores = ops.cast(scores, "float32")
-    if allowed is None:
-        return scores
-    # Adding costs PyTorch's CPUs a tenth of selecting, and nothing backwards.
-    return scores + ops.where(allowed, 0.0, FORBIDDEN)
-
-
 # --- layouts ------------------------------------------------------------------
-
-
-def _heads_first(x):
-    return ops.transpose(x, (0, 2, 1, 3))
 
 
 def merged(x):

@@ -22,8 +22,9 @@ class AttentionMask(NamedTuple):
         causal: Whether no token sees a later one.
         window: Optional integer, in tokens: no token sees one that is as far
             away.
+        pattern: `Pattern` of `keras_synth.mixers.patterns`, or `None`.
         start: Integer or scalar tensor, position of the first query token
-            among the source tokens, for the two above.
+            among the source tokens, for the three above.
 
     Example:
 
@@ -41,6 +42,7 @@ class AttentionMask(NamedTuple):
     causal: bool = False
     window: int | None = None
     start: object = 0
+    pattern: object = None
 
     @property
     def shared(self):
@@ -60,21 +62,35 @@ class AttentionMask(NamedTuple):
     @property
     def has_pattern(self):
         """Whether positions alone forbid something."""
-        return self.causal or self.window is not None
+        limits = self.window, self.pattern
+        return self.causal or any(limit is not None for limit in limits)
 
-    def pattern(self, rows, columns):
-        """Which positions the pattern allows: boolean `(1, 1, rows, columns)`.
+    def with_window(self):
+        """The same, a pattern that is a window alone being `window`."""
+        reach = None if self.pattern is None else self.pattern.reach
+        if reach is None:
+            return self
+        window = (
+            reach + 1 if self.window is None else min(reach + 1, self.window)
+        )
+        return self._replace(window=window, pattern=None)
+
+    def allows(self, rows, columns):
+        """Whether positions alone let rows see columns: boolean `(..., r, c)`.
 
         Args:
-            rows: Integer tensor `(rows,)`, positions of queries in the source.
-            columns: Integer tensor `(columns,)`, positions of keys.
+            rows: Integer tensor `(..., r)`, positions of queries in the source.
+            columns: Integer tensor `(..., c)`, positions of keys.
         """
-        distance = rows[:, None] - columns[None, :]
+        rows, columns = rows[..., :, None], columns[..., None, :]
+        distance = rows - columns
         allowed = distance >= 0 if self.causal else None
         if self.window is not None:
             near = distance if self.causal else ops.abs(distance)
             allowed = both(allowed, near < self.window)
-        return allowed[None, None]
+        if self.pattern is not None:
+            allowed = both(allowed, self.pattern.allows(rows, columns))
+        return allowed
 
     def written_out(self, target_length, source_length):
         """The same with the pattern among the `pairs`.
@@ -85,10 +101,10 @@ class AttentionMask(NamedTuple):
         """
         if not self.has_pattern:
             return self
-        allowed = self.pattern(
+        allowed = self.allows(
             ops.arange(target_length, dtype="int32") + self.start,
-            ops.arange(source_length),
-        )
+            ops.arange(source_length, dtype="int32"),
+        )[None, None]
         return AttentionMask(self.queries, self.keys, both(self.pairs, allowed))
 
     def materialize(self):
@@ -110,32 +126,52 @@ class AttentionMask(NamedTuple):
             target_length: Integer or scalar tensor, `T`.
             source_length: Integer or scalar tensor, `S`.
         """
-        if self.pairs is not None:
-            mask = self.written_out(target_length, source_length)
-            return mask._visible_pairs()
-        if self.has_pattern:
-            return self._visible_pattern(target_length, source_length)
-        if self.keys is None:
+        positional = self.has_pattern
+        if self.pairs is None and not positional:
+            keys = self.keys
+            return None if keys is None else ops.any(keys, -1)[:, None, None]
+        lengths = self.start, target_length, source_length
+        known = all(isinstance(x, int) for x in lengths)
+        inside = known and self.start + target_length <= source_length
+        sees_itself = self.pattern is None or self.pattern.sees_itself
+        if self.keys is None and self.pairs is None and inside and sees_itself:
             return None
-        return ops.any(self.keys, axis=-1)[:, None, None]
+        if self.pairs is not None or self.pattern is not None:
+            mask = self.written_out(target_length, source_length)
+            if mask.keys is None or not mask.shared:
+                return ops.any(mask.materialize(), axis=-1)
+        return self.count(target_length, source_length) > 0
 
-    def _visible_pairs(self):
+    def count(self, target_length, source_length):
+        """How many keys each row sees: integers or floats that are such.
+
+        Args:
+            target_length: Integer or scalar tensor, `T`.
+            source_length: Integer or scalar tensor, `S`.
+
+        Returns:
+            Tensor `(B or 1, 1 or H, 1 or T)`.
+        """
+        if self.pairs is not None or self.pattern is not None:
+            mask = self.written_out(target_length, source_length)
+            return mask._count_pairs()
+        if self.has_pattern:
+            return self._count_run(target_length, source_length)
+        if self.keys is not None:
+            return ops.sum(ops.cast(self.keys, "int32"), axis=-1)[:, None, None]
+        return ops.reshape(ops.cast(source_length, "int32"), (1, 1, 1))
+
+    def _count_pairs(self):
         if self.keys is None or not self.shared:
-            return ops.any(self.materialize(), axis=-1)
+            return ops.sum(ops.cast(self.materialize(), "int32"), axis=-1)
         # Counting by a matrix product keeps (B, H, T, S) from existing.
         pairs = ops.cast(self.pairs[0], "float32")  # (1 or H, T, S)
         keys = ops.cast(self.keys, "float32")
         counts = ops.matmul(pairs, ops.transpose(keys))  # (1 or H, T, B)
-        return ops.transpose(counts, (2, 0, 1)) > 0.5
+        return ops.round(ops.transpose(counts, (2, 0, 1)))
 
-    def _visible_pattern(self, target_length, source_length):
+    def _count_run(self, target_length, source_length):
         """By counting keys up to the first and the last column of each row."""
-        known = (self.start, target_length, source_length)
-        inside = all(isinstance(x, int) for x in known) and (
-            self.start + target_length <= source_length
-        )
-        if self.keys is None and inside:
-            return None  # each token sees itself
         rows = ops.arange(target_length, dtype="int32") + self.start
         first = ops.zeros_like(rows)
         if self.window is not None:
@@ -143,11 +179,11 @@ class AttentionMask(NamedTuple):
         ahead = 1 if self.causal else self.window
         last = ops.clip(rows + ahead, 0, source_length)
         if self.keys is None:
-            return (last > first)[None, None]
+            return ops.maximum(last - first, 0)[None, None]
         counts = ops.cumsum(ops.cast(self.keys, "int32"), axis=1)
         counts = ops.pad(counts, [[0, 0], [1, 0]])  # (B, S + 1)
         until, before = (ops.take(counts, x, axis=1) for x in (last, first))
-        return (until > before)[:, None]  # (B, 1, T)
+        return ops.maximum(until - before, 0)[:, None]  # (B, 1, T)
 
 
 def both(a, b):

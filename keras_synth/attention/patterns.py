@@ -5,14 +5,18 @@ computed without a tensor of all pairs is the matter of its `piece`, see
 `keras_synth.attention.blocks`.
 """
 
+import ast
+import base64
 import dataclasses
 import functools
+import re
 from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_synth import identifiers
 from keras_synth._backend.checks import check_positive, check_seed
 from keras_synth.attention.blocks import Drawn, First, Grid, Neighbours
 from keras_synth.types import Identifier, Size, Tensor
@@ -27,6 +31,11 @@ class Pattern:
 
     Attributes:
         relative: Boolean, whether it depends on `i - j` alone.
+        reach: Integer, if it allows `|i - j| <= reach` and nothing else; or
+            `None`.
+        sees_itself: Boolean, whether every position is sure to see itself.
+        has_pieces: Boolean, whether it can be computed without a tensor of
+            all pairs.
 
     Example:
 
@@ -37,6 +46,9 @@ class Pattern:
     """
 
     relative = False
+    reach = None
+    sees_itself = True
+    has_pieces = True
 
     @property
     def patterns(self) -> tuple["Pattern", ...]:
@@ -76,6 +88,14 @@ class Pattern:
             do, and the columns that each group is compared with.
         """
         raise NotImplementedError
+
+    def visited(self, length: int) -> float:
+        """About how many columns a row is compared with.
+
+        Args:
+            length: Integer, `T`.
+        """
+        return length
 
     def columns(self, row: Size, length: int) -> Tensor:
         """Positions that one row sees, when none after it is there.
@@ -151,6 +171,10 @@ class Window(Pattern):
     def __post_init__(self):
         self._check("size", "dilation")
 
+    @property
+    def reach(self) -> int | None:
+        return self.size if self.dilation == 1 else None
+
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         distance = abs(rows - columns)
         near = distance <= self.size * self.dilation
@@ -165,6 +189,9 @@ class Window(Pattern):
     def piece(self, length: Size, causal: bool) -> Any:
         grid = Grid(length, self.dilation, max(BLOCK, self.size))
         return grid, Neighbours(self.size, 0 if causal else self.size)
+
+    def visited(self, length: int) -> float:
+        return max(BLOCK, self.size) + 2 * self.size
 
     def columns(self, row: Size, length: int) -> Tensor:
         return row - self.dilation * ops.arange(self.size + 1)
@@ -202,14 +229,62 @@ class Stride(Pattern):
     def piece(self, length: Size, causal: bool) -> Any:
         return Grid(length, self.stride), Neighbours()
 
+    def visited(self, length: int) -> float:
+        return length / self.stride
+
     def columns(self, row: Size, length: int) -> Tensor:
         return row % self.stride + ops.arange(0, length, self.stride)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
-class GlobalTokens(Pattern):
+class FirstTokens(Pattern):
+    """The first tokens are seen by all: attention sinks.
+
+    Args:
+        number: Integer, how many.
+
+    Example:
+
+    >>> first = keras_synth.mixers.patterns.FirstTokens(2)
+    >>> [j for j in range(6) if first.allows(5, j)]
+    [0, 1]
+
+    References:
+        - [Xiao et al., 2024](https://arxiv.org/abs/2309.17453)
+    """
+
+    number: int
+
+    sees_itself: ClassVar[bool] = False
+
+    def __post_init__(self):
+        self._check("number")
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        return (columns < self.number) & (rows >= 0)
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        _check_reach("number of first tokens", self.number, max_length)
+        return self
+
+    def piece(self, length: Size, causal: bool) -> Any:
+        return None, First(self.number)
+
+    def visited(self, length: int) -> float:
+        return self.number
+
+    def columns(self, row: Size, length: int) -> Tensor:
+        return ops.arange(self.number)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True)
+class GlobalTokens(FirstTokens):
     """The first tokens see all and are seen by all.
+
+    In blocks their columns are computed; rows that see all are no matter of
+    blocks.
 
     Args:
         number: Integer, how many.
@@ -217,14 +292,9 @@ class GlobalTokens(Pattern):
     Example:
 
     >>> first = keras_synth.mixers.patterns.GlobalTokens(2)
-    >>> [j for j in range(6) if first.allows(5, j)]
-    [0, 1]
+    >>> [j for j in range(6) if first.allows(1, j)]
+    [0, 1, 2, 3, 4, 5]
     """
-
-    number: int
-
-    def __post_init__(self):
-        self._check("number")
 
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows < self.number) | (columns < self.number)
@@ -232,13 +302,6 @@ class GlobalTokens(Pattern):
     def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("number of global tokens", self.number, max_length)
         return self
-
-    def piece(self, length: Size, causal: bool) -> Any:
-        """Of their columns; rows that see all are no matter of pieces."""
-        return None, First(self.number)
-
-    def columns(self, row: Size, length: int) -> Tensor:
-        return ops.arange(self.number)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -281,6 +344,9 @@ class BlockWindow(Pattern):
         grid = Grid(length, block=self.block_size, exact=True)
         return grid, Neighbours(before, 0 if causal else before)
 
+    def visited(self, length: int) -> float:
+        return self.number * self.block_size
+
     def columns(self, row: Size, length: int) -> Tensor:
         reach = (self.number // 2 + 1) * self.block_size
         return row - ops.arange(reach)
@@ -289,7 +355,7 @@ class BlockWindow(Pattern):
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class RandomBlocks(Pattern):
-    """Each block of rows sees blocks of keys that were drawn by lot.
+    """Each block of rows sees random blocks of keys.
 
     They are drawn over the whole of `max_length`, from the seed alone: the
     same ones in training and inference, however long a batch is. A block that
@@ -314,9 +380,11 @@ class RandomBlocks(Pattern):
 
     number: int
     block_size: int
-    seed: int
+    seed: int = 0
     max_length: int | None = None
     without: Pattern | None = None
+
+    sees_itself: ClassVar[bool] = False
 
     def __post_init__(self):
         self._check("number", "block_size")
@@ -393,6 +461,9 @@ class RandomBlocks(Pattern):
         grid = Grid(length, block=self.block_size, exact=True)
         return grid, Drawn(self.table)
 
+    def visited(self, length: int) -> float:
+        return self.number * self.block_size
+
     def columns(self, row: Size, length: int) -> Tensor:
         table = ops.convert_to_tensor(self.table)
         block = ops.clip(row // self.block_size, 0, len(self.table) - 1)
@@ -406,6 +477,77 @@ class RandomBlocks(Pattern):
             without = keras.saving.serialize_keras_object(self.without)
             config["without"] = without
         return config
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True, eq=False)
+class Pairs(Pattern):
+    """Pairs that are listed: an array of all of them.
+
+    A layer keeps it as a weight that is not trained, and compares all pairs.
+
+    Args:
+        allowed: Boolean array `(N, N)`, row i being what position i sees. No
+            sequence may be longer.
+
+    Example:
+
+    >>> odd = keras_synth.mixers.patterns.Pairs(np.eye(4) + np.eye(4)[::-1])
+    >>> [j for j in range(4) if odd.allows(1, j)]
+    [1, 2]
+    """
+
+    allowed: Any
+
+    sees_itself: ClassVar[bool] = False
+    has_pieces: ClassVar[bool] = False
+
+    def __post_init__(self):
+        allowed = self.allowed
+        if isinstance(allowed, str):
+            allowed = _unpacked(allowed)
+        allowed = np.asarray(allowed)
+        if allowed.ndim != 2 or len({*allowed.shape}) != 1 or not allowed.size:
+            raise ValueError(
+                "A pattern of pairs is a boolean array (N, N), a row for each "
+                "query. `attention_mask` takes masks of other shapes. "
+                f"Received: an array of shape {allowed.shape}"
+            )
+        object.__setattr__(self, "allowed", allowed.astype(bool))
+
+    def __eq__(self, other):
+        same = isinstance(other, Pairs)
+        return same and np.array_equal(self.allowed, other.allowed)
+
+    def __hash__(self):
+        return hash(self.allowed.tobytes())
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        last = len(self.allowed) - 1
+        if _is_numpy(rows) and _is_numpy(columns):
+            rows, columns = np.clip(rows, 0, last), np.clip(columns, 0, last)
+            return self.allowed[rows, columns]
+        flat = ops.convert_to_tensor(self.allowed.reshape(-1).astype("uint8"))
+        rows, columns = (
+            ops.clip(ops.convert_to_tensor(x, "int32"), 0, last)
+            for x in (rows, columns)
+        )
+        return ops.take(flat, rows * len(self.allowed) + columns) > 0
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        if max_length is not None and max_length > len(self.allowed):
+            raise ValueError(
+                f"The pattern lists pairs of {len(self.allowed)} positions. "
+                "Pass a larger array, or a smaller max_length. "
+                f"Received: max_length={max_length}"
+            )
+        return self
+
+    def columns(self, row: Size, length: int) -> Tensor:
+        return ops.arange(length)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"allowed": _packed(self.allowed)}
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -440,6 +582,18 @@ class Union(Pattern):
     def relative(self) -> bool:
         return all(pattern.relative for pattern in self.patterns)
 
+    @property
+    def reach(self) -> int | None:
+        return self.patterns[0].reach if len(self.patterns) == 1 else None
+
+    @property
+    def sees_itself(self) -> bool:
+        return any(pattern.sees_itself for pattern in self.patterns)
+
+    @property
+    def has_pieces(self) -> bool:
+        return all(pattern.has_pieces for pattern in self.patterns)
+
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         found = (pattern.allows(rows, columns) for pattern in self.patterns)
         return functools.reduce(lambda a, b: a | b, found)
@@ -452,23 +606,97 @@ class Union(Pattern):
         return {"patterns": [*serialized]}
 
 
+# Names, their classes, and what arguments are called in brackets.
+_NAMES = {
+    "local": (Window, {"window": "size"}),
+    "first": (FirstTokens, {"tokens": "number"}),
+    "global": (GlobalTokens, {"tokens": "number"}),
+    "stride": (Stride, {}),
+    "blocks": (BlockWindow, {}),
+    "random": (RandomBlocks, {}),
+}
+_EXPECTED = (
+    'names joined by "|": "local(window=16)", "local(window=16, dilation=2)", '
+    '"first(tokens=1)", "global(tokens=1)", "stride(stride=16)", '
+    '"blocks(number=3, block_size=64)", '
+    '"random(number=3, block_size=64, seed=0)"'
+)
+
+
 def get(pattern: Identifier) -> Pattern:
-    """Returns a pattern: itself, or that of a config.
+    """Returns a pattern.
 
     Args:
-        pattern: `Pattern`, or a config dictionary of one.
+        pattern: `Pattern`; names such as `"local(window=16) |
+            global(tokens=2)"`; a boolean array `(N, N)`; or a config.
 
     Raises:
-        ValueError: If it is neither.
+        ValueError: If it is none of them.
+
+    Example:
+
+    >>> keras_synth.mixers.patterns.get("local(window=2) | stride(stride=8)")
+    Union(patterns=(Window(size=2, dilation=1), Stride(stride=8)))
     """
     if isinstance(pattern, dict):
         pattern = keras.saving.deserialize_keras_object(pattern)
+    if isinstance(pattern, str):
+        return _named(pattern)
+    if len(getattr(pattern, "shape", ())) == 2:
+        return Pairs(ops.convert_to_numpy(pattern))
     if not isinstance(pattern, Pattern):
         raise ValueError(
             "A pattern must be one of keras_synth.mixers.patterns, such as "
-            f"Window(16) | GlobalTokens(1). Received: {pattern!r}"
+            "Window(16) | GlobalTokens(1), a boolean array (N, N), or "
+            f"{_EXPECTED}. Received: {pattern!r}"
         )
     return pattern
+
+
+def _named(identifier):
+    # A word that Python keeps for itself.
+    text = re.sub(r"\bglobal\b(?=\s*\()", "global_", identifier)
+    parts = []
+    for term in identifiers.read(text, _EXPECTED, ast.BitOr):
+        name = term.name.lower().rstrip("_")
+        if name not in _NAMES or term.parts or term.count is not None:
+            raise ValueError(
+                f"A pattern must be of {_EXPECTED}."
+                f"{identifiers.near(name, _NAMES)} Received: {identifier!r}"
+            )
+        parts.append(_made(name, term.options, identifier))
+    return parts[0] if len(parts) == 1 else Union(tuple(parts))
+
+
+def _made(name, options, identifier):
+    cls, arguments = _NAMES[name]
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    known = {k: k for k in fields if k not in {*arguments.values()}}
+    known = {**arguments, **known}
+    needed = {
+        k
+        for k, field in known.items()
+        if fields[field].default is dataclasses.MISSING
+    }
+    if not needed <= {*options} <= {*known}:
+        raise ValueError(
+            f"The pattern {name!r} has the options {[*known]}, of which it "
+            f"needs {sorted(needed)}. Received: {[*options]} in {identifier!r}"
+        )
+    return cls(**{known[k]: value for k, value in options.items()})
+
+
+def _packed(allowed):
+    """A square of booleans as text, eight to a byte."""
+    data = base64.b85encode(np.packbits(allowed).tobytes()).decode()
+    return f"{len(allowed)}:{data}"
+
+
+def _unpacked(text):
+    size, _, data = text.partition(":")
+    bits = np.frombuffer(base64.b85decode(data), "uint8")
+    size = int(size)
+    return np.unpackbits(bits, count=size * size).reshape(size, size)
 
 
 def _check_reach(name, value, max_length):

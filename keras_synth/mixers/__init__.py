@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_synth.attention import patterns
+from keras_synth.attention import normalizers, patterns
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
@@ -43,8 +43,10 @@ __all__ = [
     "StridedAttention",
     "SyntheticAttention",
     "get",
+    "normalizers",
     "patterns",
 ]
 
-# Its public name, in import statements too.
+# Their public names, in import statements too.
+sys.modules[f"{__name__}.normalizers"] = normalizers
 sys.modules[f"{__name__}.patterns"] = patterns

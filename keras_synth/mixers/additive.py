@@ -8,15 +8,13 @@ from keras import ops
 from keras_synth._backend import loops
 from keras_synth._backend.gradients import with_gradient
 from keras_synth._backend.seeds import seeded
-from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import of_pairs
-from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.mixers.pair_mixer import PairMixer
 from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class AdditiveAttention(MultiHeadMixer):
+class AdditiveAttention(PairMixer):
     """Compares each pair of tokens by a hidden layer ("additive").
 
     `S_ij = sum_f w_f tanh(q_if + k_jf)` per head, then the softmax: q and k
@@ -49,10 +47,6 @@ class AdditiveAttention(MultiHeadMixer):
         - [Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)
     """
 
-    supports_attention_mask = True
-    supports_attention_bias = True
-    supports_attention_scores = True
-
     def __init__(self, num_heads: int, key_dim: int, **kwargs: Any) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.scale = None
@@ -77,38 +71,9 @@ class AdditiveAttention(MultiHeadMixer):
         )
         super().build(query_shape, value_shape, key_shape)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        bias: Tensor | None = None,
-        training: bool | None = None,
-        return_weights: bool = False,
-    ) -> Tensor:
+    def logits(self, queries: Tensor, keys: Tensor) -> Logits:
         scale = ops.convert_to_tensor(self.scale)
-        logits = Logits(bias=pair_logits(queries, keys, scale))
-        if bias is not None:
-            logits = logits + Logits(bias=bias)
-        dropout = None
-        if self._dropout is not None and training:
-            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
-        return attend(
-            logits,
-            values,
-            mask,
-            dropout=dropout,
-            return_weights=return_weights,
-        )
-
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        # A product with w for each feature; tanh takes none.
-        pairs = self.num_heads * query_length * source_length
-        return of_pairs(pairs, self.key_dim, self.value_dim)
+        return Logits(bias=pair_logits(queries, keys, scale))
 
 
 def pair_logits(queries, keys, scale):

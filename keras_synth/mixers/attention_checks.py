@@ -3,6 +3,7 @@
 import keras
 
 from keras_synth._backend.checks import may_be_equal
+from keras_synth.attention.normalizers import SOFTMAX
 
 
 def check_axes(attention_axes):
@@ -90,7 +91,9 @@ def check_dtypes(query, value, key):
             )
 
 
-def check_flash_attention(flash_attention, dropout=0, scores=False):
+def check_flash_attention(
+    flash_attention, dropout=0, scores=False, normalizer=SOFTMAX
+):
     """Raises if a fused kernel is demanded that cannot do what is wanted."""
     if flash_attention not in (None, True, False):
         raise ValueError(
@@ -102,6 +105,11 @@ def check_flash_attention(flash_attention, dropout=0, scores=False):
             "Dropout is not supported when flash attention is enabled. "
             "Please set dropout to 0.0 to use flash attention. "
             f"Received: dropout={dropout}"
+        )
+    if flash_attention and normalizer != SOFTMAX:
+        raise ValueError(
+            "Flash kernels compute a softmax. Leave out `flash_attention`, or "
+            f"the normalizer. Received: normalizer={normalizer.name!r}"
         )
     if flash_attention and scores:
         raise ValueError(

@@ -113,6 +113,9 @@ class CachedAttentionMixin:
             window=self.sliding_window,
             start=position,
         )
+        if start is None:
+            self._positions.check_is_none()
+        masked = self._positions.limited(masked, *lengths)
         context = groups.attend(
             query,
             *groups.from_cache(cache),
@@ -120,6 +123,7 @@ class CachedAttentionMixin:
             bias,
             position,
             flash_attention=self.flash_attention,
+            normalizer=self.normalizer,
         )
         return self.attention_output(self._gated(context, query)), cache
 

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_positive
-from keras_synth.attention import blocks as pieces
 from keras_synth.attention import masks
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
@@ -24,20 +23,13 @@ class LocalAttention(SyntheticAttention):
 
     Token `i` sees token `j` where `|i - j| <= window`; under a causal mask
     where `0 <= i - j <= window`. That is `SyntheticAttention` with
-    `sliding_window = window + 1`, for one sequence. By default it compares
+    `pattern="local(window=...)"`, for one sequence. By default it compares
     tokens, with the weights of `keras.layers.MultiHeadAttention` in their
     order; any other synthesizer may give the logits.
 
-    Time and memory are O(T window):
-
-    - with dot products in blocks of queries and the keys around them, on all
-      backends, with dropout and unknown lengths too;
-    - with other synthesizers on the streamed route, which needs lengths that
-      are known when a model is compiled, and no dropout.
-
-    Otherwise, and where scores are returned or an attention mask or bias is
-    given, the window is a mask of all pairs. A table such as R's has as many
-    numbers as before, of which few are used.
+    Time and memory are O(T window), unless scores are returned or an attention
+    mask or bias is given: then the window is a mask of all pairs. A table such
+    as R's has as many numbers as before, of which few are used.
 
     When decoding, dot products remember the last `window` real tokens: keys
     and values `(B, window, H, k + v)` with their positions `(B, window)`. Such
@@ -97,7 +89,6 @@ class LocalAttention(SyntheticAttention):
         window = check_positive("window", window)
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
-        pattern = Window(window).fitted(max_length)
         if isinstance(synthesizer, str) and seed is not None:
             shared = ("dtype", *Projections.defaults)
             synthesizer = synthesizers.get(
@@ -112,82 +103,27 @@ class LocalAttention(SyntheticAttention):
         super().__init__(
             num_heads,
             key_dim,
-            sliding_window=window + 1,
             synthesizer=synthesizer,
             max_length=max_length,
+            pattern=Window(window),
             seed=seed,
             **kwargs,
         )
         self.window = window
-        self._pattern = pattern
         self._compares = isinstance(self.synthesizer, DotProductSynthesizer)
         self.overwrites_cache = not self._compares
-
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor | None = None,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        attention_bias: Tensor | None = None,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Tensor:
-        # Keras hands over the query's mask alone.
-        return super().call(
-            query,
-            query_mask=query_mask,
-            value_mask=masks.all_of(value_mask, mask),
-            key_mask=key_mask,
-            attention_mask=attention_mask,
-            attention_bias=attention_bias,
-            mask=mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-            use_causal_mask=use_causal_mask,
-        )
-
-    def _attend(self, query, value, key, masked, bias, scores, training):
-        plain = bias is None and masked.pairs is None and not scores
-        empty = 0 in query.shape[:2]
-        if not (plain and self._compares) or self.flash_attention or empty:
-            return super()._attend(
-                query, value, key, masked, bias, scores, training
-            )
-        query, value, key = self._without_padding(query, value, key, masked)
-        context = self._blocked(
-            query,
-            self.synthesizer.project_keys(key),
-            self.value(value),
-            masked,
-            self._active_dropout(training),
-        )
-        return self._gated(masks.zero_padding(context, masked.queries), query)
-
-    def _blocked(self, query, keys, values, masked, dropped=None):
-        logits = self.synthesizer(query, keys=keys)
-        return pieces.attend(
-            logits.queries,
-            masks.zero_padding(logits.keys, masked.keys),
-            masks.zero_padding(values, masked.keys),
-            self._pattern,
-            masked.keys,
-            masked.causal,
-            dropped,
-        )
 
     def folded_config(
         self, max_length: int | None = None, softmax: bool = True
     ) -> dict[str, Any]:
         config = super().folded_config(max_length, softmax)
         # No sequence is longer, and no window may be.
-        window = least(self.window, config["max_length"])
-        return {**config, "window": window}
+        length = least(self.max_length, max_length)
+        return {
+            **config,
+            "max_length": length,
+            "window": least(self.window, length),
+        }
 
     # --- decoding -------------------------------------------------------------
 
@@ -248,28 +184,32 @@ class LocalAttention(SyntheticAttention):
                 [cache["positions"], ops.cast(positions, "int32")], axis=1
             ),
         }
-        if isinstance(start, int) and start == 0:
-            masked = AttentionMask(keys=real, causal=use_causal_mask)
-            context = self._blocked(query, *self._split(tokens), masked)
+        begins = isinstance(start, int) and start == 0
+        if begins:
+            held = tokens
+            masked = AttentionMask(
+                keys=real, causal=use_causal_mask, pattern=self.pattern
+            )
         else:
-            context = self._remembering(query, memory, here, use_causal_mask)
+            held, there = memory["tokens"], memory["positions"]
+            masked = self._among(there, here, use_causal_mask)
+        context = self._groups.attend(
+            query,
+            *self._groups.from_cache(held),
+            masked,
+            normalizer=self.normalizer,
+        )
         context = ops.cast(context, self.compute_dtype)
         output = self.attention_output(self._gated(context, query))
         return output, self._latest(memory)
 
-    def _split(self, tokens):
-        """Keys and values of what is remembered."""
-        return tokens[..., : self.key_dim], tokens[..., self.key_dim :]
-
-    def _remembering(self, query, memory, here, causal):
-        """Of tokens that go on from others: `(B, T, H, v)`."""
-        keys, values = self._split(memory["tokens"])
-        i, j = here[:, :, None], memory["positions"][:, None]  # (B, T, n)
-        allowed = (j >= 0) & self._pattern.allows(i, j)
+    def _among(self, positions, here, causal):
+        """Which of the tokens at some positions `(B, n)` are seen."""
+        i, j = here[:, :, None], positions[:, None]  # (B, T, n)
+        allowed = (j >= 0) & self.pattern.allows(i, j)
         if causal:
             allowed = allowed & (j <= i)
-        queries = self.synthesizer(query, keys=keys).queries
-        return pieces.dense(queries, keys, values, allowed[:, None])
+        return AttentionMask(pairs=allowed[:, None])
 
     def _latest(self, memory):
         """The cache after all tokens: the last of those that are real."""
@@ -307,5 +247,5 @@ class LocalAttention(SyntheticAttention):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
-        del config["sliding_window"]
+        del config["pattern"]
         return {**config, "window": self.window}

@@ -7,10 +7,14 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.execution import is_placeholder
-from keras_synth.attention import blocks as pieces
 from keras_synth.attention import masks
-from keras_synth.attention.multiplications import added, of_dense
-from keras_synth.attention.patterns import GlobalTokens, Window
+from keras_synth.attention.attend import attend
+from keras_synth.attention.multiplications import added, of_dense, of_pairs
+from keras_synth.attention.patterns import (
+    FirstTokens,
+    GlobalTokens,
+    Window,
+)
 from keras_synth.mixers.sparse import PatternMixer
 from keras_synth.types import Shape, Size, Tensor
 
@@ -59,7 +63,10 @@ class LongformerAttention(PatternMixer):
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
     """
 
-    _rows_that_see_all = 0  # They are this layer's own affair.
+    # Rows that see all have other projections.
+    supports_attention_mask = False
+    supports_attention_bias = False
+    supports_attention_scores = False
 
     def __init__(
         self,
@@ -74,7 +81,7 @@ class LongformerAttention(PatternMixer):
         self.window = check_positive("window", window)
         self.global_tokens = check_positive("global_tokens", global_tokens)
         self._set_pattern(
-            Window(self.window) | GlobalTokens(self.global_tokens), max_length
+            Window(self.window) | FirstTokens(self.global_tokens), max_length
         )
         self.global_query = self._split_heads(self.key_dim, "global_query")
         self.global_key = self._split_heads(self.key_dim, "global_key")
@@ -155,17 +162,23 @@ class LongformerAttention(PatternMixer):
         Returns:
             Tensor `(B, T, H, v)`.
         """
-        allowed = None if real is None else real[:, None, None]
-        if causal:
-            lengths = ops.shape(queries)[1], ops.shape(keys)[1]
-            allowed = masks.both(allowed, masks.causal(*lengths, start))
-        return pieces.dense(
-            queries * self.key_dim**-0.5,
-            masks.zero_padding(keys, real),
+        dropout = None
+        if self._dropout is not None and training:
+            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
+        return attend(
+            self.logits(queries, keys),
             masks.zero_padding(values, real),
-            allowed,
-            lambda weights: self.dropped(weights, training),
+            masks.AttentionMask(keys=real, causal=causal, start=start),
+            dropout=dropout,
         )
+
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
+        self._check_length(query_length)
+        pattern = self.pattern | GlobalTokens(self.global_tokens)
+        pairs = self.num_heads * pattern.pairs(query_length)
+        return of_pairs(pairs, self.key_dim, self.value_dim)
 
     def projection_multiplications(
         self, query_length: int, source_length: int

@@ -6,14 +6,13 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth.attention import blocks as pieces
-from keras_synth.attention import masks, patterns
-from keras_synth.attention.multiplications import of_pairs
-from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Identifier, Size, Tensor
+from keras_synth.attention import patterns
+from keras_synth.mixers.pair_mixer import PairMixer
+from keras_synth.mixers.position_limits import PositionLimits
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
-class PatternMixer(MultiHeadMixer):
+class PatternMixer(PairMixer):
     """What sparse mixers share; `__init__` of a subclass sets the pattern."""
 
     supports_cross_attention = False
@@ -22,7 +21,21 @@ class PatternMixer(MultiHeadMixer):
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
         self.max_length = max_length
-        self.pattern = patterns.get(pattern).fitted(max_length)
+        self._positions = PositionLimits(pattern, max_length)
+
+    @property
+    def pattern(self) -> patterns.Pattern:
+        """The `Pattern`."""
+        return self._positions.pattern
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        self._positions.build(self)
 
     def attend(
         self,
@@ -30,23 +43,12 @@ class PatternMixer(MultiHeadMixer):
         keys: Tensor,
         values: Tensor,
         mask: Tensor,
-        *,
-        training: bool | None = None,
+        **options: Any,
     ) -> Tensor:
-        queries = queries * self.key_dim**-0.5
-        length, source = ops.shape(queries)[1], ops.shape(keys)[1]
-        self._check_length(source)
-        dropped = None
-        if self._dropout is not None and training:
-            dropped = lambda weights: self.dropped(weights, training)  # noqa: E731
-        inputs = queries, keys, values
-        begins = isinstance(mask.start, int) and mask.start == 0
-        if mask.pairs is None and begins:
-            return self._blocked(*inputs, mask, dropped)
-        if mask.pairs is None and queries.shape[1] == 1:
-            return self._of_one(*inputs, mask)
-        allowed = self._allowed(length, source, mask)
-        return pieces.dense(*inputs, allowed, dropped)
+        lengths = ops.shape(queries)[1], ops.shape(keys)[1]
+        self._check_length(lengths[1])
+        mask = self._positions.limited(mask, *lengths)
+        return super().attend(queries, keys, values, mask, **options)
 
     def call_with_cache(
         self,
@@ -75,84 +77,11 @@ class PatternMixer(MultiHeadMixer):
             attention_bias=attention_bias,
         )
 
-    def _blocked(self, queries, keys, values, mask, dropped):
-        """Of whole sequences; a cache is filled as far as there are queries."""
-        length = ops.shape(queries)[1]
-        padding = mask.keys
-        if mask.causal:
-            keys, values = keys[:, :length], values[:, :length]
-            padding = None if padding is None else padding[:, :length]
-        context = pieces.attend(
-            queries, keys, values, self.pattern, padding, mask.causal, dropped
-        )
-        seeing = 0 if mask.causal else self._rows_that_see_all
-        if not seeing:
-            return context
-        allowed = None if padding is None else padding[:, None, None]
-        first = pieces.dense(
-            queries[:, :seeing], keys, values, allowed, dropped
-        )
-        return ops.concatenate([first, context[:, seeing:]], axis=1)
-
-    @property
-    def _rows_that_see_all(self):
-        """The number of first rows that are not limited by the pattern."""
-        numbers = [
-            part.number
-            for part in self.pattern.patterns
-            if isinstance(part, patterns.GlobalTokens)
-        ]
-        return max(numbers, default=0)
-
-    def _of_one(self, queries, keys, values, mask):
-        """Of one query in a cache: reads what its pattern allows."""
-        length = ops.shape(keys)[1]
-        row = ops.convert_to_tensor(mask.start, "int32")
-        columns, counts = [], []
-        for part in self.pattern.patterns:
-            own = ops.cast(part.columns(row, length), "int32")
-            allowed = part.allows(row, own) & (own >= 0) & (own <= row)
-            for earlier in self.pattern.patterns[: len(columns)]:
-                allowed = allowed & ~earlier.allows(row, own)
-            columns.append(own)
-            counts.append(allowed)
-        at = ops.clip(ops.concatenate(columns), 0, length - 1)
-        allowed = ops.concatenate(counts)[None, None, None]
-        if mask.keys is not None:
-            real = ops.take(ops.cast(mask.keys, "int32"), at, axis=1) > 0
-            allowed = ops.logical_and(allowed, real[:, None, None])
-        keys, values = ops.take(keys, at, axis=1), ops.take(values, at, axis=1)
-        return pieces.dense(queries, keys, values, allowed)
-
-    def _allowed(self, length, source, mask):
-        """Which of all pairs count: boolean `(B or 1, 1, T, S)`."""
-        rows = (ops.arange(length) + mask.start)[:, None]
-        columns = ops.arange(source)[None]
-        own = self.pattern.allows(rows, columns)[None, None]
-        mask = mask._replace(pairs=masks.both(mask.pairs, own))
-        return mask.written_out(length, source).materialize()
-
     def attend_multiplications(
         self, query_length: int, source_length: int
     ) -> dict[str, int]:
-        """Returns how many multiplications `attend` takes for a sample.
-
-        Of the pairs that the pattern allows, as if not causal: blocks that
-        hold them may hold others too.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, the same.
-
-        Returns:
-            Dictionary: `"logits"`, `"softmax"` and `"mixing"`.
-
-        Raises:
-            ValueError: If the sequence is longer than `max_length`.
-        """
         self._check_length(query_length)
-        pairs = self.num_heads * self.pattern.pairs(query_length)
-        return of_pairs(pairs, self.key_dim, self.value_dim)
+        return super().attend_multiplications(query_length, source_length)
 
     def _check_length(self, length):
         if self.max_length is None or not isinstance(length, int):
@@ -228,7 +157,7 @@ class SparseAttention(PatternMixer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "pattern": keras.saving.serialize_keras_object(self.pattern),
+            "pattern": self._positions.serialized(),
             "max_length": self.max_length,
         }
 

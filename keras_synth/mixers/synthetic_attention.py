@@ -10,16 +10,18 @@ from keras_synth import synthesizers
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.execution import is_placeholder, is_traced
 from keras_synth._backend.policies import settle, with_policies
-from keras_synth.attention import masks
+from keras_synth.attention import masks, normalizers
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.multiplications import added, of_dense, pairs_within
+from keras_synth.attention.patterns import Pattern
 from keras_synth.attention.positions import least
 from keras_synth.attention.projections import Projections, positive_shape
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.cached_attention import CachedAttentionMixin
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.mixer import Mixer
+from keras_synth.mixers.position_limits import PositionLimits
 from keras_synth.synthesizers.table import folded as folded_synthesizer
 from keras_synth.types import Identifier, Shape, Tensor
 
@@ -31,7 +33,8 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
     `softmax(S(X)) G(X)` per head: a synthesizer S gives the logits, G is the
     value projection. With `synthesizer="V"` it is
     `keras.layers.MultiHeadAttention`; with any other, tokens need not be
-    compared in pairs.
+    compared in pairs. Which pairs count, and what makes weights of their
+    logits, are two more choices: `pattern` and `normalizer`.
 
     It has the arguments and the call of MultiHeadAttention and, with `"V"`,
     equal outputs on every row with at least one visible key. The output of a
@@ -56,7 +59,8 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             batch and features. Synthesizers, causal masks and windows take
             them as one axis, flattened.
         sliding_window: Optional integer `w`, in tokens: position i attends
-            to j where `|i - j| < w`.
+            to j where `|i - j| < w`. (`"local(window=w)"` is a pattern in
+            which `|i - j| <= w`.)
         flash_attention: `True` demands the backend's flash kernel, `False`
             forbids it; by default the fastest way that can serve is taken.
         kernel_initializer: Initializer of the projections' kernels.
@@ -78,6 +82,15 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             `keras_synth.synthesizers.get`.
         max_length: Integer, longest sequence in tokens, or product of the
             attended axes; names of length-bound synthesizers need it.
+        pattern: Optional, which positions of one sequence attend to which
+            (T = S): a `Pattern` of `keras_synth.mixers.patterns`, names such
+            as `"local(window=16) | global(tokens=2)"`, or a boolean array
+            `(N, N)`, which is kept as a weight that is not trained. (The
+            synthesizer that is called `"pattern"` makes logits by hand.)
+        normalizer: What makes weights of logits `s`, n being the number of
+            keys that a row sees: `"softmax"`; `"relu"`, `relu(s) / n`;
+            `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a softmax beside
+            one more logit, which is zero and has no value.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -111,13 +124,18 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
 
     Raises:
         ValueError: If a sequence is longer than the synthesizer's
-            `max_length`, a mask's shape does not fit, or the input is not
-            floating-point.
+            `max_length`, a mask's shape does not fit, the input is not
+            floating-point, or there is a pattern and T is not S.
 
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
     ...     num_heads=8, key_dim=64, synthesizer="R+V", max_length=256)
+    >>> layer(keras.random.normal((2, 100, 512))).shape
+    (2, 100, 512)
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     num_heads=8, key_dim=64, synthesizer="R", max_length=256,
+    ...     pattern="local(window=16) | global(tokens=2)", normalizer="relu")
     >>> layer(keras.random.normal((2, 100, 512))).shape
     (2, 100, 512)
 
@@ -149,6 +167,8 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         *,
         synthesizer: Identifier,
         max_length: int | None = None,
+        pattern: Identifier | None = None,
+        normalizer: Identifier = "softmax",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -176,7 +196,10 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         if sliding_window is not None:
             check_positive("sliding_window", sliding_window)
         self.sliding_window = sliding_window
-        attention_checks.check_flash_attention(flash_attention, dropout)
+        self.normalizer = normalizers.get(normalizer)
+        attention_checks.check_flash_attention(
+            flash_attention, dropout, normalizer=self.normalizer
+        )
         self.flash_attention = flash_attention
         self._output_shape = (
             None if output_shape is None else positive_shape(output_shape)
@@ -184,6 +207,7 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
         self.max_length = max_length
+        self._positions = PositionLimits(pattern, max_length)
         # In the order of MultiHeadAttention's weights.
         self.synthesizer = synthesizers.get(
             synthesizer,
@@ -247,8 +271,14 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         self.attention_output.build(
             (*query_shape[:-1], self.num_heads, self.value_dim)
         )
+        self._positions.build(self)
         settle(self)
         self.built = True
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """The `Pattern`, or `None`."""
+        return self._positions.pattern
 
     def _axes(self, query_shape, value_shape, key_shape):
         """The checked `AttentionAxes` of tensors of these shapes."""
@@ -291,6 +321,7 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         bias = axes.flatten_pairs("attention_bias", attention_bias, *sizes)
         lengths = [axes.length(ops.shape(x)) for x in (query, value)]
         self.synthesizer.check_lengths(*lengths)
+        self._positions.check_lengths(*lengths)
         masked = AttentionMask(
             masks.all_of(
                 padding("query_mask", query_mask, query),
@@ -299,11 +330,16 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             masks.all_of(
                 padding("value_mask", value_mask, value),
                 padding("key_mask", key_mask, key),
+                # Keras hands over the query's mask alone.
+                None
+                if self.supports_cross_attention
+                else padding("mask", mask, query),
             ),
             masks.as_boolean(given),
             causal=bool(use_causal_mask),
             window=self.sliding_window,
         )
+        masked = self._positions.limited(masked, *lengths)
         context = self._attend(
             *axes.flatten_all(query, value, key),
             masked,
@@ -333,6 +369,7 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             masked,
             bias,
             flash_attention=self.flash_attention,
+            normalizer=self.normalizer,
             dropout=self._active_dropout(training),
             return_weights=scores,
             # A batch of one is taken for a table of all samples: here it is.
@@ -376,8 +413,10 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         self, query_length: int, source_length: int
     ) -> dict[str, int]:
         lengths = query_length, source_length
-        # All pairs, unless a window leaves some out.
+        # All pairs, unless a window or a pattern leaves some out.
         within = pairs_within(self.sliding_window, *lengths)
+        if self.pattern is not None:
+            within = min(within, self.pattern.pairs(query_length))
         pairs = self.num_heads * within
         gate = of_dense(self.gate, query_length)
         if self.gate is not None:
@@ -417,6 +456,9 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         self.synthesizer.check_lengths(
             axes.length(query.shape), axes.length(value.shape)
         )
+        self._positions.check_lengths(
+            axes.length(query.shape), axes.length(value.shape)
+        )
         return self._spec(axes, query, value, return_attention_scores)
 
     def _spec(self, axes, query, value, scores):
@@ -437,11 +479,14 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             softmax: Whether no bias will be added to its logits.
         """
         length = least(self.max_length, max_length)
+        softmax = softmax and self.normalizer == normalizers.SOFTMAX
         folded = folded_synthesizer(self.synthesizer, length, softmax)
+        # What a pattern draws depends on the layer's own length.
+        keeps = self.max_length is None or self.pattern is not None
         return {
             **self.get_config(),
             "synthesizer": keras.saving.serialize_keras_object(folded),
-            "max_length": None if self.max_length is None else length,
+            "max_length": self.max_length if keeps else length,
         }
 
     # MultiHeadAttention's names of its projections.
@@ -483,6 +528,8 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             "flash_attention": self.flash_attention,
             "use_gate": self.use_gate,
             "seed": self.seed,
+            "pattern": self._positions.serialized(),
+            "normalizer": normalizers.serialize(self.normalizer),
             **self._projections.get_config(),
         }
         return with_policies(self, config)

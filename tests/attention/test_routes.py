@@ -17,6 +17,7 @@ from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
+from keras_synth.mixers import normalizers
 from keras_synth.routes import grid
 
 DOCS = ROOT / "docs" / "routes.md"
@@ -315,9 +316,9 @@ def test_windows_are_the_mask_written_out(name, pattern, padded, monkeypatch):
 def test_pieces_stay_inside_of_a_window(causal, monkeypatch):
     """The weights of all pieces together are O(T w)."""
     length, window, seen = 512, 8, []
-    softmax = keras_synth.attention.routes.pieces.softmax
+    softmax = normalizers.softmax
     monkeypatch.setattr(
-        keras_synth.attention.routes.pieces,
+        normalizers,
         "softmax",
         lambda x: seen.append(np.prod(x.shape)) or softmax(x),
     )

@@ -608,7 +608,9 @@ def test_what_is_too_long_or_cannot_be_honoured_is_refused():
     mixer = named("big_bird")
     for call in (
         lambda: mixer(normal(B, N + 1, D)),
-        lambda: mixer(normal(B, 5, D), attention_mask=np.ones((5, 5), bool)),
+        lambda: named("longformer")(
+            normal(B, 5, D), attention_mask=np.ones((5, 5), bool)
+        ),
         lambda: mixer(normal(B, 5, D), normal(B, 5, D, seed=1)),
     ):
         with pytest.raises(ValueError, match="Received"):

@@ -7,6 +7,8 @@ Each is an object of a file of its own and all agree to rounding:
 - **fused**: there are queries; the backend's own attention kernel.
 - **streamed**: piece by piece, each small enough for the cache; of a window
   only what is inside.
+- **blocked**: patterns of one sequence, in blocks of queries and the keys that
+  these see.
 - **explicit**: all weights, `(B, H, T, S)`, when these are wanted or dropped
   out per sample. The only one that makes a tensor of that size by design.
 
@@ -22,6 +24,7 @@ from typing import NamedTuple
 
 from keras_synth._backend import execution
 from keras_synth.attention.logits import Weights
+from keras_synth.attention.routes.blocked import BlockedRoute
 from keras_synth.attention.routes.explicit import ExplicitRoute
 from keras_synth.attention.routes.fused import FusedRoute
 from keras_synth.attention.routes.route import Request, Route
@@ -29,6 +32,7 @@ from keras_synth.attention.routes.shared import SharedRoute
 from keras_synth.attention.routes.streamed import StreamedRoute
 
 __all__ = [
+    "BlockedRoute",
     "ExplicitRoute",
     "FusedRoute",
     "Request",
@@ -54,7 +58,13 @@ class _Block(NamedTuple):
 
 
 _NO_BLOCK = _Block()
-_routes = [SharedRoute(), FusedRoute(), StreamedRoute(), ExplicitRoute()]
+_routes = [
+    SharedRoute(),
+    FusedRoute(),
+    BlockedRoute(),
+    StreamedRoute(),
+    ExplicitRoute(),
+]
 # One for both: a compiler that cannot follow a lookup stops once.
 _block = contextvars.ContextVar("block", default=_NO_BLOCK)
 
@@ -238,7 +248,11 @@ def _serving(request, block):
     known = (*_routes, *block.routes)
     if isinstance(request.logits, Weights):
         return (_named("shared", known),)  # no other knows them
-    found = tuple(route for route in known if route.serves(request))
+    found = tuple(
+        route
+        for route in known
+        if route.knows(request.normalizer) and route.serves(request)
+    )
     if block.portable or execution.is_recorded():
         found = tuple(route for route in found if route.is_portable(request))
     return found

@@ -5,9 +5,10 @@ from typing import Any
 from keras import ops
 
 from keras_synth.attention.masks import zero_padded_keys
+from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.routes import single_query
 from keras_synth.attention.routes.route import Request, Route
-from keras_synth.attention.softmax import masked_softmax
+from keras_synth.attention.softmax import forbid, masked_softmax
 
 
 class ExplicitRoute(Route):
@@ -24,6 +25,7 @@ class ExplicitRoute(Route):
     """
 
     name = "explicit"
+    normalizers = None
 
     def serves(self, request: Request) -> bool:
         return not request.flash_attention
@@ -41,7 +43,7 @@ class ExplicitRoute(Route):
         one = request.of_one_query and values.shape[1] is not None
         # (B or 1, H, T, S)
         scores = _row(logits) if one else logits.materialize()
-        weights = masked_softmax(scores, mask.materialize())
+        weights = _weights(scores, mask.materialize(), request)
         if request.dropout is None and not request.return_weights and not one:
             weights = ops.cast(weights, values.dtype)
             values = ops.transpose(values, (0, 2, 1, 3))
@@ -58,6 +60,15 @@ class ExplicitRoute(Route):
         else:
             context = ops.einsum("bhts,bshv->bthv", dropped, values)
         return (context, weights) if request.return_weights else context
+
+
+def _weights(scores, allowed, request):
+    """Weights `(B or 1, H, T, S)`, zero where not allowed."""
+    if request.normalizer == SOFTMAX:
+        return masked_softmax(scores, allowed)
+    if allowed is not None:
+        scores = forbid(scores, allowed)
+    return request.normalizer.weights(scores, request.count())
 
 
 def _row(logits):

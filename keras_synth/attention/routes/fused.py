@@ -140,7 +140,8 @@ def _is_causal(request):
     Kernels know that one by name and skip what it forbids.
     """
     mask, length = request.mask, request.target_length
-    alone = mask.keys is None and mask.pairs is None and mask.window is None
+    others = mask.keys, mask.pairs, mask.window, mask.pattern
+    alone = all(other is None for other in others)
     square = isinstance(length, int) and length == request.source_length
     begins = isinstance(mask.start, int) and mask.start == 0
     bias = request.logits.bias

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from keras_synth._backend import execution
 from keras_synth.attention.logits import Product
+from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.routes import grid, sums, threads
 from keras_synth.attention.routes.sums import part
 from keras_synth.attention.softmax import FORBIDDEN
@@ -43,7 +44,8 @@ def serves(operands, constants):
         return False
     float32 = sys.modules["torch"].float32
     alike = all(x is None or x.dtype == float32 for x in operands)
-    return alike and constants.keep is None
+    softmax = constants.normalizer == SOFTMAX
+    return alike and softmax and constants.keep is None
 
 
 def context(operands, constants):
@@ -275,7 +277,7 @@ class _Piece:
                 self.torch.arange(*x, device=scores.device)
                 for x in (ends, (width,))
             )
-            self._forbidden[own] = ~pattern.pattern(*positions)[0]
+            self._forbidden[own] = ~pattern.allows(*positions)[None]
         scores[..., first - columns.start :].masked_fill_(
             self._forbidden[own], FORBIDDEN
         )

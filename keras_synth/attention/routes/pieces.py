@@ -17,9 +17,10 @@ from keras import ops
 from keras_synth._backend.gradients import with_gradient
 from keras_synth.attention.logits import Product, covering
 from keras_synth.attention.masks import AttentionMask, both
+from keras_synth.attention.normalizers import SOFTMAX, Normalizer
 from keras_synth.attention.routes import in_place
 from keras_synth.attention.routes.grid import Result, assembled, grid_of, part
-from keras_synth.attention.softmax import forbid, softmax
+from keras_synth.attention.softmax import forbid
 
 
 class Operands(NamedTuple):
@@ -74,12 +75,17 @@ class Constants(NamedTuple):
             normalisation, or `None`.
         pattern: `AttentionMask` whose causal mask and window hold here;
             lengths and start are known where it has one.
+        count: Float32 tensor `(B or 1, H or 1, T or 1, 1)`, the keys that a
+            row sees, if the normalizer counts; or `None`.
+        normalizer: `Normalizer`.
     """
 
     keys: object = None
     pairs: object = None
     keep: object = None
     pattern: AttentionMask = AttentionMask()
+    count: object = None
+    normalizer: Normalizer = SOFTMAX
 
 
 # Axes of operands and constants, heads first.
@@ -198,7 +204,7 @@ def _weights(own, fixed, at):
     pairs = both(fixed.pairs, _allowed(fixed.pattern, at))
     for mask in (pairs, fixed.keys):
         scores = scores if mask is None else forbid(scores, mask)
-    weights = softmax(scores)
+    weights = fixed.normalizer.weights(scores, fixed.count)
     kept = weights if fixed.keep is None else weights * fixed.keep
     return weights, ops.cast(kept, own.values.dtype)
 
@@ -222,9 +228,9 @@ def _allowed(pattern, at):
     if not pattern.has_pattern:
         return None
     (row, rows), (column, columns) = at["t"], at["s"]
-    return pattern.pattern(
+    return pattern.allows(
         ops.arange(rows) + row + pattern.start, ops.arange(columns) + column
-    )
+    )[None, None]
 
 
 def _piece_gradient(upstream, along, own, fixed, at):
@@ -234,7 +240,7 @@ def _piece_gradient(upstream, along, own, fixed, at):
     of_weights = ops.cast(of_weights, "float32")
     if fixed.keep is not None:
         of_weights = of_weights * fixed.keep
-    of_scores = weights * (of_weights - along)
+    of_scores = fixed.normalizer.slopes(weights, of_weights, along, fixed.count)
     of_queries = of_keys = of_bias = of_scale = None
     if own.queries is not None:
         slopes = ops.cast(of_scores, own.queries.dtype)
@@ -349,4 +355,6 @@ def _cut(operands, constants, at):
         for name, x in operands._asdict().items()
     }
     keys, pairs, keep = (part(x, "bhts", at) for x in constants[:3])
-    return Operands(**own), Constants(keys, pairs, keep, constants.pattern)
+    count = part(constants.count, "bht-", at)
+    fixed = constants._replace(keys=keys, pairs=pairs, keep=keep, count=count)
+    return Operands(**own), fixed

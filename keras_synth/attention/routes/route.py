@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.normalizers import SOFTMAX, Normalizer, Softmax
 from keras_synth.types import Size, Tensor
 
 
@@ -24,6 +25,8 @@ class Request(NamedTuple):
         return_weights: Whether the weights are wanted, too.
         flash_attention: `True` demands a flash kernel, `False` forbids it,
             `None` leaves the choice.
+        normalizer: `Normalizer`, what makes weights of logits. A route is
+            asked for those alone that its `normalizers` allow.
 
     Example:
 
@@ -43,6 +46,7 @@ class Request(NamedTuple):
     dropout: Callable[[Tensor], Tensor] | None = None
     return_weights: bool = False
     flash_attention: bool | None = None
+    normalizer: Normalizer = SOFTMAX
 
     @property
     def source_length(self) -> int:
@@ -63,6 +67,17 @@ class Request(NamedTuple):
         """Which query rows see a key: `(B or 1, 1 or H, 1 or T)` or `None`."""
         return self.mask.visible(self.target_length, self.source_length)
 
+    def count(self) -> Tensor:
+        """How many keys a row sees, at least 1: float32 `(..., 1 or T, 1)`.
+
+        `None` if the normalizer does not count. The axes before are those of
+        samples and heads, 1 where it is the same for all.
+        """
+        if not self.normalizer.counts:
+            return None
+        count = self.mask.count(self.target_length, self.source_length)
+        return ops.maximum(ops.cast(count, "float32"), 1.0)[..., None]
+
 
 class Route:
     """One way to compute attention.
@@ -72,6 +87,8 @@ class Route:
 
     Attributes:
         name: String, not yet taken by another route.
+        normalizers: Tuple of classes of normalizers that it computes, those
+            derived from them not included; `None` for all.
         reads_products: Whether `run` takes a bias that is a `logits.Product`,
             a product of two tensors that is not written out. By default it
             is given the tensor. `serves` and `cost` may ask for the `shape`
@@ -90,7 +107,13 @@ class Route:
     """
 
     name = None
+    normalizers: tuple[type[Normalizer], ...] | None = (Softmax,)
     reads_products = False
+
+    def knows(self, normalizer: Normalizer) -> bool:
+        """Whether it computes weights of a `Normalizer`."""
+        known = self.normalizers
+        return known is None or type(normalizer) in known
 
     def serves(self, request: Request) -> bool:
         """Whether this route can serve a `Request`: a Python boolean.

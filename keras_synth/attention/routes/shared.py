@@ -34,11 +34,23 @@ from keras_synth._backend.gradients import with_gradient
 from keras_synth._backend.loops import branch
 from keras_synth.attention.logits import Logits, Weights
 from keras_synth.attention.masks import zero_rows
+from keras_synth.attention.normalizers import (
+    SOFTMAX,
+    ReLU,
+    Sigmoid,
+    Softmax,
+    Softmax1,
+)
 from keras_synth.attention.routes import pieces, single_query
 from keras_synth.attention.routes.pieces import Constants, Operands
 from keras_synth.attention.routes.route import Request, Route
 from keras_synth.attention.routes.streamed import cuts_columns
-from keras_synth.attention.softmax import FORBIDDEN, masked_softmax, softmax
+from keras_synth.attention.softmax import (
+    FORBIDDEN,
+    forbid,
+    masked_softmax,
+    softmax,
+)
 
 # A share of 1e-12 costs float32 nothing: its range ends at 1e-38.
 LEAST_SHARE = 1e-12
@@ -60,10 +72,14 @@ class SharedRoute(Route):
     """
 
     name = "shared"
+    normalizers = (Softmax, Softmax1, ReLU, Sigmoid)
     reads_products = True
 
     def serves(self, request: Request) -> bool:
         plain = not request.return_weights and not request.flash_attention
+        if isinstance(request.normalizer, Sigmoid):
+            # Its n is inside: each sample's padding gives other weights.
+            plain = plain and request.mask.keys is None
         return plain and request.logits.shared and request.mask.shared
 
     def cost(self, request: Request) -> float:
@@ -94,17 +110,64 @@ class SharedRoute(Route):
         logits, values, mask = request.logits, request.values, request.mask
         if known:
             return _apply_known(logits.table[0], values, mask)
-        dropout = request.dropout
         table = logits.materialize()[0]  # (H, T, S)
         pairs = None if mask.pairs is None else mask.pairs[0]  # (., T, S)
         if mask.keys is None:
-            weights = masked_softmax(table, pairs)
-            weights = weights if dropout is None else dropout(weights)
+            weights = _weights(table, pairs, request)
             return apply(ops.cast(weights, values.dtype), values)
         if pairs is not None:
             table = ops.where(pairs, table, FORBIDDEN)
-        keep = None if dropout is None else dropout(ops.ones_like(table))
-        return apply_padded(table, values, mask.keys, request.visible(), keep)
+        if isinstance(request.normalizer, ReLU):
+            return _apply_counted(table, request)
+        visible, keys = request.visible(), mask.keys
+        if request.normalizer.sink:
+            table, values, keys = _with_sink(table, values, keys)
+        keep = None
+        if request.dropout is not None:
+            keep = request.dropout(ops.ones_like(table))
+        return apply_padded(table, values, keys, visible, keep)
+
+
+def _weights(table, pairs, request):
+    """Weights `(H, T, S)` of all samples, after dropout."""
+    if request.normalizer == SOFTMAX:
+        weights = masked_softmax(table, pairs)
+    else:
+        if pairs is not None:
+            table = forbid(table, pairs)
+        count = request.count()
+        count = None if count is None else count[0]
+        weights = request.normalizer.weights(table, count)
+    return weights if request.dropout is None else request.dropout(weights)
+
+
+def _apply_counted(table, request):
+    """Returns `relu(table) (m V) / n`.
+
+    Args:
+        table: Float32 tensor `(H, T, S)`, logits.
+        request: `Request`.
+    """
+    values = request.values
+    weights = ops.relu(table)
+    if request.dropout is not None:
+        weights = request.dropout(weights)
+    # A sum that is yet to be divided might overflow in float16.
+    exact = "float32" if _is_float16(values) else values.dtype
+    found = apply(ops.cast(weights, exact), ops.cast(values, exact))
+    count = ops.transpose(request.count()[..., 0], (0, 2, 1))  # (B, T, H)
+    found = ops.cast(found, "float32") / count[..., None]
+    return ops.cast(found, values.dtype)
+
+
+def _with_sink(table, values, keys):
+    """Adds a key that all rows see, whose logits and values are zero."""
+    keys = ops.pad(ops.cast(keys, "int32"), [[0, 0], [0, 1]], constant_values=1)
+    return (
+        ops.pad(table, [[0, 0], [0, 0], [0, 1]]),
+        ops.pad(values, [[0, 0], [0, 1], [0, 0], [0, 0]]),
+        ops.cast(keys, "bool"),
+    )
 
 
 def _is_streamed(request):
@@ -120,9 +183,12 @@ def _is_streamed(request):
 
 def _streamed(request):
     """One sample whose features are those of all samples."""
-    if not cuts_columns(request):
+    count = request.count()
+    mask = request.mask.with_window()
+    if mask.pattern is not None or not cuts_columns(request):
         request = request.with_pairs()
-    logits, values, mask = request.logits, request.values, request.mask
+        mask = request.mask
+    logits, values = request.logits, request.values
     if not execution.supports_inplace(values):
         logits = Logits(bias=logits.materialize())
     batch, length, heads, width = ops.shape(values)
@@ -134,6 +200,8 @@ def _streamed(request):
             keys=None if mask.keys is None else mask.keys[:, None, None],
             pairs=mask.pairs,
             pattern=mask,
+            count=count,
+            normalizer=request.normalizer,
         ),
     )
     context = zero_rows(context, request.visible())
@@ -322,6 +390,10 @@ def _weights_gradient(slopes, columns, along, given):
     found = ops.cast(found, "float32")
     found = found if keep is None else found * keep
     return found - ops.matmul(along, keys)
+
+
+def _is_float16(x):
+    return keras.backend.standardize_dtype(x.dtype) == "float16"
 
 
 def _is_float32(x):

@@ -24,6 +24,7 @@ class StreamedRoute(Route):
     """
 
     name = "streamed"
+    normalizers = None
     reads_products = True
 
     def serves(self, request: Request) -> bool:
@@ -39,18 +40,23 @@ class StreamedRoute(Route):
         if request.of_one_query:
             return 1.5
         share = 1.0
-        if request.mask.window is not None and cuts_columns(request):
+        mask = request.mask.with_window()
+        if _is_run(mask) and mask.window is not None and cuts_columns(request):
             share = grid.pieces_visit(
-                request.target_length, request.source_length, request.mask
+                request.target_length, request.source_length, mask
             )
         if execution.on_cpu(request.values):
             return 0.75 * share
         return 1.5 if share == 1 else 4.0 * share
 
     def run(self, request: Request) -> Any:
-        if request.mask.has_pattern and not cuts_columns(request):
+        mask = request.mask.with_window()
+        count = request.count()
+        if not _is_run(mask) or (
+            mask.has_pattern and not cuts_columns(request)
+        ):
             request = request.with_pairs()
-        mask = request.mask
+            mask = request.mask
         logits = zero_padded_keys(request.logits, mask)
         if not _multiplies_pieces(request):
             logits = logits.written_out()
@@ -60,9 +66,16 @@ class StreamedRoute(Route):
                 keys=None if mask.keys is None else mask.keys[:, None, None],
                 pairs=mask.pairs,
                 pattern=mask,
+                count=count,
+                normalizer=request.normalizer,
             ),
         )
         return zero_rows(context, request.visible())
+
+
+def _is_run(mask):
+    """Whether what positions allow a row is a run of columns."""
+    return mask.pattern is None
 
 
 def _multiplies_pieces(request):

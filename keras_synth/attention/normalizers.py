@@ -1,0 +1,206 @@
+"""Normalizers: what makes attention weights of logits.
+
+Each is an object of a class of its own. `weights` is its definition; routes
+that compute piece by piece, and write out the gradient, ask for `slopes`.
+"""
+
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_synth.attention.softmax import softmax
+from keras_synth.types import Identifier, Tensor
+
+
+class Normalizer:
+    """Makes weights of the logits of a row.
+
+    `n` is the number of keys that the row sees: what padding, patterns and
+    masks hide does not count. A row that sees nothing has no weight.
+
+    Attributes:
+        name: String.
+        counts: Whether weights depend on `n`.
+        sums: Whether weights depend on all logits of their row, by a sum of
+            exponentials. Otherwise each follows from its own.
+        sink: Whether one more exponential stands in that sum, of a logit that
+            is zero and has no value.
+    """
+
+    name: ClassVar[str]
+    counts: ClassVar[bool] = False
+    sums: ClassVar[bool] = False
+    sink: ClassVar[bool] = False
+
+    def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
+        """Returns the weights.
+
+        Args:
+            logits: Float32 tensor `(..., T, S)`, `FORBIDDEN` where the row
+                does not see the key.
+            count: Float32 tensor `(..., T or 1, 1)`, `n`, at least 1; needed
+                if the normalizer `counts`.
+
+        Returns:
+            Float32 tensor like the logits, zero where forbidden. Rows that
+            see nothing may hold anything finite.
+        """
+        raise NotImplementedError
+
+    def slopes(
+        self,
+        weights: Tensor,
+        of_weights: Tensor,
+        along: Tensor,
+        count: Tensor | None = None,
+    ) -> Tensor:
+        """Returns the gradient by the logits.
+
+        Args:
+            weights: Float32 tensor `(..., T, S)`, as `weights` returns it.
+            of_weights: Float32 tensor `(..., T, S)`, the gradient by them.
+            along: Float32 tensor `(..., T, 1)`, the sum of both over a row.
+            count: As for `weights`.
+        """
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Normalizer":
+        return cls(**config)
+
+    def __eq__(self, other):
+        return type(self) is type(other)
+
+    def __hash__(self):
+        return hash(type(self))
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+class Softmax(Normalizer):
+    """`exp(s_j) / sum_i exp(s_i)`."""
+
+    name = "softmax"
+    sums = True
+
+    def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
+        return softmax(logits)
+
+    def slopes(
+        self,
+        weights: Tensor,
+        of_weights: Tensor,
+        along: Tensor,
+        count: Tensor | None = None,
+    ) -> Tensor:
+        return weights * (of_weights - along)
+
+
+class Softmax1(Softmax):
+    """`exp(s_j) / (1 + sum_i exp(s_i))`: a row may have little weight.
+
+    References:
+        - [Miller, 2023](https://www.evanmiller.org/attention-is-off-by-one.html)
+        - [Xiao et al., 2024](https://arxiv.org/abs/2309.17453), "zero sink".
+    """
+
+    name = "softmax1"
+    sink = True
+
+    def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
+        top = ops.max(ops.stop_gradient(logits), axis=-1, keepdims=True)
+        top = ops.maximum(top, 0.0)
+        exponentials = ops.exp(logits - top)
+        total = ops.sum(exponentials, axis=-1, keepdims=True)
+        return exponentials / (total + ops.exp(-top))
+
+
+class ReLU(Normalizer):
+    """`relu(s_j) / n`.
+
+    References:
+        - [Wortsman et al., 2023](https://arxiv.org/abs/2309.08586)
+    """
+
+    name = "relu"
+    counts = True
+
+    def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
+        return ops.relu(logits) / count
+
+    def slopes(
+        self,
+        weights: Tensor,
+        of_weights: Tensor,
+        along: Tensor,
+        count: Tensor | None = None,
+    ) -> Tensor:
+        return ops.where(weights > 0, of_weights / count, 0.0)
+
+
+class Sigmoid(Normalizer):
+    """`sigmoid(s_j - log n)`.
+
+    References:
+        - [Ramapuram et al., 2024](https://arxiv.org/abs/2409.04431)
+    """
+
+    name = "sigmoid"
+    counts = True
+
+    def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
+        return ops.sigmoid(logits - ops.log(count))
+
+    def slopes(
+        self,
+        weights: Tensor,
+        of_weights: Tensor,
+        along: Tensor,
+        count: Tensor | None = None,
+    ) -> Tensor:
+        return weights * (1.0 - weights) * of_weights
+
+
+SOFTMAX = Softmax()
+_KNOWN = {x.name: x for x in (SOFTMAX, ReLU(), Sigmoid(), Softmax1())}
+
+
+def get(identifier: Identifier) -> Normalizer:
+    """Returns a normalizer: itself, or that of a name or config.
+
+    Args:
+        identifier: `Normalizer`, `"softmax"`, `"relu"`, `"sigmoid"`,
+            `"softmax1"`, or a config of a registered class.
+
+    Raises:
+        ValueError: If it is none of them.
+
+    Example:
+
+    >>> from keras_synth.mixers import normalizers
+    >>> normalizers.get("softmax1")
+    <Softmax1 'softmax1'>
+    """
+    if isinstance(identifier, dict):
+        identifier = keras.saving.deserialize_keras_object(identifier)
+    if isinstance(identifier, str) and identifier.lower() in _KNOWN:
+        return _KNOWN[identifier.lower()]
+    if not isinstance(identifier, Normalizer):
+        raise ValueError(
+            f"`normalizer` must be one of {sorted(_KNOWN)}, or a "
+            "keras_synth.mixers.normalizers.Normalizer. "
+            f"Received: normalizer={identifier!r}"
+        )
+    return identifier
+
+
+def serialize(normalizer: Normalizer) -> Any:
+    """Returns a name, or the config of a normalizer that has none here."""
+    if _KNOWN.get(normalizer.name) == normalizer:
+        return normalizer.name
+    return keras.saving.serialize_keras_object(normalizer)

@@ -1,0 +1,74 @@
+"""`PairMixer`: dot products of pairs, with weights as MultiHeadAttention's."""
+
+from keras_synth.attention.attend import attend
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import of_pairs
+from keras_synth.attention.normalizers import SOFTMAX
+from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.types import Tensor
+
+
+class PairMixer(MultiHeadMixer):
+    """Attention by dot products, with a pattern and a normalizer.
+
+    Attributes:
+        pattern: `Pattern`, or `None` for all pairs.
+        normalizer: `Normalizer`.
+    """
+
+    supports_attention_mask = True
+    supports_attention_bias = True
+    supports_attention_scores = True
+    pattern = None
+    normalizer = SOFTMAX
+
+    def logits(self, queries: Tensor, keys: Tensor) -> Logits:
+        """Returns the `Logits` of projected queries and keys."""
+        return Logits(queries * self.key_dim**-0.5, keys)
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        bias: Tensor | None = None,
+        training: bool | None = None,
+        return_weights: bool = False,
+    ) -> Tensor:
+        logits = self.logits(queries, keys)
+        if bias is not None:
+            logits = logits + Logits(bias=bias)
+        dropout = None
+        if self._dropout is not None and training:
+            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
+        return attend(
+            logits,
+            values,
+            mask,
+            dropout=dropout,
+            return_weights=return_weights,
+            normalizer=self.normalizer,
+        )
+
+    def attend_multiplications(
+        self, query_length: int, source_length: int
+    ) -> dict[str, int]:
+        """Returns how many multiplications `attend` takes for a sample.
+
+        Of the pairs that the pattern allows, as if not causal: blocks that
+        hold them may hold others too.
+
+        Args:
+            query_length: Integer, `T`.
+            source_length: Integer, `S`.
+
+        Returns:
+            Dictionary: `"logits"`, `"softmax"`, a division for each weight,
+            and `"mixing"`.
+        """
+        pairs = query_length * source_length
+        if self.pattern is not None:
+            pairs = self.pattern.pairs(query_length)
+        return of_pairs(self.num_heads * pairs, self.key_dim, self.value_dim)
