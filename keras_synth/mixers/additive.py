@@ -92,14 +92,11 @@ class AdditiveAttention(MultiHeadMixer):
         logits = Logits(bias=pair_logits(queries, keys, scale))
         if bias is not None:
             logits = logits + Logits(bias=bias)
-        dropout = None
-        if self._dropout is not None and training:
-            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
         return attend(
             logits,
             values,
             mask,
-            dropout=dropout,
+            dropout=self._active_dropout(training),
             return_weights=return_weights,
         )
 

@@ -123,43 +123,12 @@ class LocalAttention(SyntheticAttention):
         self._compares = isinstance(self.synthesizer, DotProductSynthesizer)
         self.overwrites_cache = not self._compares
 
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor | None = None,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        attention_bias: Tensor | None = None,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Tensor:
-        # Keras hands over the query's mask alone.
-        return super().call(
-            query,
-            query_mask=query_mask,
-            value_mask=masks.all_of(value_mask, mask),
-            key_mask=key_mask,
-            attention_mask=attention_mask,
-            attention_bias=attention_bias,
-            mask=mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-            use_causal_mask=use_causal_mask,
-        )
-
     def _attend(self, query, value, key, masked, bias, scores, training):
         plain = bias is None and masked.pairs is None and not scores
-        empty = 0 in query.shape[:2]
-        if not (plain and self._compares) or self.flash_attention or empty:
+        if not (plain and self._compares) or self.flash_attention:
             return super()._attend(
                 query, value, key, masked, bias, scores, training
             )
-        query, value, key = self._without_padding(query, value, key, masked)
         context = self._blocked(
             query,
             self.synthesizer.project_keys(key),
@@ -232,7 +201,7 @@ class LocalAttention(SyntheticAttention):
                 use_causal_mask,
                 attention_bias,
             )
-        self._check_cache(cache, attention_mask, attention_bias)
+        self._check_memory(cache, attention_mask, attention_bias)
         query = ops.convert_to_tensor(query)
         real = masks.as_boolean(masks.present_padding(value_mask, query, start))
         query = masks.zero_nonfinite_padding(query, real)
@@ -278,11 +247,11 @@ class LocalAttention(SyntheticAttention):
         tokens = ops.take_along_axis(memory["tokens"], at, axis=1)
         return {"tokens": tokens, "positions": positions}
 
-    def _check_cache(self, cache, attention_mask, attention_bias):
+    def _check_memory(self, cache, attention_mask, attention_bias):
         shapes = {}
         if isinstance(cache, dict):
             shapes = {name: tuple(x.shape[1:]) for name, x in cache.items()}
-        (size,) = self._groups.cache_sizes
+        (size,) = self._cache_sizes
         expected = {
             "tokens": (self.window, *size),
             "positions": (self.window,),

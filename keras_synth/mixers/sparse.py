@@ -10,7 +10,7 @@ from keras_synth.attention import blocks as pieces
 from keras_synth.attention import masks, patterns
 from keras_synth.attention.multiplications import of_pairs
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Identifier, Size, Tensor
+from keras_synth.types import Identifier, Tensor
 
 
 class PatternMixer(MultiHeadMixer):
@@ -35,10 +35,7 @@ class PatternMixer(MultiHeadMixer):
     ) -> Tensor:
         queries = queries * self.key_dim**-0.5
         length, source = ops.shape(queries)[1], ops.shape(keys)[1]
-        self._check_length(source)
-        dropped = None
-        if self._dropout is not None and training:
-            dropped = lambda weights: self.dropped(weights, training)  # noqa: E731
+        dropped = self._active_dropout(training)
         inputs = queries, keys, values
         begins = isinstance(mask.start, int) and mask.start == 0
         if mask.pairs is None and begins:
@@ -48,32 +45,15 @@ class PatternMixer(MultiHeadMixer):
         allowed = self._allowed(length, source, mask)
         return pieces.dense(*inputs, allowed, dropped)
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
+    def _check_cache(self, query, cache, start, use_causal_mask):
         if start is None:
             raise ValueError(
                 f"{type(self).__name__} is for the tokens of one sequence: "
                 "its cache needs a `start`. For cross-attention take a mixer "
                 "that has it, such as SyntheticAttention. Received: start=None"
             )
-        return super().call_with_cache(
-            query,
-            cache,
-            start,
-            value_mask=value_mask,
-            attention_mask=attention_mask,
-            use_causal_mask=use_causal_mask,
-            attention_bias=attention_bias,
-        )
+        super()._check_cache(query, cache, start, use_causal_mask)
+        self._check_length(cache.shape[1])
 
     def _blocked(self, queries, keys, values, mask, dropped):
         """Of whole sequences; a cache is filled as far as there are queries."""
@@ -154,6 +134,9 @@ class PatternMixer(MultiHeadMixer):
         pairs = self.num_heads * self.pattern.pairs(query_length)
         return of_pairs(pairs, self.key_dim, self.value_dim)
 
+    def _check_lengths(self, query_length, source_length):
+        self._check_length(source_length)
+
     def _check_length(self, length):
         if self.max_length is None or not isinstance(length, int):
             return
@@ -225,13 +208,6 @@ class SparseAttention(PatternMixer):
         super().__init__(num_heads, key_dim, **kwargs)
         self._set_pattern(pattern, max_length)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "pattern": keras.saving.serialize_keras_object(self.pattern),
-            "max_length": self.max_length,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class StridedAttention(PatternMixer):
@@ -288,11 +264,3 @@ class StridedAttention(PatternMixer):
             patterns.Window(self.window) | patterns.Stride(self.stride),
             max_length,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "stride": self.stride,
-            "window": self.window,
-            "max_length": self.max_length,
-        }
