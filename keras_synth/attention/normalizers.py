@@ -72,6 +72,12 @@ class Normalizer:
     def from_config(cls, config: dict[str, Any]) -> "Normalizer":
         return cls(**config)
 
+    def serialized(self) -> Any:
+        """Returns its name, or a config if that is none `get` knows."""
+        if _KNOWN.get(self.name) == self:
+            return self.name
+        return keras.saving.serialize_keras_object(self)
+
     def __eq__(self, other):
         return type(self) is type(other)
 
@@ -82,6 +88,7 @@ class Normalizer:
         return f"<{type(self).__name__} {self.name!r}>"
 
 
+@keras.saving.register_keras_serializable(package="keras_synth")
 class Softmax(Normalizer):
     """`exp(s_j) / sum_i exp(s_i)`."""
 
@@ -101,6 +108,7 @@ class Softmax(Normalizer):
         return weights * (of_weights - along)
 
 
+@keras.saving.register_keras_serializable(package="keras_synth")
 class Softmax1(Softmax):
     """`exp(s_j) / (1 + sum_i exp(s_i))`: a row may have little weight.
 
@@ -120,6 +128,7 @@ class Softmax1(Softmax):
         return exponentials / (total + ops.exp(-top))
 
 
+@keras.saving.register_keras_serializable(package="keras_synth")
 class ReLU(Normalizer):
     """`relu(s_j) / n`.
 
@@ -143,6 +152,7 @@ class ReLU(Normalizer):
         return ops.where(weights > 0, of_weights / count, 0.0)
 
 
+@keras.saving.register_keras_serializable(package="keras_synth")
 class Sigmoid(Normalizer):
     """`sigmoid(s_j - log n)`.
 
@@ -197,10 +207,3 @@ def get(identifier: Identifier) -> Normalizer:
             f"Received: normalizer={identifier!r}"
         )
     return identifier
-
-
-def serialize(normalizer: Normalizer) -> Any:
-    """Returns a name, or the config of a normalizer that has none here."""
-    if _KNOWN.get(normalizer.name) == normalizer:
-        return normalizer.name
-    return keras.saving.serialize_keras_object(normalizer)

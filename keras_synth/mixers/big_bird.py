@@ -100,14 +100,3 @@ class BigBirdAttention(PatternMixer):
             self.random_blocks, self.block_size, self.random_seed, without=near
         )
         self._set_pattern(near | drawn, max_length)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "block_size": self.block_size,
-            "window_blocks": self.window_blocks,
-            "global_blocks": self.global_blocks,
-            "random_blocks": self.random_blocks,
-            "random_seed": self.random_seed,
-        }

@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate, check_seed
-from keras_synth._backend.policies import settle, with_policies
+from keras_synth._backend.configs import Configured
+from keras_synth._backend.policies import settle
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import of_dense
 from keras_synth.attention.projections import Projections
@@ -17,7 +18,7 @@ from keras_synth.types import Identifier, Shape, Size, Tensor
 BORDERS = ("zero", "renormalize")
 
 
-class Convolution(SelfMixer):
+class Convolution(Configured, SelfMixer):
     """A depthwise convolution whose kernels are softmaxes.
 
     A subclass has `_build_kernel`, `_logits`, those of the taps, and
@@ -213,45 +214,21 @@ class Convolution(SelfMixer):
         # Some operations do not take tensors without entries.
         return max(self.width - 1, 1)
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
+    def _places(self, cache, start):
+        return None
+
+    def _check_cache(self, query, cache, start, use_causal_mask):
+        self._check_decodes(query, start, use_causal_mask)
+
+    def _step(self, query, cache, start, mask, bias):
         """Convolves tokens with the last ones before them.
 
-        Tokens that `value_mask` forbids do not enter the state. Those that
-        follow count from `start`, so that a forbidden one may come again at
-        its position, or else counts as a position of zeros, as in `call`.
-
-        Args:
-            query: Tensor `(B, T, d)`, the tokens at positions `start` to
-                `start + T - 1`.
-            cache: As `make_cache` or this method returns it.
-            start: Integer or scalar integer tensor, position of the first
-                token.
-            value_mask: Boolean `(B, T)`, False for padding; or for all tokens
-                up to the last.
-            position: Ignored, as it is where `start` is given.
-            attention_mask: Refused, as is `attention_bias`.
-            use_causal_mask: True.
-            attention_bias: Refused.
-
-        Returns:
-            `(output, cache)`: tensor `(B, T, d)`, and the next state.
+        Tokens that are forbidden do not enter the state. Those that follow
+        count from `start`, so that a forbidden one may come again at its
+        position, or else counts as a position of zeros, as in `call`.
         """
-        self._check_cached(
-            query, start, use_causal_mask, attention_mask, attention_bias
-        )
-        mask = masks.as_boolean(masks.present_padding(value_mask, query, start))
-        x = self._projected(ops.cast(query, self.compute_dtype), mask)
-        real = ops.broadcast_to(_as_integers(mask, x), ops.shape(x)[:2])
+        x = self._projected(ops.cast(query, self.compute_dtype), mask.keys)
+        real = ops.broadcast_to(_as_integers(mask.keys, x), ops.shape(x)[:2])
         start = ops.cast(start, "int32")
         tokens, before = _before(cache, start)
         tokens = ops.concatenate([tokens, x], axis=1)
@@ -259,19 +236,6 @@ class Convolution(SelfMixer):
         skip = self._remembered - (self.width - 1)
         output = self._mixed(x, tokens[:, skip:], real[:, skip:])
         return output, _after(cache, tokens, real, start)
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "width": self.width,
-            "dropout": self.dropout,
-            "use_glu": self.use_glu,
-            "border": self.border,
-            "seed": self.seed,
-            **self._projections.get_config(),
-        }
-        return with_policies(self, config)
 
 
 def _windows(x, width):

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth.attention import masks
 from keras_synth.mixers.mixer import SelfMixer
@@ -13,7 +14,7 @@ from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class FourierMixer(SelfMixer):
+class FourierMixer(Configured, SelfMixer):
     """Mixes tokens by a Fourier transform, as FNet ("fnet").
 
     `Re(F_T x F_d)`, the real part of the discrete Fourier transform along
@@ -47,11 +48,6 @@ class FourierMixer(SelfMixer):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._features = None  # of a token, once it is built
-
-    def get_config(self) -> dict[str, Any]:
-        # Keras guesses configs only where all arguments are plain values; a
-        # block's dtype policy is none.
-        return super().get_config()
 
     def build(
         self,

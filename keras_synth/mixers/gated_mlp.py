@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.keras_layers import LayerNormalization
-from keras_synth._backend.policies import settle, with_policies
+from keras_synth._backend.policies import settle
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import of_dense
 from keras_synth.attention.projections import Projections
@@ -155,7 +155,6 @@ class GatedMLP(LengthMixer):
         training: bool | None = None,
     ) -> Tensor:
         length = ops.shape(x)[1]
-        self._check_length(length)
         u, v = self._halves(x, padding_mask)
         gate = self._along(self.W, self.b, v, length, causal)
         return self._gated_output(u, gate, padding_mask)
@@ -200,16 +199,3 @@ class GatedMLP(LengthMixer):
         rows = ops.shape(x)[1]
         gate = self._along(self.W, self.b, seen, rows, causal=True, start=start)
         return self._gated_output(u, gate, padding_mask), cache
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            **super().get_config(),
-            "ffn_dim": self.ffn_dim,
-            "activation": keras.activations.serialize(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "spatial_initializer": keras.initializers.serialize(
-                self.spatial_initializer
-            ),
-            **self._projections.get_config(),
-        }
-        return with_policies(self, config)

@@ -90,13 +90,6 @@ class HeadGroups:
         contexts, weights = zip(*found, strict=True)
         return ops.concatenate(contexts, 2), ops.concatenate(weights, 1)
 
-    def make_cache(self, batch_size, length, dtype):
-        """Returns an empty cache: `(B, length, h, k + v)` for each group."""
-        return self._whole(
-            ops.zeros((batch_size, length, *size), dtype=dtype)
-            for size in self.cache_sizes
-        )
-
     def to_cache(self, keys, values):
         """Returns a cache of what `project` returns, keys before values."""
         return self._whole(
@@ -115,10 +108,6 @@ class HeadGroups:
             keys.append(own[..., :width] if width else None)
             values.append(own[..., width:])
         return tuple(keys), tuple(values)
-
-    def length(self, cache):
-        """The number of tokens that a cache has room for."""
-        return ops.shape(cache[0] if len(self._groups) > 1 else cache)[1]
 
     def _whole(self, caches):
         """A tuple of one for each group; of one group that alone."""

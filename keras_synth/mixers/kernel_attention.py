@@ -66,32 +66,27 @@ class KernelMixer(MultiHeadMixer):
         training: bool | None = None,
     ) -> Tensor:
         state = self._empty(ops.shape(queries)[0])
-        return self._mix(
-            queries, keys, values, mask.keys, state, mask.causal, training
-        )[0]
+        return self._continued(queries, keys, values, mask, state, training)[0]
 
-    def _mix(
-        self, queries, keys, values, real, state, is_causal, training=None
-    ):
+    def _continued(self, queries, keys, values, mask, state, training=None):
         """Returns the context `(B, T, H, v)` and the `State` after it.
 
         Args:
             queries: Tensor `(B, T, H, k)`.
             keys: Tensor `(B, S, H, k)`, finite.
             values: Tensor `(B, S, H, v)`, finite.
-            real: Boolean tensor `(B, S)`, False for padding, or `None`.
+            mask: `AttentionMask`, of padding and whether it is causal.
             state: `State` of the tokens before.
-            is_causal: Whether tokens see none later than themselves.
             training: Whether to apply dropout.
         """
         queries, keys, logs = self.feature_map(queries, keys, training)
-        keys = masks.zero_padding(keys, real)
-        if logs is not None and real is not None:
-            logs = ops.where(real[..., None], logs, FORBIDDEN)
+        keys = masks.zero_padding(keys, mask.keys)
+        if logs is not None and mask.keys is not None:
+            logs = ops.where(mask.keys[..., None], logs, FORBIDDEN)
         source = source_of(keys, values, logs)
         source = self._without_dropped(source, training)
         queries = heads_first(queries)
-        if is_causal:
+        if mask.causal:
             found, state = causal(queries, source, state)
         else:
             state = summed(source, state)
@@ -151,50 +146,31 @@ class KernelMixer(MultiHeadMixer):
         """
         return _as_cache(self._empty(batch_size))
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
+    def _places(self, cache, start):
+        return cache if start is None else None
+
+    def _check_cache(self, query, cache, start, use_causal_mask):
         if start is None:  # what `remember` returned
-            return super().call_with_cache(
-                query,
-                cache,
-                None,
-                value_mask,
-                position,
-                attention_mask,
-                use_causal_mask,
-                attention_bias,
-            )
-        self._check_supported(
-            {
-                "attention_mask": attention_mask,
-                "attention_bias": attention_bias,
-                "query": query,
-            }
-        )
-        state = self._checked_state(cache)
-        real = masks.as_boolean(masks.present_padding(value_mask, query, start))
-        context, state = self._mix(
+            super()._check_cache(query, cache, start, use_causal_mask)
+        else:
+            self._check_state(cache)
+
+    def _step(self, query, cache, start, mask, bias):
+        if start is None:
+            return super()._step(query, cache, start, mask, bias)
+        sums = [cache["sums"], cache["counts"][..., None]]
+        state = State(ops.concatenate(sums, axis=-1), cache.get("logs"))
+        context, state = self._continued(
             self.query(query),
-            masks.zero_padding(self.key(query), real),
-            masks.zero_padding(self.value(query), real),
-            real,
+            masks.zero_padding(self.key(query), mask.keys),
+            masks.zero_padding(self.value(query), mask.keys),
+            mask,
             state,
-            use_causal_mask,
         )
         context = ops.cast(context, self.compute_dtype)
         return self.attention_output(context), _as_cache(state)
 
-    def _checked_state(self, cache):
-        """The `State` of a cache, which must be this layer's."""
+    def _check_state(self, cache):
         size = (self.num_heads, self.num_features)
         expected = {"sums": (*size, self.value_dim), "counts": size}
         if self.scaled:
@@ -211,8 +187,6 @@ class KernelMixer(MultiHeadMixer):
                 f"a dictionary of tensors with a batch axis and {expected}. "
                 f"Received: shapes {received}"
             )
-        sums = [cache["sums"], cache["counts"][..., None]]
-        return State(ops.concatenate(sums, axis=-1), cache.get("logs"))
 
 
 def _as_cache(state):

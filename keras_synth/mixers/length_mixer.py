@@ -2,19 +2,19 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.projections import cloned
 from keras_synth.mixers.mixer import SelfMixer
-from keras_synth.types import Shape, Size, Tensor
+from keras_synth.types import Shape, Size
 
 
-class LengthMixer(SelfMixer):
+class LengthMixer(Configured, SelfMixer):
     """Mixes tokens by learned matrices of positions by positions."""
 
     supports_causal_mask = True
@@ -86,42 +86,12 @@ class LengthMixer(SelfMixer):
         self._check_length(length)
         return self._empty_cache(batch_size, length)
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Any,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> tuple[Tensor, Any]:
-        """Mixes tokens with those that a cache holds: O(S) for each feature.
+    def _check_lengths(self, query_length, source_length):
+        self._check_length(query_length)
 
-        A token that `value_mask` forbids is written as zeros.
-
-        Args:
-            query: Tensor `(B, T, d)`, the tokens at positions `start` to
-                `start + T - 1`.
-            cache: As `make_cache` or this method returns it.
-            start: Integer or scalar integer tensor, position of the first
-                token.
-            value_mask: Boolean `(B, T)`, False for padding; or for all that
-                the cache has room for.
-            position: Ignored, as it is where `start` is given.
-            attention_mask: Refused, as is `attention_bias`.
-            use_causal_mask: True.
-            attention_bias: Refused.
-
-        Returns:
-            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
-            tokens in it.
-        """
-        self._check_cached(
-            query, start, use_causal_mask, attention_mask, attention_bias
-        )
-        length = ops.shape(keras.tree.flatten(cache)[0])[1]
+    def _check_cache(self, query, cache, start, use_causal_mask):
+        self._check_decodes(query, start, use_causal_mask)
+        length = ops.shape(self._places(cache, start))[1]
         known = start, query.shape[1], length
         are_known = all(isinstance(number, int) for number in known)
         if are_known and start + query.shape[1] > length:
@@ -130,12 +100,11 @@ class LengthMixer(SelfMixer):
                 "with `make_cache`, or decode fewer. Received: "
                 f"start={start}, query.shape={tuple(query.shape)}"
             )
-        padding_mask = masks.as_boolean(
-            masks.present_padding(value_mask, query, start)
-        )
-        given = masks.cached_padding(value_mask, query, length, start)
+
+    def _step(self, query, cache, start, mask, bias):
         x = ops.cast(query, self.compute_dtype)
-        return self._mix_cached(x, cache, start, padding_mask, given)
+        real = masks.present_padding(mask.keys, query, start)
+        return self._mix_cached(x, cache, start, real, mask.keys)
 
     def _empty_cache(self, batch_size, length):
         """What `make_cache` returns."""
@@ -149,7 +118,8 @@ class LengthMixer(SelfMixer):
             cache: See `make_cache`.
             start: Integer or scalar integer tensor.
             padding_mask: Boolean `(B, T)`, or `None`.
-            cached_mask: The same for all that the cache has room for.
+            cached_mask: The same for all that the cache has room for. What
+                it forbids is written as zeros.
         """
         raise NotImplementedError
 
@@ -161,13 +131,6 @@ class LengthMixer(SelfMixer):
     ) -> Shape:
         self._check_length(query_shape[1])
         return query_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "seed": self.seed,
-        }
 
 
 def written(cache, x, start):

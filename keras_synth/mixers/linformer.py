@@ -13,7 +13,7 @@ from keras_synth.attention.logits import Logits
 from keras_synth.attention.multiplications import added, of_pairs
 from keras_synth.attention.positions import window
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Identifier, Shape, Tensor
+from keras_synth.types import Identifier, Tensor
 
 SHARE = ("none", "heads", "key_value")
 
@@ -108,16 +108,12 @@ class LinformerAttention(MultiHeadMixer):
         )
         self.E = self.F = None
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def _build_projections(self, query_shape, value_shape, key_shape):
+        self._check_lengths(query_shape[1], value_shape[1])
         self.E = self._add_table("E")
         if self.share != "key_value":
             self.F = self._add_table("F")
-        super().build(query_shape, value_shape, key_shape)
+        super()._build_projections(query_shape, value_shape, key_shape)
 
     def _add_table(self, name):
         heads = self.num_heads if self.share == "none" else 1
@@ -131,11 +127,8 @@ class LinformerAttention(MultiHeadMixer):
                 ),
             )
 
-    def _check_shapes(self, query_shape, value_shape, key_shape):
-        super()._check_shapes(query_shape, value_shape, key_shape)
-        self._check_length(value_shape[1])
-
-    def _check_length(self, length):
+    def _check_lengths(self, query_length, source_length):
+        length = source_length  # queries may be as many as they like
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(
                 f"Source of {length} tokens is longer than "
@@ -143,6 +136,10 @@ class LinformerAttention(MultiHeadMixer):
                 "max_length, or shorten the input. "
                 f"Received: length={length}, max_length={self.max_length}"
             )
+
+    def _check_cache(self, query, cache, start, use_causal_mask):
+        super()._check_cache(query, cache, start, use_causal_mask)
+        self._check_lengths(query.shape[1], cache.shape[1])
 
     def attend(
         self,
@@ -153,15 +150,11 @@ class LinformerAttention(MultiHeadMixer):
         *,
         training: bool | None = None,
     ) -> Tensor:
-        self._check_length(values.shape[1])
         of_values = self.E if self.F is None else self.F
-        dropout = None
-        if self._dropout is not None and training:
-            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
         return attend(
             Logits(queries * self.key_dim**-0.5, self._projected(self.E, keys)),
             self._projected(of_values, values),
-            dropout=dropout,
+            dropout=self._active_dropout(training),
         )
 
     def projection_multiplications(
@@ -198,14 +191,3 @@ class LinformerAttention(MultiHeadMixer):
         if self.share != "none":
             return ops.einsum("rs,bshk->brhk", table[0], x)
         return ops.einsum("hrs,bshk->brhk", table, x)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_length": self.max_length,
-            "rank": self.rank,
-            "share": self.share,
-            "projection_initializer": keras.initializers.serialize(
-                self.projection_initializer
-            ),
-        }

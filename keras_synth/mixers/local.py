@@ -168,7 +168,7 @@ class LocalAttention(SyntheticAttention):
                 use_causal_mask,
                 attention_bias,
             )
-        self._check_cache(cache, attention_mask, attention_bias)
+        self._check_memory(cache, attention_mask, attention_bias)
         query = ops.convert_to_tensor(query)
         real = masks.as_boolean(masks.present_padding(value_mask, query, start))
         query = masks.zero_nonfinite_padding(query, real)
@@ -184,24 +184,15 @@ class LocalAttention(SyntheticAttention):
                 [cache["positions"], ops.cast(positions, "int32")], axis=1
             ),
         }
-        begins = isinstance(start, int) and start == 0
-        if begins:
+        if isinstance(start, int) and start == 0:
             held = tokens
-            masked = AttentionMask(
-                keys=real, causal=use_causal_mask, pattern=self.pattern
-            )
+            masked = self._mask(keys=real, causal=use_causal_mask)
         else:
             held, there = memory["tokens"], memory["positions"]
             masked = self._among(there, here, use_causal_mask)
-        context = self._groups.attend(
-            query,
-            *self._groups.from_cache(held),
-            masked,
-            normalizer=self.normalizer,
-        )
+        context = self._attend_cached(query, held, masked, None)
         context = ops.cast(context, self.compute_dtype)
-        output = self.attention_output(self._gated(context, query))
-        return output, self._latest(memory)
+        return self.attention_output(context), self._latest(memory)
 
     def _among(self, positions, here, causal):
         """Which of the tokens at some positions `(B, n)` are seen."""
@@ -218,11 +209,11 @@ class LocalAttention(SyntheticAttention):
         tokens = ops.take_along_axis(memory["tokens"], at, axis=1)
         return {"tokens": tokens, "positions": positions}
 
-    def _check_cache(self, cache, attention_mask, attention_bias):
+    def _check_memory(self, cache, attention_mask, attention_bias):
         shapes = {}
         if isinstance(cache, dict):
             shapes = {name: tuple(x.shape[1:]) for name, x in cache.items()}
-        (size,) = self._groups.cache_sizes
+        (size,) = self._cache_sizes
         expected = {
             "tokens": (self.window, *size),
             "positions": (self.window,),
@@ -247,5 +238,7 @@ class LocalAttention(SyntheticAttention):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
+        if config["sliding_window"] is None:
+            del config["sliding_window"]
         del config["pattern"]
         return {**config, "window": self.window}

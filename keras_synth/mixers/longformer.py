@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.execution import is_placeholder
 from keras_synth.attention import masks
 from keras_synth.attention.attend import attend
 from keras_synth.attention.multiplications import added, of_dense, of_pairs
@@ -16,7 +15,7 @@ from keras_synth.attention.patterns import (
     Window,
 )
 from keras_synth.mixers.sparse import PatternMixer
-from keras_synth.types import Shape, Size, Tensor
+from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -87,63 +86,29 @@ class LongformerAttention(PatternMixer):
         self.global_key = self._split_heads(self.key_dim, "global_key")
         self.global_value = self._split_heads(self.value_dim, "global_value")
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def _build_projections(self, query_shape, value_shape, key_shape):
         for layer in (self.global_query, self.global_key, self.global_value):
             layer.build(query_shape)
-        super().build(query_shape, value_shape, key_shape)
+        super()._build_projections(query_shape, value_shape, key_shape)
 
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor | None = None,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        attention_bias: Tensor | None = None,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Tensor:
-        output = super().call(
-            query,
-            query_mask=query_mask,
-            value_mask=value_mask,
-            key_mask=key_mask,
-            mask=mask,
-            training=training,
-            use_causal_mask=use_causal_mask,
+    def _attend(self, query, value, key, mask, bias, scores, training):
+        context = super()._attend(
+            query, value, key, mask, bias, scores, training
         )
-        if is_placeholder(query):
-            return output
-        query = ops.convert_to_tensor(query)
-        rows = masks.all_of(query_mask, mask)
-        real = masks.all_of(value_mask, key_mask, mask)
         number = self.global_tokens
-        source = masks.zero_nonfinite_padding(query, real)
-        query = masks.zero_nonfinite_padding(
-            source[:, :number], _first(rows, number)
-        )
-        if use_causal_mask:
+        real, source = mask.keys, value
+        if mask.causal:
             source, real = source[:, :number], _first(real, number)
         first = self._global_rows(
-            self.global_query(query),
+            self.global_query(query[:, :number]),
             self.global_key(source),
             self.global_value(source),
             real,
-            use_causal_mask,
+            mask.causal,
             training,
         )
-        first = masks.zero_padding(first, _first(rows, number))
-        first = self.attention_output(first)
-        return ops.concatenate([first, output[:, number:]], axis=1)
+        first = masks.zero_padding(first, _first(mask.queries, number))
+        return ops.concatenate([first, context[:, number:]], axis=1)
 
     def _global_rows(
         self, queries, keys, values, real, causal, training=None, start=0
@@ -162,14 +127,11 @@ class LongformerAttention(PatternMixer):
         Returns:
             Tensor `(B, T, H, v)`.
         """
-        dropout = None
-        if self._dropout is not None and training:
-            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
         return attend(
             self.logits(queries, keys),
-            masks.zero_padding(values, real),
+            values,
             masks.AttentionMask(keys=real, causal=causal, start=start),
-            dropout=dropout,
+            dropout=self._active_dropout(training),
         )
 
     def attend_multiplications(
@@ -223,47 +185,41 @@ class LongformerAttention(PatternMixer):
             "global_tokens": super().make_cache(batch_size, self.global_tokens),
         }
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
-        self._check_cache(cache, start, use_causal_mask)
-        output, tokens = super().call_with_cache(
-            query,
-            cache["tokens"],
-            start,
-            value_mask=value_mask,
-            attention_mask=attention_mask,
-            attention_bias=attention_bias,
-        )
-        query = ops.convert_to_tensor(query)
-        first = self._written(cache["global_tokens"], query, start)
-        length = ops.shape(tokens)[1]
-        real = masks.cached_padding(value_mask, query, length, start)
-        context = self._global_rows(
-            self.global_query(query),
-            first[..., : self.key_dim],
-            first[..., self.key_dim :],
-            _first(real, self.global_tokens),
-            causal=True,
-            start=start,
-        )
-        at = ops.arange(ops.shape(query)[1]) + start
-        output = ops.where(
-            (at < self.global_tokens)[None, :, None],
-            self.attention_output(ops.cast(context, self.compute_dtype)),
-            output,
-        )
-        return output, {"tokens": tokens, "global_tokens": first}
+    def _places(self, cache, start):
+        return cache["tokens"]
+
+    def _check_cache(self, query, cache, start, use_causal_mask):
+        if not isinstance(cache, dict) or start is None or not use_causal_mask:
+            raise ValueError(
+                "Longformer decodes one token after the other, with a cache as "
+                "its `make_cache` makes it, a start and a causal mask. "
+                f"Received: cache={type(cache).__name__}, start={start}, "
+                f"use_causal_mask={use_causal_mask}"
+            )
+        super()._check_cache(query, cache["tokens"], start, use_causal_mask)
 
     def _written(self, cache, query, start):
+        return {
+            "tokens": super()._written(cache["tokens"], query, start),
+            "global_tokens": self._with_first(
+                cache["global_tokens"], query, start
+            ),
+        }
+
+    def _attend_cached(self, query, cache, mask, bias):
+        context = super()._attend_cached(query, cache["tokens"], mask, bias)
+        first = self._global_rows(
+            self.global_query(query),
+            *self._split(cache["global_tokens"]),
+            _first(mask.keys, self.global_tokens),
+            causal=True,
+            start=mask.start,
+        )
+        at = ops.arange(ops.shape(query)[1]) + mask.start
+        is_global = (at < self.global_tokens)[None, :, None, None]
+        return ops.where(is_global, ops.cast(first, context.dtype), context)
+
+    def _with_first(self, cache, query, start):
         """Keys and values of the global tokens, those in the query included."""
         new = [self.global_key(query), self.global_value(query)]
         new = ops.cast(ops.concatenate(new, axis=-1), cache.dtype)
@@ -272,23 +228,6 @@ class LongformerAttention(PatternMixer):
         there = (at >= 0) & (at < length)
         new = ops.take(new, ops.clip(at, 0, length - 1), axis=1)
         return ops.where(there[None, :, None, None], new, cache)
-
-    def _check_cache(self, cache, start, causal):
-        if not isinstance(cache, dict) or start is None or not causal:
-            raise ValueError(
-                "Longformer decodes one token after the other, with a cache as "
-                "its `make_cache` makes it, a start and a causal mask. "
-                f"Received: cache={type(cache).__name__}, start={start}, "
-                f"use_causal_mask={causal}"
-            )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "window": self.window,
-            "global_tokens": self.global_tokens,
-            "max_length": self.max_length,
-        }
 
 
 def _first(mask, number):

@@ -5,9 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
+from keras_synth._backend.execution import is_placeholder
 from keras_synth._backend.rematerialized import rematerialized
 from keras_synth.attention import masks
+from keras_synth.attention.axes import AttentionAxes
+from keras_synth.attention.masks import AttentionMask
 from keras_synth.types import Shape, Size, Tensor
 
 # What `call` may be given, and the attribute that allows it.
@@ -80,6 +84,7 @@ class Mixer(keras.layers.Layer):
     supports_attention_scores = True
     overwrites_cache = True
     sees_padding = False
+    _output_shape = None  # of a token; that of a query's by default
 
     def __call__(
         self,
@@ -109,6 +114,149 @@ class Mixer(keras.layers.Layer):
         others = {k: v for k, v in others.items() if k not in _TENSORS}
         return super().__call__(query, **others)
 
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
+        value = query if value is None else value
+        key = value if key is None else key
+        axes = self._check_inputs(query, value, key)
+        if is_placeholder(query):
+            spec = self._spec(axes, query, value, return_attention_scores)
+            return keras.tree.map_structure(
+                lambda x: ops.zeros(x.shape, x.dtype), spec
+            )
+        padding = axes.flatten_padding
+        own = padding("mask", mask, query)
+        of_keys = None
+        if _is_padding(attention_mask, query):
+            of_keys = ops.convert_to_tensor(attention_mask)
+            of_keys = (
+                of_keys[:, 0] if len(of_keys.shape) == 3 else of_keys[:, 0, 0]
+            )
+            attention_mask = None
+        pairs, bias = self._of_pairs(
+            axes, query, value, attention_mask, attention_bias
+        )
+        self._check_lengths(
+            *(axes.length(ops.shape(x)) for x in (query, value))
+        )
+        masked = self._mask(
+            queries=masks.all_of(padding("query_mask", query_mask, query), own),
+            keys=masks.all_of(
+                padding("value_mask", value_mask, value),
+                padding("key_mask", key_mask, key),
+                padding("attention_mask", of_keys, value),
+                # Otherwise it is among the source's masks already.
+                None if self.supports_cross_attention else own,
+            ),
+            pairs=pairs,
+            causal=bool(use_causal_mask),
+        )
+        output = self._mix(
+            *axes.flatten_all(query, value, key),
+            masked,
+            bias,
+            return_attention_scores,
+            training,
+        )
+        if not return_attention_scores:
+            return axes.unflatten(output, query)
+        output, scores = output
+        scores = axes.unflatten_scores(scores, query, value)
+        return axes.unflatten(output, query), scores
+
+    # --- what a mixer of this package says of itself --------------------------
+
+    def _mix(self, query, value, key, mask, bias, scores, training):
+        """What `call` returns, of one axis of tokens.
+
+        Args:
+            query: Tensor `(B, T, d)`.
+            value: Tensor `(B, S, d)`.
+            key: Tensor `(B, S, d)`.
+            mask: `AttentionMask`.
+            bias: Tensor `(B or 1, H or 1, T or 1, S)`, or `None`.
+            scores: Whether to return the weights `(B, H, T, S)` too.
+            training: Whether to apply dropout.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not implement `call`."
+        )
+
+    def _step(self, query, cache, start, mask, bias):
+        """What `call_with_cache` returns.
+
+        Args:
+            query: Tensor `(B, T, d)`.
+            cache: See `make_cache`, or `remember` where `start` is `None`.
+            start: Integer or scalar integer tensor, or `None`.
+            mask: `AttentionMask` of the query and the places of the cache,
+                or of the query alone where the cache has none.
+            bias: Tensor `(B or 1, H or 1, T or 1, S)`, or `None`.
+        """
+        raise NotImplementedError(_no_cache(self))
+
+    def _check_cache(self, query, cache, start, use_causal_mask):
+        """Raises unless it can decode with this cache."""
+        raise NotImplementedError(_no_cache(self))
+
+    def _places(self, cache, start):
+        """A tensor `(B, S, ...)` with the places of tokens in a cache.
+
+        `None` of a state that has none.
+        """
+        return keras.tree.flatten(cache)[0]
+
+    def _mask(self, **fields):
+        """The `AttentionMask` of a call."""
+        return AttentionMask(**fields)
+
+    def _check_inputs(self, query, value, key):
+        """Returns the `AttentionAxes` of what it is called with, or raises."""
+        return self._axes(query.shape, value.shape, key.shape)
+
+    def _axes(self, query_shape, value_shape, key_shape):
+        """The checked `AttentionAxes` of tensors of these shapes."""
+        return AttentionAxes(None, len(query_shape))
+
+    def _check_lengths(self, query_length, source_length):
+        """Raises if a sequence is too long, as far as lengths are known."""
+        del query_length, source_length
+
+    def _of_pairs(self, axes, query, value, mask, bias):
+        """Attention mask and bias as `(B or 1, H or 1, T or 1, S)`."""
+        if mask is None and bias is None:
+            return None, None
+        sizes = query, value, self.num_heads
+        pairs = axes.flatten_pairs("attention_mask", mask, *sizes)
+        bias = axes.flatten_pairs("attention_bias", bias, *sizes)
+        return masks.as_boolean(pairs), bias
+
+    def _spec(self, axes, query, value, scores):
+        """What `call` returns, as `keras.KerasTensor`s."""
+        features = self._output_shape or query.shape[-1:]
+        output = keras.KerasTensor(
+            (*query.shape[:-1], *features), dtype=self.compute_dtype
+        )
+        if not scores:
+            return output
+        shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
+        return output, keras.KerasTensor(shape, dtype="float32")
+
+    # --------------------------------------------------------------------------
+
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
@@ -118,9 +266,12 @@ class Mixer(keras.layers.Layer):
 
     def _check_supported(self, arguments):
         """Raises for arguments of `call` that this mixer cannot honour."""
+        query = arguments["query"]
         for name, attribute in _NEEDS.items():
             wanted = arguments.get(name)
             if wanted is None or wanted is False or getattr(self, attribute):
+                continue
+            if name == "attention_mask" and _is_padding(wanted, query):
                 continue
             shape = getattr(wanted, "shape", None)
             received = name if shape is None else f"{name}.shape"
@@ -131,7 +282,6 @@ class Mixer(keras.layers.Layer):
             )
         if self.supports_cross_attention:
             return
-        query = arguments["query"]
         for name in ("value", "key"):
             other = arguments.get(name)
             if other is not None and other is not query:
@@ -188,7 +338,7 @@ class Mixer(keras.layers.Layer):
     def call_with_cache(
         self,
         query: Tensor,
-        cache: Tensor,
+        cache: Any,
         start: Size | None = None,
         value_mask: Tensor | None = None,
         position: Size = 0,
@@ -201,23 +351,63 @@ class Mixer(keras.layers.Layer):
         Args:
             query: Tensor `(B, T, d)`, the tokens at positions `start` to
                 `start + T - 1`.
-            cache: As `make_cache` returns it, or `remember` where `start` is
-                `None`.
-            start: Integer or scalar integer tensor, where the tokens go;
-                `None` leaves the cache as it is: cross-attention.
-            value_mask: Boolean `(B, T)`, False for padding; or for all that
-                the cache has room for.
+            cache: As `make_cache` or this method returns it, or `remember`
+                where `start` is `None`.
+            start: Integer or scalar integer tensor, where the tokens go; each
+                then sees those up to its own. `None` leaves the cache as it
+                is, and all of it is seen: cross-attention.
+            value_mask: Boolean `(B, T)`, False for padding: those before count
+                as real. Or for all `S` that the cache has room for.
             position: Integer or scalar integer tensor, position of the first
                 token where `start` is `None`.
-            attention_mask: As for `call`, for the source that is cached.
-            use_causal_mask: Whether no token sees a later one.
-            attention_bias: As for `call`, for the source that is cached.
+            attention_mask: Boolean `(B, T, S)` or `(B, 1 or H, T, S)`, True
+                means "may attend"; refused where `call` refuses it.
+            use_causal_mask: Whether, where `start` is given, tokens see
+                positions up to their own only; otherwise all up to the
+                query's last.
+            attention_bias: Float tensor that broadcasts to `(B, H, T, S)`,
+                added to the logits; refused where `call` refuses it.
 
         Returns:
-            `(output, cache)`: tensor `(B, T, d)`, and the cache with the
-            tokens in it.
+            `(output, cache)`: tensor `(B, T, d)` as of `call`, and the cache
+            with the tokens in it.
+
+        Raises:
+            ValueError: If the cache is not this layer's, or the tokens do not
+                fit into it.
         """
-        raise NotImplementedError(_no_cache(self))
+        self._check_cache(query, cache, start, use_causal_mask)
+        self._check_supported(
+            {
+                "query": query,
+                "attention_mask": attention_mask,
+                "attention_bias": attention_bias,
+            }
+        )
+        query = ops.convert_to_tensor(query)
+        places = self._places(cache, start)
+        pairs, bias = self._of_pairs(
+            _FLAT, query, places, attention_mask, attention_bias
+        )
+        keys = value_mask
+        if start is not None:
+            position = start
+            if places is None:
+                keys = masks.present_padding(value_mask, query, start)
+            else:
+                lengths = ops.shape(query)[1], ops.shape(places)[1]
+                keys = masks.cached_padding(
+                    value_mask, query, lengths[1], start
+                )
+                if not use_causal_mask:
+                    pairs = masks.both(pairs, masks.cached(*lengths, start))
+        masked = self._mask(
+            keys=masks.as_boolean(keys),
+            pairs=pairs,
+            causal=start is not None and bool(use_causal_mask),
+            start=position,
+        )
+        return self._step(query, cache, start, masked, bias)
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns what cross-attention must remember of a source.
@@ -234,7 +424,21 @@ class Mixer(keras.layers.Layer):
         raise NotImplementedError(_no_cache(self))
 
 
+def _is_padding(attention_mask, query):
+    """Whether a mask hides keys from all queries of a sample alike.
+
+    `(B, 1, S)` or `(B, 1, 1, S)`: key padding, as KerasHub's encoders and
+    users of MultiHeadAttention pass it.
+    """
+    shape = getattr(attention_mask, "shape", None)
+    if shape is None or len(query.shape) != 3:
+        return False
+    batch, *others, _ = shape if len(shape) in (3, 4) else (1, 0)
+    return {*others} == {1} and (batch != 1 or query.shape[0] == 1)
+
+
 _TENSORS = ("query", "value", "key")
+_FLAT = AttentionAxes(None, 3)
 
 
 def _no_cache(mixer):
@@ -312,29 +516,15 @@ class SelfMixer(Mixer):
         """
         raise NotImplementedError
 
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor | None = None,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        attention_bias: Tensor | None = None,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Tensor:
-        self._check_rank(query.shape)
+    def _mix(self, query, value, key, mask, bias, scores, training):
         output = self.mix(
-            query,
-            masks.all_of(value_mask, key_mask, mask),
-            causal=use_causal_mask,
-            training=training,
+            query, mask.keys, causal=mask.causal, training=training
         )
-        return masks.zero_padding(output, masks.all_of(query_mask, mask))
+        return masks.zero_padding(output, mask.queries)
+
+    def _axes(self, query_shape, value_shape, key_shape):
+        self._check_rank(query_shape)
+        return _FLAT
 
     def _check_rank(self, query_shape):
         if len(query_shape) != 3:
@@ -343,24 +533,10 @@ class SelfMixer(Mixer):
                 f"features). Received: query.shape={tuple(query_shape)}"
             )
 
-    def _check_cached(
-        self,
-        query,
-        start,
-        use_causal_mask=True,
-        attention_mask=None,
-        attention_bias=None,
-    ):
-        """Raises for arguments of `call_with_cache` that it cannot honour."""
+    def _check_decodes(self, query, start, use_causal_mask):
+        """Raises for a step that is not one of the causal form."""
         self._check_rank(query.shape)
-        self._check_supported(
-            {
-                "query": query,
-                "attention_mask": attention_mask,
-                "attention_bias": attention_bias,
-                "use_causal_mask": True,
-            }
-        )
+        self._check_supported({"query": query, "use_causal_mask": True})
         if start is None or not use_causal_mask:
             raise ValueError(
                 f"{type(self).__name__} decodes in its causal form, token "

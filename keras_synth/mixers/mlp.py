@@ -118,7 +118,6 @@ class MLPMixer(LengthMixer):
         training: bool | None = None,
     ) -> Tensor:
         length = ops.shape(x)[1]
-        self._check_length(length)
         x = masks.zero_padding(x, padding_mask)
         units = length if causal else self.hidden_dim
         y = self._output(self._hidden(x, units, causal), length, causal)
@@ -170,17 +169,3 @@ class MLPMixer(LengthMixer):
         y = self._output(hidden, length, True, start)
         cache = {"tokens": tokens, "hidden": hidden}
         return masks.zero_padding(y, padding_mask), cache
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "hidden_dim": self.hidden_dim,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "bias_initializer": keras.initializers.serialize(
-                self.bias_initializer
-            ),
-        }

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_synth import identifiers, synthesizers
+from keras_synth._backend.configs import parameters_of
 from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.additive import AdditiveAttention
@@ -238,7 +239,7 @@ def _arguments(cls, identifier, given, defaults, options):
             f"Pass {twice} in brackets or as keyword arguments, not both. "
             f"Received: {identifier!r} with {written(options)}"
         )
-    parameters = _parameters(cls)
+    parameters = parameters_of(cls)
     known = [*parameters, *_LAYER]
     options = {**term.options, **options}
     for option in options:
@@ -260,23 +261,6 @@ def _arguments(cls, identifier, given, defaults, options):
                 f"inferred. Pass {name}=<a value>. Received: {identifier!r}"
             )
     return arguments
-
-
-def _parameters(cls):
-    """The parameters of a class; `**kwargs` are those of its base class."""
-    found = {}
-    for base in inspect.getmro(cls):
-        if base is keras.layers.Layer:
-            break
-        if "__init__" not in vars(base):
-            continue
-        own = [*inspect.signature(base.__init__).parameters.values()][1:]
-        for parameter in own:
-            if parameter.kind is not parameter.VAR_KEYWORD:
-                found.setdefault(parameter.name, parameter)
-        if not own or own[-1].kind is not own[-1].VAR_KEYWORD:
-            break
-    return found
 
 
 def _attention(identifier, given, options):

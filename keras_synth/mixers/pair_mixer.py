@@ -40,17 +40,18 @@ class PairMixer(MultiHeadMixer):
         logits = self.logits(queries, keys)
         if bias is not None:
             logits = logits + Logits(bias=bias)
-        dropout = None
-        if self._dropout is not None and training:
-            dropout = lambda weights: self.dropped(weights, True)  # noqa: E731
         return attend(
             logits,
             values,
-            mask,
-            dropout=dropout,
+            self._limited(mask),
+            dropout=self._active_dropout(training),
             return_weights=return_weights,
             normalizer=self.normalizer,
         )
+
+    def _limited(self, mask):
+        """The mask with the pattern, if there is one."""
+        return mask
 
     def attend_multiplications(
         self, query_length: int, source_length: int

@@ -166,13 +166,6 @@ class PerformerAttention(KernelMixer):
         self.steps.assign(ops.where(due, 1, self.steps + 1))
         return projection
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "features": self.features,
-            "redraw_interval": self.redraw_interval,
-        }
-
 
 def directions(noise, number):
     """Returns directions `(number, k)`, orthogonal in blocks of k.

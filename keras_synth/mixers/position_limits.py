@@ -1,11 +1,25 @@
 """`PositionLimits`: the pattern of an attention layer."""
 
-import keras
 import numpy as np
 from keras import ops
 
-from keras_synth.attention import masks, patterns
-from keras_synth.attention.positions import window
+from keras_synth.attention import patterns
+
+
+class _Listed(patterns.Pattern):
+    """Pairs that a weight `(N, N)` lists."""
+
+    sees_itself = False
+    has_pieces = False
+
+    def __init__(self, table):
+        self.table = table
+
+    def allows(self, rows, columns):
+        size = self.table.shape[0]
+        rows, columns = (ops.clip(x, 0, size - 1) for x in (rows, columns))
+        flat = ops.reshape(ops.convert_to_tensor(self.table), (-1,))
+        return ops.take(flat, rows * size + columns) > 0
 
 
 class PositionLimits:
@@ -40,6 +54,11 @@ class PositionLimits:
             trainable=False,
             autocast=False,
         )
+
+    @property
+    def in_force(self):
+        """The pattern that calls are limited by, or `None`."""
+        return self.pattern if self.table is None else _Listed(self.table)
 
     def _pairs(self):
         """All pairs, `(N, N)`, of as many positions as are listed."""
@@ -90,23 +109,3 @@ class PositionLimits:
                 "the first one, `start`. Leave out the pattern for "
                 f"cross-attention. Received: start=None, {self.pattern}"
             )
-
-    def limited(self, mask, target_length, source_length):
-        """Returns an `AttentionMask` with the pattern in it.
-
-        Args:
-            mask: `AttentionMask`, whose `start` is the first row's position.
-            target_length: Integer or scalar tensor, `T`.
-            source_length: Integer or scalar tensor, `S`.
-        """
-        if self.table is None:
-            return mask._replace(pattern=self.pattern)
-        rows = window(self.table, 0, mask.start, target_length)
-        pairs = window(rows, 1, 0, source_length)[None, None] > 0
-        return mask._replace(pairs=masks.both(mask.pairs, pairs))
-
-    def serialized(self):
-        """The pattern's config, or `None`."""
-        if self.pattern is None:
-            return None
-        return keras.saving.serialize_keras_object(self.pattern)

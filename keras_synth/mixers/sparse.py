@@ -3,13 +3,12 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.attention import patterns
 from keras_synth.mixers.pair_mixer import PairMixer
 from keras_synth.mixers.position_limits import PositionLimits
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Shape
 
 
 class PatternMixer(PairMixer):
@@ -21,12 +20,12 @@ class PatternMixer(PairMixer):
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
         self.max_length = max_length
-        self._positions = PositionLimits(pattern, max_length)
+        self._limits = PositionLimits(pattern, max_length)
 
     @property
     def pattern(self) -> patterns.Pattern:
         """The `Pattern`."""
-        return self._positions.pattern
+        return self._limits.pattern
 
     def build(
         self,
@@ -35,53 +34,30 @@ class PatternMixer(PairMixer):
         key_shape: Shape | None = None,
     ) -> None:
         super().build(query_shape, value_shape, key_shape)
-        self._positions.build(self)
+        self._limits.build(self)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        **options: Any,
-    ) -> Tensor:
-        lengths = ops.shape(queries)[1], ops.shape(keys)[1]
-        self._check_length(lengths[1])
-        mask = self._positions.limited(mask, *lengths)
-        return super().attend(queries, keys, values, mask, **options)
+    def _limited(self, mask):
+        return mask._replace(pattern=self._limits.in_force)
 
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
+    def _check_cache(self, query, cache, start, use_causal_mask):
         if start is None:
             raise ValueError(
                 f"{type(self).__name__} is for the tokens of one sequence: "
                 "its cache needs a `start`. For cross-attention take a mixer "
                 "that has it, such as SyntheticAttention. Received: start=None"
             )
-        return super().call_with_cache(
-            query,
-            cache,
-            start,
-            value_mask=value_mask,
-            attention_mask=attention_mask,
-            use_causal_mask=use_causal_mask,
-            attention_bias=attention_bias,
-        )
+        super()._check_cache(query, cache, start, use_causal_mask)
+        self._check_length(cache.shape[1])
 
     def attend_multiplications(
         self, query_length: int, source_length: int
     ) -> dict[str, int]:
         self._check_length(query_length)
         return super().attend_multiplications(query_length, source_length)
+
+    def _check_lengths(self, query_length, source_length):
+        self._limits.check_lengths(query_length, source_length)
+        self._check_length(source_length)
 
     def _check_length(self, length):
         if self.max_length is None or not isinstance(length, int):
@@ -154,13 +130,6 @@ class SparseAttention(PatternMixer):
         super().__init__(num_heads, key_dim, **kwargs)
         self._set_pattern(pattern, max_length)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "pattern": self._positions.serialized(),
-            "max_length": self.max_length,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class StridedAttention(PatternMixer):
@@ -217,11 +186,3 @@ class StridedAttention(PatternMixer):
             patterns.Window(self.window) | patterns.Stride(self.stride),
             max_length,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "stride": self.stride,
-            "window": self.window,
-            "max_length": self.max_length,
-        }

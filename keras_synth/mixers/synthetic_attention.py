@@ -4,30 +4,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_synth import synthesizers
-from keras_synth._backend.checks import check_positive, check_rate
-from keras_synth._backend.execution import is_placeholder, is_traced
-from keras_synth._backend.policies import settle, with_policies
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.execution import is_traced
 from keras_synth.attention import masks, normalizers
-from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.multiplications import added, of_dense, pairs_within
 from keras_synth.attention.patterns import Pattern
 from keras_synth.attention.positions import least
-from keras_synth.attention.projections import Projections, positive_shape
+from keras_synth.attention.projections import positive_shape
 from keras_synth.mixers import attention_checks
-from keras_synth.mixers.cached_attention import CachedAttentionMixin
+from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.mixers.head_groups import HeadGroups
-from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.position_limits import PositionLimits
 from keras_synth.synthesizers.table import folded as folded_synthesizer
 from keras_synth.types import Identifier, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SyntheticAttention(CachedAttentionMixin, Mixer):
+class SyntheticAttention(AttentionMixer):
     """Multi-head attention whose weights are synthesized.
 
     `softmax(S(X)) G(X)` per head: a synthesizer S gives the logits, G is the
@@ -171,11 +167,13 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         normalizer: Identifier = "softmax",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self._projections = Projections(
-            use_bias,
-            seed,
+        super().__init__(
+            num_heads,
+            key_dim,
+            value_dim=value_dim,
+            dropout=dropout,
+            use_bias=use_bias,
+            seed=seed,
             kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer,
             kernel_regularizer=kernel_regularizer,
@@ -183,14 +181,8 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             activity_regularizer=activity_regularizer,
             kernel_constraint=kernel_constraint,
             bias_constraint=bias_constraint,
+            **kwargs,
         )
-        self.num_heads = check_positive("num_heads", num_heads)
-        self.key_dim = check_positive("key_dim", key_dim)
-        self.value_dim = check_positive(
-            "value_dim", key_dim if value_dim is None else value_dim
-        )
-        self.dropout = check_rate("dropout", dropout)
-        self.use_bias = use_bias
         self.use_gate = bool(use_gate)
         self.attention_axes = attention_checks.check_axes(attention_axes)
         if sliding_window is not None:
@@ -207,7 +199,7 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         if max_length is not None:
             max_length = check_positive("max_length", max_length)
         self.max_length = max_length
-        self._positions = PositionLimits(pattern, max_length)
+        self._limits = PositionLimits(pattern, max_length)
         # In the order of MultiHeadAttention's weights.
         self.synthesizer = synthesizers.get(
             synthesizer,
@@ -221,29 +213,18 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             },
         )
         self._groups = HeadGroups(self.synthesizer, self.value_dim)
-        self.gate = self._split_heads("gate", "sigmoid") if use_gate else None
-        self.value = self._split_heads("value")
-        self.attention_output = None
-        self._rank = None  # of the tensors it is built for
-        self.seed = seed
-        self._dropout = None
-        if self.dropout:
-            self._dropout = keras.layers.Dropout(
-                self.dropout,
-                seed=seed,
-                dtype=self.dtype_policy,
-                name="dropout",
-            )
+        width = self.value_dim
+        self.gate = None
+        if use_gate:
+            self.gate = self._split_heads(width, "gate", "sigmoid")
+        self.value = self._split_heads(width, "value")
+        self._add_dropout()
         self.synthesizer.attach_to(self)
 
-    def _split_heads(self, name, activation=None):
-        return self._projections.split_heads(
-            self.num_heads,
-            self.value_dim,
-            name,
-            self.dtype_policy,
-            activation,
-        )
+    @property
+    def pattern(self) -> Pattern | None:
+        """The `Pattern`, or `None`."""
+        return self._limits.pattern
 
     def build(
         self,
@@ -251,118 +232,41 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
         value_shape: Shape | None = None,
         key_shape: Shape | None = None,
     ) -> None:
-        value_shape = query_shape if value_shape is None else value_shape
-        key_shape = value_shape if key_shape is None else key_shape
-        axes = self._axes(query_shape, value_shape, key_shape)
-        self._rank = axes.rank
-        query_shape, value_shape, key_shape = map(
-            axes.flatten_shape, (query_shape, value_shape, key_shape)
-        )
+        super().build(query_shape, value_shape, key_shape)
+        self._limits.build(self)
+
+    def _build_projections(self, query_shape, value_shape, key_shape):
         if not self.synthesizer.built:
             self.synthesizer.build(query_shape, key_shape)
         if self.gate is not None:
             self.gate.build(query_shape)
         self.value.build(value_shape)
-        self.attention_output = self._projections.merge_heads(
-            self._output_shape or (query_shape[-1],),
-            "attention_output",
-            self.dtype_policy,
-        )
-        self.attention_output.build(
-            (*query_shape[:-1], self.num_heads, self.value_dim)
-        )
-        self._positions.build(self)
-        settle(self)
-        self.built = True
 
-    @property
-    def pattern(self) -> Pattern | None:
-        """The `Pattern`, or `None`."""
-        return self._positions.pattern
-
-    def _axes(self, query_shape, value_shape, key_shape):
-        """The checked `AttentionAxes` of tensors of these shapes."""
-        attention_checks.check_shapes(query_shape, value_shape, key_shape)
-        axes = AttentionAxes(self.attention_axes, len(query_shape))
-        attention_checks.check_rank(len(query_shape), self._rank)
-        attention_checks.check_other_axes(axes, query_shape, value_shape)
-        return axes
-
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor | None = None,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        attention_bias: Tensor | None = None,
-        mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Tensor:
-        value = query if value is None else value
-        key = value if key is None else key
+    def _check_supported(self, arguments):
+        super()._check_supported(arguments)
         attention_checks.check_flash_attention(
-            self.flash_attention, scores=return_attention_scores
+            self.flash_attention,
+            scores=arguments.get("return_attention_scores", False),
         )
-        attention_checks.check_dtypes(query, value, key)
-        axes = self._axes(query.shape, value.shape, key.shape)
-        if is_placeholder(query):
-            spec = self._spec(axes, query, value, return_attention_scores)
-            return keras.tree.map_structure(
-                lambda x: ops.zeros(x.shape, x.dtype), spec
-            )
-        padding = axes.flatten_padding
-        sizes = query, value, self.num_heads
-        given = axes.flatten_pairs("attention_mask", attention_mask, *sizes)
-        bias = axes.flatten_pairs("attention_bias", attention_bias, *sizes)
-        lengths = [axes.length(ops.shape(x)) for x in (query, value)]
-        self.synthesizer.check_lengths(*lengths)
-        self._positions.check_lengths(*lengths)
-        masked = AttentionMask(
-            masks.all_of(
-                padding("query_mask", query_mask, query),
-                padding("mask", mask, query),
-            ),
-            masks.all_of(
-                padding("value_mask", value_mask, value),
-                padding("key_mask", key_mask, key),
-                # Keras hands over the query's mask alone.
-                None
-                if self.supports_cross_attention
-                else padding("mask", mask, query),
-            ),
-            masks.as_boolean(given),
-            causal=bool(use_causal_mask),
+
+    def _check_lengths(self, query_length, source_length):
+        self.synthesizer.check_lengths(query_length, source_length)
+        self._limits.check_lengths(query_length, source_length)
+
+    def _mask(self, **fields):
+        return AttentionMask(
+            **fields,
             window=self.sliding_window,
+            pattern=self._limits.in_force,
         )
-        masked = self._positions.limited(masked, *lengths)
-        context = self._attend(
-            *axes.flatten_all(query, value, key),
-            masked,
-            bias,
-            return_attention_scores,
-            training,
-        )
-        if return_attention_scores:
-            context, scores = context
-            scores = axes.unflatten_scores(scores, query, value)
-        output = axes.unflatten(self.attention_output(context), query)
-        return (output, scores) if return_attention_scores else output
 
     def _attend(self, query, value, key, masked, bias, scores, training):
         """Returns the context `(B, T, H, v)`, with the scores if wanted."""
-        if 0 in (*query.shape[:2], value.shape[1]):
-            return self._nothing(query, value, scores)
         traced = is_traced()
         if traced:
             attention_checks.check_traced(
                 query, value, self.synthesizer.reads_tokens
             )
-        query, value, key = self._without_padding(query, value, key, masked)
         context = self._groups.attend(
             query,
             *self._groups.project(key, self.value(value)),
@@ -380,34 +284,61 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             return self._gated(context, query), weights
         return self._gated(context, query)
 
-    def _nothing(self, query, value, scores):
-        """What `_attend` returns where there are no queries or no source."""
-        batch, length = ops.shape(query)[:2]
-        context = ops.zeros(
-            (batch, length, self.num_heads, self.value_dim), self.compute_dtype
-        )
-        if not scores:
-            return context
-        shape = (batch, self.num_heads, length, ops.shape(value)[1])
-        return context, ops.zeros(shape, "float32")
-
     def _gated(self, context, query):
         return context if self.gate is None else context * self.gate(query)
 
     def _without_padding(self, query, value, key, masked):
-        """Takes inf and NaN out of padded rows.
-
-        Otherwise they would reach the gradients of the projections.
-        """
         if not self.synthesizer.reads_tokens and self.gate is None:
             return query, masks.zero_padding(value, masked.keys), key
-        return masks.without_nonfinite_padding(query, value, key, masked)
+        return super()._without_padding(query, value, key, masked)
 
-    def _active_dropout(self, training):
-        if self._dropout is None or not training:
-            return None
-        # Not the layer itself, which would cast float32 weights.
-        return lambda weights: self._dropout.call(weights, training=True)
+    # --- decoding -------------------------------------------------------------
+
+    @property
+    def cache_dim(self) -> Any:
+        """Features per head that decoding must remember of a source token.
+
+        An integer; with groups of heads a tuple of one for each group.
+        """
+        dims = tuple(width for _, width in self._cache_sizes)
+        return dims if len(dims) > 1 else dims[0]
+
+    @property
+    def _cache_sizes(self):
+        return self._groups.cache_sizes
+
+    def _check_cache(self, query, cache, start, use_causal_mask):
+        if start is None:
+            self._limits.check_is_none()
+        super()._check_cache(query, cache, start, use_causal_mask)
+
+    def remember(self, source: Tensor) -> Tensor:
+        """Returns the keys and values of a source, for a cache.
+
+        Args:
+            source: Tensor `(B, S, d)`.
+
+        Returns:
+            Tensor `(B, S, H, cache_dim)`, keys first, values after; values
+            alone if the synthesizer compares no pairs. With groups of heads a
+            tuple of one for each group, with its heads.
+        """
+        projected = self._groups.project(source, self.value(source))
+        return self._groups.to_cache(*projected)
+
+    def _attend_cached(self, query, cache, mask, bias):
+        context = self._groups.attend(
+            query,
+            *self._groups.from_cache(cache),
+            mask,
+            bias,
+            mask.start,
+            flash_attention=self.flash_attention,
+            normalizer=self.normalizer,
+        )
+        return self._gated(context, query)
+
+    # --------------------------------------------------------------------------
 
     def multiplications(
         self, query_length: int, source_length: int
@@ -428,46 +359,6 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
             "output": of_dense(self.attention_output, query_length),
         }
         return added(own, self.synthesizer.multiplications(*lengths, within))
-
-    def compute_output_shape(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> Shape:
-        value_shape = query_shape if value_shape is None else value_shape
-        key_shape = value_shape if key_shape is None else key_shape
-        self._axes(query_shape, value_shape, key_shape)
-        features = self._output_shape or (query_shape[-1],)
-        return (*query_shape[:-1], *features)
-
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        value: Tensor | None = None,
-        key: Tensor | None = None,
-        *args: Any,
-        return_attention_scores: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        value = query if value is None else value
-        key = value if key is None else key
-        axes = self._axes(query.shape, value.shape, key.shape)
-        self.synthesizer.check_lengths(
-            axes.length(query.shape), axes.length(value.shape)
-        )
-        self._positions.check_lengths(
-            axes.length(query.shape), axes.length(value.shape)
-        )
-        return self._spec(axes, query, value, return_attention_scores)
-
-    def _spec(self, axes, query, value, scores):
-        shape = self.compute_output_shape(query.shape)
-        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        if not scores:
-            return output
-        shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
-        return output, keras.KerasTensor(shape, dtype="float32")
 
     def folded_config(
         self, max_length: int | None = None, softmax: bool = True
@@ -510,26 +401,3 @@ class SyntheticAttention(CachedAttentionMixin, Mixer):
     def output_dense(self) -> keras.Layer | None:
         """The projection of the merged heads."""
         return self.attention_output
-
-    def get_config(self) -> dict[str, Any]:
-        config = {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "synthesizer": keras.saving.serialize_keras_object(
-                self.synthesizer
-            ),
-            "max_length": self.max_length,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "output_shape": self._output_shape,
-            "attention_axes": self.attention_axes,
-            "sliding_window": self.sliding_window,
-            "flash_attention": self.flash_attention,
-            "use_gate": self.use_gate,
-            "seed": self.seed,
-            "pattern": self._positions.serialized(),
-            "normalizer": normalizers.serialize(self.normalizer),
-            **self._projections.get_config(),
-        }
-        return with_policies(self, config)

@@ -1,0 +1,104 @@
+"""Configs by the signature: a layer's `get_config` is its `__init__`."""
+
+import inspect
+from typing import Any
+
+import keras
+
+from keras_synth._backend.policies import with_policies
+
+_KINDS = {
+    "activation": keras.activations,
+    "initializer": keras.initializers,
+    "regularizer": keras.regularizers,
+    "constraint": keras.constraints,
+}
+_VARIABLE = (
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+)
+_PLAIN = (type(None), bool, int, float, str)
+
+
+class Configured:
+    """A layer whose config holds what its `__init__` takes.
+
+    Each argument is an attribute of the same name, which may begin with `_`,
+    or an option of the layer's projections. A class with a `get_config` of its
+    own adds its arguments there.
+    """
+
+    def get_config(self) -> dict[str, Any]:
+        names = [
+            name
+            for cls, own in _signatures(type(self))
+            if "get_config" not in vars(cls)
+            for name in own
+        ]
+        found = {name: _value(self, name) for name in names}
+        config = {
+            name: serialized(name, value)
+            for name, value in found.items()
+            if value is not _MISSING
+        }
+        return with_policies(self, {**super().get_config(), **config})
+
+
+def parameters_of(cls):
+    """Returns the parameters of a layer's class, without those of Keras'.
+
+    Those that its `**kwargs` go to are among them.
+
+    Returns:
+        Dictionary from names to `inspect.Parameter`s.
+    """
+    found = {}
+    for _, own in _signatures(cls):
+        found = {**found, **{k: v for k, v in own.items() if k not in found}}
+    return found
+
+
+def _signatures(cls):
+    """Classes and their parameters, as far as `**kwargs` hand them on."""
+    for base in inspect.getmro(cls):
+        if base is keras.layers.Layer:
+            break
+        if "__init__" not in vars(base):
+            continue
+        own = [*inspect.signature(base.__init__).parameters.values()][1:]
+        yield base, {p.name: p for p in own if p.kind not in _VARIABLE}
+        if not own or own[-1].kind is not inspect.Parameter.VAR_KEYWORD:
+            break
+
+
+def serialized(name, value):
+    """Returns the value of an argument as a config holds it.
+
+    One with a method `serialized` says itself how.
+    """
+    if hasattr(value, "serialized"):
+        return value.serialized()
+    if isinstance(value, _PLAIN) or _is_sequence(value):
+        return value
+    kind = _KINDS.get(name.rsplit("_", 1)[-1], keras.saving)
+    if kind is keras.saving:
+        return keras.saving.serialize_keras_object(value)
+    return kind.serialize(value)
+
+
+_MISSING = object()
+
+
+def _value(layer, name):
+    """What a layer was made with, as it keeps it."""
+    # First: a Keras layer has an `activity_regularizer` of its own.
+    options = getattr(getattr(layer, "_projections", None), "options", {})
+    if name in options:
+        return options[name]
+    return getattr(layer, name, getattr(layer, f"_{name}", _MISSING))
+
+
+def _is_sequence(value):
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(x, _PLAIN) for x in value
+    )

@@ -1,0 +1,110 @@
+"""Configs by the signature: what is made again, and what files hold."""
+
+import json
+import zipfile
+
+import keras
+import pytest
+from places import ROOT
+
+from keras_synth import mixers
+from keras_synth._backend.configs import parameters_of
+
+FOLDER = ROOT / "tests" / "files" / "version_0_2_0"
+SINCE = {"pattern": None, "normalizer": "softmax"}
+FILES = sorted([*FOLDER.glob("*.keras"), *FOLDER.glob("presets/*/config.json")])
+
+
+def read(path):
+    if path.suffix == ".json":
+        return json.loads(path.read_text())
+    with zipfile.ZipFile(path) as file:
+        return json.loads(file.read("config.json"))
+
+
+def mixer_configs(tree):
+    """All configs of mixers in a config, the outermost ones."""
+    if isinstance(tree, list):
+        return [x for part in tree for x in mixer_configs(part)]
+    if not isinstance(tree, dict):
+        return []
+    if mixers.names.is_mixer(tree):
+        return [tree]
+    return [x for part in tree.values() for x in mixer_configs(part)]
+
+
+def plain(config):
+    """As JSON has it, without the numbers of objects in one file."""
+    if isinstance(config, dict):
+        return {
+            name: plain(value)
+            for name, value in config.items()
+            if name != "shared_object_id"
+        }
+    if isinstance(config, (list, tuple)):
+        return [plain(x) for x in config]
+    return config
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
+def test_a_mixer_has_the_config_that_files_hold(path):
+    for saved in mixer_configs(read(path)):
+        layer = keras.saving.deserialize_keras_object(saved)
+        config = plain(layer.get_config())
+        # Arguments since then are what they are by default.
+        config = {k: v for k, v in config.items() if SINCE.get(k, ...) != v}
+        assert config == plain(saved["config"])
+
+
+def test_files_hold_every_mixer():
+    saved = mixer_configs([read(path) for path in FILES])
+    classes = {config["class_name"] for config in saved}
+    contracts = {"Mixer", "SelfMixer", "MultiHeadMixer", "SparseAttention"}
+    public = {name for name in mixers.__all__ if name[0].isupper()}
+    assert public - contracts <= classes
+
+
+def test_options_of_bases_are_parameters():
+    names = [*parameters_of(mixers.LinformerAttention)]
+    assert names[:6] == [
+        "num_heads",
+        "key_dim",
+        "max_length",
+        "rank",
+        "share",
+        "projection_initializer",
+    ]
+    assert {"value_dim", "dropout", "bias_constraint"} <= {*names}
+    assert "kwargs" not in names
+
+
+class Scaled(mixers.MultiHeadMixer):
+    """Its own argument is an attribute, and it has no `get_config`."""
+
+    def __init__(self, num_heads, key_dim, factor=1.0, secret=0, **kwargs):
+        super().__init__(num_heads, key_dim, **kwargs)
+        self._factor = factor
+
+
+class Named(Scaled):
+    def get_config(self):
+        return {**super().get_config(), "factor": "its own"}
+
+
+def test_arguments_that_are_kept_are_in_the_config():
+    config = Scaled(2, 4, factor=3.0, value_dim=5).get_config()
+    assert config["factor"] == 3.0
+    assert config["value_dim"] == 5
+    assert "secret" not in config
+    assert Scaled.from_config(config).get_config() == config
+    assert Named(2, 4).get_config()["factor"] == "its own"
+
+
+def test_options_of_projections_are_those_of_the_layer():
+    layer = mixers.MultiHeadMixer(
+        2, 4, activity_regularizer="l2", kernel_initializer="zeros"
+    )
+    config = layer.get_config()
+    assert config["activity_regularizer"]["class_name"] == "L2"
+    assert config["kernel_initializer"]["class_name"] == "Zeros"
+    assert config["bias_constraint"] is None
