@@ -111,7 +111,7 @@ class AttentionMixer(Configured, Mixer):
     ) -> None:
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
-        axes = self._axes(query_shape, value_shape, key_shape)
+        axes = self._checked_axes(query_shape, value_shape, key_shape)
         self._rank = axes.rank
         query_shape, value_shape, key_shape = map(
             axes.flatten_shape, (query_shape, value_shape, key_shape)
@@ -131,7 +131,7 @@ class AttentionMixer(Configured, Mixer):
     def _build_projections(self, query_shape, value_shape, key_shape):
         raise NotImplementedError
 
-    def _axes(self, query_shape, value_shape, key_shape):
+    def _checked_axes(self, query_shape, value_shape, key_shape):
         attention_checks.check_shapes(query_shape, value_shape, key_shape)
         axes = AttentionAxes(self.attention_axes, len(query_shape))
         attention_checks.check_rank(len(query_shape), self._rank)
@@ -212,7 +212,7 @@ class AttentionMixer(Configured, Mixer):
             )
         attention_checks.check_cache(query, cache, start, self._cache_sizes)
 
-    def _step(self, query, cache, start, mask, bias):
+    def _mix_with_cache(self, query, cache, start, mask, bias):
         if start is not None:
             cache = self._written(cache, query, start)
         context = self._attend_cached(query, cache, mask, bias)
@@ -242,7 +242,7 @@ class AttentionMixer(Configured, Mixer):
     ) -> Shape:
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
-        self._axes(query_shape, value_shape, key_shape)
+        self._checked_axes(query_shape, value_shape, key_shape)
         return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
 
     def compute_output_spec(
@@ -256,6 +256,6 @@ class AttentionMixer(Configured, Mixer):
     ) -> Any:
         value = query if value is None else value
         key = value if key is None else key
-        axes = self._axes(query.shape, value.shape, key.shape)
+        axes = self._checked_axes(query.shape, value.shape, key.shape)
         self._check_lengths(*(axes.length(x.shape) for x in (query, value)))
-        return self._spec(axes, query, value, return_attention_scores)
+        return self._output_spec(axes, query, value, return_attention_scores)

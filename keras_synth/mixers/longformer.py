@@ -175,7 +175,7 @@ class LongformerAttention(PatternMixer):
             "global_tokens": super().make_cache(batch_size, self.global_tokens),
         }
 
-    def _places(self, cache, start):
+    def _cache_places(self, cache, start):
         return cache["tokens"]
 
     def _check_cache(self, query, cache, start, use_causal_mask):

@@ -214,7 +214,7 @@ class SyntheticAttention(AttentionMixer):
     def _check_lengths(self, query_length, source_length):
         self.synthesizer.check_lengths(query_length, source_length)
 
-    def _mask(self, **fields):
+    def _make_mask(self, **fields):
         return AttentionMask(**fields, window=self.sliding_window)
 
     def _attend(self, query, value, key, masked, bias, scores, training):
