@@ -220,7 +220,7 @@ class Convolution(Configured, SelfMixer):
     def _check_cache(self, query, cache, start, use_causal_mask):
         self._check_decodes(query, start, use_causal_mask)
 
-    def _mix_with_cache(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         """Convolves tokens with the last ones before them.
 
         Tokens that are forbidden do not enter the state. Those that follow

@@ -155,9 +155,9 @@ class KernelMixer(MultiHeadMixer):
         else:
             self._check_state(cache)
 
-    def _mix_with_cache(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         if start is None:
-            return super()._mix_with_cache(query, cache, start, mask, bias)
+            return super()._call_cached(query, cache, start, mask, bias)
         sums = [cache["sums"], cache["counts"][..., None]]
         state = State(ops.concatenate(sums, axis=-1), cache.get("logs"))
         context, state = self._continued(

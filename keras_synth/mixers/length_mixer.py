@@ -101,7 +101,7 @@ class LengthMixer(Configured, SelfMixer):
                 f"start={start}, query.shape={tuple(query.shape)}"
             )
 
-    def _mix_with_cache(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         x = ops.cast(query, self.compute_dtype)
         real = masks.present_padding(mask.keys, query, start)
         return self._mix_cached(x, cache, start, real, mask.keys)

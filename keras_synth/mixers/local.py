@@ -123,10 +123,10 @@ class LocalAttention(SyntheticAttention):
         self._compares = isinstance(self.synthesizer, DotProductSynthesizer)
         self.overwrites_cache = not self._compares
 
-    def _attend(self, query, value, key, masked, bias, scores, training):
+    def _context(self, query, value, key, masked, bias, scores, training):
         plain = bias is None and masked.pairs is None and not scores
         if not (plain and self._compares) or self.flash_attention:
-            return super()._attend(
+            return super()._context(
                 query, value, key, masked, bias, scores, training
             )
         context = self._blocked(

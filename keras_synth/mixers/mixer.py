@@ -147,7 +147,7 @@ class Mixer(keras.layers.Layer):
         self._check_lengths(
             *(axes.length(ops.shape(x)) for x in (query, value))
         )
-        masked = self._make_mask(
+        masked = self._mask_of_call(
             queries=masks.all_of(padding("query_mask", query_mask, query), own),
             keys=masks.all_of(
                 padding("value_mask", value_mask, value),
@@ -158,7 +158,7 @@ class Mixer(keras.layers.Layer):
             pairs=pairs,
             causal=bool(use_causal_mask),
         )
-        output = self._mix(
+        output = self._call_flat(
             *axes.flatten_all(query, value, key),
             masked,
             bias,
@@ -173,7 +173,7 @@ class Mixer(keras.layers.Layer):
 
     # --- what a mixer of this package says of itself --------------------------
 
-    def _mix(self, query, value, key, mask, bias, scores, training):
+    def _call_flat(self, query, value, key, mask, bias, scores, training):
         """What `call` returns, of one axis of tokens.
 
         Args:
@@ -189,7 +189,7 @@ class Mixer(keras.layers.Layer):
             f"{type(self).__name__} does not implement `call`."
         )
 
-    def _mix_with_cache(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         """What `call_with_cache` returns.
 
         Args:
@@ -213,7 +213,7 @@ class Mixer(keras.layers.Layer):
         """
         return keras.tree.flatten(cache)[0]
 
-    def _make_mask(self, **fields):
+    def _mask_of_call(self, **fields):
         """The `AttentionMask` of a call."""
         return AttentionMask(**fields)
 
@@ -388,10 +388,10 @@ class Mixer(keras.layers.Layer):
             if not is_causal and places is not None:
                 lengths = ops.shape(query)[1], ops.shape(places)[1]
                 pairs = masks.both(pairs, masks.cached(*lengths, start))
-        masked = self._make_mask(
+        masked = self._mask_of_call(
             keys=keys, pairs=pairs, causal=is_causal, start=position
         )
-        return self._mix_with_cache(query, cache, start, masked, bias)
+        return self._call_cached(query, cache, start, masked, bias)
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns what cross-attention must remember of a source.
@@ -504,7 +504,7 @@ class SelfMixer(Mixer):
         """
         raise NotImplementedError
 
-    def _mix(self, query, value, key, mask, bias, scores, training):
+    def _call_flat(self, query, value, key, mask, bias, scores, training):
         output = self.mix(
             query, mask.keys, causal=mask.causal, training=training
         )

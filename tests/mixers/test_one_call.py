@@ -73,3 +73,25 @@ def test_outputs_of_each_projection_are_regularized_once():
     layer(normal(3, T, D))
     # Of queries, keys and values, of global ones, and of merged heads.
     assert len(layer.losses) == 7
+
+
+class Private(mixers.MultiHeadMixer):
+    """Has helpers of its own, by names that come to mind."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        names = "mix attend step mask axes split call lengths spec make_mask"
+        for name in names.split():
+            setattr(self, f"_{name}", None)
+
+    def attend(self, queries, keys, values, mask, *, training=None):
+        return values[:, : queries.shape[1]]
+
+
+def test_helpers_of_ones_own_may_have_common_names():
+    layer, x = Private(H, K), normal(3, T, D)
+    expected = layer(x, mask=padding(T, 4, 1, size=T))
+    assert expected.shape == x.shape
+    found, cache = layer.call_with_cache(x, layer.make_cache(3, N), 0)
+    assert found.shape == x.shape
+    assert cache.shape == (3, N, H, 2 * K)
