@@ -20,12 +20,19 @@ _VARIABLE = (
 _PLAIN = (type(None), bool, int, float, str)
 
 
+class Options:
+    """Arguments of a layer that it passes on to its parts."""
+
+    def get_config(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
 class Configured:
     """A layer whose config holds what its `__init__` takes.
 
     Each argument is an attribute of the same name, which may begin with `_`,
-    or an option of the layer's projections. A class with a `get_config` of its
-    own adds its arguments there.
+    or an option of the layer's `_projections`. A class with a `get_config` of
+    its own adds its arguments there.
     """
 
     def get_config(self) -> dict[str, Any]:
@@ -41,6 +48,10 @@ class Configured:
             for name, value in found.items()
             if value is not _MISSING
         }
+        options = getattr(self, "_projections", None)
+        if isinstance(options, Options):
+            # A Keras layer has an `activity_regularizer` of its own.
+            config |= options.get_config()
         return with_policies(self, {**super().get_config(), **config})
 
 
@@ -78,8 +89,10 @@ def serialized(name, value):
     """
     if hasattr(value, "serialized"):
         return value.serialized()
-    if isinstance(value, _PLAIN) or _is_sequence(value):
+    if isinstance(value, _PLAIN):
         return value
+    if isinstance(value, (list, tuple)):
+        return type(value)(serialized(name, x) for x in value)
     kind = _KINDS.get(name.rsplit("_", 1)[-1], keras.saving)
     if kind is keras.saving:
         return keras.saving.serialize_keras_object(value)
@@ -91,14 +104,4 @@ _MISSING = object()
 
 def _value(layer, name):
     """What a layer was made with, as it keeps it."""
-    # First: a Keras layer has an `activity_regularizer` of its own.
-    options = getattr(getattr(layer, "_projections", None), "options", {})
-    if name in options:
-        return options[name]
     return getattr(layer, name, getattr(layer, f"_{name}", _MISSING))
-
-
-def _is_sequence(value):
-    return isinstance(value, (list, tuple)) and all(
-        isinstance(x, _PLAIN) for x in value
-    )

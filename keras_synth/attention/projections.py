@@ -3,11 +3,12 @@
 import keras
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import Options, serialized
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth._backend.seeds import seeded
 
 
-class Projections:
+class Projections(Options):
     """Makes the dense layers of one attention layer, all with one set-up.
 
     Kernels and biases are laid out as in `keras.layers.MultiHeadAttention`.
@@ -62,7 +63,7 @@ class Projections:
     def get_config(self):
         """Returns the options in serializable form, `use_bias` included."""
         config = {
-            name: _kind(name).serialize(value)
+            name: serialized(name, value)
             for name, value in self.options.items()
         }
         return {"use_bias": self.use_bias, **config}

@@ -20,8 +20,8 @@ class AttentionMixer(Configured, Mixer):
     """A mixer whose heads have values, which are merged and projected.
 
     `MultiHeadMixer` adds projections of queries and keys, `SyntheticAttention`
-    a synthesizer. A subclass implements `_build_projections`, `_attend` and
-    `_attend_cached`; `remember`, and `_cache_sizes`, the heads and features of
+    a synthesizer. A subclass implements `_build_projections`, `_context` and
+    `_cached_context`; `remember`, and `_cache_sizes`, the heads and features of
     what it remembers of a token.
 
     Args:
@@ -111,7 +111,7 @@ class AttentionMixer(Configured, Mixer):
     ) -> None:
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
-        axes = self._axes(query_shape, value_shape, key_shape)
+        axes = self._checked_axes(query_shape, value_shape, key_shape)
         self._rank = axes.rank
         query_shape, value_shape, key_shape = map(
             axes.flatten_shape, (query_shape, value_shape, key_shape)
@@ -131,7 +131,7 @@ class AttentionMixer(Configured, Mixer):
     def _build_projections(self, query_shape, value_shape, key_shape):
         raise NotImplementedError
 
-    def _axes(self, query_shape, value_shape, key_shape):
+    def _checked_axes(self, query_shape, value_shape, key_shape):
         attention_checks.check_shapes(query_shape, value_shape, key_shape)
         axes = AttentionAxes(self.attention_axes, len(query_shape))
         attention_checks.check_rank(len(query_shape), self._rank)
@@ -142,19 +142,19 @@ class AttentionMixer(Configured, Mixer):
         attention_checks.check_dtypes(query, value, key)
         return super()._check_inputs(query, value, key)
 
-    def _mix(self, query, value, key, mask, bias, scores, training):
+    def _call_flat(self, query, value, key, mask, bias, scores, training):
         if 0 in (*query.shape[:2], value.shape[1]):
             found = self._nothing(query, value, scores)
         else:
             inputs = self._without_padding(query, value, key, mask)
-            found = self._attend(*inputs, mask, bias, scores, training)
+            found = self._context(*inputs, mask, bias, scores, training)
         if not scores:
             return self.attention_output(found)
         context, weights = found
         return self.attention_output(context), weights
 
     def _nothing(self, query, value, scores):
-        """What `_attend` returns where there are no queries or no source."""
+        """What `_context` returns where there are no queries or no source."""
         batch, length = ops.shape(query)[:2]
         context = ops.zeros(
             (batch, length, self.num_heads, self.value_dim), self.compute_dtype
@@ -171,7 +171,7 @@ class AttentionMixer(Configured, Mixer):
         """
         return masks.without_nonfinite_padding(query, value, key, mask)
 
-    def _attend(self, query, value, key, mask, bias, scores, training):
+    def _context(self, query, value, key, mask, bias, scores, training):
         """Returns the context `(B, T, H, v)`, with the scores if wanted."""
         raise NotImplementedError
 
@@ -212,10 +212,10 @@ class AttentionMixer(Configured, Mixer):
             )
         attention_checks.check_cache(query, cache, start, self._cache_sizes)
 
-    def _step(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         if start is not None:
             cache = self._written(cache, query, start)
-        context = self._attend_cached(query, cache, mask, bias)
+        context = self._cached_context(query, cache, mask, bias)
         return self.attention_output(context), cache
 
     def _written(self, cache, query, start):
@@ -228,7 +228,7 @@ class AttentionMixer(Configured, Mixer):
             self.remember(query),
         )
 
-    def _attend_cached(self, query, cache, mask, bias):
+    def _cached_context(self, query, cache, mask, bias):
         """Returns the context `(B, T, H, v)` of a query and a cache."""
         raise NotImplementedError
 
@@ -242,7 +242,7 @@ class AttentionMixer(Configured, Mixer):
     ) -> Shape:
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
-        self._axes(query_shape, value_shape, key_shape)
+        self._checked_axes(query_shape, value_shape, key_shape)
         return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
 
     def compute_output_spec(
@@ -256,6 +256,6 @@ class AttentionMixer(Configured, Mixer):
     ) -> Any:
         value = query if value is None else value
         key = value if key is None else key
-        axes = self._axes(query.shape, value.shape, key.shape)
+        axes = self._checked_axes(query.shape, value.shape, key.shape)
         self._check_lengths(*(axes.length(x.shape) for x in (query, value)))
-        return self._spec(axes, query, value, return_attention_scores)
+        return self._output_spec(axes, query, value, return_attention_scores)

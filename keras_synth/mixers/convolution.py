@@ -214,13 +214,13 @@ class Convolution(Configured, SelfMixer):
         # Some operations do not take tensors without entries.
         return max(self.width - 1, 1)
 
-    def _places(self, cache, start):
+    def _cache_places(self, cache, start):
         return None
 
     def _check_cache(self, query, cache, start, use_causal_mask):
         self._check_decodes(query, start, use_causal_mask)
 
-    def _step(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         """Convolves tokens with the last ones before them.
 
         Tokens that are forbidden do not enter the state. Those that follow

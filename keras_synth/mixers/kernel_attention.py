@@ -146,7 +146,7 @@ class KernelMixer(MultiHeadMixer):
         """
         return _as_cache(self._empty(batch_size))
 
-    def _places(self, cache, start):
+    def _cache_places(self, cache, start):
         return cache if start is None else None
 
     def _check_cache(self, query, cache, start, use_causal_mask):
@@ -155,9 +155,9 @@ class KernelMixer(MultiHeadMixer):
         else:
             self._check_state(cache)
 
-    def _step(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         if start is None:
-            return super()._step(query, cache, start, mask, bias)
+            return super()._call_cached(query, cache, start, mask, bias)
         sums = [cache["sums"], cache["counts"][..., None]]
         state = State(ops.concatenate(sums, axis=-1), cache.get("logs"))
         context, state = self._continued(

@@ -91,7 +91,7 @@ class LengthMixer(Configured, SelfMixer):
 
     def _check_cache(self, query, cache, start, use_causal_mask):
         self._check_decodes(query, start, use_causal_mask)
-        length = ops.shape(self._places(cache, start))[1]
+        length = ops.shape(self._cache_places(cache, start))[1]
         known = start, query.shape[1], length
         are_known = all(isinstance(number, int) for number in known)
         if are_known and start + query.shape[1] > length:
@@ -101,7 +101,7 @@ class LengthMixer(Configured, SelfMixer):
                 f"start={start}, query.shape={tuple(query.shape)}"
             )
 
-    def _step(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         x = ops.cast(query, self.compute_dtype)
         real = masks.present_padding(mask.keys, query, start)
         return self._mix_cached(x, cache, start, real, mask.keys)

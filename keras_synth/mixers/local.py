@@ -186,11 +186,11 @@ class LocalAttention(SyntheticAttention):
         }
         if isinstance(start, int) and start == 0:
             held = tokens
-            masked = self._mask(keys=real, causal=use_causal_mask)
+            masked = self._mask_of_call(keys=real, causal=use_causal_mask)
         else:
             held, there = memory["tokens"], memory["positions"]
             masked = self._among(there, here, use_causal_mask)
-        context = self._attend_cached(query, held, masked, None)
+        context = self._cached_context(query, held, masked, None)
         context = ops.cast(context, self.compute_dtype)
         return self.attention_output(context), self._latest(memory)
 

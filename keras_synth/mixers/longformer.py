@@ -91,8 +91,8 @@ class LongformerAttention(PatternMixer):
             layer.build(query_shape)
         super()._build_projections(query_shape, value_shape, key_shape)
 
-    def _attend(self, query, value, key, mask, bias, scores, training):
-        context = super()._attend(
+    def _context(self, query, value, key, mask, bias, scores, training):
+        context = super()._context(
             query, value, key, mask, bias, scores, training
         )
         number = self.global_tokens
@@ -185,7 +185,7 @@ class LongformerAttention(PatternMixer):
             "global_tokens": super().make_cache(batch_size, self.global_tokens),
         }
 
-    def _places(self, cache, start):
+    def _cache_places(self, cache, start):
         return cache["tokens"]
 
     def _check_cache(self, query, cache, start, use_causal_mask):
@@ -206,11 +206,11 @@ class LongformerAttention(PatternMixer):
             ),
         }
 
-    def _attend_cached(self, query, cache, mask, bias):
-        context = super()._attend_cached(query, cache["tokens"], mask, bias)
+    def _cached_context(self, query, cache, mask, bias):
+        context = super()._cached_context(query, cache["tokens"], mask, bias)
         first = self._global_rows(
             self.global_query(query),
-            *self._split(cache["global_tokens"]),
+            *self._keys_and_values(cache["global_tokens"]),
             _first(mask.keys, self.global_tokens),
             causal=True,
             start=mask.start,

@@ -133,7 +133,9 @@ class Mixer(keras.layers.Layer):
         key = value if key is None else key
         axes = self._check_inputs(query, value, key)
         if is_placeholder(query):
-            spec = self._spec(axes, query, value, return_attention_scores)
+            spec = self._output_spec(
+                axes, query, value, return_attention_scores
+            )
             return keras.tree.map_structure(
                 lambda x: ops.zeros(x.shape, x.dtype), spec
             )
@@ -152,7 +154,7 @@ class Mixer(keras.layers.Layer):
         self._check_lengths(
             *(axes.length(ops.shape(x)) for x in (query, value))
         )
-        masked = self._mask(
+        masked = self._mask_of_call(
             queries=masks.all_of(padding("query_mask", query_mask, query), own),
             keys=masks.all_of(
                 padding("value_mask", value_mask, value),
@@ -164,7 +166,7 @@ class Mixer(keras.layers.Layer):
             pairs=pairs,
             causal=bool(use_causal_mask),
         )
-        output = self._mix(
+        output = self._call_flat(
             *axes.flatten_all(query, value, key),
             masked,
             bias,
@@ -179,7 +181,7 @@ class Mixer(keras.layers.Layer):
 
     # --- what a mixer of this package says of itself --------------------------
 
-    def _mix(self, query, value, key, mask, bias, scores, training):
+    def _call_flat(self, query, value, key, mask, bias, scores, training):
         """What `call` returns, of one axis of tokens.
 
         Args:
@@ -195,7 +197,7 @@ class Mixer(keras.layers.Layer):
             f"{type(self).__name__} does not implement `call`."
         )
 
-    def _step(self, query, cache, start, mask, bias):
+    def _call_cached(self, query, cache, start, mask, bias):
         """What `call_with_cache` returns.
 
         Args:
@@ -212,22 +214,22 @@ class Mixer(keras.layers.Layer):
         """Raises unless it can decode with this cache."""
         raise NotImplementedError(_no_cache(self))
 
-    def _places(self, cache, start):
+    def _cache_places(self, cache, start):
         """A tensor `(B, S, ...)` with the places of tokens in a cache.
 
         `None` of a state that has none.
         """
         return keras.tree.flatten(cache)[0]
 
-    def _mask(self, **fields):
+    def _mask_of_call(self, **fields):
         """The `AttentionMask` of a call."""
         return AttentionMask(**fields)
 
     def _check_inputs(self, query, value, key):
         """Returns the `AttentionAxes` of what it is called with, or raises."""
-        return self._axes(query.shape, value.shape, key.shape)
+        return self._checked_axes(query.shape, value.shape, key.shape)
 
-    def _axes(self, query_shape, value_shape, key_shape):
+    def _checked_axes(self, query_shape, value_shape, key_shape):
         """The checked `AttentionAxes` of tensors of these shapes."""
         return AttentionAxes(None, len(query_shape))
 
@@ -244,7 +246,7 @@ class Mixer(keras.layers.Layer):
         bias = axes.flatten_pairs("attention_bias", bias, *sizes)
         return masks.as_boolean(pairs), bias
 
-    def _spec(self, axes, query, value, scores):
+    def _output_spec(self, axes, query, value, scores):
         """What `call` returns, as `keras.KerasTensor`s."""
         features = self._output_shape or query.shape[-1:]
         output = keras.KerasTensor(
@@ -385,29 +387,21 @@ class Mixer(keras.layers.Layer):
             }
         )
         query = ops.convert_to_tensor(query)
-        places = self._places(cache, start)
+        places = self._cache_places(cache, start)
         pairs, bias = self._of_pairs(
             _FLAT, query, places, attention_mask, attention_bias
         )
-        keys = value_mask
+        keys, is_causal = masks.as_boolean(value_mask), False
         if start is not None:
-            position = start
-            if places is None:
-                keys = masks.present_padding(value_mask, query, start)
-            else:
+            keys, position = _padding(value_mask, query, places, start), start
+            is_causal = bool(use_causal_mask)
+            if not is_causal and places is not None:
                 lengths = ops.shape(query)[1], ops.shape(places)[1]
-                keys = masks.cached_padding(
-                    value_mask, query, lengths[1], start
-                )
-                if not use_causal_mask:
-                    pairs = masks.both(pairs, masks.cached(*lengths, start))
-        masked = self._mask(
-            keys=masks.as_boolean(keys),
-            pairs=pairs,
-            causal=start is not None and bool(use_causal_mask),
-            start=position,
+                pairs = masks.both(pairs, masks.cached(*lengths, start))
+        masked = self._mask_of_call(
+            keys=keys, pairs=pairs, causal=is_causal, start=position
         )
-        return self._step(query, cache, start, masked, bias)
+        return self._call_cached(query, cache, start, masked, bias)
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns what cross-attention must remember of a source.
@@ -439,6 +433,23 @@ def _is_padding(attention_mask, query):
 
 _TENSORS = ("query", "value", "key")
 _FLAT = AttentionAxes(None, 3)
+
+
+def _padding(mask, query, places, start):
+    """Padding of a query, with that of all places of its cache if it has any.
+
+    Args:
+        mask: See `Mixer.call_with_cache`.
+        query: Tensor `(B, T, d)`.
+        places: Tensor `(B, S, ...)` or `None`.
+        start: Integer or scalar integer tensor.
+
+    Returns:
+        Boolean `(B, S)`, or `(B, T)` without places; `None` without a mask.
+    """
+    if places is None:
+        return masks.as_boolean(masks.present_padding(mask, query, start))
+    return masks.cached_padding(mask, query, ops.shape(places)[1], start)
 
 
 def _no_cache(mixer):
@@ -516,13 +527,13 @@ class SelfMixer(Mixer):
         """
         raise NotImplementedError
 
-    def _mix(self, query, value, key, mask, bias, scores, training):
+    def _call_flat(self, query, value, key, mask, bias, scores, training):
         output = self.mix(
             query, mask.keys, causal=mask.causal, training=training
         )
         return masks.zero_padding(output, mask.queries)
 
-    def _axes(self, query_shape, value_shape, key_shape):
+    def _checked_axes(self, query_shape, value_shape, key_shape):
         self._check_rank(query_shape)
         return _FLAT
 

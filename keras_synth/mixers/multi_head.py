@@ -104,8 +104,8 @@ class MultiHeadMixer(AttentionMixer):
         self.key.build(key_shape)
         self.value.build(value_shape)
 
-    def _attend(self, query, value, key, mask, bias, scores, training):
-        return self._context(
+    def _context(self, query, value, key, mask, bias, scores, training):
+        return self._context_of_heads(
             self.query(query),
             self.key(key),
             self.value(value),
@@ -115,7 +115,7 @@ class MultiHeadMixer(AttentionMixer):
             scores,
         )
 
-    def _context(
+    def _context_of_heads(
         self,
         queries,
         keys,
@@ -211,10 +211,12 @@ class MultiHeadMixer(AttentionMixer):
     def _cache_sizes(self):
         return ((self.num_heads, self.key_dim + self.value_dim),)
 
-    def _attend_cached(self, query, cache, mask, bias):
-        keys, values = self._split(cache)
-        return self._context(self.query(query), keys, values, mask, bias)
+    def _cached_context(self, query, cache, mask, bias):
+        keys, values = self._keys_and_values(cache)
+        return self._context_of_heads(
+            self.query(query), keys, values, mask, bias
+        )
 
-    def _split(self, cache):
+    def _keys_and_values(self, cache):
         """Keys and values of a cache `(B, S, H, k + v)`."""
         return cache[..., : self.key_dim], cache[..., self.key_dim :]

@@ -253,14 +253,14 @@ class SyntheticAttention(AttentionMixer):
         self.synthesizer.check_lengths(query_length, source_length)
         self._limits.check_lengths(query_length, source_length)
 
-    def _mask(self, **fields):
+    def _mask_of_call(self, **fields):
         return AttentionMask(
             **fields,
             window=self.sliding_window,
             pattern=self._limits.in_force,
         )
 
-    def _attend(self, query, value, key, masked, bias, scores, training):
+    def _context(self, query, value, key, masked, bias, scores, training):
         """Returns the context `(B, T, H, v)`, with the scores if wanted."""
         traced = is_traced()
         if traced:
@@ -326,7 +326,7 @@ class SyntheticAttention(AttentionMixer):
         projected = self._groups.project(source, self.value(source))
         return self._groups.to_cache(*projected)
 
-    def _attend_cached(self, query, cache, mask, bias):
+    def _cached_context(self, query, cache, mask, bias):
         context = self._groups.attend(
             query,
             *self._groups.from_cache(cache),

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-import keras
-
 from keras_synth.attention.multiplications import added
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
@@ -69,10 +67,6 @@ class CompositeSynthesizer(Synthesizer):
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["num_heads"]  # the parts know it
-        config["synthesizers"] = [
-            keras.saving.serialize_keras_object(part)
-            for part in self.synthesizers
-        ]
         return config
 
     @classmethod

@@ -191,6 +191,3 @@ class DenseSynthesizer(TokenSynthesizer):
         bias = self.window(self.b2, 1, 0, source_length)  # (H or 1, S)
         bias = ops.broadcast_to(bias, (self.num_heads, source_length))
         return bias[None, :, None, :]
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "shared_heads": self.shared_heads}

@@ -131,11 +131,3 @@ class DotProductSynthesizer(Synthesizer):
         if scale is not None:  # of the keys: others may share the queries
             for weight in target.key.weights:  # (d, H, k), (H, k)
                 weight.assign(weight * scale[:, None])
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "key_dim": self.key_dim,
-            "fixed": self.fixed,
-            **self._projections.get_config(),
-        }

@@ -227,16 +227,6 @@ class MixtureSynthesizer(CompositeSynthesizer):
         giver, takers = _sharing_parts(self.synthesizers)
         return dict.fromkeys([giver, *takers], giver.project_queries(query))
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "per_head": self.per_head,
-            "share_queries": self.share_queries,
-            "alphas_initializer": keras.initializers.serialize(
-                self.alphas_initializer
-            ),
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SumSynthesizer(MixtureSynthesizer):

@@ -173,14 +173,6 @@ class RandomSynthesizer(Synthesizer):
             self.R.assign(store["0"])
             self.lora_R_b.assign(ops.zeros(self.lora_R_b.shape))
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "fixed": self.fixed,
-            "initializer": keras.initializers.serialize(self.initializer),
-            "regularizer": keras.regularizers.serialize(self.regularizer),
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class FactorizedRandomSynthesizer(Synthesizer):
@@ -292,11 +284,3 @@ class FactorizedRandomSynthesizer(Synthesizer):
             ops.transpose(x, (1, 0, 2))[None] for x in (rows, columns)
         )
         return Logits(queries, keys)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "rank": self.rank,
-            "initializer": keras.initializers.serialize(self.initializer),
-            "regularizer": keras.regularizers.serialize(self.regularizer),
-        }

@@ -165,14 +165,6 @@ class RelativeSynthesizer(DistanceSynthesizer):
         places = ops.clip(distances, -most, most) + most
         return ops.take(ops.convert_to_tensor(self.distances), places, axis=1)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "max_distance": self.max_distance,
-            "initializer": keras.initializers.serialize(self.initializer),
-            "regularizer": keras.regularizers.serialize(self.regularizer),
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class AlibiSynthesizer(DistanceSynthesizer):
@@ -313,12 +305,3 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         far = ops.minimum(far, buckets - 1)
         steps = ops.cast(steps, "int32")
         return first + ops.where(steps < exact, steps, far)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_buckets": self.num_buckets,
-            "max_distance": self.max_distance,
-            "bidirectional": self.bidirectional,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }

@@ -9,8 +9,8 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.copying import copy_variables
-from keras_synth._backend.policies import with_policies
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.positions import check_length, window
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -22,7 +22,7 @@ LONG_INPUTS = ("error", "tile")
 DEFAULT_NAME = "synthesizer"
 
 
-class Synthesizer(keras.layers.Layer):
+class Synthesizer(Configured, keras.layers.Layer):
     """Turns tokens, or nothing, into attention logits.
 
     A subclass implements `call` and, if it looks at the source at all,
@@ -326,7 +326,7 @@ class Synthesizer(keras.layers.Layer):
         return None
 
     def get_config(self) -> dict[str, Any]:
-        config = with_policies(self, super().get_config())
+        config = super().get_config()
         config["num_heads"] = self.num_heads
         if self.max_length is not None:
             config["max_length"] = self.max_length

@@ -109,10 +109,6 @@ class TableSynthesizer(Synthesizer):
         """Leaves the table as it is: it is not trained."""
         check_positive("rank", rank)
 
-    def get_config(self) -> dict[str, Any]:
-        config = {"softmaxed": self.softmaxed, "is_steep": self.is_steep}
-        return {**super().get_config(), **config}
-
 
 def folded(synthesizer, max_length, softmax=True):
     """Returns a synthesizer of equal logits for inference, without weights.

@@ -88,18 +88,6 @@ class TokenSynthesizer(Synthesizer):
             return _glorot(fan_in, fan_out)
         return self.initializer.clone()
 
-    def get_config(self) -> dict[str, Any]:
-        initializer = self.initializer
-        return {
-            **super().get_config(),
-            "hidden_dim": self.hidden_dim,
-            "activation": keras.activations.serialize(self.activation),
-            "initializer": None
-            if initializer is None
-            else keras.initializers.serialize(initializer),
-            **self._projections.get_config(),
-        }
-
 
 def part(table, positions, axis, scale):
     """Positions of a table along an axis, times `scale`; `None` of `None`."""

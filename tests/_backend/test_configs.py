@@ -7,12 +7,22 @@ import keras
 import pytest
 from places import ROOT
 
-from keras_synth import mixers
+from keras_synth import mixers, synthesizers
 from keras_synth._backend.configs import parameters_of
 
 FOLDER = ROOT / "tests" / "files" / "version_0_2_0"
 SINCE = {"pattern": None, "normalizer": "softmax"}
 FILES = sorted([*FOLDER.glob("*.keras"), *FOLDER.glob("presets/*/config.json")])
+
+
+CONTRACTS = ("Mixer", "SelfMixer", "MultiHeadMixer", "Synthesizer")
+OWN = {
+    f"keras_synth>{name}"
+    for name in (*mixers.__all__, *synthesizers.__all__)
+    if name[0].isupper() and name not in (*CONTRACTS, "SparseAttention")
+}
+# Numbers of objects in one file, and an argument that is newer than the files.
+LEFT_OUT = ("shared_object_id", "is_steep")
 
 
 def read(path):
@@ -22,24 +32,23 @@ def read(path):
         return json.loads(file.read("config.json"))
 
 
-def mixer_configs(tree):
-    """All configs of mixers in a config, the outermost ones."""
+def configs(tree):
+    """All configs of mixers and synthesizers in a config."""
     if isinstance(tree, list):
-        return [x for part in tree for x in mixer_configs(part)]
+        return [x for part in tree for x in configs(part)]
     if not isinstance(tree, dict):
         return []
-    if mixers.names.is_mixer(tree):
-        return [tree]
-    return [x for part in tree.values() for x in mixer_configs(part)]
+    inner = [x for part in tree.values() for x in configs(part)]
+    return [tree, *inner] if tree.get("registered_name") in OWN else inner
 
 
 def plain(config):
-    """As JSON has it, without the numbers of objects in one file."""
+    """As JSON has it."""
     if isinstance(config, dict):
         return {
             name: plain(value)
             for name, value in config.items()
-            if name != "shared_object_id"
+            if name not in LEFT_OUT
         }
     if isinstance(config, (list, tuple)):
         return [plain(x) for x in config]
@@ -47,8 +56,8 @@ def plain(config):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
-def test_a_mixer_has_the_config_that_files_hold(path):
-    for saved in mixer_configs(read(path)):
+def test_layers_have_the_configs_that_files_hold(path):
+    for saved in configs(read(path)):
         layer = keras.saving.deserialize_keras_object(saved)
         config = plain(layer.get_config())
         # Arguments since then are what they are by default.
@@ -56,12 +65,9 @@ def test_a_mixer_has_the_config_that_files_hold(path):
         assert config == plain(saved["config"])
 
 
-def test_files_hold_every_mixer():
-    saved = mixer_configs([read(path) for path in FILES])
-    classes = {config["class_name"] for config in saved}
-    contracts = {"Mixer", "SelfMixer", "MultiHeadMixer", "SparseAttention"}
-    public = {name for name in mixers.__all__ if name[0].isupper()}
-    assert public - contracts <= classes
+def test_files_hold_every_mixer_and_synthesizer():
+    saved = configs([read(path) for path in FILES])
+    assert {config["registered_name"] for config in saved} == OWN
 
 
 def test_options_of_bases_are_parameters():
