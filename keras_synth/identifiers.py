@@ -117,6 +117,18 @@ def _literal(keyword):
         ) from error
 
 
+def spelled(terms):
+    """The string that `read` reads as some terms."""
+    return " + ".join(map(_spelled, terms))
+
+
+def _spelled(term):
+    inner = [spelled(term.parts)] if term.parts else []
+    inner += [written(term.options)] if term.options else []
+    count = "" if term.count is None else f"{term.count} * "
+    return f"{count}{term.name}({', '.join(inner)})"
+
+
 def near(word, words):
     """A sentence that asks for the nearest of the known words, or nothing."""
     found = difflib.get_close_matches(word, words, n=1)

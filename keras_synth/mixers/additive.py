@@ -5,11 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend import loops
-from keras_synth._backend.gradients import with_gradient
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits
 from keras_synth.mixers.pair_mixer import PairMixer
+from keras_synth.synthesizers.additive import pair_logits
 from keras_synth.types import Shape, Tensor
 
 
@@ -22,8 +21,8 @@ class AdditiveAttention(PairMixer):
     head and tokens in the place of projections it is
     `keras.layers.AdditiveAttention`.
 
-    The logits `(B, H, T, S)` are summed up one feature at a time, and once
-    more for their gradient: `(B, T, S, H, k)` never exists.
+    The logits are those of `AdditiveSynthesizer`, which can be mixed with
+    others, with weights at the paths of `MultiHeadMixer`.
 
     Args:
         num_heads: Integer, `H`.
@@ -74,62 +73,3 @@ class AdditiveAttention(PairMixer):
     def logits(self, queries: Tensor, keys: Tensor) -> Logits:
         scale = ops.convert_to_tensor(self.scale)
         return Logits(bias=pair_logits(queries, keys, scale))
-
-
-def pair_logits(queries, keys, scale):
-    """Returns `sum_f scale_f tanh(queries_f + keys_f)`.
-
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-        scale: Float32 tensor `(H, k)`.
-
-    Returns:
-        Float32 tensor `(B, H, T, S)`.
-    """
-    # One feature is then a slice that lies in one piece.
-    queries, keys = (
-        ops.transpose(ops.cast(x, "float32"), (3, 0, 2, 1))
-        for x in (queries, keys)
-    )
-    scale = ops.transpose(scale)[:, None, :, None, None]
-    return with_gradient(_summed, _gradient)(queries, keys, scale)
-
-
-def _summed(queries, keys, scale):
-    """Sums over features, which come first: `(k, B, H, T)` and so on."""
-
-    def add(feature, state):
-        own = _pairs(queries, keys, feature)
-        return (state[0] + ops.take(scale, feature, axis=0) * own,)
-
-    _, batch, heads, rows = ops.shape(queries)
-    nothing = ops.zeros((batch, heads, rows, ops.shape(keys)[3]), "float32")
-    return loops.repeat(queries.shape[0], add, (nothing,))[0]
-
-
-def _gradient(upstream, _, queries, keys, scale):
-    """Gradients by queries, keys and scale, one feature after the other."""
-
-    def put(feature, state):
-        own = _pairs(queries, keys, feature)
-        slopes = upstream * ops.take(scale, feature, axis=0)
-        slopes = slopes * (1.0 - ops.square(own))
-        found = (
-            ops.sum(slopes, axis=3),
-            ops.sum(slopes, axis=2),
-            ops.sum(upstream * own, axis=(0, 2, 3))[None, :, None, None],
-        )
-        return tuple(
-            loops.put(x, [feature] + [0] * (len(x.shape) - 1), part[None])
-            for x, part in zip(state, found, strict=True)
-        )
-
-    nothing = tuple(ops.zeros_like(x) for x in (queries, keys, scale))
-    return loops.repeat(queries.shape[0], put, nothing)
-
-
-def _pairs(queries, keys, feature):
-    """`tanh(q + k)` of one feature, for all pairs: `(B, H, T, S)`."""
-    own, other = (ops.take(x, feature, axis=0) for x in (queries, keys))
-    return ops.tanh(own[..., :, None] + other[..., None, :])

@@ -8,6 +8,7 @@ import keras
 
 from keras_synth import identifiers, synthesizers
 from keras_synth._backend.configs import parameters_of
+from keras_synth.attention import normalizers, patterns
 from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import near, written
 from keras_synth.mixers.additive import AdditiveAttention
@@ -32,6 +33,7 @@ from keras_synth.types import Identifier
 
 # One line per name. Its options are the arguments of the class.
 _MIXERS = {
+    "attention": SyntheticAttention,
     "big_bird": BigBirdAttention,
     "fnet": FourierMixer,
     "light_conv": LightConvolution,
@@ -94,14 +96,25 @@ def get(
 
     >>> keras_synth.mixers.get("fnet", name="mixer")
     <FourierMixer name=mixer, built=False>
+    >>> keras_synth.mixers.get(
+    ...     "attention(R + V, pattern='local(window=16)', normalizer='relu')",
+    ...     num_heads=8, key_dim=64, max_length=512, name="attention")
+    <SyntheticAttention name=attention, built=False>
     >>> keras_synth.mixers.get("FR + V", num_heads=8, key_dim=64,
     ...                        max_length=512, name="attention")
     <SyntheticAttention name=attention, built=False>
     """
     given = dict(zip(_GIVEN, (num_heads, key_dim, max_length), strict=True))
     cls = mixer_class(identifier)
-    if isinstance(identifier, str) and cls is not SyntheticAttention:
-        return _named(cls, identifier, given, defaults, options)
+    if isinstance(identifier, str):
+        chosen = _choices(identifier)
+        if chosen is not None:
+            arguments = _arguments(cls, identifier, given, {}, options)
+            own = {k: v for k, v in arguments.items() if k not in _GIVEN}
+            options = {**(defaults or {}), **own, **chosen}
+            return _attention(options.pop("synthesizer"), given, options)
+        if cls is not SyntheticAttention:
+            return _named(cls, identifier, given, defaults, options)
     if not is_mixer(identifier):
         return _attention(identifier, given, {**(defaults or {}), **options})
     if options:
@@ -130,9 +143,17 @@ def check(identifier, num_heads, max_length=None):
         ValueError: As `get` does.
     """
     cls = mixer_class(identifier)
-    if isinstance(identifier, str) and cls is not SyntheticAttention:
+    chosen = _choices(identifier) if isinstance(identifier, str) else None
+    if chosen is not None or (
+        isinstance(identifier, str) and cls is not SyntheticAttention
+    ):
         given = {"num_heads": num_heads, "key_dim": 1, "max_length": max_length}
-        _arguments(cls, identifier, given, {}, {})
+        own = _arguments(cls, identifier, given, {}, {})
+        if chosen is not None:
+            if own.get("pattern") is not None:
+                patterns.get(own["pattern"])
+            normalizers.get(own.get("normalizer", "softmax"))
+            check(chosen["synthesizer"], num_heads, max_length)
     elif isinstance(identifier, dict) and is_mixer(identifier):
         _check_agreement(num_heads, identifier["config"].get("num_heads"))
     elif is_mixer(identifier):
@@ -183,6 +204,9 @@ def _class_named(identifier):
     if not found:
         return SyntheticAttention
     if len(names) > 1:
+        found = [x for x in found if x not in synthesizer_names.SPELLINGS]
+        if not found:
+            return SyntheticAttention
         raise ValueError(
             f'"{found[0]}" has no logits to add: sums are of synthesizers '
             f"alone. Received: {identifier!r}"
@@ -192,12 +216,27 @@ def _class_named(identifier):
             "Numbers of heads stand within heads alone, and before "
             f"synthesizers alone. Received: {identifier!r}"
         )
-    if terms[0].parts:
+    if terms[0].parts and found[0] != "attention":
         raise ValueError(
             f'"{found[0]}" takes options with their names alone, option=value. '
             f"Received: {identifier!r}"
         )
     return _MIXERS[found[0]]
+
+
+def _choices(identifier):
+    """What `"attention(R + V, ...)"` says of its synthesizer, or `None`."""
+    (first, *others) = identifiers.read(identifier, _EXPECTED)
+    if others or first.name.lower() != "attention":
+        return None
+    named = first.options.get("synthesizer")
+    if bool(first.parts) == (named is not None):
+        raise ValueError(
+            "Write one synthesizer into the brackets, as in "
+            "\"attention(R + V, pattern='local(window=16)')\". "
+            f"Received: {identifier!r}"
+        )
+    return {"synthesizer": named or identifiers.spelled(first.parts)}
 
 
 def _class_of_config(identifier):
@@ -255,6 +294,8 @@ def _arguments(cls, identifier, given, defaults, options):
         **options,
     }
     for name, parameter in parameters.items():
+        if name == "synthesizer" and term.parts:
+            continue
         if parameter.default is parameter.empty and name not in arguments:
             raise ValueError(
                 f'The mixer "{term.name}" needs `{name}`; it is never '

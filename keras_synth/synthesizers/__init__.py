@@ -1,5 +1,6 @@
 """Synthesizers: functions from tokens, or from nothing, to attention logits."""
 
+from keras_synth.synthesizers.additive import AdditiveSynthesizer
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
 from keras_synth.synthesizers.factorized_dense import (
@@ -25,6 +26,7 @@ from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.synthesizers.table import TableSynthesizer
 
 __all__ = [
+    "AdditiveSynthesizer",
     "AlibiSynthesizer",
     "DenseSynthesizer",
     "DotProductSynthesizer",

@@ -10,6 +10,7 @@ from keras_synth import identifiers
 from keras_synth._backend.seeds import derived
 from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import Term, near, written
+from keras_synth.synthesizers.additive import AdditiveSynthesizer
 from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
@@ -60,6 +61,7 @@ _NAMES = {
     "t5_relative": _Name(None, T5RelativeSynthesizer),
     "gaussian": _Name(None, GaussianSynthesizer),
     "pattern": _Name(None, PatternSynthesizer),
+    "additive": _Name(None, AdditiveSynthesizer),
     "mixture": _Name(None, MixtureSynthesizer),
     "heads": _Name(None, HeadGroupsSynthesizer),
 }

@@ -1,0 +1,152 @@
+"""Logits that compare tokens by a small network: additive attention."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend import loops
+from keras_synth._backend.gradients import with_gradient
+from keras_synth._backend.seeds import seeded
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.projections import cloned
+from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.types import Shape, Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class AdditiveSynthesizer(DotProductSynthesizer):
+    """Compares each pair of tokens by a hidden layer ("additive").
+
+    `S_ij = sum_f w_f tanh(q_if + k_jf)` per head: q and k are projections of
+    the query and of the source, w is `(H, k)`.
+
+    The logits `(B, H, T, S)` are summed up one feature at a time, and once
+    more for their gradient: `(B, T, S, H, k)` never exists.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of the hidden layer, `k`.
+        use_bias: Whether the projections have a bias.
+        **kwargs: As for `DotProductSynthesizer`. w starts as the kernels do.
+
+    Call arguments: those of `DotProductSynthesizer`.
+
+    Returns:
+        `Logits`: bias `(B, H, T, S)`.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="additive + R", max_length=10)
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
+
+    References:
+        - [Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)
+    """
+
+    folds_scale = False
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        use_bias: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, key_dim, use_bias, **kwargs)
+        self.scale = None
+
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
+        options = self._projections.options
+        self.scale = self.add_weight(
+            name="scale",
+            shape=(self.num_heads, self.key_dim),
+            initializer=seeded(
+                cloned(options["kernel_initializer"]), self.seed, "scale"
+            ),
+            regularizer=options["kernel_regularizer"],
+            constraint=options["kernel_constraint"],
+            trainable=not self.fixed,
+            autocast=False,
+        )
+        super().build(query_shape, source_shape)
+
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        queries: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Tensor:
+        if queries is None:
+            queries = self.project_queries(query)
+        scale = ops.convert_to_tensor(self.scale)
+        return Logits(bias=pair_logits(queries, keys, scale))
+
+    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
+        super().fold_into(target)
+
+
+def pair_logits(queries, keys, scale):
+    """Returns `sum_f scale_f tanh(queries_f + keys_f)`.
+
+    Args:
+        queries: Tensor `(B, T, H, k)`.
+        keys: Tensor `(B, S, H, k)`.
+        scale: Float32 tensor `(H, k)`.
+
+    Returns:
+        Float32 tensor `(B, H, T, S)`.
+    """
+    # One feature is then a slice that lies in one piece.
+    queries, keys = (
+        ops.transpose(ops.cast(x, "float32"), (3, 0, 2, 1))
+        for x in (queries, keys)
+    )
+    scale = ops.transpose(scale)[:, None, :, None, None]
+    return with_gradient(_summed, _gradient)(queries, keys, scale)
+
+
+def _summed(queries, keys, scale):
+    """Sums over features, which come first: `(k, B, H, T)` and so on."""
+
+    def add(feature, state):
+        own = _pairs(queries, keys, feature)
+        return (state[0] + ops.take(scale, feature, axis=0) * own,)
+
+    _, batch, heads, rows = ops.shape(queries)
+    nothing = ops.zeros((batch, heads, rows, ops.shape(keys)[3]), "float32")
+    return loops.repeat(queries.shape[0], add, (nothing,))[0]
+
+
+def _gradient(upstream, _, queries, keys, scale):
+    """Gradients by queries, keys and scale, one feature after the other."""
+
+    def put(feature, state):
+        own = _pairs(queries, keys, feature)
+        slopes = upstream * ops.take(scale, feature, axis=0)
+        slopes = slopes * (1.0 - ops.square(own))
+        found = (
+            ops.sum(slopes, axis=3),
+            ops.sum(slopes, axis=2),
+            ops.sum(upstream * own, axis=(0, 2, 3))[None, :, None, None],
+        )
+        return tuple(
+            loops.put(x, [feature] + [0] * (len(x.shape) - 1), part[None])
+            for x, part in zip(state, found, strict=True)
+        )
+
+    nothing = tuple(ops.zeros_like(x) for x in (queries, keys, scale))
+    return loops.repeat(queries.shape[0], put, nothing)
+
+
+def _pairs(queries, keys, feature):
+    """`tanh(q + k)` of one feature, for all pairs: `(B, H, T, S)`."""
+    own, other = (ops.take(x, feature, axis=0) for x in (queries, keys))
+    return ops.tanh(own[..., :, None] + other[..., None, :])
