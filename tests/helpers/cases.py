@@ -52,6 +52,7 @@ CASES = {
     "R+V per layer": lambda: MixtureSynthesizer(
         [RandomSynthesizer(H, N), DotProductSynthesizer(H, K)], per_head=False
     ),
+    "additive+R": named("additive + R"),
     "relative": named("relative(max_distance=3)"),
     "t5+R+V": named("t5_relative(num_buckets=8, max_distance=6) + R + V"),
     "heads": named("heads(1 * D + 1 * mixture(relative(max_distance=2) + V))"),
@@ -90,6 +91,13 @@ MIXERS = {
     "gaussian": set(),
     "pattern(patterns=('current', 'next'))": set(),
     "V(fixed=True)": set(),
+    "attention(R + V, pattern='local(window=2) | global(tokens=1)', "
+    "normalizer='softmax1')": set(),
+    "attention(D, pattern='local(window=1) | stride(stride=3)', "
+    "normalizer='sigmoid')": set(),
+    "attention(FD, pattern='blocks(number=1, block_size=2) | "
+    "random(number=1, block_size=2)')": set(),
+    "attention(R, normalizer='relu')": set(),
     "fnet": {"amount"},
     "light_conv(width=3)": set(),
     "light_conv(width=4, border='renormalize')": set(),
@@ -114,6 +122,10 @@ _ALIKE = [
     "gaussian",
     "pattern(patterns=('current', 'next'))",
     "V(fixed=True)",
+    "attention(D, pattern='local(window=1) | stride(stride=3)', "
+    "normalizer='sigmoid')",
+    "attention(FD, pattern='blocks(number=1, block_size=2) | "
+    "random(number=1, block_size=2)')",
     "light_conv(width=4, border='renormalize')",
     "local(window=2, synthesizer='R + V')",
 ]

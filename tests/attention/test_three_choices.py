@@ -1,0 +1,356 @@
+"""Logits, pattern, normalizer: every choice of each, against one oracle.
+
+The oracle makes weights of given logits in NumPy, row by row. Logits have
+oracles of their own, in tests/synthesizers.
+"""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal
+from backend import compiled_gradients, gradients, numpy
+from keras import ops
+
+import keras_synth
+from keras_synth import routes
+from keras_synth.attend import attend
+from keras_synth.layers import SyntheticAttention
+from keras_synth.logits import Logits
+from keras_synth.masks import AttentionMask
+from keras_synth.mixers import normalizers, patterns
+
+B, T, H, K, D, N = 3, 13, 2, 4, 8, 16
+SYNTHESIZERS = ["V", "D", "R", "FR", "FD", "R + V", "D + V", "alibi + V"]
+SYNTHESIZERS += ["additive", "R + FR"]
+PATTERNS = {
+    "all": None,
+    "local": "local(window=2)",
+    "global": "local(window=1) | global(tokens=2)",
+    "strided": "local(window=1) | stride(stride=4)",
+    "dilated": "local(window=2, dilation=3) | first(tokens=1)",
+    "blocks": "blocks(number=3, block_size=2) | random(number=1, block_size=2)",
+    "array": np.random.default_rng(0).uniform(size=(N, N)) > 0.6,
+}
+NORMALIZERS = ["softmax", "relu", "sigmoid", "softmax1"]
+MASKS = {
+    "none": {},
+    "padded": {"value_mask": True},
+    "causal": {"use_causal_mask": True},
+    "both": {"value_mask": True, "use_causal_mask": True},
+    "pairs": {"attention_mask": True},
+}
+EVERY = [*itertools.product(SYNTHESIZERS, PATTERNS, NORMALIZERS, MASKS)]
+# Of all cases these have each pair of choices: the rest on PyTorch alone,
+# where nothing is compiled for each of them.
+SOME = [case for i, case in enumerate(EVERY) if (i * 7 + i // 5) % 16 == 0]
+
+
+def padding():
+    real = np.ones((B, T), bool)
+    real[0, 9:] = False
+    real[1, :3] = False
+    real[2] = False
+    return real
+
+
+def pairs():
+    return np.random.default_rng(1).uniform(size=(B, T, T)) > 0.3
+
+
+def weights_of(logits, allowed, normalizer):
+    """Attention weights in float64, row by row."""
+    found = np.zeros(logits.shape)
+    for index in np.ndindex(*logits.shape[:-1]):
+        seen = np.flatnonzero(allowed[index])
+        if not len(seen):
+            continue
+        row = logits[index][seen].astype("float64")
+        if normalizer == "relu":
+            own = np.maximum(row, 0) / len(seen)
+        elif normalizer == "sigmoid":
+            own = 1 / (1 + np.exp(np.log(len(seen)) - row))
+        else:
+            own = np.exp(row - row.max())
+            sink = np.exp(-row.max()) if normalizer == "softmax1" else 0.0
+            own = own / (own.sum() + sink)
+        found[index][seen] = own
+    return found
+
+
+def allowed_pairs(pattern, mask):
+    at = np.arange(T)
+    allowed = np.ones((T, T), bool)
+    if pattern is not None:
+        own = patterns.get(pattern).fitted(N)
+        allowed = np.broadcast_to(own.allows(at[:, None], at[None]), (T, T))
+    if mask.get("use_causal_mask"):
+        allowed = allowed & (at[:, None] >= at)
+    allowed = np.broadcast_to(allowed, (B, T, T))
+    if "value_mask" in mask:
+        allowed = allowed & padding()[:, None]
+    if "attention_mask" in mask:
+        allowed = allowed & pairs()
+    return np.broadcast_to(allowed[:, None], (B, H, T, T))
+
+
+def options_of(mask):
+    made = {"value_mask": padding, "attention_mask": pairs}
+    return {k: made[k]() if k in made else v for k, v in mask.items()}
+
+
+def expected(layer, x, pattern, normalizer, mask):
+    synthesizer = layer.synthesizer
+    logits = synthesizer(x, keys=synthesizer.project_keys(x), length=T)
+    logits = numpy(logits.with_rows(T).materialize())
+    logits = np.broadcast_to(logits, (B, H, T, T))
+    weights = weights_of(logits, allowed_pairs(pattern, mask), normalizer)
+    context = np.einsum("bhts,bshv->bthv", weights, numpy(layer.value(x)))
+    return numpy(layer.attention_output(context.astype("float32"))), weights
+
+
+LAYERS = {}
+
+
+def layer_of(synthesizer, pattern, normalizer):
+    """One for all masks: they change no weight."""
+    key = synthesizer, pattern, normalizer
+    if key not in LAYERS:
+        LAYERS[key] = SyntheticAttention(
+            H,
+            K,
+            synthesizer=keras_synth.synthesizers.get(
+                synthesizer, num_heads=H, key_dim=K, max_length=N, seed=1
+            ),
+            max_length=N,
+            pattern=PATTERNS[pattern],
+            normalizer=normalizer,
+            seed=2,
+        )
+    return LAYERS[key]
+
+
+@pytest.mark.parametrize(
+    "case",
+    EVERY if keras.backend.backend() == "torch" else SOME,
+    ids="-".join,
+)
+def test_every_combination_is_the_formula(case):
+    synthesizer, pattern, normalizer, mask = case
+    layer = layer_of(synthesizer, pattern, normalizer)
+    x, mask = ops.convert_to_tensor(3 * normal(B, T, D)), MASKS[mask]
+    found = numpy(layer(x, **options_of(mask)))
+    theirs, _ = expected(layer, x, PATTERNS[pattern], normalizer, mask)
+    np.testing.assert_allclose(found, theirs, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_scores_are_the_weights(normalizer):
+    layer = layer_of("R + V", "global", normalizer)
+    x, mask = ops.convert_to_tensor(normal(B, T, D)), MASKS["both"]
+    output, scores = layer(x, return_attention_scores=True, **options_of(mask))
+    theirs, weights = expected(layer, x, PATTERNS["global"], normalizer, mask)
+    np.testing.assert_allclose(numpy(scores), weights, atol=1e-5)
+    np.testing.assert_allclose(numpy(output), theirs, atol=1e-5)
+
+
+# --- routes -------------------------------------------------------------------
+
+LOGITS = {
+    "V": lambda q, k, t: Logits(q, k),
+    "R": lambda q, k, t: Logits(bias=t),
+    "R+V": lambda q, k, t: Logits(q, k, t),
+}
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@pytest.mark.parametrize("name", LOGITS)
+@pytest.mark.parametrize("pattern", ["local", "strided"])
+def test_all_routes_have_the_gradients_of_the_explicit_one(
+    name, normalizer, pattern
+):
+    mask = AttentionMask(
+        keys=ops.convert_to_tensor(padding()),
+        pattern=patterns.get(PATTERNS[pattern]),
+    )
+
+    def loss(route):
+        def function(q, k, t, v):
+            logits = LOGITS[name](q, k, t)
+            context = attend(
+                logits,
+                v,
+                mask,
+                target_length=T,
+                route=route,
+                normalizer=normalizers.get(normalizer),
+            )
+            return ops.sum(ops.square(context)) + 0.0 * (
+                ops.sum(q) + ops.sum(k) + ops.sum(t)
+            )
+
+        return function
+
+    tensors = (
+        normal(B, T, H, K),
+        normal(B, T, H, K, seed=1),
+        normal(1, H, T, T, seed=2),
+        normal(B, T, H, 3, seed=3),
+    )
+    q, k, t, v = map(ops.convert_to_tensor, tensors)
+    request = routes.Request(
+        LOGITS[name](q, k, t),
+        v,
+        T,
+        mask,
+        normalizer=normalizers.get(normalizer),
+    )
+    names = [route.name for route in routes.serving(request)]
+    assert {"blocked", "streamed", "explicit"} <= {*names}
+    theirs = gradients(loss("explicit"), *tensors)
+    for route in names:
+        mine = compiled_gradients(loss(route), *tensors)
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a, b, atol=5e-5, err_msg=route)
+
+
+def test_a_route_of_ones_own_is_asked_for_softmax_alone():
+    class Zero(routes.ExplicitRoute):
+        name = "zero"
+        normalizers = (normalizers.Softmax,)
+
+        def cost(self, request):
+            return -1.0
+
+        def run(self, request):
+            return ops.zeros_like(super().run(request))
+
+    layer = layer_of("V", "all", "relu")
+    x = ops.convert_to_tensor(normal(B, T, D))
+    before = numpy(layer(x))
+    with routes.using(Zero()):
+        np.testing.assert_array_equal(numpy(layer(x)), before)
+        softmax = layer_of("V", "all", "softmax")
+        bias = numpy(softmax.attention_output.bias.value)
+        np.testing.assert_array_equal(
+            numpy(softmax(x)), np.broadcast_to(bias, x.shape)
+        )
+
+
+# --- decoding, files ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@pytest.mark.parametrize("pattern", ["local", "strided", "array"])
+@pytest.mark.parametrize("synthesizer", ["R + V", "FD"])
+def test_a_cache_gives_the_same(synthesizer, pattern, normalizer):
+    layer = layer_of(synthesizer, pattern, normalizer)
+    x = ops.convert_to_tensor(normal(B, T, D))
+    full = numpy(layer(x, use_causal_mask=True))
+    cache = layer.make_cache(B, N)
+    first, cache = layer.call_with_cache(x[:, :5], cache, 0)
+    found = [numpy(first)]
+    for t in range(5, 8):
+        one, cache = layer.call_with_cache(x[:, t : t + 1], cache, t)
+        found.append(numpy(one))
+    rest, cache = layer.call_with_cache(x[:, 8:], cache, 8)
+    found = np.concatenate([*found, numpy(rest)], axis=1)
+    np.testing.assert_allclose(found, full, atol=1e-5)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_choices_come_back_from_a_file(pattern, tmp_path):
+    layer = SyntheticAttention(
+        H,
+        K,
+        synthesizer="R",
+        max_length=N,
+        pattern=PATTERNS[pattern],
+        normalizer="sigmoid",
+    )
+    x = normal(B, T, D)
+    inputs = keras.Input((T, D))
+    model = keras.Model(inputs, layer(inputs))
+    before = numpy(model(x))
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(numpy(again(x)), before, atol=1e-6)
+    assert again.layers[-1].pattern == layer.pattern
+    assert again.layers[-1].normalizer == layer.normalizer
+    assert again.layers[-1].trainable_weights[0].shape == (H, N, N)
+
+
+def test_an_array_is_a_weight_that_is_not_trained():
+    layer = layer_of("R", "array", "softmax")
+    layer(normal(B, T, D))
+    (table,) = [w for w in layer.weights if w.name == "pattern"]
+    assert not table.trainable
+    layer.trainable = True
+    assert all(w is not table for w in layer.trainable_weights)
+    np.testing.assert_array_equal(numpy(table.value) > 0, PATTERNS["array"])
+
+
+# --- key padding of another shape ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["R", "V", "linformer(rank=3)", "fnet"])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_a_mask_of_keys_alone_is_key_padding(name, rank):
+    mixer = keras_synth.mixers.get(name, H, K, T)
+    x, real = ops.convert_to_tensor(normal(B, T, D)), padding()
+    shape = (B, 1, T) if rank == 3 else (B, 1, 1, T)
+    expected = numpy(mixer(x, value_mask=real))
+    found = numpy(mixer(x, attention_mask=real.reshape(shape)))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_mask_of_keys_alone_leaves_one_table_for_all_samples(monkeypatch):
+    chosen, choose = [], routes.choose
+    monkeypatch.setattr(
+        routes,
+        "choose",
+        lambda *args: chosen.append(choose(*args)) or chosen[-1],
+    )
+    layer = SyntheticAttention(H, K, synthesizer="R", max_length=T)
+    layer(normal(B, T, D), attention_mask=padding()[:, None])
+    assert chosen[-1].name == "shared"
+
+
+# --- what is refused ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"normalizer": "hardmax"}, r"\['relu', 'sigmoid'.*Received.*hardmax"),
+        ({"pattern": "windows(size=3)"}, "A pattern must be of"),
+        ({"pattern": "local(window=99)"}, "beyond max_length=16"),
+        ({"pattern": np.ones((3, 4), bool)}, r"\(3, 4\)"),
+        ({"pattern": np.ones((8, 8), bool)}, "larger array"),
+        ({"normalizer": "relu", "flash_attention": True}, "softmax"),
+    ],
+)
+def test_bad_choices_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        SyntheticAttention(H, K, synthesizer="V", max_length=N, **options)
+
+
+def test_a_pattern_is_of_one_sequence():
+    layer = SyntheticAttention(H, K, synthesizer="V", pattern="local(window=2)")
+    with pytest.raises(ValueError, match="5 and 7 tokens"):
+        layer(normal(B, 5, D), normal(B, 7, D))
+    layer(normal(B, 5, D))
+    memory, x = layer.remember(normal(B, 7, D)), normal(B, 5, D)
+    with pytest.raises(ValueError, match="start=None"):
+        layer.call_with_cache(ops.convert_to_tensor(x), memory)
+
+
+def test_neighbours_of_a_sliding_window_and_of_a_local_pattern():
+    """The first sees less than w away, the second up to w."""
+    sliding = SyntheticAttention(H, K, synthesizer="V", sliding_window=3)
+    local = SyntheticAttention(H, K, synthesizer="V", pattern="local(window=2)")
+    x = normal(B, T, D)
+    sliding(x), local(x)
+    local.set_weights(sliding.get_weights())
+    np.testing.assert_allclose(numpy(local(x)), numpy(sliding(x)), atol=1e-6)
