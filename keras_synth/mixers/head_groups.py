@@ -69,7 +69,7 @@ class HeadGroups:
             self._groups, self._heads, keys, values, strict=True
         ):
             source_length = ops.shape(own_values)[1]
-            logits = group(
+            logits = group.as_function(query)(
                 query, keys=own_keys, start=start, length=source_length
             )
             if bias is not None:

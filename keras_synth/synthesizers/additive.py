@@ -83,7 +83,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         if queries is None:
             queries = self.project_queries(query)
         scale = ops.convert_to_tensor(self.scale)

@@ -152,7 +152,7 @@ class DenseSynthesizer(TokenSynthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         _, source_length = self.lengths(query, start, length)
         features = self._features(query, queries)
         bias = self._bias(source_length)

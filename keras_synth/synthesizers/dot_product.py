@@ -112,7 +112,7 @@ class DotProductSynthesizer(Synthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         if keys is None:
             raise ValueError(
                 "Dot-product logits need the keys of the source. Pass "

@@ -138,7 +138,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         _, source_length = self.lengths(query, start, length)
         features = self._features(query)
         repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)

@@ -85,11 +85,13 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         target_length, source_length = self.lengths(query, start, length)
         keys = keys or (None,) * len(self.head_groups())
         tables = [
-            group(query, keys=own, start=start, length=source_length)
+            group.as_function(query)(
+                query, keys=own, start=start, length=source_length
+            )
             .with_rows(target_length)
             .materialize()
             for group, own in zip(self.head_groups(), keys, strict=True)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
     checked_parts,
@@ -127,7 +128,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         _, source_length = self.lengths(query, start, length)
         alphas = iter(self._shares())
         shared = self._shared_queries(query)
@@ -138,7 +139,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
                 own_keys = keys[..., first : first + part.key_dim]
                 first += part.key_dim
             queries = {"queries": shared[part]} if part in shared else {}
-            logits = part(
+            logits = part.as_function(query)(
                 query,
                 keys=own_keys,
                 start=start,

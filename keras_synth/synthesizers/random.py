@@ -113,7 +113,7 @@ class RandomSynthesizer(Synthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self._table(), 1, start, target_length)
         return Logits(bias=self.window(rows, 2, 0, source_length)[None])
@@ -275,7 +275,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self.R1, 1, start, target_length)
         columns = self.window(self.R2, 1, 0, source_length)

@@ -63,7 +63,7 @@ class DistanceSynthesizer(Synthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         rows, columns = self.lengths(query, start, length)
         # From the last row's first column to the first row's last.
         distances = (

@@ -12,6 +12,7 @@ from keras_synth._backend.checks import check_positive, check_seed
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.seeds import seeded
+from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import check_length, window
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -200,7 +201,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits:
         """Returns the logits of each query token over the source.
 
         Args:
@@ -215,6 +216,24 @@ class Synthesizer(Configured, keras.layers.Layer):
             `Logits`.
         """
         raise NotImplementedError
+
+    def as_function(self, query: Tensor) -> Callable[..., Logits]:
+        """Returns what the layer around it calls: `call`, where that will do.
+
+        What Keras does around each call of a layer takes longer than the call,
+        where operations run one by one. The layer around it has done it: inputs
+        are tensors of the right dtype. A class from elsewhere, with a `call`
+        that may count on more, is called as a layer.
+
+        Args:
+            query: Tensor `(B, T, d)`, what it will be called with.
+        """
+        own = type(self).__module__.startswith("keras_synth.")
+        dtype = keras.backend.standardize_dtype(query.dtype)
+        plain = self.built and self.activity_regularizer is None
+        return (
+            self.call if own and plain and dtype == self.compute_dtype else self
+        )
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(

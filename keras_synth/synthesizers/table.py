@@ -93,7 +93,7 @@ class TableSynthesizer(Synthesizer):
         *,
         start: Size = 0,
         length: int | None = None,
-    ) -> Tensor:
+    ) -> Logits | Weights:
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self.table, 1, start, target_length)
         table = self.window(rows, 2, 0, source_length)[None]

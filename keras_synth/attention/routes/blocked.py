@@ -16,7 +16,6 @@ from keras import ops
 from keras_synth.attention.blocks import Grid
 from keras_synth.attention.logits import Logits, Product
 from keras_synth.attention.masks import AttentionMask, zero_padded_keys
-from keras_synth.attention.normalizers import Normalizer
 from keras_synth.attention.patterns import GlobalTokens, Window
 from keras_synth.attention.routes.explicit import ExplicitRoute
 from keras_synth.attention.routes.route import Request, Route
@@ -364,7 +363,7 @@ def _at(rows, at):
 # --- weights ------------------------------------------------------------------
 
 
-def _weighed(found, normalizer: Normalizer, dropout):
+def _weighed(found, normalizer, dropout):
     """The context `(B, H, T, v)` of all blocks."""
     if len(found) == 1:
         return _context_of(found[0], normalizer, dropout)
