@@ -9,9 +9,9 @@ from keras import ops
 
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.stack import check_length
-from keras_synth.models.data.batches import TrainingDataMixin
 from keras_synth.models.data.examples import check_form
 from keras_synth.models.data.fitting import check_fits
+from keras_synth.models.data.reading import DataMixin
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
@@ -24,7 +24,7 @@ from keras_synth.types import Size, Tensor
 class SynthesizerCausalLM(
     TaskSavingMixin,
     GenerationMixin,
-    TrainingDataMixin,
+    DataMixin,
     keras_hub.models.CausalLM,
 ):
     """A language model around a causal `SynthesizerBackbone`.

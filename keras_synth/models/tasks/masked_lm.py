@@ -13,7 +13,7 @@ from keras_synth.attention.multiplications import added
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.examples import as_lists, check_extras
 from keras_synth.models.data.fitting import check_fits
-from keras_synth.models.data.reading import BATCH_SIZE, BatchesMixin
+from keras_synth.models.data.reading import BATCH_SIZE, DataMixin
 from keras_synth.models.data.tf_data import strings_of
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
@@ -24,7 +24,7 @@ from keras_synth.types import Identifier
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerMaskedLM(
-    TaskSavingMixin, BatchesMixin, keras_hub.models.MaskedLM
+    TaskSavingMixin, DataMixin, keras_hub.models.MaskedLM
 ):
     """Pretrains a `SynthesizerBackbone` by hiding tokens, as BERT.
 
@@ -211,8 +211,7 @@ class SynthesizerMaskedLM(
 
     def _in_memory(self, data, batch_size, shuffle):
         if not self._reads_texts():
-            made = self.preprocess_samples(*as_lists(data))
-            return keras.utils.unpack_x_y_sample_weight(made)
+            return super()._in_memory(data, batch_size, shuffle)
         features = self.preprocessor.tokens(as_lists(data[0]))
         batches = self.preprocessor.batches(features, batch_size, shuffle)
         return batches, None, None
@@ -228,7 +227,9 @@ class SynthesizerMaskedLM(
 
     def _of_tensorflow(self, dataset, watched, prefix, training, labels):
         if not self._reads_texts():
-            return dataset
+            return super()._of_tensorflow(
+                dataset, watched, prefix, training, labels
+            )
         texts, batch_size = strings_of(dataset)
         data = self._checked_examples(texts, None, None, prefix)
         return self._in_memory(data, batch_size or BATCH_SIZE, training)[0]

@@ -11,9 +11,9 @@ from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
 from keras_synth.models.backbones.stack import check_length
-from keras_synth.models.data.batches import TrainingDataMixin
 from keras_synth.models.data.examples import check_form
 from keras_synth.models.data.fitting import check_fits_both
+from keras_synth.models.data.reading import DataMixin
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
     check_texts,
@@ -27,7 +27,7 @@ from keras_synth.types import Size, Tensor
 class SynthesizerSeq2SeqLM(
     TaskSavingMixin,
     GenerationMixin,
-    TrainingDataMixin,
+    DataMixin,
     keras_hub.models.Seq2SeqLM,
 ):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.

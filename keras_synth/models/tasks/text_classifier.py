@@ -10,12 +10,12 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.policies import settle
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.pooling import Pooling
-from keras_synth.models.data.batches import TrainingDataMixin
 from keras_synth.models.data.class_labels import (
     encode_labels,
     is_binary,
     numbered_weights,
 )
+from keras_synth.models.data.reading import DataMixin
 from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
@@ -28,7 +28,7 @@ from keras_synth.types import Identifier
 class SynthesizerTextClassifier(
     ClassHeadMixin,
     TaskSavingMixin,
-    TrainingDataMixin,
+    DataMixin,
     keras_hub.models.TextClassifier,
 ):
     """Classifies text with a `SynthesizerBackbone`.
