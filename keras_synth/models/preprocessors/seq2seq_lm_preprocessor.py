@@ -6,6 +6,7 @@ import keras
 import keras_hub
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
@@ -131,11 +132,9 @@ class SynthesizerSeq2SeqLMPreprocessor(
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder_sequence_length": self.encoder_sequence_length,
-            "decoder_sequence_length": self.decoder_sequence_length,
-        }
+        return config_of(
+            self, SynthesizerSeq2SeqLMPreprocessor, super().get_config()
+        )
 
 
 def check_texts(x: Any) -> None:

@@ -6,6 +6,7 @@ import keras
 import keras_hub
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.tokenizer import (
     SynthesizerTokenizer,
@@ -109,11 +110,9 @@ class SynthesizerTextClassifierPreprocessor(
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "keep": self.keep,
-            "with_segments": self.with_segments,
-        }
+        return config_of(
+            self, SynthesizerTextClassifierPreprocessor, super().get_config()
+        )
 
 
 class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):

@@ -8,6 +8,7 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.word_labels import (
     checked_labels,
@@ -193,8 +194,6 @@ class SynthesizerTokenClassifierPreprocessor(
         return [self.tokenizer.token_to_id(token)]
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "sequence_length": self.sequence_length,
-            "with_segments": self.with_segments,
-        }
+        return config_of(
+            self, SynthesizerTokenClassifierPreprocessor, super().get_config()
+        )

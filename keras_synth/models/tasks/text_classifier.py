@@ -7,6 +7,7 @@ import keras
 import keras_hub
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import settle
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.pooling import Pooling
@@ -197,4 +198,4 @@ class SynthesizerTextClassifier(
         return self.num_classes if self.num_classes > 1 else None
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "pooling": self.pooling}
+        return config_of(self, SynthesizerTextClassifier, super().get_config())

@@ -10,6 +10,7 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import settle
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.class_labels import encode_labels
@@ -245,3 +246,6 @@ class SynthesizerTokenClassifier(
             labels=labels,
         )
         return map_sentences(dataset, watched(prepare), self._prepared(example))
+
+    def get_config(self) -> dict[str, Any]:
+        return config_of(self, SynthesizerTokenClassifier, super().get_config())
