@@ -21,7 +21,30 @@ SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
 
 class GenerationMixin:
-    """Checks samplers and prompts; mixed into a task before its base class."""
+    """Constructor, samplers and prompts of tasks that write.
+
+    Mixed into a task before `TaskMixin`.
+    """
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._check_fits(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+
+        # === Functional model ===
+        inputs = backbone.input
+        outputs = backbone.logits(self._hidden_states(backbone(inputs)))
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def _hidden_states(self, outputs):
+        """What the output layer takes, of what the backbone returns."""
+        return outputs
 
     def compile(
         self,
@@ -39,8 +62,6 @@ class GenerationMixin:
                 `keras_hub.samplers.Sampler`) and what `keras.Model.compile`
                 takes.
         """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         check_sampler(self.sampler)
 

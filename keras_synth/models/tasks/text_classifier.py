@@ -16,21 +16,17 @@ from keras_synth.models.data.class_labels import (
     is_binary,
     numbered_weights,
 )
-from keras_synth.models.data.reading import DataMixin
 from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.saving.presets import TaskSavingMixin
 from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifier(
-    ClassHeadMixin,
-    TaskSavingMixin,
-    DataMixin,
-    keras_hub.models.TextClassifier,
+    ClassHeadMixin, TaskMixin, keras_hub.models.TextClassifier
 ):
     """Classifies text with a `SynthesizerBackbone`.
 
@@ -158,8 +154,6 @@ class SynthesizerTextClassifier(
                 the mean absolute error if `loss` is not binary.
             **kwargs: What `keras.Model.compile` takes.
         """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
         if self.num_classes == 1:
             sigmoid = self.activation is keras.activations.sigmoid
             if loss == "auto":

@@ -15,7 +15,6 @@ from keras_synth._backend.policies import settle
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.class_labels import encode_labels
 from keras_synth.models.data.examples import as_column, check_lengths
-from keras_synth.models.data.reading import DataMixin
 from keras_synth.models.data.tf_data import check_sentences, map_sentences
 from keras_synth.models.data.word_labels import (
     checked_labels,
@@ -24,15 +23,15 @@ from keras_synth.models.data.word_labels import (
 from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
-from keras_synth.models.saving.presets import TaskSavingMixin
 from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.training.metrics import TokenAccuracy
 from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTokenClassifier(
-    ClassHeadMixin, TaskSavingMixin, DataMixin, keras_hub.models.Task
+    ClassHeadMixin, TaskMixin, keras_hub.models.Task
 ):
     """Labels each word of a sentence: parts of speech, names, chunks.
 
@@ -151,8 +150,6 @@ class SynthesizerTokenClassifier(
                 the share of the words labelled right.
             **kwargs: What `keras.Model.compile` takes.
         """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
         if loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(
                 from_logits=self.activation is not keras.activations.softmax,
