@@ -30,6 +30,7 @@ from keras_synth.models.data.streams import (
 from keras_synth.models.data.tf_data import (
     check_batched,
     is_tensorflow_dataset,
+    map_ahead,
     map_checked,
 )
 from keras_synth.types import Tensor
@@ -377,7 +378,7 @@ class DataMixin:
                 watched(self._checked_labels) if labels else None,
                 prefix,
             )
-        return dataset.map(self.preprocess_samples, num_parallel_calls=-1)
+        return map_ahead(dataset, self.preprocess_samples)
 
     def _check_specs(self, dataset, prefix, labels):
         """Raises unless a `tf.data.Dataset` delivers what the task takes."""

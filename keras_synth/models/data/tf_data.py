@@ -188,7 +188,15 @@ def map_sentences(dataset, prepare, example):
         return tf.nest.pack_sequence_as(example, made)
 
     make = tf.autograph.experimental.do_not_convert(make)
-    return dataset.enumerate().map(make, num_parallel_calls=tf.data.AUTOTUNE)
+    return map_ahead(dataset.enumerate(), make)
+
+
+def map_ahead(dataset, function):
+    """Applies a function to elements before they are asked for."""
+    import tensorflow as tf
+
+    ahead = tf.data.AUTOTUNE
+    return dataset.map(function, num_parallel_calls=ahead).prefetch(ahead)
 
 
 def _rows(values, splits):

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.configs import config_of
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.tokenizer import (
     SynthesizerTokenizer,
@@ -203,19 +204,15 @@ class SynthesizerMaskedLMPreprocessor(
         return ids
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            **super().get_config(),
-            "with_segments": self.with_segments,
-            "seed": self.seed,
-        }
+        cls = SynthesizerMaskedLMPreprocessor
+        config = config_of(self, cls, super().get_config())
         # KerasHub's generator is not used, nor are its settings.
-        for name in (
+        unused = (
             "mask_selection_length",
             "mask_token_rate",
             "random_token_rate",
-        ):
-            del config[name]
-        return config
+        )
+        return {k: x for k, x in config.items() if k not in unused}
 
 
 def _check_mask_token(tokenizer):

@@ -15,7 +15,7 @@ from keras_synth.models.data.examples import (
     check_lengths,
 )
 from keras_synth.models.data.texts import plain_texts
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Tensor
 
 SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
@@ -46,23 +46,7 @@ class GenerationMixin:
         """What the output layer takes, of what the backbone returns."""
         return outputs
 
-    def compile(
-        self,
-        optimizer: Identifier = "auto",
-        loss: Identifier = "auto",
-        **kwargs: Any,
-    ) -> None:
-        """Configures training and generation, as `keras_hub.models.CausalLM`.
-
-        Args:
-            optimizer: By default `AdamW(1e-3)`, which suits training from
-                scratch.
-            loss: By default the cross-entropy of the next token.
-            **kwargs: `weighted_metrics`, `sampler` (a name or a
-                `keras_hub.samplers.Sampler`) and what `keras.Model.compile`
-                takes.
-        """
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+    def _check_compiled(self):
         check_sampler(self.sampler)
 
     def multiplications(

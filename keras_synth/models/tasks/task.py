@@ -27,8 +27,14 @@ class TaskMixin(TaskSavingMixin, DataMixin):
             optimizer: By default `AdamW(1e-3)`, which suits training from
                 scratch.
             loss: By default sparse categorical cross-entropy.
-            **kwargs: `weighted_metrics` and what `keras.Model.compile` takes.
+            **kwargs: `weighted_metrics`; of tasks that write, `sampler`, a
+                name or a `keras_hub.samplers.Sampler`; and what
+                `keras.Model.compile` takes.
         """
         if optimizer == "auto":
             optimizer = keras.optimizers.AdamW(1e-3)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        self._check_compiled()
+
+    def _check_compiled(self):
+        """Raises if something else than Keras knows is wrong."""
