@@ -7,21 +7,16 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.checks import check_seed
 from keras_synth._backend.configs import config_of
-from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.preprocessors.tokenizer import (
-    SynthesizerTokenizer,
-    check_tokenizer,
-)
-from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
 from keras_synth.pretraining import MaskedTokens
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerMaskedLMPreprocessor(
-    PresetPathsMixin, keras_hub.models.MaskedLMPreprocessor
+    PreprocessorMixin, keras_hub.models.MaskedLMPreprocessor
 ):
     """Tokenizes, packs and hides tokens for `SynthesizerMaskedLM`.
 
@@ -68,9 +63,6 @@ class SynthesizerMaskedLMPreprocessor(
     ((1, 6), (1, 1))
     """
 
-    backbone_cls = SynthesizerBackbone
-    tokenizer_cls = SynthesizerTokenizer
-
     def __init__(
         self,
         tokenizer: keras.Layer,
@@ -81,9 +73,8 @@ class SynthesizerMaskedLMPreprocessor(
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
-        check_tokenizer(tokenizer)
+        self._check_arguments(tokenizer, sequence_length=sequence_length)
         _check_mask_token(tokenizer)
-        check_positive("sequence_length", sequence_length)
         super().__init__(
             tokenizer, sequence_length, truncate, mask_selection_rate, **kwargs
         )
