@@ -1,6 +1,8 @@
 """Configs by the signature: a layer's `get_config` is its `__init__`."""
 
+import functools
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -82,6 +84,56 @@ def _signatures(cls):
             break
 
 
+def config_of(
+    layer: Any, cls: type, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns a config with the arguments of a constructor.
+
+    An argument is the attribute of the same name: initializers, regularizers,
+    constraints and activations in the form that `keras.saving` has for them,
+    others as they are. What the base's config holds already stays as it is.
+
+    Args:
+        layer: A layer, model or preprocessor.
+        cls: The class whose constructor is meant: one that the layer is an
+            instance of, whose `get_config` this is called from.
+        config: Dictionary, what the base's `get_config` returned: of the
+            bases to which `**kwargs` go.
+
+    Returns:
+        A new dictionary.
+
+    Example:
+
+    ```python
+    def get_config(self):
+        return config_of(self, FeedForward, super().get_config())
+    ```
+    """
+    own = [name for name in parameters(cls) if name not in config]
+    return {
+        **config,
+        **{name: serialized(name, getattr(layer, name)) for name in own},
+    }
+
+
+def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a constructor by name.
+
+    Args:
+        cls: The class.
+        scope: What `locals()` returned in its `__init__`.
+    """
+    return {name: scope[name] for name in parameters(cls)}
+
+
+@functools.cache
+def parameters(cls: type) -> tuple[str, ...]:
+    """Returns the names of a constructor's parameters, `*args` left out."""
+    _, *own = inspect.signature(cls.__init__).parameters.values()
+    return tuple(one.name for one in own if one.kind not in _VARIABLE)
+
+
 def serialized(name, value):
     """Returns the value of an argument as a config holds it.
 
@@ -93,6 +145,8 @@ def serialized(name, value):
         return value
     if isinstance(value, (list, tuple)):
         return type(value)(serialized(name, x) for x in value)
+    if isinstance(value, dict):
+        return value  # a config already
     kind = _KINDS.get(name.rsplit("_", 1)[-1], keras.saving)
     if kind is keras.saving:
         return keras.saving.serialize_keras_object(value)

@@ -76,6 +76,14 @@ class Pattern:
         """
         return self
 
+    def cut(self, max_length: int) -> "Pattern":
+        """Returns one that allows the same, reaching no farther.
+
+        Args:
+            max_length: Integer, the longest sequence to come, in tokens.
+        """
+        return self
+
     def piece(self, length: Size, causal: bool) -> Any:
         """Returns how it is computed, see `keras_synth.attention.blocks`.
 
@@ -129,6 +137,10 @@ class Pattern:
         if not isinstance(other, Pattern):
             return NotImplemented
         return Union((*self.patterns, *other.patterns))
+
+    def serialized(self) -> Any:
+        """Returns its config, with its class."""
+        return keras.saving.serialize_keras_object(self)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -186,6 +198,10 @@ class Window(Pattern):
         _check_reach("window", self.size * self.dilation, max_length)
         return self
 
+    def cut(self, max_length: int) -> "Pattern":
+        size = max(1, max_length // self.dilation)
+        return dataclasses.replace(self, size=min(self.size, size))
+
     def piece(self, length: Size, causal: bool) -> Any:
         grid = Grid(length, self.dilation, max(BLOCK, self.size))
         return grid, Neighbours(self.size, 0 if causal else self.size)
@@ -225,6 +241,9 @@ class Stride(Pattern):
     def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("stride", self.stride, max_length)
         return self
+
+    def cut(self, max_length: int) -> "Pattern":
+        return Stride(min(self.stride, max_length))
 
     def piece(self, length: Size, causal: bool) -> Any:
         return Grid(length, self.stride), Neighbours()
@@ -267,6 +286,9 @@ class FirstTokens(Pattern):
     def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("number of first tokens", self.number, max_length)
         return self
+
+    def cut(self, max_length: int) -> "Pattern":
+        return type(self)(min(self.number, max_length))
 
     def piece(self, length: Size, causal: bool) -> Any:
         return None, First(self.number)
@@ -338,6 +360,9 @@ class BlockWindow(Pattern):
     def fitted(self, max_length: int | None) -> "Pattern":
         _check_reach("block size", self.block_size, max_length)
         return self
+
+    def cut(self, max_length: int) -> "Pattern":
+        return BlockWindow(self.number, min(self.block_size, max_length))
 
     def piece(self, length: Size, causal: bool) -> Any:
         before = self.number // 2 * self.block_size
@@ -449,7 +474,7 @@ class RandomBlocks(Pattern):
             self.table  # noqa: B018, raises
         if self.max_length is None:
             return dataclasses.replace(self, max_length=max_length)
-        if max_length not in (None, self.max_length):
+        if max_length is not None and max_length > self.max_length:
             raise ValueError(
                 "Random blocks are drawn over one length: that of the layer. "
                 "Leave out the pattern's. Received: max_length="
@@ -600,6 +625,9 @@ class Union(Pattern):
 
     def fitted(self, max_length: int | None) -> "Pattern":
         return Union(tuple(p.fitted(max_length) for p in self.patterns))
+
+    def cut(self, max_length: int) -> "Pattern":
+        return Union(tuple(p.cut(max_length) for p in self.patterns))
 
     def get_config(self) -> dict[str, Any]:
         serialized = map(keras.saving.serialize_keras_object, self.patterns)

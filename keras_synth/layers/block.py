@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import with_policies
 from keras_synth.attention.positions import least
 from keras_synth.layers.feed_forward import FeedForward
@@ -140,28 +141,7 @@ class SynthesizerBlock(keras.layers.Layer):
         }
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "num_heads": self.num_heads,
-            "synthesizer": self.synthesizer,
-            "max_length": self.max_length,
-            "dropout": self.dropout,
-            "activation": keras.activations.serialize(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "bias_initializer": keras.initializers.serialize(
-                self.bias_initializer
-            ),
-            "normalize_first": self.normalize_first,
-            "attention_use_bias": self.attention_use_bias,
-            "key_dim": self.key_dim,
-            "normalization": self.normalization,
-            "feed_forward_use_bias": self.feed_forward_use_bias,
-            "use_gated_activation": self.use_gated_activation,
-        }
+        config = config_of(self, SynthesizerBlock, super().get_config())
         return with_policies(self, config)
 
 

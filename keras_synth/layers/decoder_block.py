@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import settle, with_policies
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import added
@@ -395,13 +396,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         return config
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            **super().get_config(),
-            "cross_synthesizer": self.cross_synthesizer,
-            "cross_num_heads": self.cross_num_heads,
-            "cross_key_dim": self.cross_key_dim,
-            "max_source_length": self.max_source_length,
-        }
+        config = config_of(self, SynthesizerDecoder, super().get_config())
         return with_policies(self, config)
 
     def _check_call(

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth.attention.multiplications import of_dense
 from keras_synth.types import Identifier, Shape, Tensor
 
@@ -101,16 +102,4 @@ class FeedForward(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "activation": keras.activations.serialize(self.activation),
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "bias_initializer": keras.initializers.serialize(
-                self.bias_initializer
-            ),
-            "use_bias": self.use_bias,
-            "use_gated_activation": self.use_gated_activation,
-        }
+        return config_of(self, FeedForward, super().get_config())

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_synth._backend.configs import config_of
 from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.types import Shape, Tensor
 
@@ -90,10 +91,4 @@ class Residual(keras.layers.Layer):
         return x_shape
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "dropout": self.dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "normalize_first": self.normalize_first,
-            "normalization": self.normalization,
-        }
+        return config_of(self, Residual, super().get_config())

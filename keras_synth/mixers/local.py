@@ -117,13 +117,10 @@ class LocalAttention(SyntheticAttention):
         self, max_length: int | None = None, softmax: bool = True
     ) -> dict[str, Any]:
         config = super().folded_config(max_length, softmax)
+        del config["pattern"]
         # No sequence is longer, and no window may be.
-        length = least(self.max_length, max_length)
-        return {
-            **config,
-            "max_length": length,
-            "window": least(self.window, length),
-        }
+        window = least(self.window, config["max_length"])
+        return {**config, "window": window}
 
     # --- decoding -------------------------------------------------------------
 

@@ -106,15 +106,14 @@ def get(
     """
     given = dict(zip(_GIVEN, (num_heads, key_dim, max_length), strict=True))
     cls = mixer_class(identifier)
-    if isinstance(identifier, str):
-        chosen = _choices(identifier)
-        if chosen is not None:
-            arguments = _arguments(cls, identifier, given, {}, options)
-            own = {k: v for k, v in arguments.items() if k not in _GIVEN}
-            options = {**(defaults or {}), **own, **chosen}
-            return _attention(options.pop("synthesizer"), given, options)
-        if cls is not SyntheticAttention:
-            return _named(cls, identifier, given, defaults, options)
+    chosen = choices(identifier)
+    if chosen is not None:
+        arguments = _arguments(cls, identifier, given, {}, options)
+        own = {k: v for k, v in arguments.items() if k not in _GIVEN}
+        options = {**(defaults or {}), **own, **chosen}
+        return _attention(options.pop("synthesizer"), given, options)
+    if isinstance(identifier, str) and cls is not SyntheticAttention:
+        return _named(cls, identifier, given, defaults, options)
     if not is_mixer(identifier):
         return _attention(identifier, given, {**(defaults or {}), **options})
     if options:
@@ -143,7 +142,7 @@ def check(identifier, num_heads, max_length=None):
         ValueError: As `get` does.
     """
     cls = mixer_class(identifier)
-    chosen = _choices(identifier) if isinstance(identifier, str) else None
+    chosen = choices(identifier)
     if chosen is not None or (
         isinstance(identifier, str) and cls is not SyntheticAttention
     ):
@@ -224,8 +223,13 @@ def _class_named(identifier):
     return _MIXERS[found[0]]
 
 
-def _choices(identifier):
-    """What `"attention(R + V, ...)"` says of its synthesizer, or `None`."""
+def choices(identifier):
+    """What `"attention(R + V, ...)"` says of its synthesizer.
+
+    `None` of other names, such as `"R + V"`, and of what is no name.
+    """
+    if not isinstance(identifier, str):
+        return None
     (first, *others) = identifiers.read(identifier, _EXPECTED)
     if others or first.name.lower() != "attention":
         return None

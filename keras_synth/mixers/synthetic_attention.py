@@ -372,13 +372,18 @@ class SyntheticAttention(AttentionMixer):
         length = least(self.max_length, max_length)
         softmax = softmax and self.normalizer == normalizers.SOFTMAX
         folded = folded_synthesizer(self.synthesizer, length, softmax)
-        # What a pattern draws depends on the layer's own length.
-        keeps = self.max_length is None or self.pattern is not None
         return {
             **self.get_config(),
             "synthesizer": keras.saving.serialize_keras_object(folded),
-            "max_length": self.max_length if keeps else length,
+            "max_length": None if self.max_length is None else length,
+            "pattern": self._folded_pattern(length),
         }
+
+    def _folded_pattern(self, length):
+        if self.pattern is None:
+            return None
+        pattern = self.pattern if length is None else self.pattern.cut(length)
+        return pattern.serialized()
 
     # MultiHeadAttention's names of its projections.
 

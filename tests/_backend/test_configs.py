@@ -16,10 +16,11 @@ FILES = sorted([*FOLDER.glob("*.keras"), *FOLDER.glob("presets/*/config.json")])
 
 
 CONTRACTS = ("Mixer", "SelfMixer", "MultiHeadMixer", "Synthesizer")
+OTHERS = ("SparseAttention", "AdditiveSynthesizer")  # in no file
 OWN = {
     f"keras_synth>{name}"
     for name in (*mixers.__all__, *synthesizers.__all__)
-    if name[0].isupper() and name not in (*CONTRACTS, "SparseAttention")
+    if name[0].isupper() and name not in (*CONTRACTS, *OTHERS)
 }
 # Numbers of objects in one file, and an argument that is newer than the files.
 LEFT_OUT = ("shared_object_id", "is_steep")

@@ -10,8 +10,8 @@ from backend import numpy
 from keras import ops
 from small_tasks import KINDS, VOCABULARY, WORDS, examples, preprocessor, task
 
-from keras_synth.models.data import batches
 from keras_synth.models.data.examples import as_arrays
+from keras_synth.models.data.streams import ArrayBatches
 
 TEXTS = [f"{word} plot" for word in WORDS]  # told apart by their first word
 FIRST = [VOCABULARY.index(word) for word in WORDS]
@@ -60,20 +60,9 @@ def test_a_step_of_training_is_traced_once(monkeypatch):
     assert len(steps) == 1
 
 
-@pytest.fixture(params=["grain", "tensorflow"])
-def loader(request, monkeypatch):
-    """Each of the two libraries that may deliver batches."""
-    pytest.importorskip(request.param)
-    if request.param == "tensorflow":
-        monkeypatch.setattr(batches, "grain", None)
-    return request.param
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_epoch_has_every_example_once_in_another_order(kind, loader):
+def test_each_epoch_has_every_example_once_in_another_order(kind):
     x, y = examples(kind, TEXTS)
-    if loader == "tensorflow" and kind != "classifier":
-        pytest.skip("told by one task")
     expected = FIRST
     if kind == "classifier":
         y = expected = list(range(10))
@@ -97,23 +86,21 @@ def test_each_epoch_has_every_example_once_in_another_order(kind, loader):
     ],
     ids=["tuple", "strings", "objects"],
 )
-def test_parts_of_an_example_stay_together(hold, loader):
+def test_parts_of_an_example_stay_together(hold):
     x, weights = hold(TEXTS), np.arange(10) / 10
     x = as_arrays(x, "x")
-    data = batches.batches((x, np.arange(10), weights), 4, seed=1)
+    data = ArrayBatches((x, np.arange(10), weights), 4, seed=1)
     seen = 0
     for texts, labels, weight in data:
         first = texts[0] if isinstance(texts, tuple) else texts
         for text, label, w in zip(first, labels, weight, strict=True):
-            text = text.decode() if isinstance(text, bytes) else text
-            text = text if isinstance(text, str) else text.numpy().decode()
             assert text == TEXTS[int(label)]
             assert float(w) == weights[int(label)]
             seen += 1
     assert seen == 10
 
 
-def test_tokenized_arrays_are_mixed_too(loader):
+def test_tokenized_arrays_are_mixed_too():
     features = preprocessor("classifier")(TEXTS)
     model = task("classifier", preprocess=False, num_classes=10)
     orders = fit_recording(model, features, np.arange(10), epochs=2)
@@ -221,7 +208,7 @@ def test_the_last_share_of_texts_can_be_validated_on():
         model.fit(TEXTS, list(range(10)), validation_split=0.95)
 
 
-def test_class_weights_and_steps_still_count(loader):
+def test_class_weights_and_steps_still_count():
     model = task("classifier")
     history = model.fit(
         TEXTS,

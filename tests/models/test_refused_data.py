@@ -176,7 +176,7 @@ def test_what_does_not_go_together_is_refused():
     refuses(lambda: model.fit(TEXTS), "encoder_text")
     model = task("token_classifier")
     dataset = tf_dataset(TEXTS)
-    refuses(lambda: model.fit(dataset), "generator of batches")
+    refuses(lambda: model.fit(dataset), "tf.strings.split")
     refuses(
         lambda: model.fit(WORDS, TAGS, sample_weight=[1.0]),
         "8 in x and 1 in sample_weight",
@@ -199,6 +199,10 @@ def test_class_weights_go_by_names_as_well():
         TEXTS, NAMES, class_weight={0: 0.0, 1: 0.0}, verbose=0
     ).history["loss"]
     weights = {"good": 0.0, "bad": 0.0}
-    for x in ((TEXTS, NAMES), (Batches([(TEXTS, NAMES)]),)):
+    ways = [(TEXTS, NAMES), (Batches([(TEXTS, NAMES)]),)]
+    grained = grain_dataset(TEXTS, NAMES)
+    ways += [(tf_dataset(TEXTS, NAMES),), (grained,)]
+    ways += [(grained.to_iter_dataset(),)]
+    for x in ways:
         found = model.fit(*x, class_weight=weights, verbose=0).history["loss"]
         assert found == expected == [0.0]

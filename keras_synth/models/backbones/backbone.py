@@ -4,17 +4,14 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth.attention.positions import least
-from keras_synth.layers.templates import as_config
 from keras_synth.models.backbones.stack import (
     Stack,
     check_length,
-    check_width,
     token_embedding,
 )
-from keras_synth.models.backbones.stacked import StackedBackbone
-from keras_synth.models.saving.layouts import check_divides
+from keras_synth.models.backbones.stacked import StackedBackbone, check_sizes
 from keras_synth.types import Identifier, Tensor
 
 
@@ -111,14 +108,8 @@ class SynthesizerBackbone(StackedBackbone):
         dtype: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
-        check_positive("max_sequence_length", max_sequence_length)
-        check_width(hidden_dim, num_heads, key_dim)
-        check_divides(
-            vocabulary_size=vocabulary_size,
-            hidden_dim=hidden_dim,
-            intermediate_dim=intermediate_dim,
-            num_heads=num_heads,
-        )
+        arguments = arguments_of(SynthesizerBackbone, locals())
+        options = check_sizes(arguments)
 
         # === Layers ===
         self.token_embedding = token_embedding(
@@ -127,23 +118,12 @@ class SynthesizerBackbone(StackedBackbone):
         self.stack = Stack(
             self.token_embedding,
             synthesizer,
+            options,
             num_layers=num_layers,
             max_length=max_sequence_length,
             positions=positions,
-            dropout=dropout,
-            normalize_first=normalize_first,
-            layer_norm_epsilon=layer_norm_epsilon,
             num_segments=num_segments,
             decoder=causal,
-            dtype=dtype,
-            intermediate_dim=intermediate_dim,
-            num_heads=num_heads,
-            activation=activation,
-            attention_use_bias=attention_use_bias,
-            key_dim=key_dim,
-            normalization=normalization,
-            feed_forward_use_bias=feed_forward_use_bias,
-            use_gated_activation=use_gated_activation,
         )
 
         # === Functional model ===
@@ -157,26 +137,7 @@ class SynthesizerBackbone(StackedBackbone):
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
         # === Config ===
-        self.vocabulary_size = vocabulary_size
-        self.num_layers = num_layers
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.hidden_dim = hidden_dim
-        self.synthesizer = as_config(synthesizer)
-        self.dropout = dropout
-        self.max_sequence_length = max_sequence_length
-        self.num_segments = num_segments
-        self.activation = keras.activations.get(activation)
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.normalize_first = normalize_first
-        self.causal = bool(causal)
-        self.positions = positions
-        self.attention_use_bias = attention_use_bias
-        self.key_dim = key_dim
-        self.normalization = normalization
-        self.feed_forward_use_bias = feed_forward_use_bias
-        self.use_gated_activation = use_gated_activation
-        self.scale_output = scale_output
+        self._keep({**arguments, "causal": bool(causal)})
 
     # Keras hands `training` only to a `call` that names it.
     def call(
@@ -238,26 +199,4 @@ class SynthesizerBackbone(StackedBackbone):
         }
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "num_layers": self.num_layers,
-            "num_heads": self.num_heads,
-            "hidden_dim": self.hidden_dim,
-            "intermediate_dim": self.intermediate_dim,
-            "synthesizer": self.synthesizer,
-            "dropout": self.dropout,
-            "max_sequence_length": self.max_sequence_length,
-            "num_segments": self.num_segments,
-            "activation": keras.activations.serialize(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "normalize_first": self.normalize_first,
-            "causal": self.causal,
-            "positions": self.positions,
-            "attention_use_bias": self.attention_use_bias,
-            "key_dim": self.key_dim,
-            "normalization": self.normalization,
-            "feed_forward_use_bias": self.feed_forward_use_bias,
-            "use_gated_activation": self.use_gated_activation,
-            "scale_output": self.scale_output,
-        }
+        return config_of(self, SynthesizerBackbone, super().get_config())

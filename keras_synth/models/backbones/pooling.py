@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_synth._backend.configs import config_of
+
 POOLINGS = ("mean", "first")
 
 
@@ -45,4 +47,4 @@ class Pooling(keras.layers.Layer):
         return (x_shape[0], x_shape[-1])
 
     def get_config(self):
-        return {**super().get_config(), "pooling": self.pooling}
+        return config_of(self, Pooling, super().get_config())

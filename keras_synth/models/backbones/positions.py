@@ -3,6 +3,7 @@
 import keras
 import keras_hub
 
+from keras_synth._backend.configs import config_of
 from keras_synth.synthesizers import T5RelativeSynthesizer
 
 
@@ -52,11 +53,7 @@ class RelativePositionBias(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "bidirectional": self.bidirectional,
-        }
+        return config_of(self, RelativePositionBias, super().get_config())
 
 
 def _learned(max_length, **options):

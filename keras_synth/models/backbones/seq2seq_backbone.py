@@ -4,18 +4,15 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth.attention.multiplications import added
 from keras_synth.attention.positions import least
-from keras_synth.layers.templates import as_config
 from keras_synth.models.backbones.stack import (
     Stack,
     check_length,
-    check_width,
     token_embedding,
 )
-from keras_synth.models.backbones.stacked import StackedBackbone
-from keras_synth.models.saving.layouts import check_divides
+from keras_synth.models.backbones.stacked import StackedBackbone, check_sizes
 from keras_synth.types import Identifier, Tensor
 
 
@@ -134,56 +131,35 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         decoder_synthesizer = _or(decoder_synthesizer, synthesizer)
         num_decoder_layers = _or(num_decoder_layers, num_layers)
         max_decoder_length = _or(max_decoder_length, max_sequence_length)
-        check_positive("max_sequence_length", max_sequence_length)
-        check_positive("max_decoder_length", max_decoder_length)
-        check_width(hidden_dim, num_heads, key_dim)
-        check_divides(
-            vocabulary_size=vocabulary_size,
-            hidden_dim=hidden_dim,
-            intermediate_dim=intermediate_dim,
-            num_heads=num_heads,
-            cross_num_heads=_or(cross_num_heads, num_heads),
-        )
+        arguments = arguments_of(SynthesizerSeq2SeqBackbone, locals())
+        options = check_sizes(arguments)
 
         # === Layers ===
         self.token_embedding = token_embedding(
             vocabulary_size, hidden_dim, positions, dtype, scale_output
         )
-        alike = {
-            "intermediate_dim": intermediate_dim,
-            "num_heads": num_heads,
-            "dropout": dropout,
-            "activation": activation,
-            "layer_norm_epsilon": layer_norm_epsilon,
-            "normalize_first": normalize_first,
-            "positions": positions,
-            "attention_use_bias": attention_use_bias,
-            "key_dim": key_dim,
-            "normalization": normalization,
-            "feed_forward_use_bias": feed_forward_use_bias,
-            "use_gated_activation": use_gated_activation,
-            "dtype": dtype,
-        }
         self.encoder = Stack(
             self.token_embedding,
             synthesizer,
+            options,
             num_layers=num_layers,
             max_length=max_sequence_length,
+            positions=positions,
             prefix="encoder_",
-            **alike,
         )
         self.decoder = Stack(
             self.token_embedding,
             decoder_synthesizer,
+            options,
             num_layers=num_decoder_layers,
             max_length=max_decoder_length,
+            positions=positions,
             prefix="decoder_",
             decoder=True,
             cross_synthesizer=cross_synthesizer,
             cross_num_heads=cross_num_heads,
             cross_key_dim=cross_key_dim,
             max_source_length=max_sequence_length,
-            **alike,
         )
 
         # === Functional model ===
@@ -198,30 +174,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
         # === Config ===
-        self.vocabulary_size = vocabulary_size
-        self.num_layers = num_layers
-        self.num_heads = num_heads
-        self.hidden_dim = hidden_dim
-        self.intermediate_dim = intermediate_dim
-        self.synthesizer = as_config(synthesizer)
-        self.decoder_synthesizer = as_config(decoder_synthesizer)
-        self.cross_synthesizer = as_config(cross_synthesizer)
-        self.cross_num_heads = cross_num_heads
-        self.cross_key_dim = cross_key_dim
-        self.num_decoder_layers = num_decoder_layers
-        self.dropout = dropout
-        self.max_sequence_length = max_sequence_length
-        self.max_decoder_length = max_decoder_length
-        self.activation = keras.activations.get(activation)
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.normalize_first = normalize_first
-        self.positions = positions
-        self.attention_use_bias = attention_use_bias
-        self.key_dim = key_dim
-        self.normalization = normalization
-        self.feed_forward_use_bias = feed_forward_use_bias
-        self.use_gated_activation = use_gated_activation
-        self.scale_output = scale_output
+        self._keep(arguments)
 
     def _read_both(
         self,
@@ -334,33 +287,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         }
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "num_layers": self.num_layers,
-            "num_heads": self.num_heads,
-            "hidden_dim": self.hidden_dim,
-            "intermediate_dim": self.intermediate_dim,
-            "synthesizer": self.synthesizer,
-            "decoder_synthesizer": self.decoder_synthesizer,
-            "cross_synthesizer": self.cross_synthesizer,
-            "cross_num_heads": self.cross_num_heads,
-            "cross_key_dim": self.cross_key_dim,
-            "num_decoder_layers": self.num_decoder_layers,
-            "dropout": self.dropout,
-            "max_sequence_length": self.max_sequence_length,
-            "max_decoder_length": self.max_decoder_length,
-            "activation": keras.activations.serialize(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "normalize_first": self.normalize_first,
-            "positions": self.positions,
-            "attention_use_bias": self.attention_use_bias,
-            "key_dim": self.key_dim,
-            "normalization": self.normalization,
-            "feed_forward_use_bias": self.feed_forward_use_bias,
-            "use_gated_activation": self.use_gated_activation,
-            "scale_output": self.scale_output,
-        }
+        return config_of(self, SynthesizerSeq2SeqBackbone, super().get_config())
 
 
 def _or(given, default):

@@ -24,19 +24,15 @@ class Stack:
     Args:
         token_embedding: `ReversibleEmbedding`, which stacks may share.
         synthesizer: As for `SynthesizerBackbone`.
+        options: `BlockOptions`, what all blocks are made of.
         num_layers: Integer, number of blocks.
         max_length: Integer, longest sequence in tokens.
         positions: `"learned"`, `"sinusoidal"`, `"t5_relative"` or `None`.
-        dropout: Float, share to drop in training.
-        normalize_first: Whether the blocks are pre-norm.
-        layer_norm_epsilon: Float, epsilon of the normalisations.
-        normalization: String, their name.
         num_segments: Integer, number of segment ids; 0 for no segments.
         decoder: Whether the blocks are `SynthesizerDecoder`s.
         cross_synthesizer: Of their cross-attention, or a list of one each.
         prefix: String, start of the layers' names; blocks go without it.
-        dtype: Dtype or dtype policy.
-        **options: What the blocks take beyond that.
+        **cross: What else is the decoders' cross-attention's.
 
     Attributes:
         blocks: List of the blocks.
@@ -46,27 +42,23 @@ class Stack:
         self,
         token_embedding,
         synthesizer,
+        options,
         *,
         num_layers,
         max_length,
         positions,
-        dropout,
-        normalize_first,
-        layer_norm_epsilon,
-        normalization="layer_normalization",
-        num_heads,
         num_segments=0,
         decoder=False,
         cross_synthesizer="dot_product",
         prefix="",
-        dtype=None,
-        **options,
+        **cross,
     ):
         check_positive("num_layers", num_layers)
-        check_rate("dropout", dropout)
+        check_rate("dropout", options.dropout)
+        num_heads, dtype = options.num_heads, options.dtype
         self.token_embedding = token_embedding
         self.scales = positions == "sinusoidal"
-        self.normalize_first = normalize_first
+        self.normalize_first = options.normalize_first
         self.decoder = decoder
         self.position_embedding, self.position_bias = positions_made(
             positions, max_length, num_heads, not decoder, prefix, dtype
@@ -80,7 +72,7 @@ class Stack:
                 name=f"{prefix}segment_embedding",
             )
         self.dropout = keras.layers.Dropout(
-            dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
+            options.dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
         )
         own = {"synthesizer": _one_each(synthesizer, num_layers)}
         if self.position_bias is not None:
@@ -89,22 +81,12 @@ class Stack:
         if decoder:
             own["cross_synthesizer"] = _one_each(cross_synthesizer, num_layers)
         self.blocks = _blocks(
-            SynthesizerDecoder if decoder else SynthesizerEncoder,
-            "decoder" if decoder else "encoder",
-            own,
-            max_length=max_length,
-            num_heads=num_heads,
-            dropout=dropout,
-            normalize_first=normalize_first,
-            layer_norm_epsilon=layer_norm_epsilon,
-            normalization=normalization,
-            dtype=dtype,
-            **options,
+            options, decoder, own, max_length=max_length, **cross
         )
         # Before post-norm blocks, or after pre-norm ones.
         self.layer_norm = normalized(
-            normalization,
-            epsilon=layer_norm_epsilon,
+            options.normalization,
+            epsilon=options.layer_norm_epsilon,
             dtype=dtype,
             name=f"{prefix}layer_norm",
         )
@@ -341,14 +323,16 @@ def _sum(x, y):
     return x if y is None else x + y
 
 
-def _blocks(make, name, own, **options):
+def _blocks(options, decoder, own, **shared):
     """Makes blocks; `own` are lists of what each has for itself."""
+    cls = SynthesizerDecoder if decoder else SynthesizerEncoder
+    name = "decoder" if decoder else "encoder"
     each = (
         dict(zip(own, one, strict=True))
         for one in zip(*own.values(), strict=True)
     )
     return [
-        make(name=f"{name}_layer_{i}", **one, **options)
+        options.make(cls, name=f"{name}_layer_{i}", **one, **shared)
         for i, one in enumerate(each)
     ]
 

@@ -1,5 +1,6 @@
 """`StackedBackbone`: saving and LoRA of both backbones."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -8,11 +9,15 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_synth._backend.checks import check_positive
 from keras_synth._backend.policies import (
     settle,
     with_policies,
     without_counters,
 )
+from keras_synth.layers.options import BlockOptions
+from keras_synth.layers.templates import as_config
+from keras_synth.models.backbones.stack import check_width
 from keras_synth.models.saving import layouts
 from keras_synth.models.saving.exporting import ExportMixin
 from keras_synth.models.saving.lora_files import BESIDE, LoraFile
@@ -20,6 +25,14 @@ from keras_synth.models.saving.parameters import ParametersMixin
 from keras_synth.models.saving.presets import AtomicSavingMixin, CloningMixin
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
+
+# Arguments of a backbone that it keeps in another form than given.
+_KEPT_AS = {
+    "activation": keras.activations.get,
+    "synthesizer": as_config,
+    "decoder_synthesizer": as_config,
+    "cross_synthesizer": as_config,
+}
 
 
 class StackedBackbone(
@@ -91,6 +104,12 @@ class StackedBackbone(
         if self.scale_output:
             x = x * self.hidden_dim**-0.5
         return self.token_embedding(x, reverse=True)
+
+    def _keep(self, arguments):
+        """Keeps a constructor's arguments, from which configs are made."""
+        for name, value in arguments.items():
+            if name != "dtype":  # Keras' own
+                setattr(self, name, _KEPT_AS.get(name, _as_is)(value))
 
     def get_config(self) -> dict[str, Any]:
         # KerasHub's own config has no default policy of a quantized backbone,
@@ -211,3 +230,30 @@ class StackedBackbone(
             for weight in self.trainable_weights
             if not weight.name.startswith("lora_kernel")
         }
+
+
+def check_sizes(arguments):
+    """Raises if sizes of a backbone are out of range or do not fit.
+
+    Args:
+        arguments: Dictionary, those of its constructor.
+
+    Returns:
+        `BlockOptions`, what its blocks are made of.
+    """
+    for name in ("max_sequence_length", "max_decoder_length"):
+        if name in arguments:
+            check_positive(name, arguments[name])
+    check_width(*map(arguments.get, ("hidden_dim", "num_heads", "key_dim")))
+    layouts.check_divides(
+        **{
+            name: arguments[name]
+            for name in inspect.signature(layouts.check_divides).parameters
+            if arguments.get(name) is not None
+        }
+    )
+    return BlockOptions.among(arguments)
+
+
+def _as_is(value):
+    return value

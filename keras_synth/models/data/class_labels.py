@@ -70,6 +70,25 @@ def numbered_weights(class_weight, count, class_names=None):
     return weights
 
 
+def weighted(class_weight, batch):
+    """Returns a batch whose samples have the weights of their classes.
+
+    Args:
+        class_weight: Dictionary from numbers of classes to weights.
+        batch: Tuple of x and labels, integers or one-hot.
+    """
+    x, y, *weights = batch
+    if weights:
+        raise ValueError(
+            "Pass class_weight or sample_weight, not both. Received: "
+            f"class_weight={class_weight} for batches with weights"
+        )
+    one_hot = y.ndim > 1 and y.shape[-1] > 1
+    classes = y.argmax(axis=-1) if one_hot else y.reshape(-1).round()
+    given = [class_weight.get(int(label), 1.0) for label in classes]
+    return x, y, np.array(given, "float32")
+
+
 def is_binary(loss):
     """Whether a loss, in any form that `compile` takes, has labels 0 and 1."""
     return _name_of(loss).startswith("binary")

@@ -211,6 +211,14 @@ def check_extras(y, sample_weight, prefix):
             )
 
 
+def as_column(rows):
+    """Returns rows of any lengths as an array of as many objects."""
+    column = np.empty(len(rows), "object")
+    for at, row in enumerate(rows):
+        column[at] = row
+    return column
+
+
 def as_lists(data):
     """Arrays of Python's strings as lists, which preprocessors take."""
     return map_parts(

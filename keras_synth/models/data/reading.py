@@ -10,6 +10,7 @@ from keras.utils import unpack_x_y_sample_weight
 
 from keras_synth._backend.distributions import check_batches
 from keras_synth._backend.execution import kept_variables
+from keras_synth.models.data.class_labels import weighted
 from keras_synth.models.data.examples import (
     as_arrays,
     as_lists,
@@ -26,13 +27,18 @@ from keras_synth.models.data.streams import (
     own_errors,
     unpacked,
 )
-from keras_synth.models.data.tf_data import is_tensorflow_dataset
+from keras_synth.models.data.tf_data import (
+    check_batched,
+    is_tensorflow_dataset,
+    map_ahead,
+    map_checked,
+)
 from keras_synth.types import Tensor
 
 BATCH_SIZE = 32  # Keras' own
 
 
-class BatchesMixin:
+class DataMixin:
     """Data of all kinds that Keras' `fit` takes, for a task.
 
     Examples in memory are checked before training starts; each batch of a
@@ -41,9 +47,12 @@ class BatchesMixin:
     models without one, what there was. Mixed into a KerasHub task before its
     base class.
 
-    A task says by `_checked_inputs` and `_checked_examples` what is right, by
-    `_prepared` what a batch becomes, and by `_in_memory` what examples become
-    that are all there.
+    A task says how its examples are read, where they are not texts:
+    `_check_form` and `_checked_inputs` for x; `_read_labels`,
+    `_checked_labels`, `_check_extras` and `_checked_class_weight` for what
+    comes with them. What
+    becomes of them is `_prepared` for a batch, `_in_memory` for examples that
+    are all there, and `_of_tensorflow` for a `tf.data.Dataset`.
     """
 
     def fit(
@@ -91,6 +100,7 @@ class BatchesMixin:
         shuffle = kwargs.pop("shuffle", True)
         own_size = kwargs.pop("validation_batch_size", None) or batch_size
         self._number_class_weight(kwargs)
+        _check_no_batch_size(x, batch_size)
         data, validation_data = self._checked_fit(
             (x, y, sample_weight), validation_data, validation_split
         )
@@ -102,6 +112,10 @@ class BatchesMixin:
             x, y, sample_weight = self._delivered(
                 data, watched, batch_size, shuffle=shuffle, training=True
             )
+            if is_grain_dataset(x) and kwargs.get("class_weight") is not None:
+                # Keras takes no class weights beside a dataset of Grain.
+                weights = kwargs.pop("class_weight")
+                x = x.map(watched(functools.partial(weighted, weights)))
             return keras.Model.fit(
                 self,
                 x,
@@ -125,6 +139,7 @@ class BatchesMixin:
         """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
         with self._reading() as watched:
             if not kwargs.get("_use_cached_eval_dataset"):  # `fit` did it
+                _check_no_batch_size(x, batch_size)
                 data = self._checked((x, y, sample_weight))
                 x, y, sample_weight = self._delivered(data, watched, batch_size)
             return keras.Model.evaluate(
@@ -144,7 +159,9 @@ class BatchesMixin:
     ) -> Any:
         """Returns outputs as a NumPy array; x as in `fit`."""
         with self._reading() as watched:
-            if not delivers_batches(x):
+            if delivers_batches(x):
+                _check_no_batch_size(x, batch_size)
+            else:
                 x = self._checked_inputs(x, "x")
             x, _, _ = self._delivered(
                 (x, None, None), watched, batch_size, labels=False
@@ -204,21 +221,19 @@ class BatchesMixin:
             prefix: String, what errors put before these names.
         """
         x = self._checked_inputs(x, f"{prefix}x")
-        parts = {"y": y, "sample_weight": sample_weight}
-        y, sample_weight = (
-            as_arrays(part, prefix + name) for name, part in parts.items()
-        )
+        weights = as_arrays(sample_weight, f"{prefix}sample_weight")
+        y = self._read_labels(y, f"{prefix}y", x)
         check_lengths(
             **{
                 f"{prefix}x": x,
                 f"{prefix}y": y,
-                f"{prefix}sample_weight": sample_weight,
+                f"{prefix}sample_weight": weights,
             }
         )
-        check_weights(sample_weight, f"{prefix}sample_weight")
+        check_weights(weights, f"{prefix}sample_weight")
         if self._reads_texts():
-            self._check_extras(y, sample_weight, prefix)
-        return x, self._checked_labels(y, prefix + "y"), sample_weight
+            self._check_extras(y, weights, prefix)
+        return x, self._checked_labels(y, f"{prefix}y"), weights
 
     def _check_form(self, x, name):
         """Raises unless x, arrays or specs, are texts in the task's form."""
@@ -228,13 +243,17 @@ class BatchesMixin:
         """Raises if the task has no use for labels or weights beside texts."""
         return
 
+    def _read_labels(self, y, name, x):
+        """Labels as arrays, one entry for each example of x, or `None`."""
+        return as_arrays(y, name)
+
     def _checked_labels(self, y, name):
         """Labels in the form of the loss; tasks may check or encode them."""
         return y
 
     def _has_classes(self):
         """Whether `_checked_labels` has anything to do."""
-        return type(self)._checked_labels is not BatchesMixin._checked_labels
+        return type(self)._checked_labels is not DataMixin._checked_labels
 
     def _checked_class_weight(self, class_weight):
         """Weights by the numbers of classes."""
@@ -332,7 +351,8 @@ class BatchesMixin:
             epoch: Integer, what is drawn at random depends on it; `None` not
                 to train.
         """
-        made = self.preprocess_samples(*as_lists(data))
+        with keras.device("cpu"):  # from where Keras takes them to devices
+            made = self.preprocess_samples(*as_lists(data))
         made = unpack_x_y_sample_weight(made)
         return tuple(
             as_arrays(part, "features") for part in made if part is not None
@@ -349,16 +369,40 @@ class BatchesMixin:
         return prepared, None, None
 
     def _of_tensorflow(self, dataset, watched, prefix, training, labels):
-        """The same of a `tf.data.Dataset`."""
-        if self._reads_texts():
-            raise ValueError(
-                "Lists of words do not go through tf.data here. Pass a "
-                "generator of batches (sentences, labels), or lists. Received: "
-                f"{prefix}x={dataset!r:.60}"
+        """The same of a `tf.data.Dataset`, whose texts stay TensorFlow's."""
+        self._check_specs(dataset, prefix, labels)
+        if self._reads_texts() or self._has_classes():
+            dataset = map_checked(
+                dataset,
+                watched(as_arrays),
+                watched(self._checked_labels) if labels else None,
+                prefix,
             )
-        return dataset
+        return map_ahead(dataset, self.preprocess_samples)
+
+    def _check_specs(self, dataset, prefix, labels):
+        """Raises unless a `tf.data.Dataset` delivers what the task takes."""
+        tokens = self.preprocessor is None
+        check_batched(dataset, 2 if tokens else 1, f"{prefix}x")
+        x, y, sample_weight = unpack_x_y_sample_weight(dataset.element_spec)
+        if self._reads_texts():
+            self._check_form(x, f"{prefix}x")
+        if labels and self._reads_texts():
+            self._check_extras(y, sample_weight, prefix)
+        if labels and y is None:
+            self._checked_labels(None, f"{prefix}y")
 
 
 def delivers_batches(x):
     """Whether x are batches, as opposed to examples in memory."""
     return is_stream(x) or is_tensorflow_dataset(x) or is_grain_dataset(x)
+
+
+def _check_no_batch_size(x, batch_size):
+    if batch_size is not None and (
+        is_tensorflow_dataset(x) or is_grain_dataset(x)
+    ):
+        raise ValueError(
+            "A dataset has batches of its own: pass dataset.batch(batch_size), "
+            f"and no batch_size. Received: batch_size={batch_size}"
+        )

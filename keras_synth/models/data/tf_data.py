@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-from keras_synth.models.data.examples import map_parts
+from keras_synth.models.data.word_labels import without_padding
 
 
 def is_tensorflow_dataset(x):
@@ -55,35 +55,6 @@ def strings_of(dataset):
     single = np.ndim(rows[0][0]) == 0
     texts = found if isinstance(specs, tuple) else found[0]
     return texts, None if single else len(rows[0][0])
-
-
-def tensorflow_batches(data, count, batch_size, seed):
-    """Returns a `tf.data.Dataset` of batches.
-
-    Args:
-        data: Nested arrays.
-        count: Integer, the number of examples.
-        batch_size: Integer. The last batch may be smaller.
-        seed: Integer to have another random order in each epoch, or `None` to
-            keep the order.
-    """
-    try:
-        import tensorflow as tf
-    except ImportError:
-        raise ImportError(
-            "Raw data in memory needs a data loader: pip install grain, or "
-            "tensorflow"
-        ) from None
-
-    with tf.device("cpu"):
-        data = map_parts(tf.convert_to_tensor, data)
-    places = tf.data.Dataset.range(count)
-    if seed is not None:
-        places = places.shuffle(count, seed, reshuffle_each_iteration=True)
-    return places.batch(batch_size).map(
-        lambda at: map_parts(lambda part: tf.gather(part, at), data),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
 
 
 def check_batched(dataset, least, name="x"):
@@ -156,3 +127,78 @@ def map_checked(dataset, check_texts, encode, prefix=""):
 
     look = tf.autograph.experimental.do_not_convert(look)
     return dataset.enumerate().map(look, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def check_sentences(dataset, name="x"):
+    """Raises unless a `tf.data.Dataset` delivers batches of sentences.
+
+    Args:
+        dataset: A `tf.data.Dataset` of x, `(x, y)` or `(x, y, sample_weight)`.
+        name: String, what errors call x.
+
+    Returns:
+        Tuple of its three specs, `None` for what is not there.
+    """
+    specs = unpack_x_y_sample_weight(dataset.element_spec)
+    dtype = getattr(getattr(specs[0], "dtype", None), "name", None)
+    rank = specs[0].shape.rank if dtype == "string" else 0
+    if rank not in (None, 2):
+        raise ValueError(
+            "A dataset must deliver batches of sentences, strings of shape "
+            "(batch, words): split texts by tf.strings.split, and pass "
+            "dataset.ragged_batch(32) or dataset.padded_batch(32). Received: "
+            f"{name} with elements {dataset.element_spec}"
+        )
+    return specs
+
+
+def map_sentences(dataset, prepare, example):
+    """Has Python make what Keras takes of each batch of sentences.
+
+    Args:
+        dataset: A `tf.data.Dataset` that `check_sentences` knows.
+        prepare: Function of a batch, a tuple of sentences, labels and weights
+            as far as they are there, and of its number, to nested arrays.
+        example: What it makes of one sentence, which tells dtypes and shapes.
+
+    Returns:
+        A `tf.data.Dataset` of nested tensors like those of the example.
+        Reading a batch raises what the function raised in it, wrapped by
+        TensorFlow.
+    """
+    import tensorflow as tf
+
+    specs = tf.nest.flatten(dataset.element_spec)
+    ragged = [isinstance(spec, tf.RaggedTensorSpec) for spec in specs]
+    found = tf.nest.flatten(example)
+
+    def run(at, *parts):
+        parts = iter(parts)
+        batch = [
+            _rows(next(parts), next(parts)) if split else next(parts)
+            for split in ragged
+        ]
+        return tf.nest.flatten(prepare(without_padding(*batch), int(at)))
+
+    def make(at, *batch):
+        parts = tf.nest.flatten(batch, expand_composites=True)
+        made = tf.numpy_function(run, [at, *parts], [x.dtype for x in found])
+        for tensor, like in zip(made, found, strict=True):
+            tensor.set_shape((None, *like.shape[1:]))
+        return tf.nest.pack_sequence_as(example, made)
+
+    make = tf.autograph.experimental.do_not_convert(make)
+    return map_ahead(dataset.enumerate(), make)
+
+
+def map_ahead(dataset, function):
+    """Applies a function to elements before they are asked for."""
+    import tensorflow as tf
+
+    ahead = tf.data.AUTOTUNE
+    return dataset.map(function, num_parallel_calls=ahead).prefetch(ahead)
+
+
+def _rows(values, splits):
+    """The rows of a ragged tensor."""
+    return np.split(values, splits[1:-1])

@@ -1,5 +1,7 @@
 """Sentences as lists of words, and a label for each word."""
 
+import numpy as np
+
 from keras_synth.models.data.class_labels import encode_labels
 from keras_synth.models.data.examples import as_arrays
 from keras_synth.models.data.texts import plain_texts
@@ -74,6 +76,31 @@ def checked_labels(labels, sentences, count=None, class_names=None, name="y"):
             )
         encoded.append(_encoded(row, count, class_names, f"{name}[{at}]"))
     return encoded
+
+
+def without_padding(sentences, labels=None, *others):
+    """Returns a batch of TensorFlow without what fills up its rows.
+
+    Args:
+        sentences: Array `(B, words)` of bytes, whose rows end with empty ones
+            where they are shorter; or a list of B arrays of bytes.
+        labels: Array `(B, words)`, likewise; or a list of B arrays.
+        *others: What is returned as it is.
+
+    Returns:
+        Tuple of the same, lists of rows instead of arrays.
+    """
+    if isinstance(sentences, np.ndarray) and sentences.ndim == 2:
+        counts = [1 + np.flatnonzero(row != b"") for row in sentences]
+        sentences = [
+            row[: count[-1] if len(count) else 0]
+            for row, count in zip(sentences, counts, strict=True)
+        ]
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        pairs = zip(labels, sentences, strict=True)
+        labels = [row[: len(words)] for row, words in pairs]
+    parts = sentences, labels, *others
+    return tuple(part for part in parts if part is not None)
 
 
 def _rows(data, name, expected):

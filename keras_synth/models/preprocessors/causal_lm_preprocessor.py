@@ -5,20 +5,14 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth._backend.checks import check_positive
-from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.preprocessors.tokenizer import (
-    SynthesizerTokenizer,
-    check_tokenizer,
-)
-from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
 from keras_synth.models.tasks.generation import check_prompts
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerCausalLMPreprocessor(
-    PresetPathsMixin, keras_hub.models.CausalLMPreprocessor
+    PreprocessorMixin, keras_hub.models.CausalLMPreprocessor
 ):
     """Tokenizes, packs and pads text for `SynthesizerCausalLM`.
 
@@ -55,14 +49,10 @@ class SynthesizerCausalLMPreprocessor(
     array([5, 6, 7, 2, 0, 0], dtype=int32)
     """
 
-    backbone_cls = SynthesizerBackbone
-    tokenizer_cls = SynthesizerTokenizer
-
     def __init__(
         self, tokenizer: keras.Layer, sequence_length: int = 512, **kwargs: Any
     ) -> None:
-        check_tokenizer(tokenizer)
-        check_positive("sequence_length", sequence_length)
+        self._check_arguments(tokenizer, sequence_length=sequence_length)
         super().__init__(tokenizer, sequence_length, **kwargs)
 
     def generate_preprocess(

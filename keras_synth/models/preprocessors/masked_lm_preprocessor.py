@@ -7,20 +7,16 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.checks import check_positive, check_seed
-from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.preprocessors.tokenizer import (
-    SynthesizerTokenizer,
-    check_tokenizer,
-)
-from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth._backend.checks import check_seed
+from keras_synth._backend.configs import config_of
+from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
 from keras_synth.pretraining import MaskedTokens
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerMaskedLMPreprocessor(
-    PresetPathsMixin, keras_hub.models.MaskedLMPreprocessor
+    PreprocessorMixin, keras_hub.models.MaskedLMPreprocessor
 ):
     """Tokenizes, packs and hides tokens for `SynthesizerMaskedLM`.
 
@@ -67,9 +63,6 @@ class SynthesizerMaskedLMPreprocessor(
     ((1, 6), (1, 1))
     """
 
-    backbone_cls = SynthesizerBackbone
-    tokenizer_cls = SynthesizerTokenizer
-
     def __init__(
         self,
         tokenizer: keras.Layer,
@@ -80,9 +73,8 @@ class SynthesizerMaskedLMPreprocessor(
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
-        check_tokenizer(tokenizer)
+        self._check_arguments(tokenizer, sequence_length=sequence_length)
         _check_mask_token(tokenizer)
-        check_positive("sequence_length", sequence_length)
         super().__init__(
             tokenizer, sequence_length, truncate, mask_selection_rate, **kwargs
         )
@@ -203,19 +195,15 @@ class SynthesizerMaskedLMPreprocessor(
         return ids
 
     def get_config(self) -> dict[str, Any]:
-        config = {
-            **super().get_config(),
-            "with_segments": self.with_segments,
-            "seed": self.seed,
-        }
+        cls = SynthesizerMaskedLMPreprocessor
+        config = config_of(self, cls, super().get_config())
         # KerasHub's generator is not used, nor are its settings.
-        for name in (
+        unused = (
             "mask_selection_length",
             "mask_token_rate",
             "random_token_rate",
-        ):
-            del config[name]
-        return config
+        )
+        return {k: x for k, x in config.items() if k not in unused}
 
 
 def _check_mask_token(tokenizer):

@@ -5,22 +5,18 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.models.preprocessors.tokenizer import (
-    SynthesizerTokenizer,
-    check_tokenizer,
-)
-from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
 from keras_synth.models.tasks.generation import check_prompts
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqLMPreprocessor(
-    PresetPathsMixin, keras_hub.models.Seq2SeqLMPreprocessor
+    PreprocessorMixin, keras_hub.models.Seq2SeqLMPreprocessor
 ):
     """Tokenizes, packs and pads text pairs for `SynthesizerSeq2SeqLM`.
 
@@ -64,7 +60,6 @@ class SynthesizerSeq2SeqLMPreprocessor(
     """
 
     backbone_cls = SynthesizerSeq2SeqBackbone
-    tokenizer_cls = SynthesizerTokenizer
 
     def __init__(
         self,
@@ -73,9 +68,11 @@ class SynthesizerSeq2SeqLMPreprocessor(
         decoder_sequence_length: int = 512,
         **kwargs: Any,
     ) -> None:
-        check_tokenizer(tokenizer)
-        check_positive("encoder_sequence_length", encoder_sequence_length)
-        check_positive("decoder_sequence_length", decoder_sequence_length)
+        self._check_arguments(
+            tokenizer,
+            encoder_sequence_length=encoder_sequence_length,
+            decoder_sequence_length=decoder_sequence_length,
+        )
         super().__init__(
             tokenizer,
             encoder_sequence_length,
@@ -131,11 +128,9 @@ class SynthesizerSeq2SeqLMPreprocessor(
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder_sequence_length": self.encoder_sequence_length,
-            "decoder_sequence_length": self.decoder_sequence_length,
-        }
+        return config_of(
+            self, SynthesizerSeq2SeqLMPreprocessor, super().get_config()
+        )
 
 
 def check_texts(x: Any) -> None:

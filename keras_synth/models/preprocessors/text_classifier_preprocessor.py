@@ -5,13 +5,8 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth._backend.checks import check_positive
-from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.preprocessors.tokenizer import (
-    SynthesizerTokenizer,
-    check_tokenizer,
-)
-from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth._backend.configs import config_of
+from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
 from keras_synth.types import Shape, Tensor
 
 KEEP = ("start", "end")
@@ -19,7 +14,7 @@ KEEP = ("start", "end")
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifierPreprocessor(
-    PresetPathsMixin, keras_hub.models.TextClassifierPreprocessor
+    PreprocessorMixin, keras_hub.models.TextClassifierPreprocessor
 ):
     """Tokenizes, packs and pads text for `SynthesizerTextClassifier`.
 
@@ -62,9 +57,6 @@ class SynthesizerTextClassifierPreprocessor(
     array([1, 5, 6, 7, 2, 0], dtype=int32)
     """
 
-    backbone_cls = SynthesizerBackbone
-    tokenizer_cls = SynthesizerTokenizer
-
     def __init__(
         self,
         tokenizer: keras.Layer,
@@ -74,8 +66,7 @@ class SynthesizerTextClassifierPreprocessor(
         with_segments: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_tokenizer(tokenizer)
-        check_positive("sequence_length", sequence_length)
+        self._check_arguments(tokenizer, sequence_length=sequence_length)
         super().__init__(tokenizer, sequence_length, truncate, **kwargs)
         if keep not in KEEP:
             raise ValueError(
@@ -109,11 +100,9 @@ class SynthesizerTextClassifierPreprocessor(
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "keep": self.keep,
-            "with_segments": self.with_segments,
-        }
+        return config_of(
+            self, SynthesizerTextClassifierPreprocessor, super().get_config()
+        )
 
 
 class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):

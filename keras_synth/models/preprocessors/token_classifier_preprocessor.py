@@ -7,17 +7,12 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
-from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth._backend.configs import config_of
 from keras_synth.models.data.word_labels import (
     checked_labels,
     checked_sentences,
 )
-from keras_synth.models.preprocessors.tokenizer import (
-    SynthesizerTokenizer,
-    check_tokenizer,
-)
-from keras_synth.models.saving.presets import PresetPathsMixin
+from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
 from keras_synth.types import Tensor
 
 FEWEST_TOKENS = 3  # a word between the start and the end token
@@ -25,7 +20,7 @@ FEWEST_TOKENS = 3  # a word between the start and the end token
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTokenClassifierPreprocessor(
-    PresetPathsMixin, keras_hub.models.Preprocessor
+    PreprocessorMixin, keras_hub.models.Preprocessor
 ):
     """Tokenizes, packs and pads sentences for `SynthesizerTokenClassifier`.
 
@@ -77,9 +72,6 @@ class SynthesizerTokenClassifierPreprocessor(
     array([[0., 1., 0., 1., 0., 0.]], dtype=float32)
     """
 
-    backbone_cls = SynthesizerBackbone
-    tokenizer_cls = SynthesizerTokenizer
-
     def __init__(
         self,
         tokenizer: keras.Layer,
@@ -87,8 +79,8 @@ class SynthesizerTokenClassifierPreprocessor(
         with_segments: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_tokenizer(tokenizer)
-        if check_positive("sequence_length", sequence_length) < FEWEST_TOKENS:
+        self._check_arguments(tokenizer, sequence_length=sequence_length)
+        if sequence_length < FEWEST_TOKENS:
             raise ValueError(
                 f"`sequence_length` must be at least {FEWEST_TOKENS}: a word "
                 "between two special tokens. Received: "
@@ -193,8 +185,6 @@ class SynthesizerTokenClassifierPreprocessor(
         return [self.tokenizer.token_to_id(token)]
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "sequence_length": self.sequence_length,
-            "with_segments": self.with_segments,
-        }
+        return config_of(
+            self, SynthesizerTokenClassifierPreprocessor, super().get_config()
+        )

@@ -9,23 +9,19 @@ from keras import ops
 
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.stack import check_length
-from keras_synth.models.data.batches import TrainingDataMixin
 from keras_synth.models.data.examples import check_form
 from keras_synth.models.data.fitting import check_fits
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
-from keras_synth.models.saving.presets import TaskSavingMixin
 from keras_synth.models.tasks.generation import GenerationMixin, sample_tokens
+from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerCausalLM(
-    TaskSavingMixin,
-    GenerationMixin,
-    TrainingDataMixin,
-    keras_hub.models.CausalLM,
+    GenerationMixin, TaskMixin, keras_hub.models.CausalLM
 ):
     """A language model around a causal `SynthesizerBackbone`.
 
@@ -81,21 +77,13 @@ class SynthesizerCausalLM(
     backbone_cls = SynthesizerBackbone
     preprocessor_cls = SynthesizerCausalLMPreprocessor
 
-    def __init__(
-        self,
-        backbone: keras.Model,
-        preprocessor: keras.Layer | None = None,
-        **kwargs: Any,
-    ) -> None:
-        _check(backbone, preprocessor)
-        # === Layers ===
-        self.backbone = backbone
-        self.preprocessor = preprocessor
-
-        # === Functional model ===
-        inputs = backbone.input
-        outputs = backbone.logits(backbone(inputs))
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+    def _check_fits(self, preprocessor, backbone):
+        if not backbone.causal:
+            raise ValueError(
+                "A language model needs a backbone with causal=True. Received: "
+                f"causal={backbone.causal}"
+            )
+        check_fits(preprocessor, backbone)
 
     def _check_form(self, x, name):
         check_form(x, name, pairs=False)
@@ -161,12 +149,3 @@ class SynthesizerCausalLM(
             else lambda: stack(prompt, inputs["padding_mask"]),
         )
         return {"token_ids": token_ids, "padding_mask": padding_mask}
-
-
-def _check(backbone, preprocessor):
-    if not backbone.causal:
-        raise ValueError(
-            "A language model needs a backbone with causal=True. Received: "
-            f"causal={backbone.causal}"
-        )
-    check_fits(preprocessor, backbone)

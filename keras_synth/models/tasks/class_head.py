@@ -82,10 +82,4 @@ class ClassHeadMixin:
         # The output layer looks up its policy where the backbone's layers do.
         backbone = config["backbone"]["config"]
         config["backbone"]["config"] = with_policies(self, backbone)
-        return {
-            **config,
-            "num_classes": self.num_classes,
-            "activation": keras.activations.serialize(self.activation),
-            "dropout": self.dropout,
-            "class_names": self.class_names,
-        }
+        return config

@@ -15,33 +15,38 @@ from keras_synth.models.data.examples import (
     check_lengths,
 )
 from keras_synth.models.data.texts import plain_texts
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Tensor
 
 SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
 
 class GenerationMixin:
-    """Checks samplers and prompts; mixed into a task before its base class."""
+    """Constructor, samplers and prompts of tasks that write.
 
-    def compile(
+    Mixed into a task before `TaskMixin`.
+    """
+
+    def __init__(
         self,
-        optimizer: Identifier = "auto",
-        loss: Identifier = "auto",
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
         **kwargs: Any,
     ) -> None:
-        """Configures training and generation, as `keras_hub.models.CausalLM`.
+        self._check_fits(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
 
-        Args:
-            optimizer: By default `AdamW(1e-3)`, which suits training from
-                scratch.
-            loss: By default the cross-entropy of the next token.
-            **kwargs: `weighted_metrics`, `sampler` (a name or a
-                `keras_hub.samplers.Sampler`) and what `keras.Model.compile`
-                takes.
-        """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        # === Functional model ===
+        inputs = backbone.input
+        outputs = backbone.logits(self._hidden_states(backbone(inputs)))
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def _hidden_states(self, outputs):
+        """What the output layer takes, of what the backbone returns."""
+        return outputs
+
+    def _check_compiled(self):
         check_sampler(self.sampler)
 
     def multiplications(

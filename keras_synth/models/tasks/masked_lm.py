@@ -13,19 +13,16 @@ from keras_synth.attention.multiplications import added
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.examples import as_lists, check_extras
 from keras_synth.models.data.fitting import check_fits
-from keras_synth.models.data.reading import BATCH_SIZE, BatchesMixin
+from keras_synth.models.data.reading import BATCH_SIZE
 from keras_synth.models.data.tf_data import strings_of
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
-from keras_synth.models.saving.presets import TaskSavingMixin
-from keras_synth.types import Identifier
+from keras_synth.models.tasks.task import TaskMixin
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerMaskedLM(
-    TaskSavingMixin, BatchesMixin, keras_hub.models.MaskedLM
-):
+class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
     """Pretrains a `SynthesizerBackbone` by hiding tokens, as BERT.
 
     With a preprocessor, `fit` and `evaluate` take raw strings; without one,
@@ -142,24 +139,6 @@ class SynthesizerMaskedLM(
             {"output layer": masks * width * (width + tokens)},
         )
 
-    def compile(
-        self,
-        optimizer: Identifier = "auto",
-        loss: Identifier = "auto",
-        **kwargs: Any,
-    ) -> None:
-        """Configures training, as `keras_hub.models.MaskedLM.compile`.
-
-        Args:
-            optimizer: By default `AdamW(1e-3)`, which suits training from
-                scratch.
-            loss: By default sparse categorical cross-entropy.
-            **kwargs: `weighted_metrics` and what `keras.Model.compile` takes.
-        """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
-
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
         """Guesses the tokens that stand as `[MASK]` in texts.
 
@@ -211,8 +190,7 @@ class SynthesizerMaskedLM(
 
     def _in_memory(self, data, batch_size, shuffle):
         if not self._reads_texts():
-            made = self.preprocess_samples(*as_lists(data))
-            return keras.utils.unpack_x_y_sample_weight(made)
+            return super()._in_memory(data, batch_size, shuffle)
         features = self.preprocessor.tokens(as_lists(data[0]))
         batches = self.preprocessor.batches(features, batch_size, shuffle)
         return batches, None, None
@@ -228,7 +206,9 @@ class SynthesizerMaskedLM(
 
     def _of_tensorflow(self, dataset, watched, prefix, training, labels):
         if not self._reads_texts():
-            return dataset
+            return super()._of_tensorflow(
+                dataset, watched, prefix, training, labels
+            )
         texts, batch_size = strings_of(dataset)
         data = self._checked_examples(texts, None, None, prefix)
         return self._in_memory(data, batch_size or BATCH_SIZE, training)[0]

@@ -11,24 +11,20 @@ from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
 from keras_synth.models.backbones.stack import check_length
-from keras_synth.models.data.batches import TrainingDataMixin
 from keras_synth.models.data.examples import check_form
 from keras_synth.models.data.fitting import check_fits_both
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
     check_texts,
 )
-from keras_synth.models.saving.presets import TaskSavingMixin
 from keras_synth.models.tasks.generation import GenerationMixin, sample_tokens
+from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqLM(
-    TaskSavingMixin,
-    GenerationMixin,
-    TrainingDataMixin,
-    keras_hub.models.Seq2SeqLM,
+    GenerationMixin, TaskMixin, keras_hub.models.Seq2SeqLM
 ):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
@@ -84,22 +80,11 @@ class SynthesizerSeq2SeqLM(
     backbone_cls = SynthesizerSeq2SeqBackbone
     preprocessor_cls = SynthesizerSeq2SeqLMPreprocessor
 
-    def __init__(
-        self,
-        backbone: keras.Model,
-        preprocessor: keras.Layer | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def _check_fits(self, preprocessor, backbone):
         check_fits_both(preprocessor, backbone)
-        # === Layers ===
-        self.backbone = backbone
-        self.preprocessor = preprocessor
 
-        # === Functional model ===
-        inputs = backbone.input
-        hidden = backbone(inputs)["decoder_sequence_output"]
-        outputs = backbone.logits(hidden)
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+    def _hidden_states(self, outputs):
+        return outputs["decoder_sequence_output"]
 
     def _check_form(self, x, name):
         check_texts(x)

@@ -7,10 +7,10 @@ import keras
 import keras_hub
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import settle
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.pooling import Pooling
-from keras_synth.models.data.batches import TrainingDataMixin
 from keras_synth.models.data.class_labels import (
     encode_labels,
     is_binary,
@@ -19,17 +19,14 @@ from keras_synth.models.data.class_labels import (
 from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.saving.presets import TaskSavingMixin
 from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifier(
-    ClassHeadMixin,
-    TaskSavingMixin,
-    TrainingDataMixin,
-    keras_hub.models.TextClassifier,
+    ClassHeadMixin, TaskMixin, keras_hub.models.TextClassifier
 ):
     """Classifies text with a `SynthesizerBackbone`.
 
@@ -157,8 +154,6 @@ class SynthesizerTextClassifier(
                 the mean absolute error if `loss` is not binary.
             **kwargs: What `keras.Model.compile` takes.
         """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
         if self.num_classes == 1:
             sigmoid = self.activation is keras.activations.sigmoid
             if loss == "auto":
@@ -197,4 +192,4 @@ class SynthesizerTextClassifier(
         return self.num_classes if self.num_classes > 1 else None
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "pooling": self.pooling}
+        return config_of(self, SynthesizerTextClassifier, super().get_config())

@@ -1,5 +1,6 @@
 """`SynthesizerTokenClassifier`: a label for each word of a sentence."""
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -9,15 +10,12 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import settle
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.class_labels import encode_labels
-from keras_synth.models.data.examples import (
-    as_arrays,
-    check_lengths,
-    check_weights,
-)
-from keras_synth.models.data.reading import BatchesMixin
+from keras_synth.models.data.examples import as_column, check_lengths
+from keras_synth.models.data.tf_data import check_sentences, map_sentences
 from keras_synth.models.data.word_labels import (
     checked_labels,
     checked_sentences,
@@ -25,21 +23,23 @@ from keras_synth.models.data.word_labels import (
 from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
-from keras_synth.models.saving.presets import TaskSavingMixin
 from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.training.metrics import TokenAccuracy
 from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTokenClassifier(
-    ClassHeadMixin, TaskSavingMixin, BatchesMixin, keras_hub.models.Task
+    ClassHeadMixin, TaskMixin, keras_hub.models.Task
 ):
     """Labels each word of a sentence: parts of speech, names, chunks.
 
     With a preprocessor, `fit`, `evaluate` and `predict` take sentences as
     lists of words, and labels as lists of integers or of names of classes, one
-    for each word; without one, what the preprocessor would return. The label
+    for each word; or batches of such, those of a `tf.data.Dataset` as ragged
+    tensors `(B, words)`, or padded by empty strings; without one, what the
+    preprocessor would return. The label
     of a word stands at its first piece; loss and accuracy count nothing else.
     Words beyond the preprocessor's `sequence_length` are neither trained on
     nor evaluated; `tag` labels them, too.
@@ -150,8 +150,6 @@ class SynthesizerTokenClassifier(
                 the share of the words labelled right.
             **kwargs: What `keras.Model.compile` takes.
         """
-        if optimizer == "auto":
-            optimizer = keras.optimizers.AdamW(1e-3)
         if loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(
                 from_logits=self.activation is not keras.activations.softmax,
@@ -206,26 +204,45 @@ class SynthesizerTokenClassifier(
         return [[*itertools.islice(labels, len(x))] for x in sentences]
 
     def _checked_inputs(self, x, name):
-        return checked_sentences(x, name) if self._reads_texts() else x
+        if not self._reads_texts():
+            return super()._checked_inputs(x, name)
+        sentences = as_column(checked_sentences(x, name))
+        check_lengths(**{name: sentences})
+        return sentences
 
-    def _checked_examples(self, x, y, sample_weight, prefix=""):
-        x = self._checked_inputs(x, f"{prefix}x")
-        if self._reads_texts():
-            y = checked_labels(
-                y, x, self.num_classes, self.class_names, f"{prefix}y"
-            )
-            weights = as_arrays(sample_weight, f"{prefix}sample_weight")
-            check_lengths(
-                **{f"{prefix}x": x, f"{prefix}sample_weight": weights}
-            )
-            check_weights(weights, f"{prefix}sample_weight")
-            return x, y, weights
-        if y is not None:
-            y = encode_labels(
-                np.asarray(y), self.num_classes, None, f"{prefix}y", self.loss
-            )
-        return x, y, sample_weight
+    def _read_labels(self, y, name, x):
+        if not self._reads_texts():
+            return super()._read_labels(y, name, x)
+        classes = self.num_classes, self.class_names
+        return as_column(checked_labels(y, x, *classes, name))
 
-    def _in_memory(self, data, batch_size, shuffle):
-        made = self.preprocess_samples(*data)
-        return keras.utils.unpack_x_y_sample_weight(made)
+    def _checked_labels(self, y, name):
+        if self._reads_texts() or y is None:
+            return y  # read and checked sentence by sentence
+        return encode_labels(
+            y, self.num_classes, None, name, getattr(self, "loss", None)
+        )
+
+    def _of_tensorflow(self, dataset, watched, prefix, training, labels):
+        if not self._reads_texts():
+            return super()._of_tensorflow(
+                dataset, watched, prefix, training, labels
+            )
+        _, y, weights = check_sentences(dataset, f"{prefix}x")
+        example = as_column([["a"]]), None, None
+        if labels:
+            if y is None:
+                self._read_labels(None, f"{prefix}y", [])
+            weight = None if weights is None else np.ones(1, "float32")
+            example = example[0], as_column([[0]]), weight
+        prepare = functools.partial(
+            self._batch,
+            passes=0,
+            prefix=prefix,
+            training=training,
+            labels=labels,
+        )
+        return map_sentences(dataset, watched(prepare), self._prepared(example))
+
+    def get_config(self) -> dict[str, Any]:
+        return config_of(self, SynthesizerTokenClassifier, super().get_config())
