@@ -21,8 +21,9 @@ from measuring import interleaved
 from rich.console import Console
 from rich.table import Table
 
+from keras_synth.attention.routes.in_place import threads
 from keras_synth.command_line import require_at_least
-from keras_synth.routes import pieces, threads
+from keras_synth.routes import pieces
 
 
 def parse():

@@ -13,10 +13,11 @@ from backend import compiled_gradients, gradients, slow_but_on
 from keras import ops
 
 from keras_synth.attend import attend
+from keras_synth.attention.routes.in_place import threads
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits, Product
 from keras_synth.masks import AttentionMask, causal
-from keras_synth.routes import grid, in_place, shared, threads
+from keras_synth.routes import grid, in_place, shared
 
 B, T, S, H, K, V = 4, 5, 6, 2, 3, 7
 

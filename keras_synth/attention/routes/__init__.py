@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from keras_synth._backend import execution
 from keras_synth.attention.logits import Weights
+from keras_synth.attention.routes import in_place, pieces
 from keras_synth.attention.routes.blocked import BlockedRoute
 from keras_synth.attention.routes.explicit import ExplicitRoute
 from keras_synth.attention.routes.fused import FusedRoute
@@ -57,6 +58,7 @@ class _Block(NamedTuple):
     portable: int = 0  # how many demand plain operations
 
 
+pieces.shortcuts.append(in_place)  # what PyTorch's CPUs want
 _NO_BLOCK = _Block()
 _routes = [
     SharedRoute(),

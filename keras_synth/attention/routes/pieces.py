@@ -18,7 +18,6 @@ from keras_synth._backend.gradients import with_gradient
 from keras_synth.attention.logits import Product, covering
 from keras_synth.attention.masks import AttentionMask, both
 from keras_synth.attention.normalizers import SOFTMAX, Normalizer
-from keras_synth.attention.routes import in_place
 from keras_synth.attention.routes.grid import Result, assembled, grid_of, part
 from keras_synth.attention.softmax import forbid
 
@@ -88,6 +87,10 @@ class Constants(NamedTuple):
     normalizer: Normalizer = SOFTMAX
 
 
+# Modules that compute some pieces faster: they have `serves`, `context` and
+# `gradient`, with the arguments of these here.
+shortcuts = []
+
 # Axes of operands and constants, heads first.
 LAYOUT = {
     "queries": "bht-",
@@ -120,8 +123,9 @@ def attend(operands, constants):
 
 def context(operands, constants):
     """Returns the context `(B, T, H, v)`; its gradient is not taken care of."""
-    if in_place.serves(operands, constants):
-        return in_place.context(operands, constants)
+    for shortcut in shortcuts:
+        if shortcut.serves(operands, constants):
+            return shortcut.context(operands, constants)
     operands = _heads_first(operands)
     values = operands.values
     target_length = _target_length(operands)
@@ -146,10 +150,11 @@ def gradient(upstream, output, operands, constants):
         operands: `Operands`.
         constants: `Constants`.
     """
-    if in_place.serves(operands, constants):
-        return Operands(
-            *in_place.gradient(upstream, output, operands, constants)
-        )
+    for shortcut in shortcuts:
+        if shortcut.serves(operands, constants):
+            return Operands(
+                *shortcut.gradient(upstream, output, operands, constants)
+            )
     # Of a row's weights times their gradients all that matters is the sum.
     along = ops.cast(upstream, "float32") * ops.cast(output, "float32")
     along = ops.sum(_swap_heads(along), axis=-1, keepdims=True)

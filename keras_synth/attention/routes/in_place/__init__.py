@@ -8,7 +8,7 @@ gradients, one for weights; products add to what is there; and what is so cheap
 by piece can be cut small enough for the cache of one core. Threads take heads.
 
 Derivatives of derivatives need what would be written over: where PyTorch
-records operations, `pieces` does the work.
+records operations, `pieces` does the work. This is one of its `shortcuts`.
 """
 
 import math
@@ -18,8 +18,9 @@ from typing import NamedTuple
 from keras_synth._backend import execution
 from keras_synth.attention.logits import Product
 from keras_synth.attention.normalizers import SOFTMAX
-from keras_synth.attention.routes import grid, sums, threads
-from keras_synth.attention.routes.sums import part
+from keras_synth.attention.routes import grid
+from keras_synth.attention.routes.in_place import sums, threads
+from keras_synth.attention.routes.in_place.sums import part
 from keras_synth.attention.softmax import FORBIDDEN
 
 # Entries of the weights of a piece: 2 MiB.
