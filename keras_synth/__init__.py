@@ -16,7 +16,7 @@ import importlib
 import itertools
 import sys
 
-from keras_synth._system.quiet import without_startup_lines
+from keras_synth._system.startup_lines import without_startup_lines
 from keras_synth.version import __version__
 
 __all__ = [

@@ -124,17 +124,17 @@ def spelled(terms):
 
 def _spelled(term):
     inner = [spelled(term.parts)] if term.parts else []
-    inner += [written(term.options)] if term.options else []
+    inner += [formatted(term.options)] if term.options else []
     count = "" if term.count is None else f"{term.count} * "
     return f"{count}{term.name}({', '.join(inner)})"
 
 
-def near(word, words):
+def did_you_mean(word, words):
     """A sentence that asks for the nearest of the known words, or nothing."""
     found = difflib.get_close_matches(word, words, n=1)
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
-def written(options):
+def formatted(options):
     """Options as they stand in brackets."""
     return ", ".join(f"{name}={value!r}" for name, value in options.items())

@@ -94,7 +94,7 @@ def test_importing_the_models_prints_nothing():
 @pytest.mark.once
 def test_only_startup_lines_of_tensorflow_are_hidden(capfd, monkeypatch):
     pytest.importorskip("keras_hub")
-    from keras_synth._system.quiet import without_startup_lines
+    from keras_synth._system.startup_lines import without_startup_lines
 
     noise = b"I0000 00:00:1.2  3 port.cc:1] oneDNN\nW0000 00:00:1.2 x\n"
     kept = b"E0000 00:00:1.2 no memory\nsome warning\n"

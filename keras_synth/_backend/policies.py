@@ -42,7 +42,7 @@ def with_policies(layer, config):
     return {**config, "dtype": keras.dtype_policies.serialize(policy)}
 
 
-def settle(layer):
+def assign_policies(layer):
     """Gives sub-layers the policies that they look up in a map, each its own.
 
     Called when all have their paths. Keras 3.15 cannot save a quantized layer

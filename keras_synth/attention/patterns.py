@@ -329,7 +329,7 @@ class GlobalTokens(FirstTokens):
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class BlockWindow(Pattern):
-    """Neighbouring blocks: each block sees `number` of them, its own amid.
+    """Neighbouring blocks: each sees `number` of them, its own in the middle.
 
     Args:
         number: Odd integer, blocks that are seen.
@@ -690,7 +690,8 @@ def _named(identifier):
         if name not in _NAMES or term.parts or term.count is not None:
             raise ValueError(
                 f"A pattern must be of {_EXPECTED}."
-                f"{identifiers.near(name, _NAMES)} Received: {identifier!r}"
+                f"{identifiers.did_you_mean(name, _NAMES)} "
+                f"Received: {identifier!r}"
             )
         parts.append(_made(name, term.options, identifier))
     return parts[0] if len(parts) == 1 else Union(tuple(parts))

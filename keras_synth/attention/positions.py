@@ -46,7 +46,7 @@ def window(table, axis, start, length, tile=False):
     return ops.take(table, positions, axis=axis)
 
 
-def least(*lengths):
+def shortest(*lengths):
     """Returns the least of lengths, of which `None` is none; or `None`."""
     known = [length for length in lengths if length is not None]
     return min(known, default=None)

@@ -24,7 +24,7 @@ from keras_synth._system.files import (
     writing,
 )
 from keras_synth._system.memory import peak_memory
-from keras_synth._system.quiet import without_startup_lines
+from keras_synth._system.startup_lines import without_startup_lines
 from keras_synth.compare import grid, prepare, tasks
 from keras_synth.compare.launchers.local import WITH_INPUT
 from keras_synth.training.batches import StepsPerEpoch

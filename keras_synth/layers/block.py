@@ -7,11 +7,11 @@ import keras
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import with_policies
-from keras_synth.attention.positions import least
+from keras_synth.attention.positions import shortest
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.normalization import check_normalization
 from keras_synth.layers.residual import Residual
-from keras_synth.layers.templates import folded_template, made, template
+from keras_synth.layers.templates import folded_template, make_mixer, template
 from keras_synth.types import Identifier
 
 
@@ -70,7 +70,7 @@ class SynthesizerBlock(keras.layers.Layer):
         self.use_gated_activation = bool(use_gated_activation)
 
     def _mixer(self, template, num_heads, key_dim, max_length, needs, name):
-        return made(
+        return make_mixer(
             template,
             num_heads,
             key_dim,
@@ -131,7 +131,7 @@ class SynthesizerBlock(keras.layers.Layer):
             max_length: Integer, the longest sequence to come, in tokens.
             softmax: Whether no bias will be added to attention logits.
         """
-        length = least(self.max_length, max_length)
+        length = shortest(self.max_length, max_length)
         return {
             **self.get_config(),
             "synthesizer": folded_template(

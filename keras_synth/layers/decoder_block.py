@@ -7,10 +7,10 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
-from keras_synth._backend.policies import settle, with_policies
+from keras_synth._backend.policies import assign_policies, with_policies
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import added
-from keras_synth.attention.positions import least
+from keras_synth.attention.positions import shortest
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import folded_template, template
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -169,7 +169,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         self.feed_forward_residual = self._residual(
             shape, "feed_forward_residual"
         )
-        settle(self)
+        assign_policies(self)
         self.built = True
 
     def _cross_attention(self, hidden_dim):
@@ -386,7 +386,9 @@ class SynthesizerDecoder(SynthesizerBlock):
         self, max_length: int | None = None, softmax: bool = True
     ) -> dict[str, Any]:
         config = super().folded_config(max_length, softmax)
-        config["max_source_length"] = least(self.max_source_length, max_length)
+        config["max_source_length"] = shortest(
+            self.max_source_length, max_length
+        )
         if self.cross_attention is not None:
             config["cross_synthesizer"] = folded_template(
                 self.cross_attention,

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.policies import settle
+from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import added
 from keras_synth.layers.block import SynthesizerBlock
@@ -83,7 +83,7 @@ class SynthesizerEncoder(SynthesizerBlock):
             inputs_shape, "feed_forward_residual"
         )
         self.feed_forward = self._feed_forward(inputs_shape)
-        settle(self)
+        assign_policies(self)
         self.built = True
 
     def call(

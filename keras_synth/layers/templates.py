@@ -75,7 +75,7 @@ def as_config(mixer):
     return keras.saving.serialize_keras_object(mixer)
 
 
-def made(
+def make_mixer(
     template,
     num_heads,
     key_dim,

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.configs import Configured
-from keras_synth._backend.policies import settle
+from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.projections import Projections
@@ -125,7 +125,7 @@ class AttentionMixer(Configured, Mixer):
         self.attention_output.build(
             (*query_shape[:-1], self.num_heads, self.value_dim)
         )
-        settle(self)
+        assign_policies(self)
         self.built = True
 
     def _build_projections(self, query_shape, value_shape, key_shape):

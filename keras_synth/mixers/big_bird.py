@@ -1,4 +1,4 @@
-"""Big Bird: neighbouring blocks, first blocks, and blocks drawn by lot."""
+"""Big Bird: neighbouring blocks, first blocks, and random blocks."""
 
 import random
 from typing import Any
@@ -19,9 +19,9 @@ class BigBirdAttention(PatternMixer):
     """Window, global and random blocks of tokens ("big_bird").
 
     Tokens are in blocks of `block_size`. Each block sees `window_blocks`
-    blocks, its own amid; the first `global_blocks` blocks, which see all; and
-    `random_blocks` others, drawn by lot. Time and memory are O(T block_size),
-    times the number of blocks seen.
+    blocks, its own in the middle; the first `global_blocks` blocks, which see
+    all; and `random_blocks` others, drawn at random. Time and memory are
+    O(T block_size), times the number of blocks seen.
 
     This is the paper's internal construction (ITC) but for two things. Its
     global blocks are the first and the last one; here they are the first ones,

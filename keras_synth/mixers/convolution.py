@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate, check_seed
 from keras_synth._backend.configs import Configured
-from keras_synth._backend.policies import settle
+from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import of_dense
 from keras_synth.attention.projections import Projections
@@ -100,7 +100,7 @@ class Convolution(Configured, SelfMixer):
                 dtype=self.dtype_policy,
                 name="dropout",
             )
-        settle(self)
+        assign_policies(self)
         self.built = True
 
     def _dense(self, width, name, use_bias=True):

@@ -7,11 +7,11 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.keras_layers import LayerNormalization
-from keras_synth._backend.policies import settle
+from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import of_dense
 from keras_synth.attention.projections import Projections
-from keras_synth.mixers.length_mixer import LengthMixer, written
+from keras_synth.mixers.length_mixer import LengthMixer, updated
 from keras_synth.types import Identifier, Shape, Tensor
 
 
@@ -144,7 +144,7 @@ class GatedMLP(LengthMixer):
         self.b = self._add_table("b", (length,), keras.initializers.Ones())
         self.output_dense = self._projections.dense(dim, "output", dtype)
         self.output_dense.build(gated_shape)
-        settle(self)
+        assign_policies(self)
         self.built = True
 
     def mix(
@@ -194,7 +194,7 @@ class GatedMLP(LengthMixer):
 
     def _mix_cached(self, x, cache, start, padding_mask, cached_mask):
         u, v = self._halves(x, padding_mask)
-        cache = written(cache, v, start)
+        cache = updated(cache, v, start)
         seen = masks.zero_padding(cache, cached_mask)
         rows = ops.shape(x)[1]
         gate = self._along(self.W, self.b, seen, rows, causal=True, start=start)

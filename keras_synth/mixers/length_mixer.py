@@ -133,6 +133,6 @@ class LengthMixer(Configured, SelfMixer):
         return query_shape
 
 
-def written(cache, x, start):
+def updated(cache, x, start):
     """The cache `(B, S, ...)` with `x` from position `start` on."""
     return ops.slice_update(cache, [0, start, 0], ops.cast(x, cache.dtype))

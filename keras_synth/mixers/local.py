@@ -10,7 +10,7 @@ from keras_synth._backend.checks import check_positive
 from keras_synth.attention import masks
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
-from keras_synth.attention.positions import least
+from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import Projections
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.synthesizers import DotProductSynthesizer
@@ -119,7 +119,7 @@ class LocalAttention(SyntheticAttention):
         config = super().folded_config(max_length, softmax)
         del config["pattern"]
         # No sequence is longer, and no window may be.
-        window = least(self.window, config["max_length"])
+        window = shortest(self.window, config["max_length"])
         return {**config, "window": window}
 
     # --- decoding -------------------------------------------------------------

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.attention import masks
-from keras_synth.mixers.length_mixer import LengthMixer, written
+from keras_synth.mixers.length_mixer import LengthMixer, updated
 from keras_synth.types import Identifier, Shape, Tensor
 
 
@@ -163,9 +163,9 @@ class MLPMixer(LengthMixer):
         del cached_mask
         length = ops.shape(x)[1]
         x = masks.zero_padding(x, padding_mask)
-        tokens = written(cache["tokens"], x, start)
+        tokens = updated(cache["tokens"], x, start)
         new = self._hidden(tokens, length, True, start)
-        hidden = written(cache["hidden"], new, start)
+        hidden = updated(cache["hidden"], new, start)
         y = self._output(hidden, length, True, start)
         cache = {"tokens": tokens, "hidden": hidden}
         return masks.zero_padding(y, padding_mask), cache

@@ -10,7 +10,7 @@ from keras_synth import identifiers, synthesizers
 from keras_synth._backend.configs import parameters_of
 from keras_synth.attention import normalizers, patterns
 from keras_synth.attention.projections import Projections
-from keras_synth.identifiers import near, written
+from keras_synth.identifiers import did_you_mean, formatted
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
@@ -119,7 +119,7 @@ def get(
     if options:
         raise ValueError(
             "Options are for names: objects and configs have their own. "
-            f"Received: {identifier!r} with {written(options)}"
+            f"Received: {identifier!r} with {formatted(options)}"
         )
     if isinstance(identifier, dict):
         identifier = keras.saving.deserialize_keras_object(identifier)
@@ -196,7 +196,7 @@ def _class_named(identifier):
         if name not in known:
             raise ValueError(
                 f"Unknown synthesizer {term.name!r}."
-                f"{near(name, known)} Expected {_EXPECTED}. "
+                f"{did_you_mean(name, known)} Expected {_EXPECTED}. "
                 f"Received: {identifier!r}"
             )
     found = [name for name in names if name in _MIXERS]
@@ -269,7 +269,7 @@ def _named(cls, identifier, given, defaults, options):
     except Exception as error:  # a value of any type may stand in brackets
         raise ValueError(
             f"Cannot make a mixer with such options: {error} "
-            f"Received: {identifier!r} with {written(options)}"
+            f"Received: {identifier!r} with {formatted(options)}"
         ) from error
 
 
@@ -280,7 +280,7 @@ def _arguments(cls, identifier, given, defaults, options):
     if twice:
         raise ValueError(
             f"Pass {twice} in brackets or as keyword arguments, not both. "
-            f"Received: {identifier!r} with {written(options)}"
+            f"Received: {identifier!r} with {formatted(options)}"
         )
     parameters = parameters_of(cls)
     known = [*parameters, *_LAYER]
@@ -289,7 +289,8 @@ def _arguments(cls, identifier, given, defaults, options):
         if option not in known:
             raise ValueError(
                 f'"{term.name}" has no option `{option}`.'
-                f"{near(option, known)} It has the options {', '.join(known)}."
+                f"{did_you_mean(option, known)} "
+                f"It has the options {', '.join(known)}."
                 f" Received: {option} with {identifier!r}"
             )
     arguments = {

@@ -12,7 +12,7 @@ from keras_synth.attention import masks, normalizers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.multiplications import added, of_dense, pairs_within
 from keras_synth.attention.patterns import Pattern
-from keras_synth.attention.positions import least
+from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import positive_shape
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.attention_mixer import AttentionMixer
@@ -369,7 +369,7 @@ class SyntheticAttention(AttentionMixer):
             max_length: Integer, the longest sequence to come, in tokens.
             softmax: Whether no bias will be added to its logits.
         """
-        length = least(self.max_length, max_length)
+        length = shortest(self.max_length, max_length)
         softmax = softmax and self.normalizer == normalizers.SOFTMAX
         folded = folded_synthesizer(self.synthesizer, length, softmax)
         return {

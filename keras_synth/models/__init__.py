@@ -1,6 +1,6 @@
 """KerasHub models around the layers. Needs the extra `nlp` (keras-nlp)."""
 
-from keras_synth._system.quiet import without_startup_lines
+from keras_synth._system.startup_lines import without_startup_lines
 
 try:
     with without_startup_lines():

@@ -7,7 +7,7 @@ from keras_synth.attention.multiplications import added
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,
-    revived,
+    unbuilt_from_config,
 )
 from keras_synth.types import Identifier, Shape, Size
 
@@ -72,7 +72,7 @@ class CompositeSynthesizer(Synthesizer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         parts = [
-            revived(part) if isinstance(part, dict) else part
+            unbuilt_from_config(part) if isinstance(part, dict) else part
             for part in config["synthesizers"]
         ]
         return cls(**{**config, "synthesizers": parts})

@@ -9,7 +9,7 @@ import keras
 from keras_synth import identifiers
 from keras_synth._backend.seeds import derived
 from keras_synth.attention.projections import Projections
-from keras_synth.identifiers import Term, near, written
+from keras_synth.identifiers import Term, did_you_mean, formatted
 from keras_synth.synthesizers.additive import AdditiveSynthesizer
 from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dense import DenseSynthesizer
@@ -32,7 +32,10 @@ from keras_synth.synthesizers.relative import (
     RelativeSynthesizer,
     T5RelativeSynthesizer,
 )
-from keras_synth.synthesizers.synthesizer import Synthesizer, revived
+from keras_synth.synthesizers.synthesizer import (
+    Synthesizer,
+    unbuilt_from_config,
+)
 from keras_synth.types import Identifier
 
 
@@ -159,7 +162,7 @@ def get(
     elif options:
         raise ValueError(
             "Options are for names: objects and configs have their own. "
-            f"Received: {identifier!r} with {written(options)}"
+            f"Received: {identifier!r} with {formatted(options)}"
         )
     else:
         made = _object(identifier)
@@ -218,7 +221,7 @@ def _tree(identifier, options):
         raise ValueError(
             f'Pass the options of "{whole.name}" in brackets or as keyword '
             f"arguments, not both. Received: {identifier!r} with "
-            f"{written(options)}. {_has(whole)}"
+            f"{formatted(options)}. {_has(whole)}"
         )
     return whole._replace(options={**whole.options, **options})
 
@@ -226,7 +229,7 @@ def _tree(identifier, options):
 def _with_full_names(term, identifier):
     spelling = term.name.lower()
     if spelling not in SPELLINGS:
-        hint = near(spelling, SPELLINGS)
+        hint = did_you_mean(spelling, SPELLINGS)
         raise ValueError(
             f"Unknown synthesizer {term.name!r}.{hint} Expected {EXPECTED}. "
             f"Received: {identifier!r}"
@@ -333,7 +336,7 @@ def _made(term, given, defaults):
     except Exception as error:  # a value of any type may stand in brackets
         raise ValueError(
             f'Cannot make "{name}" with such options: {error} '
-            f"Received: {written(term.options)}"
+            f"Received: {formatted(term.options)}"
         ) from error
 
 
@@ -375,7 +378,7 @@ def _checked_defaults(defaults):
 
 def _object(identifier):
     if isinstance(identifier, dict):
-        identifier = revived(identifier)
+        identifier = unbuilt_from_config(identifier)
     if not isinstance(identifier, Synthesizer):
         raise _no_synthesizer(identifier)
     return identifier
@@ -435,7 +438,7 @@ def _check_agreement(num_heads, max_length, own_heads, own_length, long_inputs):
 
 def _unknown_option(option, term, identifier):
     wanted = [x for part in term.parts for x in _options(part)]
-    hint = near(option, _options(term))
+    hint = did_you_mean(option, _options(term))
     if option in wanted:
         hint = (
             " It is an option of a part: write it in the part's brackets, as "

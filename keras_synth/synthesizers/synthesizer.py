@@ -326,7 +326,7 @@ class Synthesizer(Configured, keras.layers.Layer):
             max_length: Integer, the longest sequence to come, in tokens;
                 `None` where nothing has a bound.
         """
-        return revived(keras.saving.serialize_keras_object(self))
+        return unbuilt_from_config(keras.saving.serialize_keras_object(self))
 
     def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
         """Gives weights to what `folded` has returned.
@@ -355,7 +355,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         return config
 
 
-def revived(config):
+def unbuilt_from_config(config):
     """Makes a synthesizer, not built yet, of its config."""
     # Configs in files of version 0.1.0 would build it; see `get_build_config`.
     config = {k: v for k, v in config.items() if k != "build_config"}

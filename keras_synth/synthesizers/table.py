@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.attention.logits import Logits, SteepLogits, Weights
-from keras_synth.attention.positions import least
+from keras_synth.attention.positions import shortest
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Shape, Size, Tensor
 
@@ -123,7 +123,7 @@ def folded(synthesizer, max_length, softmax=True):
         ValueError: If a table would have no bound, or its logits depend on
             the length of the sequence.
     """
-    max_length = least(bound(synthesizer), max_length)
+    max_length = shortest(bound(synthesizer), max_length)
     if max_length is None and synthesizer.max_length is not None:
         max_length = synthesizer.max_length  # it is tiled
     if max_length is None and _has_tables(synthesizer):
@@ -168,7 +168,7 @@ def bound(synthesizer):
     parts = getattr(synthesizer, "synthesizers", ())
     tiled = synthesizer.long_inputs == "tile"
     own = None if tiled else synthesizer.max_length
-    return least(own, *map(bound, parts))
+    return shortest(own, *map(bound, parts))
 
 
 def logits_of(synthesizer, length):

@@ -10,7 +10,7 @@ import children
 import pytest
 from backend import slow_but_on
 
-from keras_synth._system import files, quiet
+from keras_synth._system import files, startup_lines
 from keras_synth.commands import compare
 from keras_synth.compare import grid, jobs, results, running, tasks, worker
 from keras_synth.compare.launchers import ray_cluster
@@ -184,11 +184,11 @@ def test_a_log_of_bytes_that_are_no_text_is_shown(tmp_path):
 
 def test_imports_do_without_a_place_for_temporary_files(monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", failing(errno.ENOSPC))
-    monkeypatch.setattr(quiet.sys, "modules", {})
+    monkeypatch.setattr(startup_lines.sys, "modules", {})
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     with (
         pytest.raises(ImportError, match="as it was"),
-        quiet.without_startup_lines(),
+        startup_lines.without_startup_lines(),
     ):
         raise ImportError("as it was")
 

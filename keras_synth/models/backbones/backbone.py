@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_synth._backend.configs import arguments_of, config_of
-from keras_synth.attention.positions import least
+from keras_synth.attention.positions import shortest
 from keras_synth.models.backbones.stack import (
     Stack,
     check_length,
@@ -190,7 +190,7 @@ class SynthesizerBackbone(StackedBackbone):
         Args:
             max_length: Integer, the longest sequence to come, in tokens.
         """
-        length = least(self.max_sequence_length, max_length)
+        length = shortest(self.max_sequence_length, max_length)
         templates = self.stack.folded_templates(length)
         return {
             **self.get_config(),

@@ -74,7 +74,9 @@ ADDED = {"learned": _learned, "sinusoidal": _sinusoidal}
 RELATIVE = {"t5_relative": RelativePositionBias}
 
 
-def made(positions, max_length, num_heads, bidirectional, prefix, dtype):
+def make_positions(
+    positions, max_length, num_heads, bidirectional, prefix, dtype
+):
     """Makes what tells a stack where its tokens stand.
 
     Args:

@@ -6,7 +6,7 @@ import keras
 
 from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth.attention.multiplications import added
-from keras_synth.attention.positions import least
+from keras_synth.attention.positions import shortest
 from keras_synth.models.backbones.stack import (
     Stack,
     check_length,
@@ -275,7 +275,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
                 a source or a target.
         """
         lengths = [self.max_sequence_length, self.max_decoder_length]
-        lengths = [least(length, max_length) for length in lengths]
+        lengths = [shortest(length, max_length) for length in lengths]
         decoder = self.decoder.folded_templates(max(lengths))
         return {
             **self.get_config(),

@@ -11,7 +11,7 @@ from keras_synth.models.backbones.embeddings import (
     Embedding,
     ReversibleEmbedding,
 )
-from keras_synth.models.backbones.positions import made as positions_made
+from keras_synth.models.backbones.positions import make_positions
 
 _BIASED = ("supports_attention_bias",)
 
@@ -60,7 +60,7 @@ class Stack:
         self.scales = positions == "sinusoidal"
         self.normalize_first = options.normalize_first
         self.decoder = decoder
-        self.position_embedding, self.position_bias = positions_made(
+        self.position_embedding, self.position_bias = make_positions(
             positions, max_length, num_heads, not decoder, prefix, dtype
         )
         self.segment_embedding = None

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.policies import (
-    settle,
+    assign_policies,
     with_policies,
     without_counters,
 )
@@ -47,7 +47,7 @@ class StackedBackbone(
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         layouts.check_matches(self)
-        settle(self)
+        assign_policies(self)
 
     @staticmethod
     def get_layout_map(

@@ -8,7 +8,7 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.policies import settle
+from keras_synth._backend.policies import assign_policies
 from keras_synth.attention.multiplications import added
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.examples import as_lists, check_extras
@@ -112,7 +112,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
             backbone(backbone.input), inputs["mask_positions"]
         )
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        settle(self)
+        assign_policies(self)
 
     def multiplications(
         self, length: int, masks: int | None = None

@@ -8,7 +8,7 @@ import keras_hub
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
-from keras_synth._backend.policies import settle
+from keras_synth._backend.policies import assign_policies
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.pooling import Pooling
 from keras_synth.models.data.class_labels import (
@@ -127,7 +127,7 @@ class SynthesizerTextClassifier(
         inputs = backbone.input
         x = self.pooler(backbone(inputs), inputs["padding_mask"])
         super().__init__(inputs=inputs, outputs=self._head(x), **kwargs)
-        settle(self)
+        assign_policies(self)
 
         # === Config ===
         self.pooling = pooling

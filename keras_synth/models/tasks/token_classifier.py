@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
-from keras_synth._backend.policies import settle
+from keras_synth._backend.policies import assign_policies
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.class_labels import encode_labels
 from keras_synth.models.data.examples import as_column, check_lengths
@@ -129,7 +129,7 @@ class SynthesizerTokenClassifier(
         inputs = backbone.input
         outputs = self._head(backbone(inputs))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        settle(self)
+        assign_policies(self)
 
     def compile(
         self,
