@@ -32,9 +32,8 @@ SHARDED = {
     # tables, heads first but for Dense's W2, (N, H, k)
     _ATTENTION + r"synthesizer/(.*/)?W2": (None, MODEL),
     _ATTENTION
-    + r"synthesizer/(.*/)?(R|R1|R2|W_a|b2|A|B|b_A|b_B|distances|table)": (
-        MODEL,
-    ),
+    + r"synthesizer/(.*/)?"
+    + r"(R|R1|R2|W_a|b2|A|B|b_A|b_B|distances|table|scale)": (MODEL,),
     r".*_attention/(E|F|scale|kernel)": (MODEL,),
     # MLP-Mixer's and gMLP's tables of positions by positions have no heads
     r".*_attention/(W1|W)": (None, MODEL),
@@ -53,6 +52,7 @@ REPLICATED = (
     r".*/group_\d+/.*",  # groups of heads, "heads(V=4, R=4)"
     r"(?!.*/group_\d+/).*/alphas",  # a number for each part and head
     r".*_attention/projection",  # Performer's random features
+    r".*_attention/pattern",  # an array of pairs
     r"(?!.*/group_\d+/).*/lora_.*",  # factors of low rank
     r"(?!.*/group_\d+/).*/\w+_(scale|zero)",  # of quantized weights
 )
