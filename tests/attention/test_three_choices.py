@@ -47,7 +47,7 @@ EVERY = [*itertools.product(SYNTHESIZERS, PATTERNS, NORMALIZERS, MASKS)]
 SOME = [case for i, case in enumerate(EVERY) if (i * 7 + i // 5) % 16 == 0]
 
 
-def padding():
+def real_tokens():
     real = np.ones((B, T), bool)
     real[0, 9:] = False
     real[1, :3] = False
@@ -89,14 +89,14 @@ def allowed_pairs(pattern, mask):
         allowed = allowed & (at[:, None] >= at)
     allowed = np.broadcast_to(allowed, (B, T, T))
     if "value_mask" in mask:
-        allowed = allowed & padding()[:, None]
+        allowed = allowed & real_tokens()[:, None]
     if "attention_mask" in mask:
         allowed = allowed & pairs()
     return np.broadcast_to(allowed[:, None], (B, H, T, T))
 
 
 def options_of(mask):
-    made = {"value_mask": padding, "attention_mask": pairs}
+    made = {"value_mask": real_tokens, "attention_mask": pairs}
     return {k: made[k]() if k in made else v for k, v in mask.items()}
 
 
@@ -171,7 +171,7 @@ def test_all_routes_have_the_gradients_of_the_explicit_one(
     name, normalizer, pattern
 ):
     mask = AttentionMask(
-        keys=ops.convert_to_tensor(padding()),
+        keys=ops.convert_to_tensor(real_tokens()),
         pattern=patterns.get(PATTERNS[pattern]),
     )
 
@@ -299,7 +299,7 @@ def test_an_array_is_a_weight_that_is_not_trained():
 @pytest.mark.parametrize("rank", [3, 4])
 def test_a_mask_of_keys_alone_is_key_padding(name, rank):
     mixer = keras_synth.mixers.get(name, H, K, T)
-    x, real = ops.convert_to_tensor(normal(B, T, D)), padding()
+    x, real = ops.convert_to_tensor(normal(B, T, D)), real_tokens()
     shape = (B, 1, T) if rank == 3 else (B, 1, 1, T)
     expected = numpy(mixer(x, value_mask=real))
     found = numpy(mixer(x, attention_mask=real.reshape(shape)))
@@ -314,7 +314,7 @@ def test_a_mask_of_keys_alone_leaves_one_table_for_all_samples(monkeypatch):
         lambda *args: chosen.append(choose(*args)) or chosen[-1],
     )
     layer = SyntheticAttention(H, K, synthesizer="R", max_length=T)
-    layer(normal(B, T, D), attention_mask=padding()[:, None])
+    layer(normal(B, T, D), attention_mask=real_tokens()[:, None])
     assert chosen[-1].name == "shared"
 
 
