@@ -1,5 +1,6 @@
 """The contract of a mixer: what a block may put in the place of attention."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -98,8 +99,8 @@ class Mixer(keras.layers.Layer):
         if mask is not None:
             kwargs["mask"] = mask
         # Before Keras makes tensors, two of one array.
-        given = inspect.signature(self.call).bind(
-            query, value, key, *args, **kwargs
+        given = _signature(type(self).call).bind(
+            self, query, value, key, *args, **kwargs
         )
         self._check_supported(given.arguments)
         if self.supports_cross_attention:
@@ -111,7 +112,7 @@ class Mixer(keras.layers.Layer):
             return super().__call__(query, value, key, *args, **kwargs)
         others = dict(given.arguments)
         others |= others.pop("kwargs", {})  # of a `call` that takes any
-        others = {k: v for k, v in others.items() if k not in _TENSORS}
+        others = {k: v for k, v in others.items() if k not in _BOUND}
         return super().__call__(query, **others)
 
     def call(
@@ -431,7 +432,13 @@ def _is_padding(attention_mask, query):
     return {*others} == {1} and (batch != 1 or query.shape[0] == 1)
 
 
-_TENSORS = ("query", "value", "key")
+@functools.cache
+def _signature(function):
+    """Read once: reading takes as long as a small layer."""
+    return inspect.signature(function)
+
+
+_BOUND = ("self", "query", "value", "key")
 _FLAT = AttentionAxes(None, 3)
 
 
