@@ -3,18 +3,14 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_positive
-from keras_synth.attention import masks
-from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
 from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import Projections
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
-from keras_synth.synthesizers import DotProductSynthesizer
-from keras_synth.types import Identifier, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -31,12 +27,7 @@ class LocalAttention(SyntheticAttention):
     mask or bias is given: then the window is a mask of all pairs. A table such
     as R's has as many numbers as before, of which few are used.
 
-    When decoding, dot products remember the last `window` real tokens: keys
-    and values `(B, window, H, k + v)` with their positions `(B, window)`. Such
-    a state must be shown each token once (`overwrites_cache` is False). Tokens
-    that `value_mask` forbids do not enter it. Attention masks and biases of a
-    cache are refused. Other synthesizers have the cache of
-    `SyntheticAttention`.
+    Decoding is that of `SyntheticAttention` with this pattern.
 
     Args:
         num_heads: Integer, `H`.
@@ -110,8 +101,6 @@ class LocalAttention(SyntheticAttention):
             **kwargs,
         )
         self.window = window
-        self._compares = isinstance(self.synthesizer, DotProductSynthesizer)
-        self.overwrites_cache = not self._compares
 
     def folded_config(
         self, max_length: int | None = None, softmax: bool = True
@@ -121,117 +110,6 @@ class LocalAttention(SyntheticAttention):
         # No sequence is longer, and no window may be.
         window = shortest(self.window, config["max_length"])
         return {**config, "window": window}
-
-    # --- decoding -------------------------------------------------------------
-
-    def make_cache(self, batch_size: Size, length: int) -> Tensor:
-        """Returns an empty cache.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode.
-
-        Returns:
-            With dot products a dictionary of `tokens`
-            `(B, window, H, k + v)` and `positions` `(B, window)`, -1 where
-            there is no token; else that of `SyntheticAttention`.
-        """
-        if not self._compares:
-            return super().make_cache(batch_size, length)
-        return {
-            "tokens": super().make_cache(batch_size, self.window),
-            "positions": ops.full((batch_size, self.window), -1, "int32"),
-        }
-
-    def call_with_cache(
-        self,
-        query: Tensor,
-        cache: Tensor,
-        start: Size | None = None,
-        value_mask: Tensor | None = None,
-        position: Size = 0,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = True,
-        attention_bias: Tensor | None = None,
-    ) -> Tensor:
-        if not self._compares or start is None:
-            return super().call_with_cache(
-                query,
-                cache,
-                start,
-                value_mask,
-                position,
-                attention_mask,
-                use_causal_mask,
-                attention_bias,
-            )
-        self._check_memory(cache, attention_mask, attention_bias)
-        query = ops.convert_to_tensor(query)
-        real = masks.as_boolean(masks.present_padding(value_mask, query, start))
-        query = masks.zero_nonfinite_padding(query, real)
-        tokens = ops.cast(self.remember(query), cache["tokens"].dtype)
-        tokens = masks.zero_padding(tokens, real)
-        here = ops.arange(ops.shape(query)[1])[None] + start  # (1, T)
-        positions = ops.broadcast_to(here, ops.shape(query)[:2])
-        if real is not None:
-            positions = ops.where(real, positions, -1)
-        memory = {
-            "tokens": ops.concatenate([cache["tokens"], tokens], axis=1),
-            "positions": ops.concatenate(
-                [cache["positions"], ops.cast(positions, "int32")], axis=1
-            ),
-        }
-        if isinstance(start, int) and start == 0:
-            held = tokens
-            masked = self._mask_of_call(keys=real, causal=use_causal_mask)
-        else:
-            held, there = memory["tokens"], memory["positions"]
-            masked = self._among(there, here, use_causal_mask)
-        context = self._cached_context(query, held, masked, None)
-        context = ops.cast(context, self.compute_dtype)
-        return self.attention_output(context), self._latest(memory)
-
-    def _among(self, positions, here, causal):
-        """Which of the tokens at some positions `(B, n)` are seen."""
-        i, j = here[:, :, None], positions[:, None]  # (B, T, n)
-        allowed = (j >= 0) & self.pattern.allows(i, j)
-        if causal:
-            allowed = allowed & (j <= i)
-        return AttentionMask(pairs=allowed[:, None])
-
-    def _latest(self, memory):
-        """The cache after all tokens: the last of those that are real."""
-        positions, at = ops.top_k(memory["positions"], self.window)
-        at = ops.cast(at, "int32")[:, :, None, None]
-        tokens = ops.take_along_axis(memory["tokens"], at, axis=1)
-        return {"tokens": tokens, "positions": positions}
-
-    def _check_memory(self, cache, attention_mask, attention_bias):
-        shapes = {}
-        if isinstance(cache, dict):
-            shapes = {name: tuple(x.shape[1:]) for name, x in cache.items()}
-        (size,) = self._cache_sizes
-        expected = {
-            "tokens": (self.window, *size),
-            "positions": (self.window,),
-        }
-        if shapes != expected:
-            raise ValueError(
-                "The cache must be this layer's, as its `make_cache` makes it: "
-                f"a dictionary of tensors (batch, ...) with {expected}. "
-                f"Received: {shapes or cache}"
-            )
-        for name, x in (
-            ("attention_mask", attention_mask),
-            ("attention_bias", attention_bias),
-        ):
-            if x is not None:
-                raise ValueError(
-                    "A cache of the last tokens has no places that "
-                    f"`{name}` could refer to. Leave it out, or call the layer "
-                    f"with whole sequences. Received: {name}.shape="
-                    f"{tuple(x.shape)}"
-                )
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_positive
@@ -18,8 +19,10 @@ from keras_synth.mixers import attention_checks
 from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.position_limits import PositionLimits
+from keras_synth.mixers.window_cache import WindowCache
+from keras_synth.synthesizers import DotProductSynthesizer
 from keras_synth.synthesizers.table import folded as folded_synthesizer
-from keras_synth.types import Identifier, Shape, Tensor
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -220,6 +223,8 @@ class SyntheticAttention(AttentionMixer):
         self.value = self._split_heads(width, "value")
         self._add_dropout()
         self.synthesizer.attach_to(self)
+        self._window_cache = self._made_window_cache()
+        self.overwrites_cache = self._window_cache is None
 
     @property
     def pattern(self) -> Pattern | None:
@@ -307,10 +312,71 @@ class SyntheticAttention(AttentionMixer):
     def _cache_sizes(self):
         return self._groups.cache_sizes
 
+    def _made_window_cache(self):
+        """What remembers the last tokens alone, where these are all seen.
+
+        Tables of positions would have to be read at other positions for each
+        sample.
+        """
+        local = self.pattern is not None and self.pattern.reach is not None
+        if not local or not isinstance(self.synthesizer, DotProductSynthesizer):
+            return None
+        return WindowCache(self.pattern, *self._cache_sizes)
+
+    def make_cache(self, batch_size: Size, length: int) -> Any:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode.
+
+        Returns:
+            Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
+            one for each group, with its heads. Where a pattern is local and
+            the synthesizer compares pairs alone, a dictionary of the last
+            `tokens`, `(B, window, H, cache_dim)`, and of their `positions`,
+            `(B, window)`, -1 where there is none. It must be shown each token
+            once (`overwrites_cache` is False), and takes no attention masks
+            and biases.
+        """
+        if self._window_cache is None:
+            return super().make_cache(batch_size, length)
+        return self._window_cache.make(batch_size, self.compute_dtype)
+
     def _check_cache(self, query, cache, start, use_causal_mask):
         if start is None:
             self._limits.check_is_none()
+        if self._window_cache is not None:
+            self._window_cache.check(cache)
+            return
         super()._check_cache(query, cache, start, use_causal_mask)
+
+    def _cache_places(self, cache, start):
+        if self._window_cache is not None:
+            return None
+        return super()._cache_places(cache, start)
+
+    def _of_pairs(self, axes, query, value, mask, bias):
+        if value is None:
+            self._window_cache.check_places(
+                attention_mask=mask, attention_bias=bias
+            )
+        return super()._of_pairs(axes, query, value, mask, bias)
+
+    def _call_cached(self, query, cache, start, mask, bias):
+        last = self._window_cache
+        if last is None:
+            return super()._call_cached(query, cache, start, mask, bias)
+        query = masks.zero_nonfinite_padding(query, mask.keys)
+        tokens = self.remember(query)
+        cache = last.extended(cache, tokens, mask)
+        if isinstance(start, int) and start == 0:
+            context = self._cached_context(query, tokens, mask, None)
+        else:
+            seen = last.seen(cache, ops.shape(query)[1], mask)
+            context = self._cached_context(query, cache["tokens"], seen, None)
+        context = ops.cast(context, self.compute_dtype)
+        return self.attention_output(context), last.latest(cache)
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, for a cache.
