@@ -307,7 +307,7 @@ class GlobalTokens(FirstTokens):
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class BlockWindow(Pattern):
-    """Neighbouring blocks: each block sees `number` of them, its own amid.
+    """Neighbouring blocks: each block sees `number`, itself in the middle.
 
     Args:
         number: Odd integer, blocks that are seen.

@@ -27,16 +27,16 @@ class LocalAttention(SyntheticAttention):
     tokens, with the weights of `keras.layers.MultiHeadAttention` in their
     order; any other synthesizer may give the logits.
 
-    Time and memory are O(T window), unless scores are returned or an attention
-    mask or bias is given: then the window is a mask of all pairs. A table such
-    as R's has as many numbers as before, of which few are used.
+    Time and memory are O(T window), unless scores are returned: then the
+    window is a mask of all pairs, which an attention mask or bias is by itself.
+    A table such as R's has as many numbers as before, of which few are used.
 
-    When decoding, dot products remember the last `window` real tokens: keys
-    and values `(B, window, H, k + v)` with their positions `(B, window)`. Such
-    a state must be shown each token once (`overwrites_cache` is False). Tokens
-    that `value_mask` forbids do not enter it. Attention masks and biases of a
-    cache are refused. Other synthesizers have the cache of
-    `SyntheticAttention`.
+    When decoding, dot products and additive logits, but no sums with them,
+    remember the last `window` real tokens: keys and values
+    `(B, window, H, k + v)` with their positions `(B, window)`. Such a state
+    must be shown each token once (`overwrites_cache` is False). Tokens that
+    `value_mask` forbids do not enter it. Attention masks and biases of a cache
+    are refused. Other synthesizers have the cache of `SyntheticAttention`.
 
     Args:
         num_heads: Integer, `H`.
@@ -135,7 +135,7 @@ class LocalAttention(SyntheticAttention):
             length: Integer, the most tokens to decode.
 
         Returns:
-            With dot products a dictionary of `tokens`
+            With dot products or additive logits a dictionary of `tokens`
             `(B, window, H, k + v)` and `positions` `(B, window)`, -1 where
             there is no token; else that of `SyntheticAttention`.
         """
