@@ -148,9 +148,8 @@ def asks(node):
     """Whether a node asks which backend there is, or reaches for one."""
     if isinstance(node, ast.Attribute):
         return ast.unparse(node) in QUESTIONS
-    if isinstance(node, ast.ImportFrom):
-        places = node.module in ("keras.backend", "keras.config")
-        return places and any(name.name == "backend" for name in node.names)
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return bool(roots([node]) & BACKENDS or QUESTIONS & {*imported(node)})
     if isinstance(node, (ast.Subscript, ast.Call)):
         text = ast.unparse(node)
         found = re.match(r"sys\.modules(?:\[|\.get\()'(\w+)", text)
