@@ -1,4 +1,4 @@
-"""What must be asked of the backend itself. No other module does."""
+"""What must be asked of the backend itself, and the answers' reasons."""
 
 import contextlib
 import sys
@@ -98,6 +98,50 @@ def supports_inplace(x):
     Compilers see for themselves where they may do that.
     """
     return keras.backend.backend() == "torch"
+
+
+def fuses_operations():
+    """Whether passes over a tensor that follow each other become one.
+
+    Compilers see to that. PyTorch runs a kernel for each.
+    """
+    return keras.backend.backend() != "torch"
+
+
+def fuses_dot_products():
+    """Whether a product and its sum over the last axis are one fast loop."""
+    return keras.backend.backend() == "tensorflow"
+
+
+def has_cpu_kernel():
+    """Whether `ops.dot_product_attention` has a kernel for CPUs."""
+    return keras.backend.backend() == "torch"
+
+
+def has_sparse_gradients():
+    """Whether the gradient of a lookup has a row for each occurrence."""
+    return keras.backend.backend() == "tensorflow"
+
+
+def gathered(x, positions, axis):
+    """Entries of a tensor along one of its first axes.
+
+    Args:
+        x: Tensor.
+        positions: Integer tensor of one axis, whose length may be a symbol.
+        axis: Integer.
+    """
+    if keras.backend.backend() == "torch":
+        # There `take` squeezes an axis that ONNX takes for a single entry.
+        index = ops.cast(positions, "int64")
+        return x[(slice(None),) * axis + (index,)]
+    return ops.take(x, positions, axis=axis)
+
+
+def backend_version():
+    """The backend's name and version, two strings."""
+    backend = keras.backend.backend()
+    return backend, sys.modules[backend].__version__
 
 
 def is_differentiated(*tensors):

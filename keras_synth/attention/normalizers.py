@@ -12,6 +12,8 @@ from keras import ops
 from keras_synth.attention.softmax import softmax
 from keras_synth.types import Identifier, Tensor
 
+__all__ = ["Normalizer", "ReLU", "Sigmoid", "Softmax", "Softmax1", "get"]
+
 
 class Normalizer:
     """Makes weights of the logits of a row.
@@ -22,14 +24,33 @@ class Normalizer:
     Attributes:
         name: String.
         counts: Whether weights depend on `n`.
-        sums: Whether weights depend on all logits of their row, by a sum of
-            exponentials. Otherwise each follows from its own.
+        elementwise: Whether each weight follows from its own logit and `n`.
+        sums: Whether weights are exponentials divided by the sum of their
+            row's. Rows that are normalised in another way, neither
+            `elementwise` nor by such sums, are computed as a whole.
         sink: Whether one more exponential stands in that sum, of a logit that
             is zero and has no value.
+
+    Example:
+
+    >>> class Squared(keras_synth.mixers.normalizers.Normalizer):
+    ...     name = "squared"
+    ...     counts = elementwise = True
+    ...
+    ...     def weights(self, logits, count=None):
+    ...         return keras.ops.square(keras.ops.relu(logits)) / count
+    ...
+    ...     def slopes(self, weights, of_weights, along, count=None):
+    ...         return 2 * keras.ops.sqrt(weights / count) * of_weights
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="V", normalizer=Squared())
+    >>> layer(keras.random.normal((2, 10, 64))).shape
+    (2, 10, 64)
     """
 
     name: ClassVar[str]
     counts: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False
     sums: ClassVar[bool] = False
     sink: ClassVar[bool] = False
 
@@ -90,7 +111,17 @@ class Normalizer:
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Softmax(Normalizer):
-    """`exp(s_j) / sum_i exp(s_i)`."""
+    """`exp(s_j) / sum_i exp(s_i)`.
+
+    Example:
+
+    >>> softmax = keras_synth.mixers.normalizers.Softmax()
+    >>> keras.ops.convert_to_numpy(softmax.weights(keras.ops.zeros((1, 4))))
+    array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
+    """
 
     name = "softmax"
     sums = True
@@ -112,6 +143,12 @@ class Softmax(Normalizer):
 class Softmax1(Softmax):
     """`exp(s_j) / (1 + sum_i exp(s_i))`: a row may have little weight.
 
+    Example:
+
+    >>> softmax1 = keras_synth.mixers.normalizers.Softmax1()
+    >>> keras.ops.convert_to_numpy(softmax1.weights(keras.ops.zeros((1, 3))))
+    array([[0.25, 0.25, 0.25]], dtype=float32)
+
     References:
         - [Miller, 2023](https://www.evanmiller.org/attention-is-off-by-one.html)
         - [Xiao et al., 2024](https://arxiv.org/abs/2309.17453), "zero sink".
@@ -132,12 +169,20 @@ class Softmax1(Softmax):
 class ReLU(Normalizer):
     """`relu(s_j) / n`.
 
+    Example:
+
+    >>> relu = keras_synth.mixers.normalizers.ReLU()
+    >>> logits = keras.ops.convert_to_tensor([[3.0, -1.0]])
+    >>> keras.ops.convert_to_numpy(relu.weights(logits, count=2.0))
+    array([[1.5, 0. ]], dtype=float32)
+
     References:
         - [Wortsman et al., 2023](https://arxiv.org/abs/2309.08586)
     """
 
     name = "relu"
     counts = True
+    elementwise = True
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         return ops.relu(logits) / count
@@ -156,12 +201,20 @@ class ReLU(Normalizer):
 class Sigmoid(Normalizer):
     """`sigmoid(s_j - log n)`.
 
+    Example:
+
+    >>> sigmoid = keras_synth.mixers.normalizers.Sigmoid()
+    >>> logits, n = keras.ops.zeros((1, 2)), keras.ops.ones((1, 1))
+    >>> keras.ops.convert_to_numpy(sigmoid.weights(logits, n))
+    array([[0.5, 0.5]], dtype=float32)
+
     References:
         - [Ramapuram et al., 2024](https://arxiv.org/abs/2409.04431)
     """
 
     name = "sigmoid"
     counts = True
+    elementwise = True
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         return ops.sigmoid(logits - ops.log(count))

@@ -1,7 +1,8 @@
 """Slices of learned tables by position, and checks of lengths."""
 
-import keras
 from keras import ops
+
+from keras_synth._backend.execution import gathered
 
 
 def window(table, axis, start, length, tile=False):
@@ -40,10 +41,7 @@ def window(table, axis, start, length, tile=False):
     # A symbolic length of an export can be gathered but not sliced: on JAX at
     # all, on PyTorch without a guard against the whole table.
     positions = start + ops.arange(length, dtype="int32")
-    if keras.backend.backend() == "torch":
-        # There `take` squeezes an axis that ONNX takes for a single entry.
-        return table[_along(axis, ops.cast(positions, "int64"))]
-    return ops.take(table, positions, axis=axis)
+    return gathered(table, positions, axis)
 
 
 def shortest(*lengths):

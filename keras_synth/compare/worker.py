@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 import keras_synth
+from keras_synth._backend.execution import backend_version
 from keras_synth._system.files import (
     UnwrittenError,
     is_full,
@@ -167,11 +168,11 @@ def multiplications(model, length):
 
 def versions():
     """Versions of what the numbers depend on."""
-    backend = keras.backend.backend()
+    backend, version = backend_version()
     return {
         "keras_synth": keras_synth.__version__,
         "keras": keras.__version__,
-        backend: sys.modules[backend].__version__,
+        backend: version,
         "python": sys.version.split()[0],
     }
 

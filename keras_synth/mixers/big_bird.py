@@ -50,10 +50,11 @@ class BigBirdAttention(PatternMixer):
             neither is given one is drawn, and stored in the config.
         **kwargs: Arguments of `MultiHeadMixer`.
 
-    Call arguments: see `SelfMixer`.
+    Call arguments: see `MultiHeadMixer`, of one sequence.
 
     Returns:
-        Tensor `(B, T, d)`.
+        Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
+        the weights `(B, H, T, T)`.
 
     Raises:
         ValueError: If a number is no positive integer, `window_blocks` is

@@ -23,9 +23,9 @@ class LocalAttention(SyntheticAttention):
     tokens, with the weights of `keras.layers.MultiHeadAttention` in their
     order; any other synthesizer may give the logits.
 
-    Time and memory are O(T window), unless scores are returned or an attention
-    mask or bias is given: then the window is a mask of all pairs. A table such
-    as R's has as many numbers as before, of which few are used.
+    Time and memory are O(T window), unless scores are returned: then the
+    window is a mask of all pairs, which an attention mask or bias is by itself.
+    A table such as R's has as many numbers as before, of which few are used.
 
     Decoding is that of `SyntheticAttention` with this pattern.
 

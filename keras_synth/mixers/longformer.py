@@ -44,7 +44,7 @@ class LongformerAttention(PatternMixer):
         max_length: Optional integer, the longest sequence in tokens.
         **kwargs: Arguments of `MultiHeadMixer`.
 
-    Call arguments: see `SelfMixer`.
+    Call arguments: those of `SelfMixer`.
 
     Returns:
         Tensor `(B, T, d)`.

@@ -41,7 +41,7 @@ class PositionLimits:
 
     def build(self, layer):
         """Adds the weight to a layer, if there is one."""
-        if self.pattern is None or self.pattern.has_pieces:
+        if self._length() is None:
             return
         allowed = self._pairs()
         self.table = layer.add_weight(

@@ -91,16 +91,18 @@ class SparseAttention(PatternMixer):
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
-        pattern: `Pattern` of `keras_synth.mixers.patterns`, such as
-            `Window(16) | GlobalTokens(1)`, or a config of one.
+        pattern: What `keras_synth.mixers.patterns.get` takes, such as
+            `Window(16) | GlobalTokens(1)`, `"local(window=16)"` or a boolean
+            array `(N, N)`.
         max_length: Optional integer, the longest sequence in tokens; random
             blocks need it. A longer input is refused.
         **kwargs: Arguments of `MultiHeadMixer`.
 
-    Call arguments: see `SelfMixer`.
+    Call arguments: see `MultiHeadMixer`, of one sequence.
 
     Returns:
-        Tensor `(B, T, d)`.
+        Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
+        the weights `(B, H, T, T)`.
 
     Raises:
         ValueError: If the pattern is none, or reaches beyond `max_length`.
@@ -151,10 +153,11 @@ class StridedAttention(PatternMixer):
         max_length: Optional integer, the longest sequence in tokens.
         **kwargs: Arguments of `MultiHeadMixer`.
 
-    Call arguments: see `SelfMixer`.
+    Call arguments: see `MultiHeadMixer`, of one sequence.
 
     Returns:
-        Tensor `(B, T, d)`.
+        Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
+        the weights `(B, H, T, T)`.
 
     Raises:
         ValueError: If a number is no positive integer, or beyond `max_length`.

@@ -63,9 +63,9 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
     def head_groups(self) -> Any:
         return tuple(self.synthesizers)
 
-    def folded(self, max_length: int | None) -> Any:
+    def folded(self, max_length: int | None, softmax: bool = True) -> Any:
         return HeadGroupsSynthesizer(
-            [folded(group, max_length) for group in self.synthesizers],
+            [folded(group, max_length, softmax) for group in self.synthesizers],
             name=self.name,
             dtype=self.dtype_policy,
         )

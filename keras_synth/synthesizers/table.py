@@ -132,6 +132,8 @@ def folded(synthesizer, max_length, softmax=True):
             "longest one to come, as in fold(model, max_length=512). Received: "
             f"max_length=None for {synthesizer!r}"
         )
+    if len(synthesizer.head_groups()) > 1 and synthesizer.reads_tokens:
+        return synthesizer.folded(max_length, softmax)
     if synthesizer.reads_tokens:
         return synthesizer.folded(max_length)
     logits = logits_of(synthesizer, max_length)

@@ -355,3 +355,58 @@ def test_neighbours_of_a_sliding_window_and_of_a_local_pattern():
     sliding(x), local(x)
     local.set_weights(sliding.get_weights())
     np.testing.assert_allclose(numpy(local(x)), numpy(sliding(x)), atol=1e-6)
+
+
+# --- normalizers of one's own -------------------------------------------------
+
+
+class Shares(normalizers.Normalizer):
+    """Each row's ReLUs divided by their sum."""
+
+    name = "shares"
+
+    def weights(self, logits, count=None):
+        found = ops.relu(logits)
+        return found / (1e-3 + ops.sum(found, axis=-1, keepdims=True))
+
+
+def test_a_row_that_is_normalised_in_another_way_is_not_cut(monkeypatch):
+    layer = SyntheticAttention(
+        H,
+        K,
+        synthesizer="V",
+        pattern="local(window=1) | stride(stride=4)",
+        normalizer=Shares(),
+    )
+    x = ops.convert_to_tensor(normal(B, T, D))
+    _, scores = layer(x, return_attention_scores=True)
+    context = ops.einsum("bhts,bshv->bthv", scores, layer.value(x))
+    expected = numpy(layer.attention_output(context))
+    np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
+
+
+def test_a_pattern_of_ones_own_without_pieces_is_a_mask():
+    class Even(patterns.Pattern):
+        has_pieces = False
+
+        def allows(self, rows, columns):
+            return (rows + columns) % 2 == 0
+
+    layer = SyntheticAttention(H, K, synthesizer="V", pattern=Even())
+    plain = SyntheticAttention(H, K, synthesizer="V")
+    x, at = ops.convert_to_tensor(normal(B, T, D)), np.arange(T)
+    layer(x), plain(x)
+    plain.set_weights(layer.get_weights())
+    expected = plain(x, attention_mask=(at[:, None] + at) % 2 == 0)
+    np.testing.assert_allclose(numpy(layer(x)), numpy(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@pytest.mark.parametrize("name", ["R", "heads(V=1, R=1)", "R + V", "FD"])
+def test_a_folded_layer_has_the_same_outputs(name, normalizer):
+    layer = layer_of(name, "strided", normalizer)
+    x, real = ops.convert_to_tensor(normal(B, T, D)), real_tokens()
+    expected = numpy(layer(x, value_mask=real))
+    folded = keras_synth.fold(layer, T)
+    found = numpy(folded(x, value_mask=real))
+    np.testing.assert_allclose(found, expected, atol=1e-5)

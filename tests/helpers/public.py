@@ -7,7 +7,8 @@ import keras_synth
 
 # Beside those of `keras_synth.__all__`. Of the first all names are public, of
 # the second only these: the rest serves the package.
-MODULES = ["mixers.patterns", "model_card", "reporting", "vocabulary"]
+MODULES = ["mixers.normalizers", "mixers.patterns"]
+MODULES += ["model_card", "reporting", "vocabulary"]
 NAMES = [
     "attend.attend",
     "folding.fold",

@@ -50,6 +50,9 @@ class BlockedRoute(Route):
         pattern, mask = _pattern(request), request.mask
         if pattern is None or not pattern.has_pieces:
             return False
+        own = request.normalizer
+        if len(pattern.patterns) > 1 and not (own.sums or own.elementwise):
+            return False
         plain = not request.return_weights and not request.flash_attention
         step = request.of_one_query and mask.causal and request.dropout is None
         return plain and mask.pairs is None and (_begins(mask) or step)
@@ -237,10 +240,9 @@ def _grids(pattern, request):
         if grid is None:
             anywhere.append((part, columns))
             continue
-        for other, parts in found:
-            if grid.same_as(other):
-                parts.append((part, columns))
-                break
+        same = [parts for other, parts in found if grid.same_as(other)]
+        if same:
+            same[0].append((part, columns))
         else:
             found.append((grid, [(part, columns)]))
     found = found or [(Grid(length), [])]

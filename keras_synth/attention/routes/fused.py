@@ -4,7 +4,6 @@ All that is special about `ops.dot_product_attention` on a backend is known
 here alone.
 """
 
-import sys
 from typing import Any
 
 import keras
@@ -103,7 +102,7 @@ def _repeats_keys(request):
 def _has_cpu_kernel(request):
     """Whether the backend has a kernel for CPUs that likes this request."""
     logits, values = request.logits, request.values
-    if keras.backend.backend() != "torch" or logits.queries is None:
+    if not execution.has_cpu_kernel() or logits.queries is None:
         return False
     bias = logits.bias
     if request.of_one_query and (bias is not None or logits.keys.shape[0] == 1):
@@ -127,7 +126,7 @@ def _likes_bias(request):
     bias, values = request.logits.bias, request.values
     parts = bias[:2] if isinstance(bias, Product) else (bias,)
     return not (
-        values.dtype == sys.modules["torch"].float32
+        keras.backend.standardize_dtype(values.dtype) == "float32"
         or request.mask.has_pattern
         or request.logits.is_steep
         or execution.is_differentiated(*parts)

@@ -7,8 +7,9 @@ all heads: of features that are zero but for one head, or of the values of all
 heads, of which each wants its own. That is more arithmetic and no copy.
 """
 
-import keras
 from keras import ops
+
+from keras_synth._backend import execution
 
 
 def scores(queries, keys):
@@ -21,7 +22,7 @@ def scores(queries, keys):
     Returns:
         Tensor `(B, H, 1, S)`.
     """
-    if keras.backend.backend() == "tensorflow":
+    if execution.fuses_dot_products():
         products = ops.sum(queries * keys, axis=-1)  # (B, S, H)
         return ops.transpose(products, (0, 2, 1))[:, :, None]
     length, heads, width = keys.shape[1:]
@@ -58,4 +59,4 @@ def _fuses(x):
 
     For a single sample XLA's loop is slow.
     """
-    return keras.backend.backend() != "torch" and x.shape[0] != 1
+    return execution.fuses_operations() and x.shape[0] != 1

@@ -11,12 +11,14 @@ up first takes no more memory than Adam's moments, which are dense anyway.
 import keras
 from keras import ops
 
+from keras_synth._backend.execution import has_sparse_gradients
+
 
 class Embedding(keras.layers.Embedding):
     """`keras.layers.Embedding` with a dense gradient."""
 
     def call(self, inputs):
-        if keras.backend.backend() != "tensorflow":
+        if not has_sparse_gradients():
             return super().call(inputs)
         # The gradient of a product is dense; compilers drop the factor.
         table = ops.multiply(self.embeddings, 1)
