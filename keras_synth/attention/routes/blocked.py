@@ -192,13 +192,18 @@ class _Blocks(NamedTuple):
         logits: Float32 tensor `(B or 1, H, G, r, c)`, `FORBIDDEN` where a row
             does not see a column.
         values: Tensor `(B, H, G, c, v)`.
-        count: Float32 tensor `(B or 1, 1, G, r, 1)`, columns seen.
+        allowed: Boolean tensor `(B or 1, 1, G, r, c)`, columns seen.
     """
 
     grid: Grid
     logits: Any
     values: Any
-    count: Any
+    allowed: Any
+
+    def count(self):
+        """How many columns a row sees: float32 `(B or 1, 1, G, r, 1)`."""
+        seen = ops.cast(self.allowed, "float32")
+        return ops.sum(seen, axis=-1, keepdims=True)
 
 
 def _blocked(request):
@@ -224,9 +229,8 @@ def _blocked(request):
         # backwards.
         scores = scores + ops.where(allowed, 0.0, FORBIDDEN)
         groups = ops.shape(scores)[2]
-        count = ops.sum(ops.cast(allowed, "float32"), axis=-1, keepdims=True)
         own = _taken(grid, chosen, heads, groups)
-        found.append(_Blocks(grid, scores, own, count))
+        found.append(_Blocks(grid, scores, own, allowed))
     context = _weighed(found, request.normalizer, request.dropout)
     return _heads_first(ops.cast(context, values.dtype))
 
@@ -368,32 +372,28 @@ def _at(rows, at):
 def _weighed(found, normalizer, dropout):
     """The context `(B, H, T, v)` of all blocks."""
     if len(found) == 1:
-        return _context_of(found[0], normalizer, dropout)
+        count = found[0].count() if normalizer.counts else None
+        return _context_of(found[0], count, normalizer, dropout)
     if normalizer.sums:
         parts = [_sums(blocks, dropout) for blocks in found]
         return _merged(parts, normalizer.sink)
-    counts = [blocks.grid.restored(blocks.count) for blocks in found]
+    counts = [blocks.grid.restored(blocks.count()) for blocks in found]
     total = functools.reduce(operator.add, counts)
-    return functools.reduce(
-        operator.add,
-        (
-            _context_of(
-                blocks._replace(count=blocks.grid.rows(total)),
-                normalizer,
-                dropout,
-            )
-            for blocks in found
-        ),
+    contexts = (
+        _context_of(blocks, blocks.grid.rows(total), normalizer, dropout)
+        for blocks in found
     )
+    return functools.reduce(operator.add, contexts)
 
 
-def _context_of(blocks, normalizer, dropout):
-    grid, logits, values, count = blocks
-    least_one = ops.maximum(count, 1.0) if normalizer.counts else None
+def _context_of(blocks, count, normalizer, dropout):
+    """The context of one grid, `count` being of all that a row sees."""
+    grid, logits, values, allowed = blocks
+    least_one = None if count is None else ops.maximum(count, 1.0)
     weights = normalizer.weights(logits, least_one)
     weights = weights if dropout is None else dropout(weights)
     context = ops.matmul(ops.cast(weights, values.dtype), values)
-    visible = count > 0
+    visible = ops.any(allowed, axis=-1, keepdims=True)
     context = ops.where(visible, context, ops.zeros((), context.dtype))
     return grid.restored(context)
 
