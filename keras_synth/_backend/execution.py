@@ -1,6 +1,7 @@
 """What must be asked of the backend itself, and the answers' reasons."""
 
 import contextlib
+import importlib
 import sys
 
 import keras
@@ -116,6 +117,87 @@ def fuses_dot_products():
 def has_cpu_kernel():
     """Whether `ops.dot_product_attention` has a kernel for CPUs."""
     return keras.backend.backend() == "torch"
+
+
+def has_unsafe_flash_kernels():
+    """Whether flash kernels that Keras takes by itself may be wrong.
+
+    On TPUs it hands `ops.dot_product_attention` to JAX's Splash kernel, leaves
+    out the bias, applies the first sample's mask to all samples and a causal
+    one where there is none, and scales wrongly. cuDNN's kernel on JAX is right,
+    but fails within a gradient if a length is odd, and older versions of JAX
+    return no gradient of some biases (Keras 3.15.1, JAX 0.10.2).
+    """
+    return keras.backend.backend() == "jax"
+
+
+def why_no_flash_kernel(x):
+    """Why the device of `x` has no flash kernel: a string, or `None`.
+
+    Args:
+        x: Tensor.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return "Keras has no flash kernel on TensorFlow"
+    if backend == "jax" and _first_platform() == "tpu":
+        return (
+            "the kernel that Keras takes on TPUs loses biases and masks, and "
+            "scales wrongly"
+        )
+    if backend == "torch" and is_placeholder(x):
+        cuda = sys.modules["torch"].cuda.is_available()
+        return None if cuda else "there is no GPU"
+    return "CPUs have no flash kernel" if on_cpu(x) else None
+
+
+def widest_cudnn_head(dtype):
+    """How wide heads may be for cuDNN's attention on JAX; 0 if there is none.
+
+    Keras asks the same before it takes that kernel.
+
+    Args:
+        dtype: String, of queries, keys and values.
+    """
+    if keras.backend.backend() != "jax" or _first_platform() != "gpu":
+        return 0
+    if dtype not in ("bfloat16", "float16"):
+        return 0
+    try:
+        checks = _cudnn_checks()
+        checks.check_cudnn_version()
+        if not checks.check_compute_capability("8.0"):
+            return 0
+        return 256 if checks.check_compute_capability("9.0") else 128
+    except (ImportError, AttributeError, RuntimeError):
+        return 0
+
+
+def has_cudnn_bias_gradient(bias, queries):
+    """Whether cuDNN's attention on JAX returns the gradient of a bias.
+
+    Older versions of JAX have none for a bias of each sample: what is trained
+    by it would stay as it is, without a word.
+
+    Args:
+        bias: Tensor `(B or 1, H or 1, T, S)`.
+        queries: Tensor `(B, T, H, k)`.
+    """
+    try:
+        checks = _cudnn_checks()
+        layout = checks.AttentionLayout.BTNH
+        shapes = tuple(bias.shape), tuple(queries.shape)
+        return checks.should_export_dbias(*shapes, layout.value)
+    except (ImportError, AttributeError):
+        return False
+
+
+def _first_platform():
+    return sys.modules["jax"].devices()[0].platform
+
+
+def _cudnn_checks():
+    return importlib.import_module("jax._src.cudnn.fused_attention_stablehlo")
 
 
 def has_sparse_gradients():

@@ -2,9 +2,11 @@
 
 import keras
 import pytest
+from backend import on_cpu
 from keras import ops
 
 from keras_synth import routes
+from keras_synth._backend import execution
 from keras_synth.layers import SyntheticAttention
 
 
@@ -42,3 +44,27 @@ def test_it_is_refused_where_nothing_is_compared(batch):
     )
     with pytest.raises(ValueError, match="needs logits that compare"):
         layer(keras.random.normal((batch, 1, 8)))
+
+
+@pytest.mark.skipif(not on_cpu(), reason="where there is no flash kernel")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_it_is_refused_where_there_is_none(dtype):
+    layer = SyntheticAttention(
+        2, 4, synthesizer="V", flash_attention=True, dtype=dtype
+    )
+    with pytest.raises(
+        ValueError, match=r"flash_attention=True .* not there: .* Leave it out"
+    ):
+        layer(ops.ones((2, 3, 8)))
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="Keras has none there"
+)
+def test_what_the_kernel_refuses_is_said_in_a_line(monkeypatch):
+    layer = SyntheticAttention(2, 4, synthesizer="V", flash_attention=True)
+    monkeypatch.setattr(execution, "why_no_flash_kernel", lambda x: None)
+    with pytest.raises(
+        ValueError, match=r"refuses these logits: .* Leave it out.*float32"
+    ):
+        layer(ops.ones((2, 3, 8)))

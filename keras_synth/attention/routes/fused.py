@@ -10,8 +10,19 @@ import keras
 from keras import ops
 
 from keras_synth._backend import execution
-from keras_synth.attention.logits import Product, repeat_batch
+from keras_synth.attention.logits import Product
 from keras_synth.attention.masks import zero_padded_keys, zero_rows
+from keras_synth.attention.routes import cudnn
+from keras_synth.attention.routes.kernel_arguments import (
+    held,
+    is_causal,
+    is_row,
+    least_logit,
+    padding_bias,
+    same_width,
+    with_batch,
+    with_bias,
+)
 from keras_synth.attention.routes.route import Request, Route
 
 
@@ -52,44 +63,90 @@ class FusedRoute(Route):
         return True
 
     def run(self, request: Request) -> Any:
-        causal = _is_causal(request)
-        if not causal:
-            request = request.with_pairs()
-        logits, values, mask = request.logits, request.values, request.mask
-        dtype = values.dtype
-        if logits.is_steep and not request.flash_attention:
-            values = ops.cast(values, "float32")
-        queries, keys, bias = _for_kernel(logits, values, mask)
-        forbidding = mask
-        if bias is not None and bias.shape[0] == 1 and mask.keys is not None:
-            # Padding as a feature of the keys: beside it the table would
-            # become a bias of every sample.
-            least = ops.cast(_least_logit(values.dtype), values.dtype)
-            padding = ops.where(mask.keys, ops.zeros_like(least), least)
-            padding = padding[:, None, None, :]  # (B, 1, 1, S)
-            queries, keys = _with_bias(queries, keys, padding)
-            forbidding = mask._replace(keys=None)
-        allowed = None if causal else forbidding.materialize()
-        if bias is not None and allowed is not None:
-            # The mask joins the bias: PyTorch takes one of the two.
-            least = ops.cast(_least_logit(bias.dtype), bias.dtype)
-            bias, allowed = ops.where(allowed, bias, least), None
-        width = values.shape[-1]
-        # Kernels want values as wide as the keys: JAX refuses others, PyTorch
-        # leaves its flash path.
-        queries, keys, values = _same_width(queries, keys, values)
-        context = ops.dot_product_attention(
-            queries,
-            keys,
-            values,
-            bias=bias,
-            mask=allowed,
-            scale=1.0,
-            is_causal=causal,
-            flash_attention=request.flash_attention,
-        )[..., :width]
+        flash, values = _demanded(request), request.values
+        arguments = cudnn.arguments(request)
+        if arguments is not None:
+            context = _called(arguments, flash)[:, : request.target_length]
+        else:
+            if flash is None and execution.has_unsafe_flash_kernels():
+                flash = False
+            context = _called(_arguments(request), flash)
+        context = ops.cast(context[..., : values.shape[-1]], values.dtype)
         # Rows that see nothing hold an average of the forbidden.
-        return zero_rows(ops.cast(context, dtype), request.visible())
+        return zero_rows(context, request.visible())
+
+
+def _demanded(request):
+    """`flash_attention` of a request, or an error if that cannot be had."""
+    if request.flash_attention:
+        reason = execution.why_no_flash_kernel(request.values)
+        if reason is not None:
+            raise ValueError(
+                f"flash_attention=True asks for what is not there: {reason}. "
+                "Leave it out, and what the device is best at is taken"
+            )
+    return request.flash_attention
+
+
+def _called(arguments, flash):
+    """The context by the backend's kernel, `(B, T, H, v)` or larger."""
+    arguments = {**arguments, "scale": 1.0, "flash_attention": flash}
+    if not flash:
+        return ops.dot_product_attention(**arguments)
+    try:
+        return ops.dot_product_attention(**arguments)
+    except (ImportError, NotImplementedError, RuntimeError, ValueError) as e:
+        values = arguments["value"]
+        shape, dtype = tuple(values.shape), values.dtype
+        masks = arguments["bias"], arguments.get("mask")
+        biased = any(x is not None for x in masks)
+        raise ValueError(
+            "flash_attention=True asks for a kernel that refuses these "
+            f"logits: {_first_line(e)} Leave it out, and one that takes them "
+            f"is chosen. Received: values {shape} of "
+            f"{keras.backend.standardize_dtype(dtype)}, "
+            f"a bias or a mask: {biased}"
+        ) from e
+
+
+def _first_line(error):
+    # Keras puts what it was given below what went wrong.
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line.rstrip(".") + "."
+
+
+def _arguments(request):
+    """What a request becomes for `ops.dot_product_attention`, a dictionary."""
+    causal = is_causal(request)
+    if not causal:
+        request = request.with_pairs()
+    logits, values, mask = request.logits, request.values, request.mask
+    if logits.is_steep and not request.flash_attention:
+        values = ops.cast(values, "float32")
+    queries, keys, bias = _for_kernel(logits, values, mask)
+    forbidding = mask
+    if bias is not None and bias.shape[0] == 1 and mask.keys is not None:
+        # Padding as a feature of the keys: beside it the table would
+        # become a bias of every sample.
+        padding = padding_bias(mask.keys, values.dtype)
+        queries, keys = with_bias(queries, keys, padding)
+        forbidding = mask._replace(keys=None)
+    allowed = None if causal else forbidding.materialize()
+    if bias is not None and allowed is not None:
+        # The mask joins the bias: PyTorch takes one of the two.
+        least = ops.cast(least_logit(bias.dtype), bias.dtype)
+        bias, allowed = ops.where(allowed, bias, least), None
+    # Kernels want values as wide as the keys: JAX refuses others, PyTorch
+    # leaves its flash path.
+    queries, keys, values = same_width(queries, keys, values)
+    return {
+        "query": queries,
+        "key": keys,
+        "value": values,
+        "bias": bias,
+        "mask": allowed,
+        "is_causal": causal,
+    }
 
 
 def _repeats_keys(request):
@@ -110,7 +167,7 @@ def _has_cpu_kernel(request):
         # constant ones or to make the bias a feature of theirs.
         return False
     # One of the keys alone can be a feature of theirs.
-    no_bias = bias is None or _is_row(bias) or _likes_bias(request)
+    no_bias = bias is None or is_row(bias) or _likes_bias(request)
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width
@@ -133,84 +190,13 @@ def _likes_bias(request):
     )
 
 
-def _is_causal(request):
-    """Whether nothing but a causal mask forbids, of T = S tokens.
-
-    Kernels know that one by name and skip what it forbids.
-    """
-    mask, length = request.mask, request.target_length
-    others = mask.keys, mask.pairs, mask.window, mask.pattern
-    alone = all(other is None for other in others)
-    square = isinstance(length, int) and length == request.source_length
-    begins = isinstance(mask.start, int) and mask.start == 0
-    bias = request.logits.bias
-    no_bias = bias is None or _is_row(bias)
-    return mask.causal and alone and square and begins and no_bias
-
-
 def _for_kernel(logits, values, mask):
     """Gives logits the dtype, the batch and the finite keys a kernel needs."""
-    queries, keys, bias = zero_padded_keys(logits, mask)
-    if bias is not None and _is_row(bias):
-        bias = _held(bias, values.dtype)
-        queries, keys = (ops.cast(x, values.dtype) for x in (queries, keys))
-        queries, keys = _with_bias(queries, keys, bias)
-        bias = None
-    bias = None if bias is None else _held(bias, values.dtype)
-    batch = ops.shape(values)[0]
-    if queries.shape[0] == 1 and values.shape[0] != 1:
-        queries = repeat_batch(queries, batch)
-    if keys.shape[0] == 1 and values.shape[0] != 1:
-        keys = repeat_batch(keys, batch)
-    queries = ops.cast(queries, values.dtype)
-    keys = ops.cast(keys, values.dtype)
-    return queries, keys, bias
-
-
-def _is_row(bias):
-    """Whether a bias is of the keys alone, for all samples: `(1, H, 1, S)`."""
-    return bias.shape[0] == 1 and bias.shape[2] == 1
-
-
-def _with_bias(queries, keys, bias):
-    """Makes a bias of the keys `(B or 1, H or 1, 1, S)` a feature of them."""
-    bias = ops.cast(ops.transpose(bias, (0, 3, 1, 2)), keys.dtype)
-    if bias.shape[0] != 1 and keys.shape[0] == 1:
-        keys = repeat_batch(keys, ops.shape(bias)[0])
-    bias = ops.broadcast_to(bias, (*ops.shape(keys)[:3], 1))
-    return (
-        ops.concatenate([queries, ops.ones_like(queries[..., :1])], axis=-1),
-        ops.concatenate([keys, bias], axis=-1),
-    )
-
-
-def _held(bias, dtype):
-    """A bias in another dtype, within what that holds."""
-    if _is_float16(dtype):
-        # A third of what stands for "may not attend".
-        bias = ops.clip(bias, _least_logit(dtype) / 3, -_least_logit(dtype) / 3)
-    return ops.cast(bias, dtype)
-
-
-def _is_float16(dtype):
-    return keras.backend.standardize_dtype(dtype) == "float16"
-
-
-def _least_logit(dtype):
-    """A logit that no real one undercuts, and twice of which is finite."""
-    return -3e4 if _is_float16(dtype) else -1e9
-
-
-def _same_width(*features):
-    """Pads features with zeros to one width, a multiple of 8 as kernels like.
-
-    Those that are of one width already are left alone.
-    """
-    widths = {x.shape[-1] for x in features}
-    if len(widths) == 1:
-        return features
-    width = -(-max(widths) // 8) * 8
-    return tuple(
-        ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, width - x.shape[-1]]])
-        for x in features
-    )
+    logits = zero_padded_keys(logits, mask)
+    bias, dtype = logits.bias, values.dtype
+    bias = None if bias is None else held(bias, dtype)
+    if bias is not None and is_row(bias):
+        queries, keys = (ops.cast(x, dtype) for x in logits[:2])
+        queries, keys = with_bias(queries, keys, bias)
+        logits, bias = logits._replace(queries=queries, keys=keys), None
+    return *with_batch(logits, values), bias

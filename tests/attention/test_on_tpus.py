@@ -1,0 +1,75 @@
+"""On TPUs Keras' kernel is wrong: attention here never takes it."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import numpy, program
+from keras import ops
+from platforms import Pretended
+
+from keras_synth.layers import SyntheticAttention
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="Keras has TPUs on JAX"
+)
+T, D = 6, 8
+
+
+def made(name="V", **options):
+    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=T, **options)
+    layer.build((2, T, D))
+    return layer
+
+
+@pytest.mark.parametrize("name", ["V", "R + V", "alibi + V"])
+@pytest.mark.parametrize("masked", ["nothing", "padding", "the future"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_kernel_is_never_called(name, masked, compiled, monkeypatch):
+    layer = made(name)
+    x = ops.convert_to_tensor(normal(2, T, D))
+    options = {
+        "nothing": {},
+        "padding": {"value_mask": ops.convert_to_tensor(padding(3, T, size=T))},
+        "the future": {"use_causal_mask": True},
+    }[masked]
+
+    def call(x):
+        return layer(x, **options)
+
+    expected = numpy(call(x))
+    tpu = Pretended(monkeypatch, "tpu")
+    found = numpy((program(call) if compiled else call)(x))
+    assert not tpu.splashed
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_layer_of_keras_takes_it(monkeypatch):
+    layer = keras.layers.MultiHeadAttention(2, 4)
+    x = ops.convert_to_tensor(normal(2, T, D))
+    layer(x, x)
+    tpu = Pretended(monkeypatch, "tpu")
+    layer(x, x)
+    assert tpu.splashed == [(2, 2, T, 4)]
+
+
+def test_the_layer_of_keras_can_be_kept_from_it(monkeypatch):
+    keras.config.disable_flash_attention()
+    try:
+        layer = keras.layers.MultiHeadAttention(2, 4)
+        x = ops.convert_to_tensor(normal(2, T, D))
+        tpu = Pretended(monkeypatch, "tpu")
+        layer(x, x)
+    finally:
+        from keras.src.backend.common import global_state
+
+        global_state.set_global_attribute("flash_attention", None)
+    assert not tpu.splashed
+
+
+def test_a_kernel_that_is_demanded_is_refused(monkeypatch):
+    layer = made(flash_attention=True)
+    x = ops.convert_to_tensor(normal(2, T, D))
+    Pretended(monkeypatch, "tpu")
+    with pytest.raises(ValueError, match=r"on TPUs.*Leave it out"):
+        layer(x)

@@ -1,0 +1,64 @@
+"""Accelerators that are not there: what JAX says of them, for lowering."""
+
+import types
+
+from keras_synth._backend import execution
+
+CHECKS = "jax._src.cudnn.fused_attention_stablehlo"
+CUDNN = 91000  # version 9.10
+
+
+class Pretended:
+    """A platform that JAX takes this machine's for.
+
+    What is lowered for it is what would be lowered there. Nothing of it runs.
+
+    Args:
+        monkeypatch: The fixture, which ends it.
+        platform: `"tpu"`, `"cuda"` or `"cpu"`.
+        capability: Of a CUDA device, as a tuple.
+
+    Attributes:
+        splashed: Shapes of queries that the Splash kernel was given.
+    """
+
+    def __init__(self, monkeypatch, platform, capability=(9, 0)):
+        self.platform, self.splashed = platform, []
+        name = "gpu" if platform == "cuda" else platform
+        device = types.SimpleNamespace(platform=name)
+
+        def splash(query, *_, **__):
+            self.splashed.append(query.shape)
+            return query
+
+        for path, answer in (
+            ("jax.devices", lambda *_, **__: [device]),
+            ("jax.default_backend", lambda: name),
+            ("keras.src.backend.jax.nn.wrap_flash_attention", splash),
+        ):
+            monkeypatch.setattr(path, answer)
+        monkeypatch.setattr(execution, "_jax_platform", lambda x: name)
+        if platform == "cuda":
+            _pretend_cudnn(monkeypatch, capability)
+
+    def lowered(self, function, *arguments):
+        """The program of a function of arrays, as text."""
+        import jax
+
+        traced = jax.jit(function).trace(*arguments)
+        return traced.lower(lowering_platforms=(self.platform,)).as_text()
+
+
+def _pretend_cudnn(monkeypatch, capability):
+    def at_least(wanted):
+        return capability >= tuple(map(int, wanted.split(".")))
+
+    def equal(wanted):
+        return capability == tuple(map(int, wanted.split(".")))
+
+    for name, answer in (
+        ("check_cudnn_version", lambda: CUDNN),
+        ("check_compute_capability", at_least),
+        ("is_cuda_compute_capability_equal", equal),
+    ):
+        monkeypatch.setattr(f"{CHECKS}.{name}", answer)
