@@ -1,11 +1,19 @@
 """Accelerators that are not there: what JAX says of them, for lowering."""
 
+import functools
 import types
 
 from keras_synth._backend import execution
 
 CHECKS = "jax._src.cudnn.fused_attention_stablehlo"
 CUDNN = 91000  # version 9.10
+# JAX does not promise to keep cuDNN's calls: in a saved program it wants to be
+# told that this is known.
+CALLS = [
+    f"__cudnn$fmha{bias}Softmax{backward}"
+    for bias in ("", "ScaleBias")
+    for backward in ("", "Backward")
+]
 
 
 class Pretended:
@@ -47,6 +55,26 @@ class Pretended:
 
         traced = jax.jit(function).trace(*arguments)
         return traced.lower(lowering_platforms=(self.platform,)).as_text()
+
+    def exported(self, function, *arguments):
+        """The same, as a program that could be saved and run there."""
+        import jax
+
+        export = jax.export.export(
+            jax.jit(function),
+            platforms=[self.platform],
+            disabled_checks=[
+                jax.export.DisabledSafetyCheck.custom_call(name)
+                for name in CALLS
+            ],
+        )
+        return export(*arguments).mlir_module()
+
+    def gradient(self, function, arguments=(0, 1)):
+        """The gradient of a function by some of its arguments, in training."""
+        import jax
+
+        return jax.grad(functools.partial(function, training=True), arguments)
 
 
 def _pretend_cudnn(monkeypatch, capability):

@@ -1,0 +1,127 @@
+"""Every layer becomes a program for TPUs and for CUDA, without either.
+
+Nothing of the programs runs. That they are made at all says that nothing in
+them is unknown to the platform's compiler before it sees shapes of its own.
+"""
+
+import keras
+import pytest
+from arrays import normal, padding
+from cases import CASES, MIXERS, D, H, K, N, T
+from keras import ops
+from platforms import Pretended
+
+from keras_synth import mixers
+from keras_synth.layers import SyntheticAttention
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="JAX lowers for what is not there"
+)
+PLATFORMS = ["tpu", "cuda"]
+POLICIES = ["float32", "mixed_bfloat16"]
+MASKS = ["nothing", "padding", "causal", "both"]
+PATTERNS = [
+    "local(window=2)",
+    "stride(stride=3)",
+    "global(tokens=1)",
+    "local(window=1) | stride(stride=3) | random(number=1)",
+    "blocks(number=1, block_size=2) | random(number=1, block_size=2)",
+]
+CHOICES = [
+    f"attention({name}, pattern='{pattern}', normalizer='{normalizer}')"
+    for name in ("V", "R", "R + V", "FD")
+    for pattern in PATTERNS
+    for normalizer in ("softmax", "softmax1", "relu", "sigmoid")
+]
+# One of each kind of program, for `make test`.
+QUICK = ["V", "R + V", "alibi + V", "longformer(window=1)", "performer"]
+
+
+def layer_of(name, policy, length):
+    """A built mixer, of a name of any of the tables above."""
+    if name in CASES:
+        layer = SyntheticAttention(
+            H, K, synthesizer=CASES[name](), max_length=N, dtype=policy
+        )
+    else:
+        layer = mixers.get(name, H, K, max(N, length), dtype=policy)
+    layer.build((2, length, D))
+    return layer
+
+
+def options_of(masks, length):
+    options = {}
+    if masks in ("padding", "both"):
+        mask = padding(3, length, size=length)
+        options["value_mask"] = ops.convert_to_tensor(mask)
+    if masks in ("causal", "both"):
+        options["use_causal_mask"] = True
+    return options
+
+
+def lower(platform, layer, options, length):
+    """Lowers a call for inference, and a gradient in training."""
+    inputs = ops.convert_to_tensor(normal(2, length, D))
+    state = [w.value for w in layer.non_trainable_variables]
+    weights = [w.value for w in layer.trainable_variables]
+
+    def call(weights, inputs, training=False):
+        outputs, _ = layer.stateless_call(
+            weights, state, inputs, training=training, **options
+        )
+        return ops.sum(ops.square(ops.cast(outputs, "float32")))
+
+    platform.exported(call, weights, inputs)
+    platform.exported(platform.gradient(call), weights, inputs)
+
+
+def check(name, masks, platform, policy, monkeypatch, length=T):
+    layer = layer_of(name, policy, length)
+    if masks in ("causal", "both") and not layer.supports_causal_mask:
+        pytest.skip("it has no causal form")
+    lower(
+        Pretended(monkeypatch, platform),
+        layer,
+        options_of(masks, length),
+        length,
+    )
+
+
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_one_of_each_kind(name, platform, monkeypatch):
+    check(name, "both", platform, "mixed_bfloat16", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CASES, *MIXERS])
+@pytest.mark.parametrize("masks", MASKS)
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_layer(name, masks, platform, policy, monkeypatch):
+    check(name, masks, platform, policy, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("masks", MASKS)
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_every_pattern_and_normalizer(name, masks, platform, monkeypatch):
+    check(name, masks, platform, "mixed_bfloat16", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("V", "R", "FR", "D", "FD", "R + V", "additive + R"),
+        *("local(window=64)", "longformer(window=64)", "strided(stride=64)"),
+        *("big_bird", "linear", "gmlp"),
+    ],
+)
+@pytest.mark.parametrize("masks", MASKS)
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_lengths_that_are_computed_in_pieces(
+    name, masks, platform, monkeypatch
+):
+    check(name, masks, platform, "mixed_bfloat16", monkeypatch, 4096)
