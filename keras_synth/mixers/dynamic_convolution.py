@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_synth.attention.multiplications import of_dense
 from keras_synth.mixers.convolution import Convolution
 
 
@@ -66,12 +65,6 @@ class DynamicConvolution(Convolution):
             self.num_heads * self.width, "kernel", use_bias=False
         )
         self.kernel.build(query_shape)
-
-    def _kernel_multiplications(self, length):
-        return {
-            "logits": of_dense(self.kernel, length),
-            "softmax": length * self.num_heads * self.width,
-        }
 
     def _logits(self, x):
         shape = (*ops.shape(x)[:2], self.num_heads, self.width)

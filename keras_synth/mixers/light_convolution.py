@@ -79,10 +79,5 @@ class LightConvolution(Convolution):
     def _noise_shape(self):
         return (1, 1, self.num_heads, self.width)
 
-    def _kernel_multiplications(self, length):
-        # One kernel for all tokens, unless those at borders have their own.
-        kernels = 1 if self.border == "zero" else length
-        return {"softmax": kernels * self.num_heads * self.width}
-
     def _logits(self, x):
         return ops.convert_to_tensor(self.kernel)[None, None]

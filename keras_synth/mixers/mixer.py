@@ -13,6 +13,7 @@ from keras_synth._backend.rematerialized import rematerialized
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.multiplications import of_mixer
 from keras_synth.types import Shape, Size, Tensor
 
 # What `call` may be given, and the attribute that allows it.
@@ -320,11 +321,7 @@ class Mixer(keras.layers.Layer):
         Raises:
             ValueError: If the class does not say.
         """
-        raise ValueError(
-            f"{type(self).__name__} does not count its multiplications. "
-            "Implement `multiplications(query_length, source_length)` there. "
-            f"Received: {self.name}"
-        )
+        return of_mixer(self, query_length, source_length)
 
     def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache for decoding.

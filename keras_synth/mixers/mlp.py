@@ -132,23 +132,6 @@ class MLPMixer(LengthMixer):
     def _output(self, hidden, length, causal, start=0):
         return self._along(self.W2, self.b2, hidden, length, causal, start)
 
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes.
-
-        Of whole matrices: `hidden_dim` hidden units, T columns and T rows.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, the same.
-
-        Returns:
-            Dictionary: `"mixing"`.
-        """
-        units = self.hidden_dim * self._features
-        return {"mixing": 2 * query_length * units}
-
     def _empty_cache(self, batch_size, length):
         """Of `"tokens"` and `"hidden"` units, both `(B, length, d)`."""
         shape = batch_size, length, self._features

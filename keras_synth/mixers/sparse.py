@@ -49,12 +49,6 @@ class PatternMixer(PairMixer):
         super()._check_cache(query, cache, start, use_causal_mask)
         self._check_length(cache.shape[1])
 
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        self._check_length(query_length)
-        return super().attend_multiplications(query_length, source_length)
-
     def _check_lengths(self, query_length, source_length):
         self._limits.check_lengths(query_length, source_length)
         self._check_length(source_length)

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_synth._backend.distributions import copied
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import of_dense, pairs_or_all
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -132,17 +131,6 @@ class DenseSynthesizer(TokenSynthesizer):
                 (heads, length),
                 self._projections.options["bias_initializer"],
             )
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        pairs = pairs_or_all(pairs, query_length, source_length)
-        logits = self.num_heads * pairs * (self.hidden_dim or 0)
-        if self.hidden_dim is None:
-            heads, width, _ = self.W_a.shape
-            logits = heads * pairs * width
-        projections = of_dense(self.hidden, query_length)
-        return {"projections": projections, "logits": logits}
 
     def call(
         self,

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import pairs_or_all
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -100,11 +99,6 @@ class RandomSynthesizer(Synthesizer):
             trainable=not self.fixed,
         )
         self.built = True
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        return {}
 
     def call(
         self,
@@ -260,13 +254,6 @@ class FactorizedRandomSynthesizer(Synthesizer):
             for name in ("R1", "R2")
         )
         self.built = True
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        # As if for each sample: a batch needs them once.
-        pairs = pairs_or_all(pairs, query_length, source_length)
-        return {"logits": self.num_heads * pairs * self.rank}
 
     def call(
         self,

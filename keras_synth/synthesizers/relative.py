@@ -51,11 +51,6 @@ class DistanceSynthesizer(Synthesizer):
         """
         raise NotImplementedError
 
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        return {}
-
     def call(
         self,
         query: Tensor,

@@ -13,6 +13,7 @@ from keras_synth._backend.configs import Configured
 from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import of_synthesizer
 from keras_synth.attention.positions import check_length, window
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -181,12 +182,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         Raises:
             ValueError: If the class does not say.
         """
-        raise ValueError(
-            f"{type(self).__name__} does not count its multiplications. "
-            "Implement `multiplications(query_length, source_length, "
-            "pairs=None)` there. "
-            f"Received: {self.name}"
-        )
+        return of_synthesizer(self, query_length, source_length, pairs)
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any

@@ -81,11 +81,6 @@ class TableSynthesizer(Synthesizer):
         )
         self.built = True
 
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        return {}
-
     def call(
         self,
         query: Tensor,
