@@ -6,7 +6,9 @@ import keras
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth.attention.multiplications import of_dense
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.types import Identifier, Shape, Tensor
 
 
@@ -38,6 +40,11 @@ class FeedForward(keras.layers.Layer):
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
     """
+
+    weight_axes = {
+        **axes_of_heads("intermediate", "gate"),
+        "output/kernel": (MODEL, DATA),
+    }
 
     def __init__(
         self,

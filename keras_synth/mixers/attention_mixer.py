@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.configs import Configured
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
@@ -44,6 +45,7 @@ class AttentionMixer(Configured, Mixer):
 
     attention_axes = None
     _rank = None  # of the tensors it is built for
+    weight_axes = {"attention_output/kernel": (MODEL, None, DATA)}
 
     def __init__(
         self,

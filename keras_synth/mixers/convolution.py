@@ -7,9 +7,10 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate, check_seed
 from keras_synth._backend.configs import Configured
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
-from keras_synth.attention.projections import Projections
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -25,6 +26,7 @@ class Convolution(Configured, SelfMixer):
 
     supports_causal_mask = True
     overwrites_cache = False  # the state is of the last tokens alone
+    weight_axes = {**axes_of_heads("value"), "output/kernel": (MODEL, DATA)}
 
     def __init__(
         self,

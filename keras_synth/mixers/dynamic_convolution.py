@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.convolution import Convolution
 
 
@@ -59,6 +60,8 @@ class DynamicConvolution(Convolution):
     References:
         - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
     """
+
+    weight_axes = axes_of_heads("kernel")
 
     def _build_kernel(self, query_shape):
         self.kernel = self._dense(

@@ -6,10 +6,11 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import LayerNormalization
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
-from keras_synth.attention.projections import Projections
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.mixers.length_mixer import LengthMixer, updated
 from keras_synth.types import Identifier, Shape, Tensor
 
@@ -67,6 +68,12 @@ class GatedMLP(LengthMixer):
     References:
         - [Liu et al., 2021](https://arxiv.org/abs/2105.08050)
     """
+
+    weight_axes = {
+        **axes_of_heads("value"),
+        "W": (None, MODEL),
+        "output/kernel": (MODEL, DATA),
+    }
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.projections import cloned
 from keras_synth.mixers.convolution import Convolution
@@ -66,6 +67,8 @@ class LightConvolution(Convolution):
     References:
         - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
     """
+
+    weight_axes = {"kernel": (MODEL,)}
 
     def _build_kernel(self, query_shape):
         initializer = self._projections.options["kernel_initializer"]

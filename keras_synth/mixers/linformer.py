@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.distributions import copied
+from keras_synth._backend.distributions import MODEL, copied
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
@@ -71,6 +71,7 @@ class LinformerAttention(MultiHeadMixer):
     """
 
     supports_causal_mask = False
+    weight_axes = {"E": (MODEL,), "F": (MODEL,)}
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from keras_synth.attention.patterns import (
     FirstTokens,
     Window,
 )
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.sparse import PatternMixer
 from keras_synth.types import Size, Tensor
 
@@ -64,6 +65,7 @@ class LongformerAttention(PatternMixer):
     supports_attention_mask = False
     supports_attention_bias = False
     supports_attention_scores = False
+    weight_axes = axes_of_heads("global_query", "global_key", "global_value")
 
     def __init__(
         self,

@@ -56,6 +56,8 @@ class Mixer(keras.layers.Layer):
         sees_padding: Boolean, whether it counts how much padding there is,
             though not what it holds: outputs then depend on the length that
             texts are padded to, which `keras_synth.fold` must keep.
+        weight_axes: Dictionary from names of weights to the axes along which
+            devices may cut them, as of a `Synthesizer`.
 
     Example:
 
@@ -86,6 +88,7 @@ class Mixer(keras.layers.Layer):
     supports_attention_scores = True
     overwrites_cache = True
     sees_padding = False
+    weight_axes: dict[str, tuple[str | None, ...]] = {}
     _output_shape = None  # of a token; that of a query's by default
 
     def __call__(

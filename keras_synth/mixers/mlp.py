@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention import masks
 from keras_synth.mixers.length_mixer import LengthMixer, updated
 from keras_synth.types import Identifier, Shape, Tensor
@@ -59,6 +60,8 @@ class MLPMixer(LengthMixer):
     References:
         - [Tolstikhin et al., 2021](https://arxiv.org/abs/2105.01601)
     """
+
+    weight_axes = {"W1": (None, MODEL), "W2": (MODEL,), "b1": (MODEL,)}
 
     def __init__(
         self,

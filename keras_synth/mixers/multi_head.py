@@ -4,6 +4,7 @@ from keras import ops
 
 from keras_synth.attention import masks
 from keras_synth.attention.multiplications import of_attend, of_projections
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.types import Tensor
 
@@ -60,6 +61,7 @@ class MultiHeadMixer(AttentionMixer):
     supports_attention_scores = False
 
     _rank = 3
+    weight_axes = axes_of_heads("query", "key", "value")
 
     def _add_layers(self):
         super()._add_layers()

@@ -67,6 +67,7 @@ class PerformerAttention(KernelMixer):
     scaled = True
     # A row's weights sum to more than 1e-6: this only keeps 0 / 0 away.
     epsilon = 1e-12
+    weight_axes = {"projection": ()}
 
     def __init__(
         self,

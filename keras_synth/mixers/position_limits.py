@@ -33,6 +33,8 @@ class PositionLimits:
         max_length: Integer, the longest sequence in tokens, or `None`.
     """
 
+    weight_axes = {"pattern": ()}  # of the layer that it is built for
+
     def __init__(self, pattern, max_length=None):
         self.pattern = None
         if pattern is not None:

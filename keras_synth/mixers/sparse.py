@@ -15,6 +15,7 @@ class PatternMixer(PairMixer):
     """What sparse mixers share; `__init__` of a subclass sets the pattern."""
 
     supports_cross_attention = False
+    weight_axes = PositionLimits.weight_axes
 
     def _set_pattern(self, pattern, max_length=None):
         if max_length is not None:

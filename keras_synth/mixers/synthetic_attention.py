@@ -13,7 +13,7 @@ from keras_synth.attention import masks, normalizers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Pattern
 from keras_synth.attention.positions import shortest
-from keras_synth.attention.projections import positive_shape
+from keras_synth.attention.projections import axes_of_heads, positive_shape
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.mixers.head_groups import HeadGroups
@@ -141,6 +141,11 @@ class SyntheticAttention(AttentionMixer):
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743)
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
     """
+
+    weight_axes = {
+        **axes_of_heads("value", "gate"),
+        **PositionLimits.weight_axes,
+    }
 
     def __init__(
         self,

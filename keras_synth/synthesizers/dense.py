@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.distributions import copied
+from keras_synth._backend.distributions import MODEL, copied
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -63,6 +63,8 @@ class DenseSynthesizer(TokenSynthesizer):
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Dense variant.
     """
+
+    weight_axes = {"W2": (None, MODEL), "W_a": (MODEL,), "b2": (MODEL,)}
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import keras
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.projections import Projections
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Shape, Size, Tensor
 
@@ -59,6 +59,8 @@ class DotProductSynthesizer(Synthesizer):
         - [Dong et al., 2025](https://arxiv.org/abs/2506.01115), for fixed
           projections
     """
+
+    weight_axes = axes_of_heads("query", "key")
 
     def __init__(
         self,

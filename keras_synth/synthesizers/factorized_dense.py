@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, Product
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -71,6 +72,8 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized
           Dense variant.
     """
+
+    weight_axes = dict.fromkeys(("A", "B", "b_A", "b_B"), (MODEL,))
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -64,6 +65,7 @@ class RandomSynthesizer(Synthesizer):
     """
 
     reads_tokens = False
+    weight_axes = {"R": (MODEL,)}
 
     def __init__(
         self,
@@ -215,6 +217,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
     """
 
     reads_tokens = False
+    weight_axes = {"R1": (MODEL,), "R2": (MODEL,)}
 
     def __init__(
         self,

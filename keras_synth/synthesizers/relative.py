@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, SteepLogits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -128,6 +129,8 @@ class RelativeSynthesizer(DistanceSynthesizer):
           positions
     """
 
+    weight_axes = {"distances": (MODEL,)}
+
     def __init__(
         self,
         num_heads: int,
@@ -244,6 +247,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
     """
 
     is_bias = True
+    weight_axes = {"relative_attention_bias": (None, MODEL)}
 
     def __init__(
         self,

@@ -54,6 +54,11 @@ class Synthesizer(Configured, keras.layers.Layer):
         is_steep: Boolean, whether its logits fall without bound as tokens are
             farther away: see `logits.SteepLogits`.
         folds_scale: Boolean, whether `fold_into` takes a `scale`.
+        weight_axes: Dictionary: name of a weight that the class adds, or its
+            path below the layer (`"hidden/kernel"`), to a tuple that says what
+            its first axes may be cut along when devices share it: `"model"`
+            for heads and widths, `"data"` for the model width, `None` for an
+            axis that stays whole. What is not named stays whole, too.
 
     Example:
 
@@ -62,9 +67,11 @@ class Synthesizer(Configured, keras.layers.Layer):
     >>> from keras_synth.logits import Logits
     >>> class FirstToken(keras_synth.synthesizers.Synthesizer):
     ...     reads_tokens = False
+    ...     weight_axes = {"strength": ("model",)}
     ...
     ...     def build(self, query_shape, source_shape=None):
-    ...         self.strength = self.add_weight(shape=(self.num_heads,))
+    ...         self.strength = self.add_weight(
+    ...             name="strength", shape=(self.num_heads,))
     ...
     ...     def call(self, query, keys=None, start=0, length=None):
     ...         first = keras.ops.one_hot(0, length)  # (S,)
@@ -81,6 +88,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     is_bias = False
     is_steep = False
     folds_scale = False
+    weight_axes: dict[str, tuple[str | None, ...]] = {}
 
     def __init__(
         self,
