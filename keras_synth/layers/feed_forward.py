@@ -72,7 +72,7 @@ class FeedForward(keras.layers.Layer):
         self.gate = None
         if self.use_gated_activation:
             self.gate = self._dense(self.intermediate_dim, None, "gate")
-        self.output_dense = None
+        self.output_dense: keras.Layer = None
 
     def build(self, x_shape: Shape) -> None:
         self.intermediate.build(x_shape)

@@ -14,7 +14,7 @@ from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.projections import Projections
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
 
 class AttentionMixer(Configured, Mixer):
@@ -45,7 +45,7 @@ class AttentionMixer(Configured, Mixer):
 
     attention_axes = None
     _rank = None  # of the tensors it is built for
-    weight_axes = {"attention_output/kernel": (MODEL, None, DATA)}
+    weight_axes: WeightAxes = {"attention_output/kernel": (MODEL, None, DATA)}
 
     def __init__(
         self,

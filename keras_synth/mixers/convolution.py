@@ -70,8 +70,10 @@ class Convolution(Configured, SelfMixer):
             )
         self.border = border
         self.seed = check_seed("seed", seed)
-        self.value = self.output_dense = self._dropout = None
-        self._features = None  # of a token, once it is built
+        self.value: keras.Layer = None
+        self.output_dense: keras.Layer = None
+        self._dropout = None
+        self._features: int | None = None  # of a token, once it is built
 
     def build(
         self,

@@ -47,7 +47,7 @@ class FourierMixer(Configured, SelfMixer):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._features = None  # of a token, once it is built
+        self._features: int | None = None  # of a token, once it is built
 
     def build(
         self,

@@ -120,9 +120,11 @@ class GatedMLP(LengthMixer):
                 -limit, limit
             )
         self.spatial_initializer = keras.initializers.get(spatial_initializer)
-        self.value = self.norm = self.output_dense = None
+        self.value: keras.Layer = None
+        self.norm: keras.Layer = None
+        self.output_dense: keras.Layer = None
         self.W = self.b = None
-        self._gated = None  # features, once it is built
+        self._gated: int | None = None  # features, once it is built
 
     def build(
         self,

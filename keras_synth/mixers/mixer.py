@@ -14,7 +14,7 @@ from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.multiplications import of_mixer
-from keras_synth.types import Shape, Size, Tensor
+from keras_synth.types import Shape, Size, Tensor, WeightAxes
 
 # What `call` may be given, and the attribute that allows it.
 _NEEDS = {
@@ -88,7 +88,7 @@ class Mixer(keras.layers.Layer):
     supports_attention_scores = True
     overwrites_cache = True
     sees_padding = False
-    weight_axes: dict[str, tuple[str | None, ...]] = {}
+    weight_axes: WeightAxes = {}
     _output_shape = None  # of a token; that of a query's by default
 
     def __call__(
@@ -171,8 +171,11 @@ class Mixer(keras.layers.Layer):
             pairs=pairs,
             causal=bool(use_causal_mask),
         )
+        flat_query, flat_value, flat_key = axes.flatten_all(query, value, key)
         output = self._call_flat(
-            *axes.flatten_all(query, value, key),
+            flat_query,
+            flat_value,
+            flat_key,
             masked,
             bias,
             return_attention_scores,

@@ -84,7 +84,7 @@ class MLPMixer(LengthMixer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.W1 = self.W2 = self.b1 = self.b2 = None
-        self._features = None  # of a token, once it is built
+        self._features: int | None = None  # of a token, once it is built
 
     def build(
         self,

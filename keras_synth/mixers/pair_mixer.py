@@ -2,7 +2,7 @@
 
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.normalizers import SOFTMAX
+from keras_synth.attention.normalizers import SOFTMAX, Normalizer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Tensor
 
@@ -19,7 +19,7 @@ class PairMixer(MultiHeadMixer):
     supports_attention_bias = True
     supports_attention_scores = True
     pattern = None
-    normalizer = SOFTMAX
+    normalizer: Normalizer = SOFTMAX
 
     def logits(self, queries: Tensor, keys: Tensor) -> Logits:
         """Returns the `Logits` of projected queries and keys."""

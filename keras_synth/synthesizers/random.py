@@ -88,7 +88,9 @@ class RandomSynthesizer(Synthesizer):
             initializer = keras.initializers.RandomNormal(stddev=INITIAL_STDDEV)
         self.initializer = keras.initializers.get(initializer)
         self.regularizer = keras.regularizers.get(regularizer)
-        self.R = self.lora_R_a = self.lora_R_b = None
+        self.R: Tensor = None
+        self.lora_R_a: Tensor = None
+        self.lora_R_b: Tensor = None
 
     def build(
         self, query_shape: Shape, source_shape: Shape | None = None

@@ -15,7 +15,7 @@ from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.multiplications import of_synthesizer
 from keras_synth.attention.positions import check_length, window
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
 LONG_INPUTS = ("error", "tile")
 
@@ -88,7 +88,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     is_bias = False
     is_steep = False
     folds_scale = False
-    weight_axes: dict[str, tuple[str | None, ...]] = {}
+    weight_axes: WeightAxes = {}
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         self.max_length = max_length
         self.long_inputs = long_inputs
         self.supports_masking = True
-        self._owner = None
+        self._owner: weakref.ref | None = None
 
     def head_groups(self) -> Any:
         """Returns the synthesizers of groups of heads, in their order.

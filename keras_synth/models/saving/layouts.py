@@ -15,6 +15,7 @@ from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.synthesizers import Synthesizer
+from keras_synth.types import WeightAxes
 
 # Groups of heads may be of any number of heads: each device has a copy.
 _WHOLE_HEADS = r"(?!.*/group_\d+/)"
@@ -43,7 +44,7 @@ _COPIED = (
 )
 
 
-def declared() -> dict[str, tuple[str | None, ...]]:
+def declared() -> WeightAxes:
     """Returns what all classes say in `weight_axes`, your own ones too.
 
     Returns:
@@ -55,8 +56,8 @@ def declared() -> dict[str, tuple[str | None, ...]]:
         ValueError: If a class names other axes, or two classes name other axes
             for weights that cannot be told apart by their paths.
     """
-    found: dict[str, tuple[str | None, ...]] = dict(_EMBEDDINGS)
-    owners = {}
+    found = dict[str, tuple[str | None, ...]](_EMBEDDINGS)
+    owners: dict[str, type] = {}
     for base, place in _PLACES.items():
         for cls in _classes(base):
             for name, axes in cls.weight_axes.items():
@@ -73,7 +74,7 @@ def declared() -> dict[str, tuple[str | None, ...]]:
     return found
 
 
-def sharded() -> dict[str, tuple[str | None, ...]]:
+def sharded() -> WeightAxes:
     """Returns those of `declared` that are cut at all."""
     return {path: axes for path, axes in declared().items() if any(axes)}
 
