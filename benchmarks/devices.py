@@ -29,7 +29,7 @@ def entries(model, mesh):
         count = 1
         for length in weight.shape:
             count *= length
-        for pattern, axes in layouts.SHARDED.items():
+        for pattern, axes in layouts.sharded().items():
             if re.fullmatch(pattern, weight.path):
                 for axis, length in zip(axes, weight.shape, strict=False):
                     # Tables of one row for all heads are not cut.

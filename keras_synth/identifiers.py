@@ -28,13 +28,13 @@ class Term(NamedTuple):
         name: String as it was written, hyphens and blanks as underscores.
         options: Dictionary of the options' values.
         parts: Tuple of `Term`s, the sum that the name stands around.
-        count: Integer before the name, as in `4 * V`, or `None`.
+        heads: Integer before the name, as in `4 * V`, or `None`.
     """
 
     name: str
     options: dict = {}
     parts: tuple = ()
-    count: int | None = None
+    heads: int | None = None
 
 
 def read(identifier, expected, operator=ast.Add):
@@ -86,7 +86,7 @@ def _term(node):
             raise ValueError(
                 f"'{ast.unparse(node.left)}' before '*' is no positive integer"
             )
-        return _term(node.right)._replace(count=count)
+        return _term(node.right)._replace(heads=count)
     if isinstance(node, ast.Name):
         return Term(node.id)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -125,7 +125,7 @@ def spelled(terms):
 def _spelled(term):
     inner = [spelled(term.parts)] if term.parts else []
     inner += [formatted(term.options)] if term.options else []
-    count = "" if term.count is None else f"{term.count} * "
+    count = "" if term.heads is None else f"{term.heads} * "
     return f"{count}{term.name}({', '.join(inner)})"
 
 

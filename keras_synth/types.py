@@ -6,8 +6,10 @@
 - `Size`: integer, or scalar integer tensor where a length is not known.
 - `Identifier`: a name, a config or an object, as Keras' own `get` takes them.
 - `FilePath`: string or path object.
+- `WeightAxes`: names of weights, and what their axes may be cut along.
 """
 
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -16,3 +18,7 @@ Shape: TypeAlias = tuple[int | None, ...]
 Size: TypeAlias = int | Tensor
 Identifier: TypeAlias = Any
 FilePath: TypeAlias = str | PathLike[str]
+WeightAxes: TypeAlias = Mapping[str, tuple[str | None, ...]]
+
+# The base of mixins, which call by `super()` what stands beside them.
+Mixin: Any = object

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_synth._backend.policies import with_policies
+from keras_synth.types import Mixin
 
 _KINDS = {
     "activation": keras.activations,
@@ -29,7 +30,7 @@ class Options:
         raise NotImplementedError
 
 
-class Configured:
+class Configured(Mixin):
     """A layer whose config holds what its `__init__` takes.
 
     Each argument is an attribute of the same name, which may begin with `_`,
@@ -128,7 +129,7 @@ def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def parameters(cls: type) -> tuple[str, ...]:
+def parameters(cls: Any) -> tuple[str, ...]:
     """Returns the names of a constructor's parameters, `*args` left out."""
     _, *own = inspect.signature(cls.__init__).parameters.values()
     return tuple(one.name for one in own if one.kind not in _VARIABLE)

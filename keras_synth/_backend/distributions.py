@@ -5,6 +5,10 @@ from collections.abc import Iterator
 
 import keras
 
+# What `weight_axes` of a class says that axes of its weights are cut along: the
+# devices that share heads and widths, or those that share batches.
+MODEL, DATA = "model", "data"
+
 
 def number_of_devices() -> int:
     """Returns over how many devices batches and weights are spread."""

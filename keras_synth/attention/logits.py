@@ -5,6 +5,8 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from keras_synth.types import Tensor
+
 
 class Logits(NamedTuple):
     """Attention logits before the softmax, `queries . keys + bias`.
@@ -34,13 +36,18 @@ class Logits(NamedTuple):
     (3, 2, 5, 5)
     """
 
-    queries: object = None
-    keys: object = None
-    bias: object = None
+    queries: Tensor = None
+    keys: Tensor = None
+    bias: Tensor = None
 
-    # Whether a row may see entries alone that are so far below its largest
-    # that half precision does not tell them apart, or does not hold them.
-    is_steep = False
+    @property
+    def is_steep(self):
+        """Whether kernels must not take the bias in half precision.
+
+        A row may see entries alone that are so far below its largest that it
+        does not tell them apart, or does not hold them.
+        """
+        return False
 
     @property
     def shared(self):
@@ -241,10 +248,17 @@ class Weights(NamedTuple):
     (3, 5, 2, 4)
     """
 
-    table: object
+    table: Tensor
 
-    shared = True
-    queries = None  # none that are compared
+    @property
+    def shared(self):
+        """Whether one table is for all samples: it is."""
+        return True
+
+    @property
+    def queries(self):
+        """None that are compared."""
+        return None
 
     @property
     def target_length(self):

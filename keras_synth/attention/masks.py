@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_synth.types import Tensor
+
 
 class AttentionMask(NamedTuple):
     """Everything that forbids attention, in factors that stay small.
@@ -36,9 +38,9 @@ class AttentionMask(NamedTuple):
            [ True,  True, False]])
     """
 
-    queries: object = None
-    keys: object = None
-    pairs: object = None
+    queries: Tensor = None
+    keys: Tensor = None
+    pairs: Tensor = None
     causal: bool = False
     window: int | None = None
     start: object = 0

@@ -1,6 +1,10 @@
-"""How many multiplications a layer takes, by parts."""
+"""How many multiplications a layer takes, by parts.
+
+What each type of synthesizer and mixer takes, `mixers/costs.py` says.
+"""
 
 import collections
+import functools
 
 PARTS = (
     "projections",
@@ -11,6 +15,32 @@ PARTS = (
     "feed-forward",
     "output layer",
 )
+
+
+def _by_type(method, arguments="query_length, source_length"):
+    """Returns a function of a layer and lengths, one for each type.
+
+    Args:
+        method: String, what a class implements that is not registered.
+        arguments: String, those of the method.
+    """
+
+    @functools.singledispatch
+    def count(layer, *lengths):
+        raise ValueError(
+            f"{type(layer).__name__} does not count its multiplications. "
+            f"Implement `{method}({arguments})` there. Received: {layer.name}"
+        )
+
+    return count
+
+
+of_synthesizer = _by_type(
+    "multiplications", "query_length, source_length, pairs=None"
+)
+of_mixer = _by_type("multiplications")
+of_projections = _by_type("projection_multiplications")
+of_attend = _by_type("attend_multiplications")
 
 
 def of_dense(layer, tokens):

@@ -45,10 +45,10 @@ class Pattern:
     [0, 4, 5, 6]
     """
 
-    relative = False
-    reach = None
-    sees_itself = True
-    has_pieces = True
+    relative: ClassVar[bool] = False
+    reach: ClassVar[int | None] = None
+    sees_itself: ClassVar[bool] = True
+    has_pieces: ClassVar[bool] = True
 
     @property
     def patterns(self) -> tuple["Pattern", ...]:
@@ -687,7 +687,7 @@ def _named(identifier):
     parts = []
     for term in identifiers.read(text, _EXPECTED, ast.BitOr):
         name = term.name.lower().rstrip("_")
-        if name not in _NAMES or term.parts or term.count is not None:
+        if name not in _NAMES or term.parts or term.heads is not None:
             raise ValueError(
                 f"A pattern must be of {_EXPECTED}."
                 f"{identifiers.did_you_mean(name, _NAMES)} "

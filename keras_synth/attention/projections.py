@@ -4,6 +4,7 @@ import keras
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import Options, serialized
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth._backend.seeds import seeded
 
@@ -138,6 +139,18 @@ class FixedEinsumDense(EinsumDense):
 
     def enable_lora(self, *args, **kwargs):
         """Leaves it as it is: nothing of it is to be trained."""
+
+
+def axes_of_heads(*names):
+    """Returns what `weight_axes` says of layers by `split_heads` or `dense`.
+
+    Kernels are `(d, H, k)` or `(d, H * k)`, biases `(H, k)` or `(H * k,)`.
+
+    Args:
+        *names: Strings, names of the layers.
+    """
+    own = {"kernel": (DATA, MODEL), "bias": (MODEL,)}
+    return {f"{name}/{key}": own[key] for name in names for key in own}
 
 
 def positive_shape(output_shape):

@@ -82,13 +82,14 @@ def load_csv(
     path = Path(path)
     rows = read_rows(path, delimiter, quoted)
     if len(rows) < 1 + bool(header):
-        names = "a header row with the names of the columns, then "
+        first = "a header row with the names of the columns, then "
         raise ValueError(
-            f"{path}: expected {names if header else ''}one row per example. "
+            f"{path}: expected {first if header else ''}one row per example. "
             f"Received: {len(rows)} rows."
         )
-    _, names = rows.pop(0) if header else (0, range(len(rows[0][1])))
-    names = [name.strip() if header else name for name in names]
+    names = list(range(len(rows[0][1])))
+    if header:
+        names = [name.strip() for name in rows.pop(0)[1]]
     columns = _find_columns(path, names, text, label)
     _check_widths(path, rows, len(names))
     rows = [(line, [row[i] for i in columns]) for line, row in rows]

@@ -63,7 +63,8 @@ def generated_pairs(
     _check_range("words_per_topic", words_per_topic, 1, len(TOPICS[0]))
     rng = np.random.default_rng(seed)
     topics = [words[:words_per_topic] for words in TOPICS[:num_topics]]
-    examples = []  # (first sentence, second sentence, label)
+    # First sentence, second sentence, label.
+    examples: list[tuple[str, str, int]] = []
     while len(examples) < num_examples:
         examples += _four_pairs(rng, topics)
     examples = [examples[i] for i in rng.permutation(num_examples)]

@@ -56,7 +56,7 @@ def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
     """
     check_positive("count", count)
     rng = np.random.default_rng(seed)
-    translations = {}
+    translations: dict[str, str] = {}
     while len(translations) < count:
         source, target = _sentence(rng)
         translations[source] = target

@@ -2,7 +2,7 @@
 
 import importlib
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -52,7 +52,7 @@ class Dataset(NamedTuple):
     files: dict
     folder: str = ""
     columns: object = None
-    class_names: list = ()
+    class_names: Sequence[str] = ()
     dtype: str = "int32"
     clean: Callable | None = None
     held_out: dict = {}
@@ -69,7 +69,7 @@ class Dataset(NamedTuple):
             for key in ("read", "format", "clean")
             if key in row
         }
-        return cls(name, **{**row, **functions})
+        return cls(name, **(row | functions))
 
 
 def _function(name):
@@ -190,7 +190,9 @@ def download(name: str, folder: FilePath | None = None) -> str:
     folder = "datasets" if folder is None else str(Path(folder).absolute())
     if len(entry.urls) > 1:
         folder = f"{folder}/{entry.name}"
-    paths = [_get(*file, folder, here) for file in entry.urls.items()]
+    paths = [
+        _get(url, sha256, folder, here) for url, sha256 in entry.urls.items()
+    ]
     return paths[0] if len(paths) == 1 else str(Path(paths[0]).parent)
 
 

@@ -57,7 +57,7 @@ def train_validation_split(
         _check_examples(side, labels)
     examples = list(zip(*sides, strict=True))
     rng = np.random.default_rng(seed)
-    chosen = np.zeros(len(examples), dtype=bool)
+    chosen: np.ndarray = np.zeros(len(examples), dtype=bool)
     for name, groups in _copies_by_class(examples, labels).items():
         chosen[_draw_groups(rng, name, groups, validation_fraction)] = True
     order = rng.permutation(len(examples))

@@ -21,7 +21,8 @@ class SynthesizerBlock(keras.layers.Layer):
     Args: see `SynthesizerEncoder`.
     """
 
-    needs = ()  # what the mixer must support: attributes of `Mixer`
+    # What the mixer must support: attributes of `Mixer`.
+    needs: tuple[str, ...] = ()
 
     def __init__(
         self,

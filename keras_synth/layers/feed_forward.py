@@ -6,7 +6,9 @@ import keras
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth.attention.multiplications import of_dense
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.types import Identifier, Shape, Tensor
 
 
@@ -39,6 +41,11 @@ class FeedForward(keras.layers.Layer):
     (2, 10, 64)
     """
 
+    weight_axes = {
+        **axes_of_heads("intermediate", "gate"),
+        "output/kernel": (MODEL, DATA),
+    }
+
     def __init__(
         self,
         intermediate_dim: int,
@@ -65,7 +72,7 @@ class FeedForward(keras.layers.Layer):
         self.gate = None
         if self.use_gated_activation:
             self.gate = self._dense(self.intermediate_dim, None, "gate")
-        self.output_dense = None
+        self.output_dense: keras.Layer = None
 
     def build(self, x_shape: Shape) -> None:
         self.intermediate.build(x_shape)

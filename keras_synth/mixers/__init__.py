@@ -3,6 +3,7 @@
 import sys
 
 from keras_synth.attention import normalizers, patterns
+from keras_synth.mixers import costs  # noqa: F401
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits
 from keras_synth.mixers.pair_mixer import PairMixer
@@ -45,6 +46,8 @@ class AdditiveAttention(PairMixer):
     References:
         - [Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)
     """
+
+    weight_axes = {"scale": (MODEL,)}
 
     def __init__(self, num_heads: int, key_dim: int, **kwargs: Any) -> None:
         super().__init__(num_heads, key_dim, **kwargs)

@@ -7,13 +7,14 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.configs import Configured
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.projections import Projections
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
 
 class AttentionMixer(Configured, Mixer):
@@ -44,6 +45,7 @@ class AttentionMixer(Configured, Mixer):
 
     attention_axes = None
     _rank = None  # of the tensors it is built for
+    weight_axes: WeightAxes = {"attention_output/kernel": (MODEL, None, DATA)}
 
     def __init__(
         self,

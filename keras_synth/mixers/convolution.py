@@ -7,10 +7,10 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate, check_seed
 from keras_synth._backend.configs import Configured
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
-from keras_synth.attention.multiplications import of_dense
-from keras_synth.attention.projections import Projections
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -21,12 +21,12 @@ BORDERS = ("zero", "renormalize")
 class Convolution(Configured, SelfMixer):
     """A depthwise convolution whose kernels are softmaxes.
 
-    A subclass has `_build_kernel`, `_logits`, those of the taps, and
-    `_kernel_multiplications`.
+    A subclass has `_build_kernel` and `_logits`, those of the taps.
     """
 
     supports_causal_mask = True
     overwrites_cache = False  # the state is of the last tokens alone
+    weight_axes = {**axes_of_heads("value"), "output/kernel": (MODEL, DATA)}
 
     def __init__(
         self,
@@ -70,8 +70,10 @@ class Convolution(Configured, SelfMixer):
             )
         self.border = border
         self.seed = check_seed("seed", seed)
-        self.value = self.output_dense = self._dropout = None
-        self._features = None  # of a token, once it is built
+        self.value: keras.Layer = None
+        self.output_dense: keras.Layer = None
+        self._dropout = None
+        self._features: int | None = None  # of a token, once it is built
 
     def build(
         self,
@@ -164,31 +166,6 @@ class Convolution(Configured, SelfMixer):
             return softmax(logits)
         taps = ops.stack(_windows(real, self.width), axis=-1)
         return masked_softmax(logits, (taps > 0)[:, :, None])
-
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes.
-
-        Taps beyond the borders count as others do.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, the same.
-
-        Returns:
-            Dictionary: `"projections"`, the gate's products among them,
-            `"logits"` of kernels that are predicted, `"softmax"`, a division
-            for each tap of a kernel, `"mixing"` and `"output"`.
-        """
-        tokens = query_length * self._features
-        gate = tokens if self.use_glu else 0
-        return {
-            "projections": of_dense(self.value, query_length) + gate,
-            **self._kernel_multiplications(query_length),
-            "mixing": tokens * self.width,
-            "output": of_dense(self.output_dense, query_length),
-        }
 
     def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns the state before the first token.

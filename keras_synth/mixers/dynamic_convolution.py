@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_synth.attention.multiplications import of_dense
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.convolution import Convolution
 
 
@@ -61,17 +61,13 @@ class DynamicConvolution(Convolution):
         - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
     """
 
+    weight_axes = axes_of_heads("kernel")
+
     def _build_kernel(self, query_shape):
         self.kernel = self._dense(
             self.num_heads * self.width, "kernel", use_bias=False
         )
         self.kernel.build(query_shape)
-
-    def _kernel_multiplications(self, length):
-        return {
-            "logits": of_dense(self.kernel, length),
-            "softmax": length * self.num_heads * self.width,
-        }
 
     def _logits(self, x):
         shape = (*ops.shape(x)[:2], self.num_heads, self.width)

@@ -47,7 +47,7 @@ class FourierMixer(Configured, SelfMixer):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._features = None  # of a token, once it is built
+        self._features: int | None = None  # of a token, once it is built
 
     def build(
         self,
@@ -57,29 +57,6 @@ class FourierMixer(Configured, SelfMixer):
     ) -> None:
         self._features = query_shape[-1]
         self.built = True
-
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes.
-
-        The transform is a fast one of `n = T d` complex numbers. It counts as
-        of radix 2, whatever its sizes: `log2(n)` times `n / 2` complex
-        products of four real ones, `2 n log2(n)` in all, rounded.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, the same.
-
-        Returns:
-            Dictionary: `"mixing"`.
-
-        References:
-            - [Cooley and Tukey, 1965](
-              https://doi.org/10.1090/S0025-5718-1965-0178586-1)
-        """
-        numbers = query_length * self._features
-        return {"mixing": round(2 * numbers * math.log2(max(numbers, 1)))}
 
     def mix(
         self,

@@ -6,11 +6,11 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import LayerNormalization
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
-from keras_synth.attention.multiplications import of_dense
-from keras_synth.attention.projections import Projections
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.mixers.length_mixer import LengthMixer, updated
 from keras_synth.types import Identifier, Shape, Tensor
 
@@ -69,6 +69,12 @@ class GatedMLP(LengthMixer):
         - [Liu et al., 2021](https://arxiv.org/abs/2105.08050)
     """
 
+    weight_axes = {
+        **axes_of_heads("value"),
+        "W": (None, MODEL),
+        "output/kernel": (MODEL, DATA),
+    }
+
     def __init__(
         self,
         max_length: int,
@@ -114,9 +120,11 @@ class GatedMLP(LengthMixer):
                 -limit, limit
             )
         self.spatial_initializer = keras.initializers.get(spatial_initializer)
-        self.value = self.norm = self.output_dense = None
+        self.value: keras.Layer = None
+        self.norm: keras.Layer = None
+        self.output_dense: keras.Layer = None
         self.W = self.b = None
-        self._gated = None  # features, once it is built
+        self._gated: int | None = None  # features, once it is built
 
     def build(
         self,
@@ -167,26 +175,6 @@ class GatedMLP(LengthMixer):
 
     def _gated_output(self, u, gate, padding_mask):
         return self.output_dense(masks.zero_padding(u * gate, padding_mask))
-
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, the same.
-
-        Returns:
-            Dictionary: `"projections"` by A, `"mixing"` by W, of T rows and
-            columns, the gate's products among them, and `"output"`, by C.
-        """
-        along = query_length * query_length * self._gated
-        return {
-            "projections": of_dense(self.value, query_length),
-            "mixing": along + query_length * self._gated,
-            "output": of_dense(self.output_dense, query_length),
-        }
 
     def _empty_cache(self, batch_size, length):
         """Of normalised v, `(B, length, e)`."""

@@ -94,30 +94,6 @@ class KernelMixer(MultiHeadMixer):
         found = heads_first(found)
         return found[..., :-1] / (found[..., -1:] + self.epsilon), state
 
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications `attend` takes for a sample.
-
-        As if not causal, so without chunks. What the feature map takes, a
-        subclass adds.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, `S`.
-
-        Returns:
-            Dictionary: `"softmax"`, a row's sum of weights and the division of
-            its context by it, and `"mixing"`, the sums over the source and
-            their products with queries.
-        """
-        features, values = self.num_features, self.value_dim
-        tokens = query_length + source_length
-        return {
-            "softmax": self.num_heads * query_length * (features + values),
-            "mixing": self.num_heads * tokens * features * values,
-        }
-
     def _without_dropped(self, source, training):
         if self._dropout is None or not training:
             return source

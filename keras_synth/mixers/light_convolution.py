@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.projections import cloned
 from keras_synth.mixers.convolution import Convolution
@@ -67,6 +68,8 @@ class LightConvolution(Convolution):
         - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
     """
 
+    weight_axes = {"kernel": (MODEL,)}
+
     def _build_kernel(self, query_shape):
         initializer = self._projections.options["kernel_initializer"]
         self.kernel = self.add_weight(
@@ -78,11 +81,6 @@ class LightConvolution(Convolution):
 
     def _noise_shape(self):
         return (1, 1, self.num_heads, self.width)
-
-    def _kernel_multiplications(self, length):
-        # One kernel for all tokens, unless those at borders have their own.
-        kernels = 1 if self.border == "zero" else length
-        return {"softmax": kernels * self.num_heads * self.width}
 
     def _logits(self, x):
         return ops.convert_to_tensor(self.kernel)[None, None]

@@ -6,11 +6,10 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.distributions import copied
+from keras_synth._backend.distributions import MODEL, copied
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import added, of_pairs
 from keras_synth.attention.positions import window
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Identifier, Tensor
@@ -72,6 +71,7 @@ class LinformerAttention(MultiHeadMixer):
     """
 
     supports_causal_mask = False
+    weight_axes = {"E": (MODEL,), "F": (MODEL,)}
 
     def __init__(
         self,
@@ -156,33 +156,6 @@ class LinformerAttention(MultiHeadMixer):
             self._projected(of_values, values),
             dropout=self._active_dropout(training),
         )
-
-    def projection_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications the projections of a sample take.
-
-        Those by E and F are among them.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, `S`.
-
-        Returns:
-            Dictionary: `"projections"`.
-        """
-        along = self.num_heads * self.rank * source_length
-        along *= self.key_dim + self.value_dim
-        of_tokens = super().projection_multiplications(
-            query_length, source_length
-        )
-        return added(of_tokens, {"projections": along})
-
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        pairs = self.num_heads * query_length * self.rank
-        return of_pairs(pairs, self.key_dim, self.value_dim)
 
     def _projected(self, table, x):
         """`(B, S, H, k) -> (B, rank, H, k)`."""

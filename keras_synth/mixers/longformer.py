@@ -8,12 +8,11 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth.attention import masks
 from keras_synth.attention.attend import attend
-from keras_synth.attention.multiplications import added, of_dense, of_pairs
 from keras_synth.attention.patterns import (
     FirstTokens,
-    GlobalTokens,
     Window,
 )
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.sparse import PatternMixer
 from keras_synth.types import Size, Tensor
 
@@ -66,6 +65,7 @@ class LongformerAttention(PatternMixer):
     supports_attention_mask = False
     supports_attention_bias = False
     supports_attention_scores = False
+    weight_axes = axes_of_heads("global_query", "global_key", "global_value")
 
     def __init__(
         self,
@@ -133,38 +133,6 @@ class LongformerAttention(PatternMixer):
             masks.AttentionMask(keys=real, causal=causal, start=start),
             dropout=self._active_dropout(training),
         )
-
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        self._check_length(query_length)
-        pattern = self.pattern | GlobalTokens(self.global_tokens)
-        pairs = self.num_heads * pattern.pairs(query_length)
-        return of_pairs(pairs, self.key_dim, self.value_dim)
-
-    def projection_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications the projections of a sample take.
-
-        Each token has one query, its own or a global one, but two keys and
-        two values.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, the same.
-
-        Returns:
-            Dictionary: `"projections"`.
-        """
-        first = min(self.global_tokens, query_length)
-        source = self.global_key, self.global_value
-        count = sum(of_dense(layer, source_length) for layer in source)
-        count += of_dense(self.global_query, first)
-        others = super().projection_multiplications(
-            query_length - first, source_length
-        )
-        return added(others, {"projections": count})
 
     # --- decoding -------------------------------------------------------------
 

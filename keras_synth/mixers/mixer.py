@@ -13,7 +13,8 @@ from keras_synth._backend.rematerialized import rematerialized
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
-from keras_synth.types import Shape, Size, Tensor
+from keras_synth.attention.multiplications import of_mixer
+from keras_synth.types import Shape, Size, Tensor, WeightAxes
 
 # What `call` may be given, and the attribute that allows it.
 _NEEDS = {
@@ -55,6 +56,8 @@ class Mixer(keras.layers.Layer):
         sees_padding: Boolean, whether it counts how much padding there is,
             though not what it holds: outputs then depend on the length that
             texts are padded to, which `keras_synth.fold` must keep.
+        weight_axes: Dictionary from names of weights to the axes along which
+            devices may cut them, as of a `Synthesizer`.
 
     Example:
 
@@ -85,6 +88,7 @@ class Mixer(keras.layers.Layer):
     supports_attention_scores = True
     overwrites_cache = True
     sees_padding = False
+    weight_axes: WeightAxes = {}
     _output_shape = None  # of a token; that of a query's by default
 
     def __call__(
@@ -167,8 +171,11 @@ class Mixer(keras.layers.Layer):
             pairs=pairs,
             causal=bool(use_causal_mask),
         )
+        flat_query, flat_value, flat_key = axes.flatten_all(query, value, key)
         output = self._call_flat(
-            *axes.flatten_all(query, value, key),
+            flat_query,
+            flat_value,
+            flat_key,
             masked,
             bias,
             return_attention_scores,
@@ -320,11 +327,7 @@ class Mixer(keras.layers.Layer):
         Raises:
             ValueError: If the class does not say.
         """
-        raise ValueError(
-            f"{type(self).__name__} does not count its multiplications. "
-            "Implement `multiplications(query_length, source_length)` there. "
-            f"Received: {self.name}"
-        )
+        return of_mixer(self, query_length, source_length)
 
     def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache for decoding.

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention import masks
 from keras_synth.mixers.length_mixer import LengthMixer, updated
 from keras_synth.types import Identifier, Shape, Tensor
@@ -60,6 +61,8 @@ class MLPMixer(LengthMixer):
         - [Tolstikhin et al., 2021](https://arxiv.org/abs/2105.01601)
     """
 
+    weight_axes = {"W1": (None, MODEL), "W2": (MODEL,), "b1": (MODEL,)}
+
     def __init__(
         self,
         max_length: int,
@@ -81,7 +84,7 @@ class MLPMixer(LengthMixer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.W1 = self.W2 = self.b1 = self.b2 = None
-        self._features = None  # of a token, once it is built
+        self._features: int | None = None  # of a token, once it is built
 
     def build(
         self,
@@ -131,23 +134,6 @@ class MLPMixer(LengthMixer):
 
     def _output(self, hidden, length, causal, start=0):
         return self._along(self.W2, self.b2, hidden, length, causal, start)
-
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes.
-
-        Of whole matrices: `hidden_dim` hidden units, T columns and T rows.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, the same.
-
-        Returns:
-            Dictionary: `"mixing"`.
-        """
-        units = self.hidden_dim * self._features
-        return {"mixing": 2 * query_length * units}
 
     def _empty_cache(self, batch_size, length):
         """Of `"tokens"` and `"hidden"` units, both `(B, length, d)`."""

@@ -3,7 +3,8 @@
 from keras import ops
 
 from keras_synth.attention import masks
-from keras_synth.attention.multiplications import added, of_dense
+from keras_synth.attention.multiplications import of_attend, of_projections
+from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.types import Tensor
 
@@ -60,6 +61,7 @@ class MultiHeadMixer(AttentionMixer):
     supports_attention_scores = False
 
     _rank = 3
+    weight_axes = axes_of_heads("query", "key", "value")
 
     def _add_layers(self):
         super()._add_layers()
@@ -149,16 +151,6 @@ class MultiHeadMixer(AttentionMixer):
         weights = masks.zero_padding(weights, mask.queries)
         return context, ops.transpose(weights, (0, 2, 1, 3))
 
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        lengths = query_length, source_length
-        return added(
-            self.projection_multiplications(*lengths),
-            self.attend_multiplications(*lengths),
-            {"output": of_dense(self.attention_output, query_length)},
-        )
-
     def projection_multiplications(
         self, query_length: int, source_length: int
     ) -> dict[str, int]:
@@ -171,9 +163,7 @@ class MultiHeadMixer(AttentionMixer):
         Returns:
             Dictionary: `"projections"` of queries, keys and values.
         """
-        source = self.key, self.value
-        count = sum(of_dense(layer, source_length) for layer in source)
-        return {"projections": of_dense(self.query, query_length) + count}
+        return of_projections(self, query_length, source_length)
 
     def attend_multiplications(
         self, query_length: int, source_length: int
@@ -191,11 +181,7 @@ class MultiHeadMixer(AttentionMixer):
         Raises:
             ValueError: If the class does not say.
         """
-        raise ValueError(
-            f"{type(self).__name__} does not count its multiplications. "
-            "Implement `attend_multiplications(query_length, source_length)` "
-            f"there. Received: {self.name}"
-        )
+        return of_attend(self, query_length, source_length)
 
     def dropped(self, weights: Tensor, training: bool) -> Tensor:
         """Attention weights after dropout."""

@@ -210,7 +210,7 @@ def _class_named(identifier):
             f'"{found[0]}" has no logits to add: sums are of synthesizers '
             f"alone. Received: {identifier!r}"
         )
-    if terms[0].count is not None:
+    if terms[0].heads is not None:
         raise ValueError(
             "Numbers of heads stand within heads alone, and before "
             f"synthesizers alone. Received: {identifier!r}"

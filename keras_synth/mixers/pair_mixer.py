@@ -2,8 +2,7 @@
 
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import of_pairs
-from keras_synth.attention.normalizers import SOFTMAX
+from keras_synth.attention.normalizers import SOFTMAX, Normalizer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Tensor
 
@@ -20,7 +19,7 @@ class PairMixer(MultiHeadMixer):
     supports_attention_bias = True
     supports_attention_scores = True
     pattern = None
-    normalizer = SOFTMAX
+    normalizer: Normalizer = SOFTMAX
 
     def logits(self, queries: Tensor, keys: Tensor) -> Logits:
         """Returns the `Logits` of projected queries and keys."""
@@ -52,24 +51,3 @@ class PairMixer(MultiHeadMixer):
     def _limited(self, mask):
         """The mask with the pattern, if there is one."""
         return mask
-
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications `attend` takes for a sample.
-
-        Of the pairs that the pattern allows, as if not causal: blocks that
-        hold them may hold others too.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, `S`.
-
-        Returns:
-            Dictionary: `"logits"`, `"softmax"`, a division for each weight,
-            and `"mixing"`.
-        """
-        pairs = query_length * source_length
-        if self.pattern is not None:
-            pairs = self.pattern.pairs(query_length)
-        return of_pairs(self.num_heads * pairs, self.key_dim, self.value_dim)

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.seeds import derived, seeded
-from keras_synth.attention.multiplications import added
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.types import Shape, Tensor
 
@@ -68,6 +67,7 @@ class PerformerAttention(KernelMixer):
     scaled = True
     # A row's weights sum to more than 1e-6: this only keeps 0 / 0 away.
     epsilon = 1e-12
+    weight_axes = {"projection": ()}
 
     def __init__(
         self,
@@ -138,19 +138,6 @@ class PerformerAttention(KernelMixer):
         logs = _largest(of_keys)
         of_queries = ops.exp(of_queries - _largest(of_queries)) + FLOOR
         return of_queries, ops.exp(of_keys - logs) + FLOOR, logs[..., 0]
-
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        # The products `w . x`, and the keys' squares; the queries' cancel.
-        # Factors that keep features in range take none.
-        tokens = query_length + source_length
-        products = tokens * self.num_features + source_length
-        logits = self.num_heads * self.key_dim * products
-        return added(
-            {"logits": logits},
-            super().attend_multiplications(query_length, source_length),
-        )
 
     def _after_step(self, projection):
         """Counts a step; returns the directions for it, which may be new."""

@@ -4,6 +4,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.attention import patterns
+from keras_synth.types import WeightAxes
 
 
 class _Listed(patterns.Pattern):
@@ -32,6 +33,9 @@ class PositionLimits:
         pattern: What `patterns.get` takes, or `None`.
         max_length: Integer, the longest sequence in tokens, or `None`.
     """
+
+    # Of the layer that it is built for.
+    weight_axes: WeightAxes = {"pattern": ()}
 
     def __init__(self, pattern, max_length=None):
         self.pattern = None

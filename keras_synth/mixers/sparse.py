@@ -15,6 +15,7 @@ class PatternMixer(PairMixer):
     """What sparse mixers share; `__init__` of a subclass sets the pattern."""
 
     supports_cross_attention = False
+    weight_axes = PositionLimits.weight_axes
 
     def _set_pattern(self, pattern, max_length=None):
         if max_length is not None:
@@ -48,12 +49,6 @@ class PatternMixer(PairMixer):
             )
         super()._check_cache(query, cache, start, use_causal_mask)
         self._check_length(cache.shape[1])
-
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        self._check_length(query_length)
-        return super().attend_multiplications(query_length, source_length)
 
     def _check_lengths(self, query_length, source_length):
         self._limits.check_lengths(query_length, source_length)

@@ -11,10 +11,9 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.execution import is_traced
 from keras_synth.attention import masks, normalizers
 from keras_synth.attention.masks import AttentionMask
-from keras_synth.attention.multiplications import added, of_dense, pairs_within
 from keras_synth.attention.patterns import Pattern
 from keras_synth.attention.positions import shortest
-from keras_synth.attention.projections import positive_shape
+from keras_synth.attention.projections import axes_of_heads, positive_shape
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.mixers.head_groups import HeadGroups
@@ -142,6 +141,11 @@ class SyntheticAttention(AttentionMixer):
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743)
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
     """
+
+    weight_axes = {
+        **axes_of_heads("value", "gate"),
+        **PositionLimits.weight_axes,
+    }
 
     def __init__(
         self,
@@ -405,26 +409,6 @@ class SyntheticAttention(AttentionMixer):
         return self._gated(context, query)
 
     # --------------------------------------------------------------------------
-
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        lengths = query_length, source_length
-        # All pairs, unless a window or a pattern leaves some out.
-        within = pairs_within(self.sliding_window, *lengths)
-        if self.pattern is not None:
-            within = min(within, self.pattern.pairs(query_length))
-        pairs = self.num_heads * within
-        gate = of_dense(self.gate, query_length)
-        if self.gate is not None:
-            gate += query_length * self.num_heads * self.value_dim
-        own = {
-            "projections": gate + of_dense(self.value, source_length),
-            "softmax": pairs,
-            "mixing": pairs * self.value_dim,
-            "output": of_dense(self.attention_output, query_length),
-        }
-        return added(own, self.synthesizer.multiplications(*lengths, within))
 
     def folded_config(
         self, max_length: int | None = None, softmax: bool = True

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend import loops
+from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.gradients import with_gradient
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits
@@ -47,6 +48,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
     """
 
     folds_scale = False
+    weight_axes = {"scale": (MODEL,)}
 
     def __init__(
         self,

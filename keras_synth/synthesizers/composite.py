@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from keras_synth.attention.multiplications import added
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,
@@ -54,15 +53,6 @@ class CompositeSynthesizer(Synthesizer):
     ) -> None:
         for part in self.synthesizers:
             part.check_lengths(target_length, source_length, start)
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        parts = (
-            part.multiplications(query_length, source_length, pairs)
-            for part in self.synthesizers
-        )
-        return added(*parts)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

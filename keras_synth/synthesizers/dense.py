@@ -6,9 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.distributions import copied
+from keras_synth._backend.distributions import MODEL, copied
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import of_dense, pairs_or_all
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -64,6 +63,8 @@ class DenseSynthesizer(TokenSynthesizer):
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Dense variant.
     """
+
+    weight_axes = {"W2": (None, MODEL), "W_a": (MODEL,), "b2": (MODEL,)}
 
     def __init__(
         self,
@@ -132,17 +133,6 @@ class DenseSynthesizer(TokenSynthesizer):
                 (heads, length),
                 self._projections.options["bias_initializer"],
             )
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        pairs = pairs_or_all(pairs, query_length, source_length)
-        logits = self.num_heads * pairs * (self.hidden_dim or 0)
-        if self.hidden_dim is None:
-            heads, width, _ = self.W_a.shape
-            logits = heads * pairs * width
-        projections = of_dense(self.hidden, query_length)
-        return {"projections": projections, "logits": logits}
 
     def call(
         self,

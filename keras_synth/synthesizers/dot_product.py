@@ -6,8 +6,7 @@ import keras
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import of_dense, pairs_or_all
-from keras_synth.attention.projections import Projections
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Shape, Size, Tensor
 
@@ -61,6 +60,8 @@ class DotProductSynthesizer(Synthesizer):
           projections
     """
 
+    weight_axes = axes_of_heads("query", "key")
+
     def __init__(
         self,
         num_heads: int,
@@ -93,16 +94,6 @@ class DotProductSynthesizer(Synthesizer):
     def project_queries(self, query: Tensor) -> Tensor:
         """`(B, T, d) -> (B, T, H, k)`, before scaling."""
         return self.query(query)
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        pairs = pairs_or_all(pairs, query_length, source_length)
-        return {
-            "projections": of_dense(self.query, query_length)
-            + of_dense(self.key, source_length),
-            "logits": self.num_heads * pairs * self.key_dim,
-        }
 
     def call(
         self,

@@ -9,8 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, Product
-from keras_synth.attention.multiplications import of_dense
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -73,6 +73,8 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
           Dense variant.
     """
 
+    weight_axes = dict.fromkeys(("A", "B", "b_A", "b_B"), (MODEL,))
+
     def __init__(
         self,
         num_heads: int,
@@ -120,16 +122,6 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
                 for name, size in zip(("b_A", "b_B"), self.factors, strict=True)
             )
         self.built = True
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        a, b = self.factors
-        rows = self.num_heads * query_length
-        return {
-            "projections": of_dense(self.hidden, query_length),
-            "logits": rows * ((a + b) * self.A.shape[1] + a * b),
-        }
 
     def call(
         self,

@@ -75,6 +75,8 @@ class MixtureSynthesizer(CompositeSynthesizer):
           Synthesizers.
     """
 
+    weight_axes = {"alphas": ()}
+
     def __init__(
         self,
         synthesizers: Sequence[Identifier],

@@ -211,7 +211,7 @@ def _tree(identifier, options):
         _with_full_names(term, identifier)
         for term in identifiers.read(identifier, EXPECTED)
     ]
-    if any(term.count for term in terms):
+    if any(term.heads for term in terms):
         raise _misplaced_count(identifier)
     whole = terms[0]
     if len(terms) > 1:
@@ -250,26 +250,26 @@ def _with_full_names(term, identifier):
             f'Only a mixture stands around parts: "mixture(R + V)". '
             f"{_has(Term(name))} Received: {identifier!r}"
         )
-    if name != "heads" and any(part.count for part in term.parts):
+    if name != "heads" and any(part.heads for part in term.parts):
         raise _misplaced_count(identifier)
     parts = tuple(_with_full_names(part, identifier) for part in term.parts)
-    return Term(name, term.options, parts, term.count)
+    return Term(name, term.options, parts, term.heads)
 
 
 def _with_groups(term, identifier):
     """Makes parts of `heads(V=4, R=4)`, as of `heads(4 * V + 4 * R)`."""
     named = {k: v for k, v in term.options.items() if k.lower() in SPELLINGS}
-    groups = [Term(k, count=v) for k, v in named.items()]
+    groups = [Term(k, heads=v) for k, v in named.items()]
     groups = (*groups, *term.parts)
     for group in groups:
-        if not isinstance(group.count, int) or group.count is True:
+        if not isinstance(group.heads, int) or group.heads is True:
             raise ValueError(
                 "Each group needs its number of heads: "
                 '"heads(V=4, R=4)" or "heads(4 * V + 4 * FR(rank=32))". '
-                f"Received: {group.name}={group.count!r} in {identifier!r}"
+                f"Received: {group.name}={group.heads!r} in {identifier!r}"
             )
     options = {k: v for k, v in term.options.items() if k not in named}
-    return Term(term.name, options, groups, term.count)
+    return Term(term.name, options, groups, term.heads)
 
 
 def _misplaced_count(identifier):
@@ -287,7 +287,7 @@ def _check_tree(term, given, identifier):
             raise _unknown_option(option, term, identifier)
     for part in term.parts:
         _check_tree(part, _of_part(part, given), identifier)
-    counts = [part.count for part in term.parts if part.count]
+    counts = [part.heads for part in term.parts if part.heads]
     if counts and given["num_heads"] not in (None, sum(counts)):
         raise ValueError(
             "The groups of heads must add up to the heads of the layer. "
@@ -306,7 +306,7 @@ def _check_tree(term, given, identifier):
 
 def _of_part(part, given):
     """What `get` was given, for a part that may have heads of its own."""
-    return {**given, "num_heads": part.count or given["num_heads"]}
+    return {**given, "num_heads": part.heads or given["num_heads"]}
 
 
 def _made(term, given, defaults):

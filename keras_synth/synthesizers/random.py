@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import pairs_or_all
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -65,6 +65,7 @@ class RandomSynthesizer(Synthesizer):
     """
 
     reads_tokens = False
+    weight_axes = {"R": (MODEL,)}
 
     def __init__(
         self,
@@ -87,7 +88,9 @@ class RandomSynthesizer(Synthesizer):
             initializer = keras.initializers.RandomNormal(stddev=INITIAL_STDDEV)
         self.initializer = keras.initializers.get(initializer)
         self.regularizer = keras.regularizers.get(regularizer)
-        self.R = self.lora_R_a = self.lora_R_b = None
+        self.R: Tensor = None
+        self.lora_R_a: Tensor = None
+        self.lora_R_b: Tensor = None
 
     def build(
         self, query_shape: Shape, source_shape: Shape | None = None
@@ -100,11 +103,6 @@ class RandomSynthesizer(Synthesizer):
             trainable=not self.fixed,
         )
         self.built = True
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        return {}
 
     def call(
         self,
@@ -221,6 +219,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
     """
 
     reads_tokens = False
+    weight_axes = {"R1": (MODEL,), "R2": (MODEL,)}
 
     def __init__(
         self,
@@ -260,13 +259,6 @@ class FactorizedRandomSynthesizer(Synthesizer):
             for name in ("R1", "R2")
         )
         self.built = True
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        # As if for each sample: a batch needs them once.
-        pairs = pairs_or_all(pairs, query_length, source_length)
-        return {"logits": self.num_heads * pairs * self.rank}
 
     def call(
         self,

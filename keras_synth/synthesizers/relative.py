@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, SteepLogits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -50,11 +51,6 @@ class DistanceSynthesizer(Synthesizer):
             Tensor `(H, n)`.
         """
         raise NotImplementedError
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        return {}
 
     def call(
         self,
@@ -132,6 +128,8 @@ class RelativeSynthesizer(DistanceSynthesizer):
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), for tables of
           positions
     """
+
+    weight_axes = {"distances": (MODEL,)}
 
     def __init__(
         self,
@@ -249,6 +247,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
     """
 
     is_bias = True
+    weight_axes = {"relative_attention_bias": (None, MODEL)}
 
     def __init__(
         self,

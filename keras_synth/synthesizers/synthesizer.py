@@ -13,8 +13,9 @@ from keras_synth._backend.configs import Configured
 from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits
+from keras_synth.attention.multiplications import of_synthesizer
 from keras_synth.attention.positions import check_length, window
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
 LONG_INPUTS = ("error", "tile")
 
@@ -53,6 +54,11 @@ class Synthesizer(Configured, keras.layers.Layer):
         is_steep: Boolean, whether its logits fall without bound as tokens are
             farther away: see `logits.SteepLogits`.
         folds_scale: Boolean, whether `fold_into` takes a `scale`.
+        weight_axes: Dictionary: name of a weight that the class adds, or its
+            path below the layer (`"hidden/kernel"`), to a tuple that says what
+            its first axes may be cut along when devices share it: `"model"`
+            for heads and widths, `"data"` for the model width, `None` for an
+            axis that stays whole. What is not named stays whole, too.
 
     Example:
 
@@ -61,9 +67,11 @@ class Synthesizer(Configured, keras.layers.Layer):
     >>> from keras_synth.logits import Logits
     >>> class FirstToken(keras_synth.synthesizers.Synthesizer):
     ...     reads_tokens = False
+    ...     weight_axes = {"strength": ("model",)}
     ...
     ...     def build(self, query_shape, source_shape=None):
-    ...         self.strength = self.add_weight(shape=(self.num_heads,))
+    ...         self.strength = self.add_weight(
+    ...             name="strength", shape=(self.num_heads,))
     ...
     ...     def call(self, query, keys=None, start=0, length=None):
     ...         first = keras.ops.one_hot(0, length)  # (S,)
@@ -80,6 +88,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     is_bias = False
     is_steep = False
     folds_scale = False
+    weight_axes: WeightAxes = {}
 
     def __init__(
         self,
@@ -103,7 +112,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         self.max_length = max_length
         self.long_inputs = long_inputs
         self.supports_masking = True
-        self._owner = None
+        self._owner: weakref.ref | None = None
 
     def head_groups(self) -> Any:
         """Returns the synthesizers of groups of heads, in their order.
@@ -181,12 +190,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         Raises:
             ValueError: If the class does not say.
         """
-        raise ValueError(
-            f"{type(self).__name__} does not count its multiplications. "
-            "Implement `multiplications(query_length, source_length, "
-            "pairs=None)` there. "
-            f"Received: {self.name}"
-        )
+        return of_synthesizer(self, query_length, source_length, pairs)
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, SteepLogits, Weights
 from keras_synth.attention.positions import shortest
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -50,6 +51,7 @@ class TableSynthesizer(Synthesizer):
 
     reads_tokens = False
     is_bias = True
+    weight_axes = {"table": (MODEL,)}
 
     def __init__(
         self,
@@ -80,11 +82,6 @@ class TableSynthesizer(Synthesizer):
             trainable=False,
         )
         self.built = True
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        return {}
 
     def call(
         self,

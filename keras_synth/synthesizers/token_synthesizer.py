@@ -9,13 +9,15 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.copying import copy_variables
-from keras_synth.attention.projections import Projections
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Tensor
 
 
 class TokenSynthesizer(Synthesizer):
     """Base class of Dense and Factorized Dense: hidden layer and tables."""
+
+    weight_axes = axes_of_heads("hidden")
 
     def __init__(
         self,

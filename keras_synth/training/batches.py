@@ -39,7 +39,7 @@ class EpochBatches(keras.utils.PyDataset):
     def __init__(self, seed: int, epoch: int) -> None:
         super().__init__()
         self.seed, self.epoch = seed, epoch
-        self._planned = None
+        self._planned: tuple[int, Any] | None = None
 
     def on_epoch_end(self) -> None:
         """Goes on to the next epoch; Keras calls it."""
@@ -143,7 +143,7 @@ class LengthBuckets(EpochBatches):
         real = np.max(
             [(mask != 0).sum(axis=1) for mask in self._masks.values()], axis=0
         )
-        self._buckets = np.searchsorted(self.lengths, real)
+        self._buckets: Any = np.searchsorted(self.lengths, real)
 
     def __len__(self):
         """The number of batches of each epoch."""

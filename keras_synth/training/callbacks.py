@@ -216,7 +216,7 @@ def speed(history: Any) -> Any:
     The first two steps of each length in tokens compile; what they took
     beyond the mean of the others of that length is compiling.
     """
-    by_length = {}
+    by_length: dict[int, list[float]] = {}
     for length, seconds in zip(
         history["lengths"], history["seconds"], strict=True
     ):

@@ -1,13 +1,18 @@
 """Backbones of every synthesizer and mixer, in sizes that devices divide."""
 
 import cases
+import keras
 
 from keras_synth import mixers, models
+from keras_synth.logits import Logits
+from keras_synth.synthesizers import Synthesizer
 
 VOCABULARY, LAYERS, HEADS, WIDTH, HIDDEN, LENGTH = 32, 1, 4, 16, 24, 8
 BACKBONES = {
     **{name: {} for name in (*cases.CASES, *cases.MIXERS)},
     "linformer(rank=4, share='none')": {},
+    "attention(V, use_gate=True)": {},
+    "a user's own": {},
     "R+V, T5's positions": {
         "synthesizer": "R + V",
         "positions": "t5_relative",
@@ -16,6 +21,26 @@ BACKBONES = {
     },
     "translation": {"synthesizer": "R + V", "cross_synthesizer": "D + FR"},
 }
+
+
+@keras.saving.register_keras_serializable("tests")
+class Nearness(Synthesizer):
+    """One of a user's own, which says how its weight is cut."""
+
+    reads_tokens = False
+    weight_axes = {"nearness": (None, "model")}
+
+    def build(self, query_shape, source_shape=None):
+        self.nearness = self.add_weight(
+            name="nearness", shape=(self.max_length, self.num_heads)
+        )
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        rows, columns = self.lengths(query, start, length)
+        table = keras.ops.transpose(self.nearness)[:, None, :columns]
+        return Logits(bias=keras.ops.tile(table, (1, rows, 1))[None])
+
+
 # Those of groups are of two heads elsewhere.
 _OF_FOUR_HEADS = {
     "heads(V=1, R=1)": "heads(V=1, R=3)",
@@ -27,6 +52,8 @@ def synthesizer(name):
     """The synthesizer of a case, of four heads."""
     if name in _OF_FOUR_HEADS:
         return _OF_FOUR_HEADS[name]
+    if name == "a user's own":
+        return Nearness(HEADS, max_length=LENGTH)
     if name not in cases.CASES:
         return name
     before = cases.H, cases.N

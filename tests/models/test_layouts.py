@@ -12,7 +12,7 @@ from layout_cases import BACKBONES, HEADS, backbone
 from places import HELPERS
 
 import keras_synth
-from keras_synth import models
+from keras_synth import mixers, models, synthesizers
 from keras_synth.models import layouts
 
 CLASSES = (models.SynthesizerBackbone, models.SynthesizerSeq2SeqBackbone)
@@ -31,7 +31,7 @@ class Distribution(keras.distribution.ModelParallel):
 
 
 def matching(path):
-    return [key for key in layouts.SHARDED if re.fullmatch(key, path)]
+    return [key for key in layouts.sharded() if re.fullmatch(key, path)]
 
 
 @slow_but_on("torch")  # paths are the same on all
@@ -44,7 +44,7 @@ def test_every_matrix_is_sharded_or_named_as_replicated(name):
         assert ways <= 1, (weight.path, found)
         assert ways or len(weight.shape) < 2, weight.path
         if found and "attention" in weight.path:
-            axes = layouts.SHARDED[found[0]]
+            axes = layouts.sharded()[found[0]]
             assert len(axes) <= len(weight.shape)
             cut = weight.shape[axes.index(layouts.MODEL)]
             assert cut % HEADS == 0 or cut == 1, weight.path
@@ -57,7 +57,7 @@ def test_folded_tables_are_cut_by_heads(name):
     assert tables
     for path in tables:
         (key,) = matching(path)
-        assert layouts.SHARDED[key] == ("model",)
+        assert layouts.sharded()[key] == ("model",)
 
 
 def test_tables_are_cut_by_heads():
@@ -70,9 +70,62 @@ def test_tables_are_cut_by_heads():
         "attention_output/kernel": ("model", None, None),
     }.items():
         (key,) = matching(f"{attention}/{name}")
-        layout = layouts.SHARDED[key] + (None,) * 3
+        layout = layouts.sharded()[key] + (None,) * 3
         found = [a if a == layouts.MODEL else None for a in layout[:3]]
         assert tuple(found) == axes
+
+
+def test_a_class_of_your_own_says_how_its_weights_are_cut():
+    layout_map = models.SynthesizerBackbone.get_layout_map(Distribution().mesh)
+    (path,) = (
+        weight.path
+        for weight in backbone("a user's own").weights
+        if weight.name == "nearness"
+    )
+    assert layout_map[path].axes == (None, "model")
+    assert layout_map["encoder_layer_0/self_attention/nearness"] is None
+
+
+def test_a_mixer_of_your_own_says_how_its_weights_are_cut():
+    class Scaled(mixers.SelfMixer):
+        weight_axes = {"own/scales": ("data", "model")}
+
+    path = "encoder_layer_3/self_attention/{}own/scales"
+    found = layouts.layout_map(Distribution().mesh)
+    assert found[path.format("")].axes == ("batch", "model")
+    assert found[path.format("synthesizer/")] is None
+    assert Scaled.weight_axes  # still there
+
+
+def test_of_a_class_that_is_defined_twice_the_last_counts():
+    def define(axes):
+        class Cell(synthesizers.Synthesizer):
+            weight_axes = {"of_a_notebook": axes}
+
+        return Cell
+
+    classes = [define(axes) for axes in ((None, "model"), ("model",))]
+    (found,) = (
+        axes
+        for path, axes in layouts.sharded().items()
+        if path.endswith("/of_a_notebook")
+    )
+    assert found == classes[1].weight_axes["of_a_notebook"]
+
+
+@pytest.mark.parametrize(
+    "axes, error",
+    [
+        (("heads",), r"`weight_axes` of Random.* 'model', 'data' and None"),
+        ("model", "must be tuples of .*Received: 'W2': 'model'"),
+        (("model",), r"'W2' of (Random|Dense).*another name.*Received"),
+    ],
+)
+def test_axes_that_cannot_be_are_errors(monkeypatch, axes, error):
+    declared = synthesizers.RandomSynthesizer.weight_axes
+    monkeypatch.setitem(declared, "W2", axes)
+    with pytest.raises(ValueError, match=error):
+        layouts.layout_map(Distribution().mesh)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

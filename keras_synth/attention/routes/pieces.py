@@ -10,6 +10,7 @@ https://arxiv.org/abs/2205.14135). Where positions rule out columns for all rows
 of a piece, as outside of a window, these are not visited at all.
 """
 
+from types import ModuleType
 from typing import NamedTuple
 
 from keras import ops
@@ -74,7 +75,7 @@ class Constants(NamedTuple):
             normalisation, or `None`.
         pattern: `AttentionMask` whose causal mask and window hold here;
             lengths and start are known where it has one.
-        count: Float32 tensor `(B or 1, H or 1, T or 1, 1)`, the keys that a
+        seen: Float32 tensor `(B or 1, H or 1, T or 1, 1)`, how many keys that a
             row sees, if the normalizer counts; or `None`.
         normalizer: `Normalizer`.
     """
@@ -83,13 +84,13 @@ class Constants(NamedTuple):
     pairs: object = None
     keep: object = None
     pattern: AttentionMask = AttentionMask()
-    count: object = None
+    seen: object = None
     normalizer: Normalizer = SOFTMAX
 
 
 # Modules that compute some pieces faster: they have `serves`, `context` and
 # `gradient`, with the arguments of these here.
-shortcuts = []
+shortcuts: list[ModuleType] = []
 
 # Axes of operands and constants, heads first.
 LAYOUT = {
@@ -209,7 +210,7 @@ def _weights(own, fixed, at):
     pairs = both(fixed.pairs, _allowed(fixed.pattern, at))
     for mask in (pairs, fixed.keys):
         scores = scores if mask is None else forbid(scores, mask)
-    weights = fixed.normalizer.weights(scores, fixed.count)
+    weights = fixed.normalizer.weights(scores, fixed.seen)
     kept = weights if fixed.keep is None else weights * fixed.keep
     return weights, ops.cast(kept, own.values.dtype)
 
@@ -245,7 +246,7 @@ def _piece_gradient(upstream, along, own, fixed, at):
     of_weights = ops.cast(of_weights, "float32")
     if fixed.keep is not None:
         of_weights = of_weights * fixed.keep
-    of_scores = fixed.normalizer.slopes(weights, of_weights, along, fixed.count)
+    of_scores = fixed.normalizer.slopes(weights, of_weights, along, fixed.seen)
     of_queries = of_keys = of_bias = of_scale = None
     if own.queries is not None:
         slopes = ops.cast(of_scores, own.queries.dtype)
@@ -360,6 +361,6 @@ def _cut(operands, constants, at):
         for name, x in operands._asdict().items()
     }
     keys, pairs, keep = (part(x, "bhts", at) for x in constants[:3])
-    count = part(constants.count, "bht-", at)
-    fixed = constants._replace(keys=keys, pairs=pairs, keep=keep, count=count)
+    seen = part(constants.seen, "bht-", at)
+    fixed = constants._replace(keys=keys, pairs=pairs, keep=keep, seen=seen)
     return Operands(**own), fixed

@@ -106,7 +106,7 @@ class Route:
     ...     outputs = layer(keras.random.normal((3, 7, 8)))
     """
 
-    name = None
+    name: str = None
     normalizers: tuple[type[Normalizer], ...] | None = (Softmax,)
     reads_products = False
 

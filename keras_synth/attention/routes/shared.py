@@ -108,7 +108,7 @@ class SharedRoute(Route):
             return _streamed(request)
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
-        if known:
+        if isinstance(logits, Weights):
             return _apply_known(logits.table[0], values, mask)
         table = logits.materialize()[0]  # (H, T, S)
         pairs = None if mask.pairs is None else mask.pairs[0]  # (., T, S)
@@ -200,7 +200,7 @@ def _streamed(request):
             keys=None if mask.keys is None else mask.keys[:, None, None],
             pairs=mask.pairs,
             pattern=mask,
-            count=count,
+            seen=count,
             normalizer=request.normalizer,
         ),
     )

@@ -66,7 +66,7 @@ class StreamedRoute(Route):
                 keys=None if mask.keys is None else mask.keys[:, None, None],
                 pairs=mask.pairs,
                 pattern=mask,
-                count=count,
+                seen=count,
                 normalizer=request.normalizer,
             ),
         )

@@ -59,8 +59,9 @@ class StackedBackbone(
 
         Attention is cut by heads: projections, tables such as R, R1 and R2,
         and their biases; feed-forward networks by their width, the token
-        embedding by tokens. `models/saving/layouts.py` has the list, and
-        that of the weights which every device holds a copy of.
+        embedding by tokens. The classes of synthesizers and mixers say so of
+        their weights in `weight_axes`, your own ones too; of others every
+        device holds a copy.
 
         Args:
             device_mesh: `keras.distribution.DeviceMesh`.

@@ -33,12 +33,12 @@ from keras_synth.models.data.tf_data import (
     map_ahead,
     map_checked,
 )
-from keras_synth.types import Tensor
+from keras_synth.types import Mixin, Tensor
 
 BATCH_SIZE = 32  # Keras' own
 
 
-class DataMixin:
+class DataMixin(Mixin):
     """Data of all kinds that Keras' `fit` takes, for a task.
 
     Examples in memory are checked before training starts; each batch of a

@@ -124,8 +124,10 @@ class SynthesizerTokenClassifierPreprocessor(
             boolean array `(B, T)`, where the words start that fit.
         """
         shape = len(sentences), self.sequence_length
-        token_ids = np.full(shape, self.tokenizer.pad_token_id, "int32")
-        padding_mask, starts = np.zeros(shape, "int32"), np.zeros(shape, "bool")
+        padding = self.tokenizer.pad_token_id
+        token_ids: np.ndarray = np.full(shape, padding, "int32")
+        padding_mask: np.ndarray = np.zeros(shape, "int32")
+        starts: np.ndarray = np.zeros(shape, "bool")
         for row, words in enumerate(self._pieces(sentences)):
             packed = [
                 self.tokenizer.start_token_id,

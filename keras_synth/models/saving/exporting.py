@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from keras_synth.attention import routes
-from keras_synth.types import FilePath, Tensor
+from keras_synth.types import FilePath, Mixin, Tensor
 
 BATCH = "batch"
 
@@ -24,7 +24,10 @@ OPEN = {
 }
 # Of masked models on PyTorch, by the `take_along_dim` of KerasHub's head.
 MASKED = "mask_positions"
-MASKED_LIMITS = set(), "PyTorch records how masked tokens are gathered as it is"
+MASKED_LIMITS: tuple[set[str], str] = (
+    set(),
+    "PyTorch records how masked tokens are gathered as it is",
+)
 # What a backend does not write, and the way out.
 IMPOSSIBLE = {
     ("openvino", "jax"): 'OpenVINO reads the files of format="onnx"',
@@ -35,7 +38,7 @@ IMPOSSIBLE = {
 }
 
 
-class ExportMixin:
+class ExportMixin(Mixin):
     """`export` of a model whose inputs are token ids and the like.
 
     Mixed into a backbone or a task before KerasHub's class.
@@ -85,9 +88,8 @@ class ExportMixin:
             _check_length(name, spec, axes[name])
         _check_open(format, backend, specs, axes)
         signature = [specs]
-        plain = contextlib.nullcontext()
-        if format != "tf_saved_model":
-            plain = routes.portable()
+        branches = format == "tf_saved_model"
+        plain = contextlib.nullcontext() if branches else routes.portable()
         is_open = any(None in spec.shape for spec in specs.values())
         if format == "tf_saved_model" and backend == "jax":
             kwargs["jax2tf_kwargs"] = {

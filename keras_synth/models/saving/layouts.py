@@ -3,59 +3,99 @@
 Weights of attention are cut by heads, feed-forward networks by their width,
 the token embedding by tokens. The model width `d` of large matrices is cut
 along the data axis of the mesh: each device keeps a part of them and is given
-the rest when it needs it, as by ZeRO and FSDP.
+the rest when it needs it, as by ZeRO and FSDP. The class that adds a weight
+says so in its `weight_axes`.
 """
 
 import re
 
 import keras
 
-MODEL, DATA = "model", "data"  # stand for the axes of a mesh
+from keras_synth._backend.distributions import DATA, MODEL
+from keras_synth.layers.feed_forward import FeedForward
+from keras_synth.mixers.mixer import Mixer
+from keras_synth.synthesizers import Synthesizer
+from keras_synth.types import WeightAxes
 
-# Below a layer of attention. Groups of heads may be of any number of heads:
-# REPLICATED names their weights.
-_ATTENTION = r"(?!.*/group_\d+/).*_attention/(.*/)?"
+# Groups of heads may be of any number of heads: each device has a copy.
+_WHOLE_HEADS = r"(?!.*/group_\d+/)"
 
-# Paths of weights and what their first axes are cut along; the others are
-# whole. A path matches one of these at most.
-SHARDED = {
-    r".*token_embedding/embeddings": (MODEL, DATA),
-    r".*(position|segment)_embedding/embeddings": (None, DATA),
-    r"(?!.*/group_\d+/).*relative_attention_bias": (None, MODEL),
-    # projections (d, H, k), those of convolutions (d, H * k)
-    _ATTENTION + r"(global_)?(query|key|value)/kernel": (DATA, MODEL),
-    _ATTENTION + r"(hidden|kernel)/kernel": (DATA, MODEL),
-    _ATTENTION + r"(global_)?(query|key|value|hidden|kernel)/bias": (MODEL,),
-    # what merges heads, (H, v, d) or (H * v, d)
-    _ATTENTION + r"attention_output/kernel": (MODEL, None, DATA),
-    r".*_attention/output/kernel": (MODEL, DATA),
-    # tables, heads first but for Dense's W2, (N, H, k)
-    _ATTENTION + r"synthesizer/(.*/)?W2": (None, MODEL),
-    _ATTENTION
-    + r"synthesizer/(.*/)?"
-    + r"(R|R1|R2|W_a|b2|A|B|b_A|b_B|distances|table|scale)": (MODEL,),
-    r".*_attention/(E|F|scale|kernel)": (MODEL,),
-    # MLP-Mixer's and gMLP's tables of positions by positions have no heads
-    r".*_attention/(W1|W)": (None, MODEL),
-    r".*_attention/W2": (MODEL,),
-    r".*_attention/b1": (MODEL,),
-    # feed-forward networks
-    r".*/feed_forward/(intermediate|gate)/kernel": (DATA, MODEL),
-    r".*/feed_forward/(intermediate|gate)/bias": (MODEL,),
-    r".*/feed_forward/output/kernel": (MODEL, DATA),
+# Where layers stand whose classes have `weight_axes`.
+_PLACES = {
+    Mixer: _WHOLE_HEADS + r".*_attention/",
+    Synthesizer: _WHOLE_HEADS + r".*(_attention/.+|position_bias/table)/",
+    FeedForward: r".*/feed_forward/",
 }
 
-# Weights of two and more axes that every device has a copy of. So it has of
-# tables with one row for all heads, at paths of SHARDED: W2, W_a and b2 with
-# `shared_heads=True`, Linformer's E and F unless `share="none"`.
-REPLICATED = (
+# Layers of KerasHub.
+_EMBEDDINGS = {
+    r".*token_embedding/embeddings": (MODEL, DATA),
+    r".*(position|segment)_embedding/embeddings": (None, DATA),
+}
+
+# Weights of two and more axes that every device has a copy of, beside those
+# whose `weight_axes` are `()`. So it has of tables with one row for all heads,
+# at paths that are cut: W2, W_a and b2 with `shared_heads=True`, Linformer's E
+# and F unless `share="none"`.
+_COPIED = (
     r".*/group_\d+/.*",  # groups of heads, "heads(V=4, R=4)"
-    r"(?!.*/group_\d+/).*/alphas",  # a number for each part and head
-    r".*_attention/projection",  # Performer's random features
-    r".*_attention/pattern",  # an array of pairs
-    r"(?!.*/group_\d+/).*/lora_.*",  # factors of low rank
-    r"(?!.*/group_\d+/).*/\w+_(scale|zero)",  # of quantized weights
+    _WHOLE_HEADS + r".*/lora_.*",  # factors of low rank
+    _WHOLE_HEADS + r".*/\w+_(scale|zero)",  # of quantized weights
 )
+
+
+def declared() -> WeightAxes:
+    """Returns what all classes say in `weight_axes`, your own ones too.
+
+    Returns:
+        Dictionary: regular expression of whole paths of weights -> what their
+        first axes are cut along, `"model"`, `"data"` or `None`; the others are
+        whole. A path matches one of these at most.
+
+    Raises:
+        ValueError: If a class names other axes, or two classes name other axes
+            for weights that cannot be told apart by their paths.
+    """
+    found = dict[str, tuple[str | None, ...]](_EMBEDDINGS)
+    owners: dict[str, type] = {}
+    for base, place in _PLACES.items():
+        for cls in _classes(base):
+            for name, axes in cls.weight_axes.items():
+                _check_axes(cls, name, axes)
+                path = place + re.escape(name)
+                if found.setdefault(path, axes) != axes:
+                    raise ValueError(
+                        f"Weights {name!r} of {owners[path].__name__} and of "
+                        f"{cls.__name__} have the same path and must be cut "
+                        "along the same axes. Give one of them another name. "
+                        f"Received: weight_axes {found[path]} and {axes}"
+                    )
+                owners.setdefault(path, cls)
+    return found
+
+
+def sharded() -> WeightAxes:
+    """Returns those of `declared` that are cut at all."""
+    return {path: axes for path, axes in declared().items() if any(axes)}
+
+
+def _classes(base):
+    """A class and its subclasses; of those defined twice, the last."""
+    found, left = {}, [base]
+    while left:
+        cls = left.pop(0)
+        found[cls.__module__, cls.__qualname__] = cls
+        left.extend(cls.__subclasses__())
+    return found.values()
+
+
+def _check_axes(cls, name, axes):
+    if not isinstance(axes, tuple) or {*axes} - {MODEL, DATA, None}:
+        raise ValueError(
+            f"`weight_axes` of {cls.__name__} must be tuples of {MODEL!r}, "
+            f"{DATA!r} and None, one for each of a weight's first axes. "
+            f"Received: {name!r}: {axes!r}"
+        )
 
 
 def layout_map(
@@ -63,7 +103,7 @@ def layout_map(
     model_parallel_dim_name: str = "model",
     data_parallel_dim_name: str = "batch",
 ) -> keras.distribution.LayoutMap:
-    """Returns SHARDED as a `LayoutMap`: see `get_layout_map` of backbones."""
+    """Returns a `LayoutMap` of `sharded`: see `get_layout_map`."""
     if not isinstance(device_mesh, keras.distribution.DeviceMesh):
         raise ValueError(
             "`device_mesh` must be a `keras.distribution.DeviceMesh`. "
@@ -91,14 +131,15 @@ def layout_map(
         DATA: data_parallel_dim_name,
     }
     made = keras.distribution.LayoutMap(device_mesh)
-    for pattern, layout in SHARDED.items():
+    for pattern, layout in sharded().items():
         made[pattern] = tuple(axes[axis] for axis in layout)
     return made
 
 
 def is_replicated(path: str) -> bool:
-    """Whether REPLICATED names a weight, by its path."""
-    return any(re.fullmatch(pattern, path) for pattern in REPLICATED)
+    """Whether a weight is named as one that every device has a copy of."""
+    whole = (name for name, axes in declared().items() if not any(axes))
+    return any(re.fullmatch(name, path) for name in (*_COPIED, *whole))
 
 
 def check_divides(

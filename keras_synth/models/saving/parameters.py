@@ -5,8 +5,10 @@ from typing import Any
 
 import keras
 
+from keras_synth.types import Mixin
 
-class ParametersMixin:
+
+class ParametersMixin(Mixin):
     """Makes a KerasHub model a `torch.nn.Module` with all of its weights.
 
     Keras registers a model's weights as parameters while the model is built.

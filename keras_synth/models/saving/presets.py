@@ -17,13 +17,13 @@ from keras_synth.models.saving.preset_files import (
     files_of_preset,
     remove_files,
 )
-from keras_synth.types import FilePath
+from keras_synth.types import FilePath, Mixin
 
 BYTES_OF_A_NAME = 4096  # what HDF5 writes around an array, at most
 BYTES_BESIDE = 2**17  # configs and small vocabularies
 
 
-class PresetPathsMixin:
+class PresetPathsMixin(Mixin):
     """Lets `from_preset` take any path; mixed in before KerasHub's class."""
 
     @classmethod
@@ -77,7 +77,7 @@ class AtomicSavingMixin(PresetPathsMixin):
             remove_files(folder, older)
 
 
-class CloningMixin:
+class CloningMixin(Mixin):
     """Keeps `keras.models.clone_model` from making a plain model of this one.
 
     Mixed into a KerasHub model before its base class.

@@ -9,9 +9,10 @@ from keras_synth._backend.policies import with_policies
 from keras_synth.attention.multiplications import added, of_dense
 from keras_synth.models.data.class_labels import check_class_names
 from keras_synth.models.data.fitting import check_fits, check_segments
+from keras_synth.types import Mixin
 
 
-class ClassHeadMixin:
+class ClassHeadMixin(Mixin):
     """Dropout and a dense layer on features of a backbone.
 
     Mixed into a task before `TaskSavingMixin`.

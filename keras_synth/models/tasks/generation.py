@@ -15,12 +15,12 @@ from keras_synth.models.data.examples import (
     check_lengths,
 )
 from keras_synth.models.data.texts import plain_texts
-from keras_synth.types import Tensor
+from keras_synth.types import Mixin, Tensor
 
 SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
 
 
-class GenerationMixin:
+class GenerationMixin(Mixin):
     """Constructor, samplers and prompts of tasks that write.
 
     Mixed into a task before `TaskMixin`.
