@@ -93,6 +93,53 @@ def _on_tensorflow_cpu(x):
     return all(d.device_type == "CPU" for d in devices)
 
 
+def runs_one_by_one(x):
+    """Whether an accelerator is told each operation by Python, when it runs.
+
+    What Python does then takes longer than most operations, and to ask for a
+    value is to wait for all that were told before.
+
+    Args:
+        x: Tensor.
+    """
+    return not on_cpu(x) and is_eager(x) and not _is_compiled_by_torch()
+
+
+def _is_compiled_by_torch():
+    if keras.backend.backend() != "torch":
+        return False
+    return sys.modules["torch"].compiler.is_compiling()
+
+
+def constant(number, like):
+    """A scalar tensor, of the dtype and on the device of another.
+
+    PyTorch would fill a new one each time, an operation of its own: there it
+    is kept.
+
+    Args:
+        number: Float.
+        like: Tensor.
+    """
+    if keras.backend.backend() != "torch":
+        return ops.cast(number, like.dtype)
+    torch = sys.modules["torch"]
+    # Of tensors that only look like tensors none must be kept.
+    plain = type(like) in (torch.Tensor, torch.nn.Parameter)
+    if not plain or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return torch.full((), number, dtype=like.dtype, device=like.device)
+    key = number, like.dtype, like.device
+    if key not in _CONSTANTS:
+        with torch.inference_mode(False):
+            _CONSTANTS[key] = torch.full(
+                (), number, dtype=like.dtype, device=like.device
+            )
+    return _CONSTANTS[key]
+
+
+_CONSTANTS = {}
+
+
 def supports_inplace(x):
     """Whether a part of `x` can be replaced where it is, without a copy.
 
@@ -230,6 +277,16 @@ def is_differentiated(*tensors):
     """Whether PyTorch will want a gradient by what is made of some tensors."""
     enabled = sys.modules["torch"].is_grad_enabled()
     return enabled and any(x.requires_grad for x in tensors)
+
+
+def may_be_differentiated():
+    """Whether a derivative of what is computed now may be asked for.
+
+    PyTorch knows; elsewhere it is always so.
+    """
+    if keras.backend.backend() != "torch":
+        return True
+    return sys.modules["torch"].is_grad_enabled()
 
 
 def may_overwrite(x):

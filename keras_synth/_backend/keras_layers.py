@@ -26,13 +26,15 @@ class EinsumDense(keras.layers.EinsumDense):
         **kwargs: Its keyword arguments.
     """
 
-    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        return self._by_tokens(super().call, inputs, training)
+    if keras.backend.backend() == "tensorflow":
 
-    def quantized_call(
-        self, inputs: Tensor, training: bool | None = None
-    ) -> Tensor:
-        return self._by_tokens(super().quantized_call, inputs, training)
+        def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+            return self._by_tokens(super().call, inputs, training)
+
+        def quantized_call(
+            self, inputs: Tensor, training: bool | None = None
+        ) -> Tensor:
+            return self._by_tokens(super().quantized_call, inputs, training)
 
     def _by_tokens(self, call, inputs, training):
         if not self._is_mistaken(inputs):
@@ -44,7 +46,7 @@ class EinsumDense(keras.layers.EinsumDense):
 
     def _is_mistaken(self, inputs):
         """Whether TensorFlow would take the heads of the bias for tokens."""
-        if keras.backend.backend() != "tensorflow" or self.bias is None:
+        if self.bias is None:
             return False
         return self.bias.shape[-1] == 1 and inputs.shape[1] in self.bias.shape
 

@@ -62,7 +62,7 @@ def attend(
         target_length = logits.target_length
     request = Request(
         logits.with_rows(target_length),
-        ops.convert_to_tensor(values),
+        zero_padding(ops.convert_to_tensor(values), mask.keys),
         target_length,
         mask,
         dropout,
@@ -75,8 +75,7 @@ def attend(
     chosen = routes.choose(request, route)
     if not chosen.reads_products and not isinstance(request.logits, Weights):
         request = request._replace(logits=request.logits.written_out())
-    values = zero_padding(request.values, mask.keys)
-    found = chosen.run(request._replace(values=values))
+    found = chosen.run(request)
     if mask.queries is None:
         return found
     if not return_weights:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from keras_synth._backend.tensors import axis_size, cast_like
 from keras_synth.types import Tensor
 
 
@@ -52,15 +53,15 @@ class Logits(NamedTuple):
     @property
     def shared(self):
         """Whether one `(H, T, S)` table holds the logits of all samples."""
-        return all(x is None or x.shape[0] == 1 for x in self)
+        return not any(x is not None and x.shape[0] != 1 for x in self)
 
     @property
     def target_length(self):
         """Rows of the logits, `T`; 1 too where one row is for all queries."""
         if self.queries is not None:
-            return ops.shape(self.queries)[1]
+            return axis_size(self.queries, 1)
         bias = self.bias
-        return ops.shape(bias.tiled if isinstance(bias, Product) else bias)[2]
+        return axis_size(bias.tiled if isinstance(bias, Product) else bias, 2)
 
     def scaled(self, alpha):
         """Returns `alpha * self`; `alpha` is a tensor `(H,)` or `(1,)`."""
@@ -73,7 +74,9 @@ class Logits(NamedTuple):
 
     def written_out(self):
         """The same, its bias being a tensor."""
-        return self._replace(bias=_written_out(self.bias))
+        if not isinstance(self.bias, Product):
+            return self
+        return self._replace(bias=self.bias.written_out())
 
     def __add__(self, other):
         if isinstance(other, Weights):
@@ -116,7 +119,7 @@ class Logits(NamedTuple):
     def materialize(self):
         """Returns the float32 tensor `(B or 1, H, T or 1, S)`."""
         if self.queries is None:
-            return ops.cast(_written_out(self.bias), "float32")
+            return _as_float32(_written_out(self.bias))
         queries, keys = self.queries, self.keys
         if queries.shape[0] == 1 and keys.shape[0] == 1:
             rows = ops.transpose(queries, (0, 2, 1, 3))
@@ -296,6 +299,11 @@ def _scaled(bias, alpha):
     return Product(alpha[None], bias, columns)
 
 
+def _as_float32(x):
+    is_float32 = keras.backend.standardize_dtype(x.dtype) == "float32"
+    return x if is_float32 else ops.cast(x, "float32")
+
+
 def _written_out(bias):
     return bias.written_out() if isinstance(bias, Product) else bias
 
@@ -303,7 +311,7 @@ def _written_out(bias):
 def _sum(a, b):
     if a is None or b is None:
         return b if a is None else a
-    return _written_out(a) + ops.cast(_written_out(b), a.dtype)
+    return _written_out(a) + cast_like(_written_out(b), a)
 
 
 def _concatenated(a, b):
@@ -314,6 +322,8 @@ def _concatenated(a, b):
         a = repeat_batch(a, ops.shape(b)[0])
     if b.shape[0] == 1 and a.shape[0] != 1:
         b = repeat_batch(b, ops.shape(a)[0])
+    if a.dtype == b.dtype:
+        return ops.concatenate([a, b], axis=-1)
     # Learned tables are float32, tokens may be of half the precision.
     types = [keras.backend.standardize_dtype(x.dtype) for x in (a, b)]
     dtype = types[1] if types[0] == "float32" else types[0]

@@ -1,10 +1,11 @@
 """Boolean attention masks: True means "may attend"."""
 
-import functools
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
+from keras_synth._backend.execution import constant
 from keras_synth.types import Tensor
 
 
@@ -64,8 +65,8 @@ class AttentionMask(NamedTuple):
     @property
     def has_pattern(self):
         """Whether positions alone forbid something."""
-        limits = self.window, self.pattern
-        return self.causal or any(limit is not None for limit in limits)
+        limited = self.window is not None or self.pattern is not None
+        return self.causal or limited
 
     def with_window(self):
         """The same, a pattern that is a window alone being `window`."""
@@ -197,13 +198,25 @@ def both(a, b):
 
 def all_of(*given):
     """The conjunction of masks of any dtype, any of which may be `None`."""
-    given = [as_boolean(mask) for mask in given]
-    return functools.reduce(both, given)
+    found = None
+    for mask in given:
+        if mask is not None:
+            found = both(found, as_boolean(mask))
+    return found
 
 
 def as_boolean(mask):
     """Casts a mask of any dtype to boolean; `None` stays `None`."""
-    return None if mask is None else ops.cast(mask, "bool")
+    if mask is None or _is_boolean(mask):
+        return mask
+    return ops.cast(mask, "bool")
+
+
+def _is_boolean(mask):
+    return (
+        ops.is_tensor(mask)
+        and keras.backend.standardize_dtype(mask.dtype) == "bool"
+    )
 
 
 def causal(target_length, source_length, start=0):
@@ -297,7 +310,9 @@ def zero_padding(x, mask):
 
     By selection: multiplying by the mask would turn inf and NaN into NaN.
     """
-    return x if mask is None else ops.where(_beside(mask, x), x, _zero(x))
+    if mask is None:
+        return x
+    return ops.where(_beside(mask, x), x, constant(0.0, x))
 
 
 def zero_padded_keys(logits, mask):
@@ -326,7 +341,7 @@ def zero_padded_columns(bias, mask):
         return bias
     if bias.shape[0] == 1 and mask.keys.shape[0] != 1:
         return bias
-    return ops.where(mask.keys[:, None, None], bias, _zero(bias))
+    return ops.where(mask.keys[:, None, None], bias, constant(0.0, bias))
 
 
 def zero_rows(context, visible):
@@ -339,11 +354,11 @@ def zero_rows(context, visible):
     if visible is None:
         return context
     visible = ops.transpose(visible, (0, 2, 1))[..., None]  # (B, T, H, 1)
-    return ops.where(visible, context, _zero(context))
+    return ops.where(visible, context, constant(0.0, context))
 
 
 def zero_nonfinite_padding(x, mask):
-    """Zeros padded rows of `x` `(B, T, d)` that hold inf or NaN.
+    """Zeros inf and NaN in padded rows of `x` `(B, T, d)`.
 
     Finite padding is left as it is. Without this the weights' gradients would
     hold `0 * NaN` although no padded row has any influence.
@@ -354,9 +369,8 @@ def zero_nonfinite_padding(x, mask):
     """
     if mask is None:
         return x
-    # The sum of a row tells, and is much smaller than `isfinite(x)`.
-    total = ops.sum(ops.cast(ops.stop_gradient(x), "float32"), axis=-1)
-    return zero_padding(x, ops.logical_or(mask, ops.isfinite(total)))
+    finite = ops.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
+    return ops.where(_beside(mask, x), x, finite)
 
 
 def without_nonfinite_padding(query, value, key, mask):
@@ -374,10 +388,6 @@ def without_nonfinite_padding(query, value, key, mask):
     if same_value and mask.queries is None:
         return value, value, key
     return zero_nonfinite_padding(query, mask.queries), value, key
-
-
-def _zero(x):
-    return ops.zeros((), dtype=x.dtype)
 
 
 def _beside(mask, x):

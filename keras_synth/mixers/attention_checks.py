@@ -81,7 +81,7 @@ def check_other_axes(axes, query_shape, value_shape):
 
 def check_dtypes(query, value, key):
     """Raises unless the tensors hold floats."""
-    for name, x in (("query", query), ("value", value), ("key", key)):
+    for name, x in _different(query=query, value=value, key=key):
         dtype = keras.backend.standardize_dtype(x.dtype)
         if not keras.backend.is_float_dtype(dtype):
             raise ValueError(
@@ -89,6 +89,11 @@ def check_dtypes(query, value, key):
                 "go through an embedding first. Received: "
                 f"{name}.dtype={dtype}"
             )
+
+
+def _different(**tensors):
+    """Pairs of name and tensor, what is one tensor once."""
+    return {id(x): (name, x) for name, x in reversed(tensors.items())}.values()
 
 
 def check_flash_attention(

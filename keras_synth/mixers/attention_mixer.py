@@ -8,6 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
+from keras_synth._backend.execution import may_be_differentiated
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
@@ -148,7 +149,9 @@ class AttentionMixer(Configured, Mixer):
         if 0 in (*query.shape[:2], value.shape[1]):
             found = self._nothing(query, value, scores)
         else:
-            inputs = self._without_padding(query, value, key, mask)
+            inputs = query, value, key
+            if may_be_differentiated():
+                inputs = self._without_padding(*inputs, mask)
             found = self._context(*inputs, mask, bias, scores, training)
         if not scores:
             return self.attention_output(found)

@@ -4,6 +4,7 @@ import itertools
 
 from keras import ops
 
+from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_columns
@@ -64,13 +65,16 @@ class HeadGroups:
             **options: What `attend` takes beyond that.
         """
         bias = zero_padded_columns(bias, mask)
+        target_length = axis_size(query, 1)
         found = []
         for group, heads, own_keys, own_values in zip(
             self._groups, self._heads, keys, values, strict=True
         ):
-            source_length = ops.shape(own_values)[1]
             logits = group.as_function(query)(
-                query, keys=own_keys, start=start, length=source_length
+                query,
+                keys=own_keys,
+                start=start,
+                length=axis_size(own_values, 1),
             )
             if bias is not None:
                 own_bias = bias if bias.shape[1] == 1 else bias[:, heads]
@@ -79,7 +83,7 @@ class HeadGroups:
                 logits,
                 own_values,
                 mask.of_heads(heads),
-                target_length=ops.shape(query)[1],
+                target_length=target_length,
                 **options,
             )
             found.append(attended)

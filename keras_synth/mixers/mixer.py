@@ -100,24 +100,20 @@ class Mixer(keras.layers.Layer):
         mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Tensor:
-        if mask is not None:
-            kwargs["mask"] = mask
+        kwargs |= _by_name(type(self).call, args)
+        tensors = {"value": value, "key": key, "mask": mask}
+        given = kwargs | {k: x for k, x in tensors.items() if x is not None}
+        self._check_supported({"query": query, **given})
         # Before Keras makes tensors, two of one array.
-        given = _signature(type(self).call).bind(
-            self, query, value, key, *args, **kwargs
-        )
-        self._check_supported(given.arguments)
-        if self.supports_cross_attention:
+        if not self.supports_cross_attention:
+            given = {k: given[k] for k in given.keys() - {"value", "key"}}
+        elif type(self).call is not Mixer.call or _has_tensors(given):
             # Here, so that Keras hands over the masks of both tensors.
             if value is None and mask is not None:
                 own = kwargs.get("value_mask")
-                kwargs["value_mask"] = masks.all_of(own, mask)
-            value = query if value is None else value
-            return super().__call__(query, value, key, *args, **kwargs)
-        others = dict(given.arguments)
-        others |= others.pop("kwargs", {})  # of a `call` that takes any
-        others = {k: v for k, v in others.items() if k not in _BOUND}
-        return super().__call__(query, **others)
+                given["value_mask"] = masks.all_of(own, mask)
+            given.setdefault("value", query)
+        return super().__call__(query, **given)
 
     def call(
         self,
@@ -134,7 +130,8 @@ class Mixer(keras.layers.Layer):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Tensor:
-        value = query if value is None else value
+        alone = value is None
+        value = query if alone else value
         key = value if key is None else key
         axes = self._check_inputs(query, value, key)
         if is_placeholder(query):
@@ -148,17 +145,13 @@ class Mixer(keras.layers.Layer):
         own = padding("mask", mask, query)
         of_keys = None
         if _is_padding(attention_mask, query):
-            of_keys = ops.convert_to_tensor(attention_mask)
-            of_keys = (
-                of_keys[:, 0] if len(of_keys.shape) == 3 else of_keys[:, 0, 0]
-            )
+            of_keys = _as_padding(attention_mask)
             attention_mask = None
         pairs, bias = self._of_pairs(
             axes, query, value, attention_mask, attention_bias
         )
-        self._check_lengths(
-            *(axes.length(ops.shape(x)) for x in (query, value))
-        )
+        # `None` where a length is not known in advance.
+        self._check_lengths(axes.length(query.shape), axes.length(value.shape))
         masked = self._mask_of_call(
             queries=masks.all_of(padding("query_mask", query_mask, query), own),
             keys=masks.all_of(
@@ -166,7 +159,7 @@ class Mixer(keras.layers.Layer):
                 padding("key_mask", key_mask, key),
                 padding("attention_mask", of_keys, value),
                 # Otherwise it is among the source's masks already.
-                None if self.supports_cross_attention else own,
+                own if alone else None,
             ),
             pairs=pairs,
             causal=bool(use_causal_mask),
@@ -435,13 +428,38 @@ def _is_padding(attention_mask, query):
     return {*others} == {1} and (batch != 1 or query.shape[0] == 1)
 
 
+def _as_padding(attention_mask):
+    """`(B, 1, S)` or `(B, 1, 1, S)` as `(B, S)`."""
+    mask = ops.convert_to_tensor(attention_mask)
+    return mask[:, 0] if len(mask.shape) == 3 else mask[:, 0, 0]
+
+
 @functools.cache
-def _signature(function):
-    """Read once: reading takes as long as a small layer."""
-    return inspect.signature(function)
+def _names(call):
+    """Of the arguments after `query`, `value` and `key`."""
+    return [*inspect.signature(call).parameters][4:]
 
 
-_BOUND = ("self", "query", "value", "key")
+def _by_name(call, args):
+    """Arguments of `call` given by their places, as a dictionary."""
+    names = _names(call) if args else []
+    if len(args) > len(names):
+        raise TypeError(
+            f"`call` takes {3 + len(names)} arguments by their places. "
+            f"Received: {3 + len(args)}"
+        )
+    return dict(zip(names, args, strict=False))
+
+
+def _has_tensors(arguments):
+    """Whether there are others than the query, whose mask Keras hands over."""
+    return any(
+        x is not None and name not in _NO_TENSORS
+        for name, x in arguments.items()
+    )
+
+
+_NO_TENSORS = {"training", "use_causal_mask", "return_attention_scores"}
 _FLAT = AttentionAxes(None, 3)
 
 

@@ -121,7 +121,9 @@ class MixtureSynthesizer(CompositeSynthesizer):
     def project_keys(self, source: Tensor) -> Tensor:
         keys = [part.project_keys(source) for part in self.synthesizers]
         keys = [key for key in keys if key is not None]
-        return ops.concatenate(keys, axis=-1) if keys else None
+        if len(keys) < 2:
+            return keys[0] if keys else None
+        return ops.concatenate(keys, axis=-1)
 
     def call(
         self,
@@ -137,7 +139,9 @@ class MixtureSynthesizer(CompositeSynthesizer):
         total, first = None, 0
         for part in self.synthesizers:
             own_keys = None
-            if part.key_dim:
+            if part.key_dim == self.key_dim:
+                own_keys = keys
+            elif part.key_dim:
                 own_keys = keys[..., first : first + part.key_dim]
                 first += part.key_dim
             queries = {"queries": shared[part]} if part in shared else {}

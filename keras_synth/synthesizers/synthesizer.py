@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_seed
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.seeds import seeded
+from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.multiplications import of_synthesizer
 from keras_synth.attention.positions import check_length, window
@@ -233,11 +233,10 @@ class Synthesizer(Configured, keras.layers.Layer):
             query: Tensor `(B, T, d)`, what it will be called with.
         """
         own = type(self).__module__.startswith("keras_synth.")
+        if not own or not self.built or self.activity_regularizer is not None:
+            return self
         dtype = keras.backend.standardize_dtype(query.dtype)
-        plain = self.built and self.activity_regularizer is None
-        return (
-            self.call if own and plain and dtype == self.compute_dtype else self
-        )
+        return self.call if dtype == self.compute_dtype else self
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
@@ -269,7 +268,7 @@ class Synthesizer(Configured, keras.layers.Layer):
 
     def lengths(self, query: Tensor, start: Size, length: int) -> Any:
         """Returns the checked `(T, S)` of a call: integers where known."""
-        target_length = ops.shape(query)[1]
+        target_length = axis_size(query, 1)
         source_length = target_length if length is None else length
         self.check_lengths(target_length, source_length, start)
         return target_length, source_length

@@ -15,7 +15,7 @@ from keras_synth import routes
 from keras_synth._backend import execution
 from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
-from keras_synth.logits import Logits
+from keras_synth.logits import Logits, SteepLogits
 from keras_synth.masks import AttentionMask
 from keras_synth.mixers import normalizers
 from keras_synth.routes import grid
@@ -424,9 +424,16 @@ def accelerator(monkeypatch):
     return pretend
 
 
-@pytest.mark.parametrize("lead", [0, 200, 1e4])
+@pytest.mark.parametrize(
+    ("lead", "made"),
+    [
+        *((lead, Logits) for lead in (0, 30, 50, 60)),
+        (200, SteepLogits),
+        (1e4, SteepLogits),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_accelerators_need_not_wait_and_agree(lead, dtype, accelerator):
+def test_accelerators_need_not_wait_and_agree(lead, made, dtype, accelerator):
     table = normal(1, H, T, S)
     table[..., S // 2 :] += lead
     keys = np.ones((B, S), bool)
@@ -437,7 +444,7 @@ def test_accelerators_need_not_wait_and_agree(lead, dtype, accelerator):
     def loss(route):
         def function(table, values):
             values = ops.cast(values, dtype)
-            context = attend(Logits(bias=table), values, mask, route=route)
+            context = attend(made(bias=table), values, mask, route=route)
             return ops.sum(ops.cast(context, "float32") ** 2)
 
         return function

@@ -1,5 +1,6 @@
 """What Keras has no common name for: gradients, and arrays of any dtype."""
 
+import contextlib
 import importlib.util
 
 import keras
@@ -33,6 +34,15 @@ def program(function):
     import jax
 
     return jax.jit(function)
+
+
+def without_gradients():
+    """A context in which PyTorch records none, as in `predict`."""
+    if keras.backend.backend() != "torch":
+        return contextlib.nullcontext()
+    import torch
+
+    return torch.no_grad()
 
 
 def gradients(function, *arrays):

@@ -13,6 +13,7 @@ from backend import (
     numpy,
     program,
     slow_but_on,
+    without_gradients,
 )
 from cases import MIXERS, D, H, K, N, T, each_mixer, mixer_cases
 from keras import ops
@@ -85,6 +86,10 @@ def test_what_padding_holds_does_not_matter(mixer, poison):
     run = program(lambda y: layer(y, **masked))
     found = [numpy(run(y))[mask] for y in (clean, poisoned)]
     np.testing.assert_allclose(*found, atol=1e-5)
+    with without_gradients():
+        np.testing.assert_allclose(
+            numpy(run(poisoned))[mask], found[0], atol=1e-5
+        )
 
     def loss(y):
         return ops.sum(

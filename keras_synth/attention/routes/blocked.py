@@ -16,8 +16,10 @@ from keras import ops
 from keras_synth.attention.blocks import Grid
 from keras_synth.attention.logits import Logits, Product
 from keras_synth.attention.masks import AttentionMask, zero_padded_keys
+from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.patterns import GlobalTokens, Window
 from keras_synth.attention.routes.explicit import ExplicitRoute
+from keras_synth.attention.routes.kernel_arguments import is_small
 from keras_synth.attention.routes.route import Request, Route
 from keras_synth.attention.softmax import FORBIDDEN
 
@@ -61,8 +63,11 @@ class BlockedRoute(Route):
         """Next to nothing where tokens alone are compared.
 
         Biases are gathered number by number, where pieces of the streamed
-        route, which knows windows, are slices of them.
+        route, which knows windows, are slices of them. Where Python tells an
+        accelerator each operation, small attention is as good as a whole.
         """
+        if is_small(request) and request.normalizer == SOFTMAX:
+            return 0.6
         if request.logits.bias is None and request.mask.pattern is not None:
             return 0.01
         length = request.source_length

@@ -134,12 +134,12 @@ def _biases(request, causal):
         return None, _from_the_largest(request)
     row = table = None
     if logits.bias is not None:
-        table = held(logits.bias, values.dtype)
+        table = held(logits.bias, values)
         if is_row(table):
             row, table = table, None
     if mask.keys is not None and (table is None or table.shape[0] == 1):
         # Beside it a table would become a bias of every sample.
-        padding = padding_bias(mask.keys, values.dtype)
+        padding = padding_bias(mask.keys, values)
         row = padding if row is None else row + padding
         mask = mask._replace(keys=None)
     allowed = None if causal else mask.materialize()
@@ -166,7 +166,7 @@ def _from_the_largest(request):
     allowed = request.mask.materialize()
     seen = bias if allowed is None else ops.where(allowed, bias, FORBIDDEN)
     largest = ops.stop_gradient(ops.max(seen, axis=-1, keepdims=True))
-    bias = held(bias - largest, dtype)
+    bias = held(bias - largest, request.values)
     if allowed is None:
         return bias
     return ops.where(allowed, bias, ops.cast(least_logit(dtype), dtype))

@@ -10,6 +10,8 @@ import keras
 from keras import ops
 
 from keras_synth._backend import execution
+from keras_synth._backend.execution import constant
+from keras_synth._backend.tensors import cast_like
 from keras_synth.attention.logits import Product
 from keras_synth.attention.masks import zero_padded_keys, zero_rows
 from keras_synth.attention.routes import cudnn
@@ -17,6 +19,7 @@ from keras_synth.attention.routes.kernel_arguments import (
     held,
     is_causal,
     is_row,
+    is_small,
     least_logit,
     padding_bias,
     same_width,
@@ -64,14 +67,21 @@ class FusedRoute(Route):
 
     def run(self, request: Request) -> Any:
         flash, values = _demanded(request), request.values
+        small = is_small(request)
+        if small and not is_causal(request):
+            request = request.with_all_pairs()
         arguments = cudnn.arguments(request)
         if arguments is not None:
             context = _called(arguments, flash)[:, : request.target_length]
         else:
             if flash is None and execution.has_unsafe_flash_kernels():
                 flash = False
-            context = _called(_arguments(request), flash)
-        context = ops.cast(context[..., : values.shape[-1]], values.dtype)
+            context = _called(_arguments(request, features=not small), flash)
+        context = cast_like(context[..., : values.shape[-1]], values)
+        mask = request.mask
+        if mask.pairs is None and not mask.has_pattern:
+            # A sample without keys holds an average of values, all zero.
+            return context
         # Rows that see nothing hold an average of the forbidden.
         return zero_rows(context, request.visible())
 
@@ -115,38 +125,54 @@ def _first_line(error):
     return line.rstrip(".") + "."
 
 
-def _arguments(request):
-    """What a request becomes for `ops.dot_product_attention`, a dictionary."""
+def _arguments(request, features):
+    """What a request becomes for `ops.dot_product_attention`, a dictionary.
+
+    Args:
+        request: `Request`.
+        features: Whether biases of the keys become features of theirs. Else
+            operations are what takes time, and a bias is the least of them.
+    """
     causal = is_causal(request)
     if not causal:
         request = request.with_pairs()
     logits, values, mask = request.logits, request.values, request.mask
     if logits.is_steep and not request.flash_attention:
         values = ops.cast(values, "float32")
-    queries, keys, bias = _for_kernel(logits, values, mask)
-    forbidding = mask
-    if bias is not None and bias.shape[0] == 1 and mask.keys is not None:
+    queries, keys, bias = _for_kernel(logits, values, mask, features)
+    if features and mask.keys is not None and _is_shared(bias):
         # Padding as a feature of the keys: beside it the table would
         # become a bias of every sample.
-        padding = padding_bias(mask.keys, values.dtype)
+        padding = padding_bias(mask.keys, values)
         queries, keys = with_bias(queries, keys, padding)
-        forbidding = mask._replace(keys=None)
-    allowed = None if causal else forbidding.materialize()
-    if bias is not None and allowed is not None:
-        # The mask joins the bias: PyTorch takes one of the two.
-        least = ops.cast(least_logit(bias.dtype), bias.dtype)
-        bias, allowed = ops.where(allowed, bias, least), None
-    # Kernels want values as wide as the keys: JAX refuses others, PyTorch
-    # leaves its flash path.
-    queries, keys, values = same_width(queries, keys, values)
+        mask = mask._replace(keys=None)
+    if features:
+        # Kernels want values as wide as the keys: JAX refuses others, PyTorch
+        # leaves its flash path.
+        queries, keys, values = same_width(queries, keys, values)
     return {
         "query": queries,
         "key": keys,
         "value": values,
-        "bias": bias,
-        "mask": allowed,
+        "bias": bias if causal else _limited(bias, mask, values),
         "is_causal": causal,
     }
+
+
+def _is_shared(bias):
+    return bias is not None and bias.shape[0] == 1
+
+
+def _limited(bias, mask, values):
+    """A bias that forbids what a mask does: PyTorch takes one of the two.
+
+    It is finite: where nothing is allowed the kernel takes an average.
+    """
+    allowed = mask.materialize()
+    if allowed is None:
+        return bias
+    bias = constant(0.0, values) if bias is None else bias
+    return ops.where(allowed, bias, constant(least_logit(values.dtype), values))
 
 
 def _repeats_keys(request):
@@ -190,13 +216,15 @@ def _likes_bias(request):
     )
 
 
-def _for_kernel(logits, values, mask):
-    """Gives logits the dtype, the batch and the finite keys a kernel needs."""
+def _for_kernel(logits, values, mask, features):
+    """Gives logits the dtype, the batch and the finite keys a kernel needs.
+
+    A bias of the keys becomes a feature of theirs, if `features` are wanted.
+    """
     logits = zero_padded_keys(logits, mask)
-    bias, dtype = logits.bias, values.dtype
-    bias = None if bias is None else held(bias, dtype)
-    if bias is not None and is_row(bias):
-        queries, keys = (ops.cast(x, dtype) for x in logits[:2])
+    bias = None if logits.bias is None else held(logits.bias, values)
+    if features and bias is not None and is_row(bias):
+        queries, keys = (cast_like(x, values) for x in logits[:2])
         queries, keys = with_bias(queries, keys, bias)
         logits, bias = logits._replace(queries=queries, keys=keys), None
     return *with_batch(logits, values), bias

@@ -3,10 +3,18 @@
 A bias of the keys alone can be a feature of theirs: `q.k + b = [q 1].[k b]`.
 """
 
+import math
+
 import keras
 from keras import ops
 
+from keras_synth._backend.execution import constant, runs_one_by_one
+from keras_synth._backend.tensors import axis_size, cast_like
 from keras_synth.attention.logits import repeat_batch
+
+# Logits `(B, H, T, S)` that are small for an accelerator which is told each
+# operation by Python.
+SMALL = 2**25
 
 
 def is_row(bias):
@@ -19,14 +27,24 @@ def is_causal(request):
 
     Kernels know that one by name and skip what it forbids.
     """
-    mask, length = request.mask, request.target_length
+    mask, rows = request.mask, request.target_length
     others = mask.keys, mask.pairs, mask.window, mask.pattern
-    alone = all(other is None for other in others)
-    square = isinstance(length, int) and length == request.source_length
+    if not mask.causal or any(other is not None for other in others):
+        return False
+    square = isinstance(rows, int) and rows == request.source_length
     begins = isinstance(mask.start, int) and mask.start == 0
     bias = request.logits.bias
-    no_bias = bias is None or is_row(bias)
-    return mask.causal and alone and square and begins and no_bias
+    return square and begins and (bias is None or is_row(bias))
+
+
+def is_small(request):
+    """Whether operations take longer to start than a bias of all samples."""
+    values = request.values
+    batch, source_length, heads, _ = values.shape
+    sizes = batch, heads, request.target_length, source_length
+    known = all(isinstance(size, int) for size in sizes)
+    small = known and math.prod(sizes) <= SMALL
+    return small and runs_one_by_one(values)
 
 
 def with_batch(logits, values):
@@ -36,12 +54,12 @@ def with_batch(logits, values):
         logits: `Logits` with queries.
         values: Tensor `(B, S, H, v)`.
     """
-    batch = ops.shape(values)[0]
+    batch = axis_size(values, 0)
     found = []
     for x in (logits.queries, logits.keys):
         if x.shape[0] == 1 and values.shape[0] != 1:
             x = repeat_batch(x, batch)
-        found.append(ops.cast(x, values.dtype))
+        found.append(cast_like(x, values))
     return found
 
 
@@ -57,18 +75,20 @@ def with_bias(queries, keys, bias):
     )
 
 
-def padding_bias(keys, dtype):
+def padding_bias(keys, values):
     """Key padding `(B, S)` as a bias of the keys, `(B, 1, 1, S)`."""
-    least = ops.cast(least_logit(dtype), dtype)
-    return ops.where(keys, ops.zeros_like(least), least)[:, None, None, :]
+    zero, least = constant(0.0, values), least_logit(values.dtype)
+    bias = ops.where(keys, zero, constant(least, values))
+    return bias[:, None, None, :]
 
 
-def held(bias, dtype):
-    """A bias in another dtype, within what that holds."""
-    if _is_float16(dtype):
+def held(bias, values):
+    """A bias in the dtype of values, within what that holds."""
+    if _is_float16(values.dtype):
         # A third of what stands for "may not attend".
-        bias = ops.clip(bias, least_logit(dtype) / 3, -least_logit(dtype) / 3)
-    return ops.cast(bias, dtype)
+        most = -least_logit(values.dtype) / 3
+        bias = ops.clip(bias, -most, most)
+    return cast_like(bias, values)
 
 
 def _is_float16(dtype):
@@ -99,4 +119,6 @@ def multiple_of_8(width):
 def padded_width(x, width):
     """Pads features `(B, length, H, .)` with zeros."""
     missing = width - x.shape[-1]
+    if not missing:
+        return x
     return ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, missing]])

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Self
 
 from keras import ops
 
+from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.normalizers import SOFTMAX, Normalizer, Softmax
@@ -51,7 +52,7 @@ class Request(NamedTuple):
     @property
     def source_length(self) -> int:
         """Integer or scalar tensor, `S`."""
-        return ops.shape(self.values)[1]
+        return axis_size(self.values, 1)
 
     @property
     def of_one_query(self) -> bool:
@@ -60,7 +61,20 @@ class Request(NamedTuple):
 
     def with_pairs(self) -> Self:
         """The same, the mask's pattern written out as pairs."""
+        if not self.mask.has_pattern:
+            return self
         mask = self.mask.written_out(self.target_length, self.source_length)
+        return self._replace(mask=mask)
+
+    def with_all_pairs(self) -> Self:
+        """The same, keys and pairs being one mask if there are both."""
+        mask = self.mask
+        if mask.keys is None or not (
+            mask.has_pattern or mask.pairs is not None
+        ):
+            return self
+        pairs = self.with_pairs().mask.materialize()
+        mask = AttentionMask(queries=mask.queries, pairs=pairs)
         return self._replace(mask=mask)
 
     def visible(self) -> Tensor:

@@ -1,0 +1,46 @@
+"""What layers take to be told to PyTorch stays near MultiHeadAttention's."""
+
+import sys
+
+import keras
+import pytest
+from places import ROOT
+
+if keras.backend.backend() != "torch":
+    pytest.skip("counts what PyTorch is told", allow_module_level=True)
+
+sys.path.append(str(ROOT / "benchmarks"))
+
+from overhead import BASELINE, overhead
+
+# Most operations in inference, plain and padded, and most calls of Python
+# functions, likewise: all in those of MultiHeadAttention.
+LIMITS = {
+    "V": (1.1, 1.15, 1.1, 1.15),
+    "R": (0.8, 1.2, 0.9, 1.0),
+    "FR": (0.8, 1.2, 0.95, 1.05),
+    "D": (1.3, 1.3, 1.1, 1.2),
+    "R+V": (1.6, 1.6, 1.4, 1.5),
+    "D+V": (1.8, 1.8, 1.5, 1.6),
+    "local(window=16)": (2, 2, 2, 2),
+    "longformer(window=16)": (3, 3.2, 3, 3),
+}
+
+
+@pytest.fixture(scope="module")
+def floor():
+    return overhead(BASELINE)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_layers_are_told_in_few_words(name, floor):
+    found = overhead(name)
+    plain, _, padded, _ = found.operations
+    most, _, most_padded, _ = floor.operations
+    ratios = (
+        plain / most,
+        padded / most_padded,
+        *(a / b for a, b in zip(found.calls, floor.calls, strict=True)),
+    )
+    for ratio, limit in zip(ratios, LIMITS[name], strict=True):
+        assert ratio <= limit, (name, found, floor)
