@@ -192,7 +192,7 @@ def _names(synthesizer):
     if not isinstance(synthesizer, str):
         return ()
     terms = identifiers.read(synthesizer, EXPECTED)
-    if any(term.options or term.parts or term.count for term in terms):
+    if any(term.options or term.parts or term.heads for term in terms):
         return ()
     names = (SPELLINGS.get(term.name.lower(), term.name) for term in terms)
     return tuple(sorted(names))
