@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import sys
+from typing import Any
 
 import keras
 from keras import ops
@@ -137,7 +138,7 @@ def constant(number, like):
     return _CONSTANTS[key]
 
 
-_CONSTANTS = {}
+_CONSTANTS: dict[tuple[Any, ...], Any] = {}
 
 
 def supports_inplace(x):
