@@ -27,6 +27,17 @@ def is_eager(x):
     return True
 
 
+def known_to_compilers(function):
+    """Makes what a function returns a constant of what PyTorch compiles.
+
+    For functions without arguments that PyTorch's compiler cannot follow: it
+    calls them once.
+    """
+    if keras.backend.backend() != "torch":
+        return function
+    return sys.modules["torch"].compiler.assume_constant_result(function)
+
+
 def is_placeholder(x):
     """Whether `x` has a shape and no values.
 
@@ -103,10 +114,25 @@ def runs_one_by_one(x):
     Args:
         x: Tensor.
     """
-    return not on_cpu(x) and is_eager(x) and not _is_compiled_by_torch()
+    return not on_cpu(x) and is_eager(x) and not is_compiled_by_torch()
 
 
-def _is_compiled_by_torch():
+def may_branch(x):
+    """Whether what is computed next may depend on a value, at no cost.
+
+    Not where that would be to wait for an accelerator, nor within what
+    PyTorch compiles.
+
+    Args:
+        x: Tensor.
+    """
+    if is_compiled_by_torch():
+        return False
+    return on_cpu(x) or not is_eager(x)
+
+
+def is_compiled_by_torch():
+    """Whether `torch.compile` is tracing this."""
     if keras.backend.backend() != "torch":
         return False
     return sys.modules["torch"].compiler.is_compiling()

@@ -67,8 +67,12 @@ _routes = [
     StreamedRoute(),
     ExplicitRoute(),
 ]
-# One for both: a compiler that cannot follow a lookup stops once.
 _block = contextvars.ContextVar("block", default=_NO_BLOCK)
+
+
+@execution.known_to_compilers
+def _in_force():
+    return _block.get()
 
 
 def registered() -> tuple[Route, ...]:
@@ -76,7 +80,7 @@ def registered() -> tuple[Route, ...]:
 
     Those of `using` blocks come last, and only where the block is in force.
     """
-    return (*_routes, *_block.get().routes)
+    return (*_routes, *_in_force().routes)
 
 
 def get(name: str) -> Route:
@@ -243,7 +247,7 @@ def _count_portable(change):
 
 def serving(request: Request) -> tuple[Route, ...]:
     """Returns the routes that can serve a `Request`, a tuple."""
-    return _serving(request, _block.get())
+    return _serving(request, _in_force())
 
 
 def _serving(request, block):
@@ -255,7 +259,8 @@ def _serving(request, block):
         for route in known
         if route.knows(request.normalizer) and route.serves(request)
     )
-    if block.portable or execution.is_recorded():
+    plain = execution.is_recorded() or execution.is_compiled_by_torch()
+    if block.portable or plain:
         found = tuple(route for route in found if route.is_portable(request))
     return found
 
@@ -271,7 +276,7 @@ def choose(request: Request, name: str | None = None) -> Route:
         ValueError: If no route of this name is known, or it cannot serve, or
             no route can give what `flash_attention=True` demands.
     """
-    block = _block.get()
+    block = _in_force()
     known = (*_routes, *block.routes)
     wanted = None if name is None else _named(name, known)
     able = _serving(request, block)
@@ -282,7 +287,7 @@ def choose(request: Request, name: str | None = None) -> Route:
             f"and the like. Received: {_described(request.logits)}"
         )
     if wanted is None:
-        return min(able, key=lambda route: route.cost(request))
+        return _cheapest(able, request)
     if wanted not in able:
         raise ValueError(
             f"The route must be one of {_names(able)} for these logits, mask, "
@@ -290,6 +295,16 @@ def choose(request: Request, name: str | None = None) -> Route:
             f"Received: route={name!r}"
         )
     return wanted
+
+
+def _cheapest(able, request):
+    # PyTorch's compiler knows no `min` with a key.
+    cheapest, least = None, float("inf")
+    for route in able:
+        cost = route.cost(request)
+        if cost < least:
+            cheapest, least = route, cost
+    return cheapest
 
 
 def _names(routes):

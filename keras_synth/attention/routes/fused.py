@@ -74,7 +74,7 @@ class FusedRoute(Route):
         if arguments is not None:
             context = _called(arguments, flash)[:, : request.target_length]
         else:
-            if flash is None and execution.has_unsafe_flash_kernels():
+            if flash is None and _must_not_ask():
                 flash = False
             context = _called(_arguments(request, features=not small), flash)
         context = cast_like(context[..., : values.shape[-1]], values)
@@ -96,6 +96,16 @@ def _demanded(request):
                 "Leave it out, and what the device is best at is taken"
             )
     return request.flash_attention
+
+
+def _must_not_ask():
+    """Whether Keras must not look for a flash kernel by itself.
+
+    It would take a wrong one, or ask what PyTorch cannot compile. PyTorch
+    looks for one anyway.
+    """
+    unsafe = execution.has_unsafe_flash_kernels()
+    return unsafe or execution.is_compiled_by_torch()
 
 
 def _called(arguments, flash):

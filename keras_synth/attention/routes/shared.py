@@ -100,7 +100,10 @@ class SharedRoute(Route):
         return 2.0 if alone and request.logits.queries is not None else 0.3
 
     def is_portable(self, request: Request) -> bool:
-        """Without padding, which takes a branch, and a table in one piece."""
+        """Without padding, which takes a branch, and a table in one piece.
+
+        What PyTorch compiles has bounded weights, and takes none.
+        """
         if isinstance(request.logits, Weights):
             return True  # no softmax is left, which alone takes a branch
         mask = request.mask
@@ -108,7 +111,9 @@ class SharedRoute(Route):
         known = all(isinstance(length, int) for length in lengths)
         heads = request.values.shape[2]
         small = not known or heads * math.prod(lengths) < LARGE_TABLE
-        return mask.keys is None and small
+        compiled = execution.is_compiled_by_torch()
+        bounded = compiled and not execution.is_recorded()
+        return small and (mask.keys is None or bounded)
 
     def run(self, request: Request) -> Any:
         known = isinstance(request.logits, Weights)
@@ -128,7 +133,7 @@ class SharedRoute(Route):
         if isinstance(request.normalizer, ReLU):
             return _apply_counted(table, request)
         # Steep rows may see far less than that bound.
-        bounded = not logits.is_steep and execution.runs_one_by_one(values)
+        bounded = not (logits.is_steep or execution.may_branch(values))
         visible = None if bounded else request.visible()
         keys = mask.keys
         if request.normalizer.sink:
@@ -346,10 +351,9 @@ def _apply_bounded(table, values, keys, keep=None, pairs=None):
 
 
 def _may_be_fast(values, dtype):
-    """Whether the first way can be chosen without waiting for a device."""
-    if execution.on_cpu(values):
-        return True
-    return not execution.is_eager(values) and dtype != "float16"
+    """Whether the first way may be chosen by how much weight is left."""
+    exact = execution.on_cpu(values) or dtype != "float16"
+    return exact and execution.may_branch(values)
 
 
 class _Derived(NamedTuple):
