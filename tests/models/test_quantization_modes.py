@@ -1,10 +1,14 @@
-"""GPTQ and AWQ: refused where Keras loses the weights, right elsewhere."""
+"""Each mode of `quantize`: what it does to outputs, and to a file.
+
+GPTQ and AWQ are refused where Keras loses the weights.
+"""
 
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 from keras import ops
-from small_tasks import task
+from small_tasks import KINDS, task
 
 from keras_synth import mixers
 from keras_synth._backend import policies
@@ -41,6 +45,56 @@ def attention_model():
     inputs = keras.Input((8, 8))
     mixer = mixers.get("R + V", 2, 4, 8)
     return keras.Model(inputs, mixer(inputs))
+
+
+# Three more bits, or exponents: float8 rounds products, too.
+NEAR = {"int8": 0.05, "int4": 0.5, "float8": 0.3}
+
+
+def features(kind):
+    ids = np.random.default_rng(0).integers(5, 14, (2, 8))
+    real = np.arange(8) < np.array([[8], [5]])
+    names = ("", "")
+    if kind == "seq2seq_lm":
+        names = ("encoder_", "decoder_")
+    return {
+        f"{name}{key}": value
+        for name in names
+        for key, value in (("token_ids", ids * real), ("padding_mask", real))
+    }
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind
+        if kind == "seq2seq_lm"
+        else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in KINDS
+    ],
+)
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "int8",
+        *(
+            pytest.param(x, marks=slow_but_on("torch"))
+            for x in ("int4", "float8")
+        ),
+    ],
+)
+def test_a_file_holds_what_a_mode_made_of_a_task(mode, kind, tmp_path):
+    model, x = task(kind, preprocess=False), features(kind)
+    before = ops.convert_to_numpy(model(x))
+    model.quantize(mode)
+    after = ops.convert_to_numpy(model(x))
+    moved = np.abs(after - before).max()
+    if mode != "float8":  # its scales are those of training
+        assert moved > 0
+    assert moved < NEAR[mode] * max(1.0, np.abs(before).max())
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(ops.convert_to_numpy(again(x)), after, atol=1e-5)
 
 
 @before_3_16
