@@ -344,7 +344,7 @@ def said(found):
     values = found.get("values")
     if values is None:
         ((kind, why),) = found.items()
-        return f"{kind}: {why}"
+        return f"{kind}: {why}" + (" s" if kind == "unfinished" else "")
     if "bytes" in values:
         return f"{values['bytes'] / 2**20:.0f} MiB"
     if "passed" in values:
