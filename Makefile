@@ -17,7 +17,7 @@ $(TESTS): export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
 $(TESTS): export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 $(TESTS): export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
-.PHONY: demo test test-slow test-oldest coverage tutorials lint docs release clean
+.PHONY: demo test test-slow test-oldest test-nightly coverage tutorials lint docs release clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -77,6 +77,9 @@ docs: $(VENV)/.extra-docs
 
 test-oldest:
 	tests/oldest.sh
+
+test-nightly:
+	tests/nightly.sh
 
 release: $(VENV)/.extra-release
 	rm -rf dist

@@ -10,9 +10,9 @@ pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 TESTS = ROOT / "tests"
 FILES = sorted(TESTS.rglob("*.py"))
-# Of no package's folder: data, what tests share, questions from outside, and
-# faults on purpose.
-OTHERS = {"files", "helpers", "design", "faults"}
+# Of no package's folder: data, what tests share, questions from outside,
+# faults on purpose, and what a new device has to pass first.
+OTHERS = {"files", "helpers", "design", "faults", "accelerator"}
 
 
 def trees():

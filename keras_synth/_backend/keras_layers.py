@@ -7,6 +7,7 @@ the place of: files fit, and so do configs, which hold no sub-layers.
 import keras
 from keras import ops
 
+from keras_synth._backend.policies import check_quantization
 from keras_synth.types import Tensor
 
 
@@ -51,6 +52,7 @@ class EinsumDense(keras.layers.EinsumDense):
         return self.bias.shape[-1] == 1 and inputs.shape[1] in self.bias.shape
 
     def quantize(self, mode=None, type_check=True, config=None):
+        check_quantization(mode)
         # Keras quantizes subclasses when they ask for it.
         return super().quantize(mode, type_check=False, config=config)
 

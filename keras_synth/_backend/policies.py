@@ -11,6 +11,24 @@ _COUNTED = re.compile(
     r"_synthesizer(_\d+)?"
 )
 _ANY_NAME = rf"(?:{_COUNTED.pattern}|synthesizer|part_\d+)"
+# Modes that look at data. Before Keras 3.16 they look at none (keras#23512),
+# and files lose what they computed (keras#23321).
+_CALIBRATED, _RIGHT_SINCE = ("gptq", "awq"), (3, 16)
+
+
+def check_quantization(mode):
+    """Raises where Keras would lose a quantized layer's weights.
+
+    Args:
+        mode: String or `None`, of `keras.Model.quantize`.
+    """
+    version = tuple(map(int, keras.__version__.split(".")[:2]))
+    if mode in _CALIBRATED and version < _RIGHT_SINCE:
+        raise ValueError(
+            "GPTQ and AWQ need Keras 3.16: before, they look at no data, and "
+            "a file of the model holds no weights. Quantize to 'int8' or "
+            f"'int4' with Keras {keras.__version__}. Received: mode={mode!r}"
+        )
 
 
 def with_policies(layer, config):

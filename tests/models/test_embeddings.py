@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras.src.backend.common.masking import get_keras_mask
 
 from keras_synth import models
 from keras_synth.models.backbones.embeddings import (
@@ -75,7 +76,7 @@ def test_embeddings_are_keras_layers_still(layer):
         ops.convert_to_numpy(x), ops.convert_to_numpy(y)
     )
     for tensor in (x, y):
-        mask = keras.src.backend.get_keras_mask(tensor)
+        mask = get_keras_mask(tensor)
         np.testing.assert_array_equal(
             ops.convert_to_numpy(mask), [[True, False, True]]
         )

@@ -12,6 +12,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.policies import (
     assign_policies,
+    check_quantization,
     with_policies,
     without_counters,
 )
@@ -126,6 +127,12 @@ class StackedBackbone(
     def from_config(cls, config: dict[str, Any]) -> Self:
         dtype = without_counters(config.get("dtype"))
         return super().from_config({**config, "dtype": dtype})
+
+    def quantize(
+        self, mode: str | None = None, config: Any = None, **kwargs: Any
+    ) -> Any:
+        check_quantization(mode)
+        return super().quantize(mode, config=config, **kwargs)
 
     def default_lora_layer_names(self) -> list[str]:
         """Returns the names of the layers that LoRA trains.

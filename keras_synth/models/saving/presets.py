@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_synth._backend.policies import check_quantization
 from keras_synth._system.files import folder_beside
 from keras_synth.folding.folding import rebuilt
 from keras_synth.models.saving.exporting import ExportMixin
@@ -180,10 +181,11 @@ class TaskSavingMixin(
         config: Any = None,
         filters: Any = None,
         **kwargs: Any,
-    ) -> None:
+    ) -> Any:
+        check_quantization(mode)
         if self.preprocessor is not None:
             filters = _without(self.preprocessor, filters)
-        super().quantize(mode, config=config, filters=filters, **kwargs)
+        return super().quantize(mode, config=config, filters=filters, **kwargs)
 
     def make_train_function(self, force: bool = False) -> Any:
         # A step that makes variables is traced twice by TensorFlow.
@@ -265,6 +267,9 @@ def _without(preprocessor, filters):
             return any(re.search(each, layer.name) for each in patterns)
 
     if not callable(filters):
-        return filters  # for Keras to refuse
+        raise ValueError(
+            "`filters` must be a regular expression, a list of them, or a "
+            f"function of a layer. Received: {filters!r}"
+        )
     left_alone = {id(layer) for layer in preprocessor._flatten_layers()}
     return lambda layer: id(layer) not in left_alone and filters(layer)

@@ -1,0 +1,485 @@
+"""Everything to know of a GPU or TPU, in as many minutes as there are.
+
+Contract tests, layers eager and compiled, training, texts, memory: those parts
+first that tell most, until the time is up. What is measured is on disk at
+once, in benchmarks/records, and the next call goes on from there. Each backend
+computes in a process of its own: what hangs or crashes costs one contender.
+
+    python benchmarks/accelerator.py --minutes 9
+    python benchmarks/accelerator.py --backends jax --parts layers training
+    python benchmarks/accelerator.py --small     # on any machine, in a minute
+    python docs/draw_records.py                  # tables and charts of the docs
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import xml.etree.ElementTree as xml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]  # where the package is not installed
+
+import keras_synth_command  # noqa: E402
+
+keras_synth_command.keras_waits = True  # this process computes nothing
+
+import accelerator_cases as cases  # noqa: E402
+import accelerator_records as records  # noqa: E402
+import command  # noqa: E402
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+STARTING = 120  # seconds in which a backend must have started
+LEAST = 5  # seconds under which no case is begun
+DEVICES = ("cpu", "gpu", "tpu")
+
+
+class Ended(Exception):
+    """A worker hung, or is no more; its argument says which, in a line."""
+
+
+class Late(Ended):
+    """It hung."""
+
+
+# --- processes ----------------------------------------------------------------
+
+
+class Worker:
+    """A process that computes with one backend.
+
+    Args:
+        backend: String.
+        device: One of `DEVICES`, or `None` for what is there.
+        seconds: Float, in which it must have started.
+    """
+
+    def __init__(self, backend, device=None, seconds=STARTING):
+        self.errors = tempfile.TemporaryFile(  # noqa: SIM115
+            "w+", encoding="utf-8"
+        )
+        self.process = subprocess.Popen(
+            [sys.executable, str(FOLDER / "accelerator_worker.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env=environment(backend, device),
+            cwd=FOLDER,
+        )
+        self.lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        try:
+            self.environment = self.answer(seconds)["environment"]
+        except Ended:
+            self.end()
+            raise
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put("")
+
+    def ask(self, case, names, seconds):
+        """Yields its answers to a case; raises `Ended` where there are none."""
+        asked = {**case._asdict(), "names": names, "seconds": seconds}
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(asked), file=self.process.stdin, flush=True)
+        ends = time.monotonic() + seconds
+        while True:
+            found = self.answer(ends - time.monotonic())
+            if "done" in found:
+                return
+            yield found
+
+    def answer(self, seconds):
+        try:
+            line = self.lines.get(timeout=max(0, seconds))
+        except queue.Empty:
+            raise Late("it did not answer in time") from None
+        if not line:
+            status = self.process.wait()
+            raise Ended(f"the process ended, status {status}: {self._last()}")
+        return json.loads(line)
+
+    def _last(self):
+        self.errors.seek(0)
+        said = [x for x in self.errors.read().splitlines() if x.strip()]
+        return " ".join((said or ["it said nothing"])[-1].split())[:300]
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.errors):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def environment(backend, device=None):
+    """The environment variables of a process that computes."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
+    found = {
+        **os.environ,
+        "KERAS_BACKEND": backend,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        # Several processes share the device's memory.
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    }
+    if device == "cpu":
+        found |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    return found
+
+
+class Workers:
+    """One process for each backend, begun when it is first asked for."""
+
+    def __init__(self, device):
+        self.device, self.running = device, {}
+
+    def get(self, backend, seconds=STARTING):
+        if backend not in self.running:
+            seconds = min(seconds, STARTING)
+            self.running[backend] = Worker(backend, self.device, seconds)
+        return self.running[backend]
+
+    def drop(self, backend):
+        if backend in self.running:
+            self.running.pop(backend).end()
+
+    def end(self):
+        for backend in [*self.running]:
+            self.drop(backend)
+
+
+# --- measuring ----------------------------------------------------------------
+
+
+class Kit:
+    """Measures cases until the time is up.
+
+    Args:
+        settings: What the command line says.
+        deadline: Float, by `time.monotonic`.
+        workers: `Workers`.
+        found: Dictionary of `Record`, by backends.
+    """
+
+    def __init__(self, settings, deadline, workers, found):
+        self.settings, self.deadline = settings, deadline
+        self.workers, self.records = workers, found
+        self.again, self.failed = settings.again, False
+        self.done = set()  # by this call
+        self.dead = set()  # backends that no longer start
+
+    def run(self, plan):
+        """Returns how many cases are left."""
+        for number, case in enumerate(plan):
+            todo = self.todo(case)
+            if todo and self.seconds_for(case) < LEAST:
+                left = [x for x in plan[number:] if self.todo(x)]
+                return len(left)
+            if todo:
+                print(case.title(), flush=True)
+                self.measure(case)
+        return 0
+
+    def todo(self, case):
+        """Contenders of a case that nothing is known of."""
+        record, seconds = self.records[case.backend], self.seconds_for(case)
+        return [
+            name
+            for name in case.names
+            if not self.is_done(case, name)
+            and case.backend not in self.dead
+            and (self.again or not record.has(case.key(name), seconds))
+        ]
+
+    def seconds_for(self, case):
+        return min(case.seconds, self.deadline - time.monotonic())
+
+    def _id(self, case, name):
+        return case.backend, cases.text(case.key(name))
+
+    def measure(self, case):
+        if case.part == "contract":
+            self.contract(case)
+            return
+        while (todo := self.todo(case)) and self.seconds_for(case) >= LEAST:
+            if case.alone:
+                self.workers.drop(case.backend)
+                todo = todo[:1]
+            seconds = self.seconds_for(case)
+            try:
+                worker = self.workers.get(case.backend, seconds)
+            except Ended as why:
+                # That is no fault of the case.
+                print(f"    {case.backend} does not start again: {why}")
+                self.dead.add(case.backend)
+                return
+            seconds = self.seconds_for(case)
+            if seconds >= LEAST:
+                self.ask(worker, case, todo, seconds)
+
+    def ask(self, worker, case, todo, seconds):
+        """Lets a worker measure some contenders, and writes what it tells."""
+        # The first one is who all are compared with.
+        names = [x for x in case.names if x in todo or x == case.names[0]]
+        names = todo if case.alone else names
+        at = None
+        try:
+            for answer in worker.ask(case, names, seconds):
+                if "name" not in answer:
+                    at = answer["at"]
+                elif answer["name"] in todo:
+                    self.put(case, answer.pop("name"), **answer)
+            late = f"its turn did not come in {seconds:.0f} s"
+            if any(self.is_done(case, name) for name in todo):
+                return  # the others' turn is next
+        except Ended as why:
+            self.workers.drop(case.backend)
+            late = f"it took more than {seconds:.0f} s"
+            if not isinstance(why, Late):
+                self.put_all(case, [at] if at in todo else todo, error=str(why))
+                return
+            todo = [at] if at in todo else todo
+        if seconds < case.seconds:  # more may do, another time
+            self.put_all(case, todo, unfinished=round(seconds, 1))
+        else:
+            self.put_all(case, todo, error=late)
+
+    def is_done(self, case, name):
+        return self._id(case, name) in self.done
+
+    def put_all(self, case, names, **found):
+        for name in names:
+            if not self.is_done(case, name):
+                self.put(case, name, **found)
+
+    def put(self, case, name, **found):
+        """Writes a row, and says what it says."""
+        self.done.add(self._id(case, name))
+        self.records[case.backend].add(case.key(name), **found)
+        print(f"    {name}: {said(found)}", flush=True)
+
+    def contract(self, case):
+        """Runs the tests that are marked for accelerators."""
+        seconds = self.seconds_for(case)
+        found = tested(
+            case, environment(case.backend, self.settings.device), seconds
+        )
+        if "late" in found:
+            late = found.pop("late")
+            found = {"error": late}
+            if seconds < case.seconds:
+                found = {"unfinished": round(seconds, 1)}
+        values = found.get("values", {})
+        self.failed |= "error" in found or bool(values.get("failed"))
+        self.put(case, "contract", **found)
+
+
+def tested(case, variables, seconds):
+    """What pytest says of the tests in tests/accelerator, a row's fields."""
+    if importlib.util.find_spec("pytest") is None:
+        return {"skipped": "pytest is not installed"}
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder) / "report.xml"
+        arguments = ["-m", "pytest", "tests/accelerator", "-q"]
+        arguments += ["-m", "accelerator", "-p", "no:cacheprovider"]
+        arguments += [
+            f"--junitxml={report}",
+            *filter(None, [case.shape["tests"]]),
+        ]
+        try:
+            done = subprocess.run(
+                [sys.executable, *arguments],
+                cwd=ROOT,
+                env=variables,
+                timeout=seconds,
+                capture_output=True,
+                text=True,
+            )
+        except subprocess.TimeoutExpired:
+            return {"late": f"they took more than {seconds:.0f} s"}
+        values = counts(report) if report.exists() else {"tests": 0}
+    if not values["tests"]:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        said = (lines or ["pytest said nothing"])[-1]
+        return {"error": f"no test ran: {said[:300]}"}
+    return {"values": values}
+
+
+def counts(report):
+    """What a JUnit report says: numbers, and names of what failed."""
+    suite = xml.parse(report).getroot().find("testsuite")
+    failed, reasons = [], set()
+    for test in suite.iter("testcase"):
+        if test.find("failure") is not None or test.find("error") is not None:
+            failed.append(test.get("name"))
+        if (skipped := test.find("skipped")) is not None:
+            reasons.add(skipped.get("message"))
+    number = {x: int(suite.get(x)) for x in ("tests", "skipped")}
+    return {
+        "tests": number["tests"],
+        "passed": number["tests"] - len(failed) - number["skipped"],
+        "failed": len(failed),
+        "skipped": number["skipped"],
+        "seconds": float(suite.get("time")),
+        "failures": failed[:50],
+        "reasons": sorted(reasons)[:10],
+    }
+
+
+def said(found):
+    """A row in words."""
+    values = found.get("values")
+    if values is None:
+        ((kind, why),) = found.items()
+        return f"{kind}: {why}" + (" s" if kind == "unfinished" else "")
+    if "bytes" in values:
+        return f"{values['bytes'] / 2**20:.0f} MiB"
+    if "passed" in values:
+        names = ", ".join(values["failures"])
+        words = [f"{values[x]} {x}" for x in ("passed", "failed", "skipped")]
+        return ", ".join(words) + (f": {names}" if names else "")
+    words = f"{1000 * values['seconds']:.3g} ms"
+    if "tokens_per_second" in values:
+        words = f"{values['tokens_per_second']:,.0f} tokens a second"
+    return words + (f", ratio {values['ratio']}" if "ratio" in values else "")
+
+
+# --- the command --------------------------------------------------------------
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = command.adder(parser)
+    add("--minutes", type=float, default=9.0, help="stop after that long")
+    add(
+        "--backends",
+        nargs="+",
+        choices=cases.BACKENDS,
+        help="which to measure (default: those that are installed)",
+    )
+    add(
+        "--device",
+        choices=DEVICES,
+        help="what must be there (default: what the backends find)",
+    )
+    add(
+        "--parts",
+        nargs="+",
+        choices=cases.PARTS,
+        default=list(cases.PARTS),
+        help="what to measure",
+    )
+    add(
+        "--ways",
+        nargs="+",
+        choices=cases.WAYS,
+        default=list(cases.WAYS),
+        help="of PyTorch; the other backends always compile",
+    )
+    add("--small", action="store_true", help="sizes of a test, to see it run")
+    add("--again", action="store_true", help="measure what is known, too")
+    add("--output", type=pathlib.Path, default=records.FOLDER)
+    add("--commit", help="of the sources, where there is no Git")
+    settings = command.parse(parser)
+    settings.backends = settings.backends or installed()
+    if not settings.backends:
+        sys.exit("No backend is installed: PyTorch, JAX or TensorFlow.")
+    if settings.minutes <= 0:
+        parser.error(
+            f"--minutes must be more than 0. Received: {settings.minutes:g}"
+        )
+    return settings
+
+
+def installed():
+    return [x for x in cases.BACKENDS if importlib.util.find_spec(x)]
+
+
+def check_folder(folder):
+    """Ends the program if records cannot be read or written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        sys.exit(
+            f"--output must be a folder that can be written: {error.strerror}. "
+            f"Received: {folder}"
+        )
+    records.load_all(folder)
+
+
+def begun(settings, workers):
+    """Records of the backends that run on the device that was asked for."""
+    found, elsewhere = {}, []
+    shared = {
+        "commit": settings.commit or records.commit(),
+        "sources": records.sources(),
+        "small": settings.small,
+    }
+    for backend in settings.backends:
+        try:
+            head = workers.get(backend).environment
+        except Ended as why:
+            print(f"{backend} is left out: {why}")
+            continue
+        wanted = settings.device or head["platform"]
+        if head["platform"] != wanted:
+            elsewhere.append(f"{backend} finds {head['device']}")
+            workers.drop(backend)
+            continue
+        print(f"{backend}: {head['device']}, {head['versions'][backend]}")
+        found[backend] = records.Record(settings.output, {**head, **shared})
+    if not found:
+        sys.exit(
+            f"There is no {settings.device or 'backend'} to measure: "
+            f"{'; '.join(elsewhere) or 'none could be started'}."
+        )
+    return found
+
+
+def main():
+    settings = parse()
+    check_folder(settings.output)
+    deadline = time.monotonic() + 60 * settings.minutes
+    workers = Workers(settings.device)
+    try:
+        found = begun(settings, workers)
+        kit = Kit(settings, deadline, workers, found)
+        plan = [
+            case
+            for case in cases.plan([*found], settings.small)
+            if case.part in settings.parts
+            and (case.backend != "torch" or case.way in settings.ways)
+        ]
+        left = kit.run(plan)
+    finally:
+        workers.end()
+    for record in found.values():
+        print(record.path)
+    if left:
+        print(
+            f"{left} of {len(plan)} cases are left; "
+            "run the same command again to go on."
+        )
+    return int(kit.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""What the kit measures, in the order of its worth. Imports no backend."""
+
+import itertools
+import json
+from typing import Any, NamedTuple
+
+BASELINE = "MultiHeadAttention"
+PARTS = ("contract", "layers", "training", "generation", "memory")
+BACKENDS = ("torch", "jax", "tensorflow")
+WAYS = ("eager", "compiled")
+LAYERS = (
+    *(BASELINE, "R", "V", "R+V", "D+V", "D", "FR"),
+    *("local(window=64)", "longformer(window=64)", "linear"),
+    "light_conv(width=7)",
+)
+# PyTorch's compiler takes many seconds for each: those that goals name.
+COMPILED = LAYERS[:5]
+TRAINED = (BASELINE, "R", "V", "R+V", "D+V")
+GENERATORS = ("GPT2CausalLM", "V", "R", "R+V")
+REMEMBERED = (BASELINE, "R", "V", "R+V", "D+V", "local(window=64)")
+SIZES = {"width": 512, "heads": 8}
+
+
+class Case(NamedTuple):
+    """What is measured in one go.
+
+    Fields:
+        part: String, one of `PARTS`.
+        backend: String, one of `BACKENDS`.
+        way: `"eager"` or `"compiled"`.
+        names: Tuple of contenders. All others are compared with the first.
+        shape: Dictionary of what else tells it from other cases.
+        seconds: Float, the most that it may take.
+        alone: Whether each contender needs a process of its own.
+    """
+
+    part: str
+    backend: str
+    way: str
+    names: tuple
+    shape: dict[str, Any]
+    seconds: float
+    alone: bool = False
+
+    def key(self, name):
+        """What tells the row of a contender from all others, a dictionary."""
+        return {"part": self.part, "way": self.way, **self.shape, "name": name}
+
+    def title(self):
+        said = " ".join(f"{key} {value}" for key, value in self.shape.items())
+        return f"{self.backend} {self.way}, {self.part}: {said}"
+
+
+def text(key):
+    """A key as a string that is the same for equal keys."""
+    return json.dumps(key, sort_keys=True)
+
+
+def ways(backend):
+    """How a backend runs layers: PyTorch as operations or as programs."""
+    return WAYS if backend == "torch" else WAYS[1:]
+
+
+def plan(backends, small=False):
+    """All cases, those first that tell most: a list.
+
+    The contract, then what goals are stated for (T 1024, bfloat16) and a
+    model, texts, memory; then the layers' other lengths and dtypes.
+
+    Args:
+        backends: Sequence of strings.
+        small: Whether sizes are those of a test.
+    """
+    every = [_contract(backend, small) for backend in backends]
+    if small:
+        return every + [x for b in backends for x in _small(b)]
+    both = [(b, way) for b in backends for way in ways(b)]
+    both.sort(key=("torch", "compiled").__eq__)  # it takes longest
+    goals = 1024, "bfloat16"
+    every += _layers(both, *goals, ["training"])
+    trained = [_training(*one) for one in both]
+    quick = [case for case in trained if case.names == TRAINED]
+    every += quick
+    every += _layers(both, *goals, ["inference"])
+    every += [_generation(backend) for backend in backends]
+    every += [_memory(backend) for backend in backends]
+    every += [case for case in trained if case not in quick]
+    rest = [(256, "bfloat16"), (4096, "bfloat16")]
+    rest += [(length, "float32") for length in (1024, 256, 4096)]
+    for length, dtype in rest:
+        every += _layers(both, length, dtype, ["training", "inference"])
+    return every
+
+
+def _contract(backend, small):
+    # The tests themselves are part of `make test`: of them a few will do.
+    shape = {"tests": "-k=plain-float32-R" if small else ""}
+    way = ways(backend)[0]
+    return Case("contract", backend, way, ("contract",), shape, 150)
+
+
+def _layers(both, length, dtype, modes):
+    """Cases of one shape: plain and padded, of each backend and way."""
+    shape = {"length": length, "batch": 8192 // length, **SIZES}
+    every = []
+    for mode, mask, (backend, way) in itertools.product(
+        modes, ("plain", "padded"), both
+    ):
+        slow = (backend, way) == ("torch", "compiled")
+        own = {**shape, "dtype": dtype, "mask": mask, "mode": mode}
+        names = COMPILED if slow else LAYERS
+        seconds = 120 if way == "compiled" else 40
+        every.append(Case("layers", backend, way, names, own, seconds))
+    return every
+
+
+def _training(backend, way):
+    shape = {"blocks": 12, "length": 512, "batch": 16, **SIZES}
+    shape |= {"vocabulary": 8000, "dtype": "mixed_bfloat16", "steps": 8}
+    if (backend, way) == ("torch", "compiled"):  # minutes for each
+        return Case("training", backend, way, TRAINED[:2], shape, 240)
+    return Case("training", backend, way, TRAINED, shape, 150)
+
+
+def _generation(backend):
+    shape = {"blocks": 6, "length": 128, "batch": 8, **SIZES}
+    shape |= {"vocabulary": 8000, "dtype": "bfloat16"}
+    way = ways(backend)[0]
+    return Case("generation", backend, way, GENERATORS, shape, 120)
+
+
+def _memory(backend):
+    shape = {"length": 4096, "batch": 2, **SIZES}
+    shape |= {"dtype": "bfloat16", "mask": "plain", "mode": "training"}
+    way = ways(backend)[0]
+    return Case("memory", backend, way, REMEMBERED, shape, 60, alone=True)
+
+
+def _small(backend):
+    """A little of each part, of a few numbers each."""
+    way, sizes = ways(backend)[0], {"width": 8, "heads": 2}
+    layer = {"length": 8, "batch": 2, **sizes, "dtype": "float32"}
+    names = (BASELINE, "R", "local(window=2)")
+    layers = [
+        Case("layers", backend, way, names, {**layer, **other}, 60)
+        for other in (
+            {"mask": "plain", "mode": "inference"},
+            {"mask": "padded", "mode": "training"},
+        )
+    ]
+    model = {"blocks": 1, "length": 8, "batch": 2, **sizes, "vocabulary": 8000}
+    trained = {**model, "dtype": "float32", "steps": 1}
+    written = {**model, "length": 20, "dtype": "float32"}
+    remembered = {**layer, "mask": "plain", "mode": "inference"}
+    return [
+        *layers,
+        Case("training", backend, way, (BASELINE, "R"), trained, 60),
+        Case("generation", backend, way, ("GPT2CausalLM", "R"), written, 60),
+        Case("memory", backend, way, ("R",), remembered, 60, alone=True),
+    ]

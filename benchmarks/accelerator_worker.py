@@ -1,0 +1,374 @@
+"""The process that computes for accelerator.py, with one backend.
+
+It says what it runs on, then answers cases, a line of JSON each. Before each
+contender it says whose turn it is: should it hang, or be killed, the other
+process knows by whom.
+"""
+
+import gc
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import sys
+import time
+import types
+
+ROUNDS = 7
+# The share of a case's time in which contenders may still be made ready.
+PREPARING = 0.6
+
+
+class StepFailed(Exception):
+    """A step that raised when it was timed; `args` are its name and why."""
+
+
+def environment():
+    """What measurements depend on beside the sources: a dictionary."""
+    import keras
+
+    backend = keras.backend.backend()
+    where, device = _device(backend)
+    packages = ["keras", "keras-hub", "numpy", backend, "jaxlib", "triton"]
+    versions = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            # Nightly builds have names of their own.
+            module = sys.modules.get(name.replace("-", "_"))
+            versions[name] = getattr(module, "__version__", None)
+    if backend == "torch":
+        import torch
+
+        versions["cuda"] = torch.version.cuda
+    return {
+        "backend": backend,
+        "device": device,
+        "platform": where,
+        "versions": versions,
+    }
+
+
+def _device(backend):
+    """Where the backend computes: `"cpu"`, `"gpu"` or `"tpu"`, and its name."""
+    if backend == "torch":
+        import torch
+
+        if torch.cuda.is_available():
+            return "gpu", torch.cuda.get_device_name()
+    elif backend == "jax":
+        import jax
+
+        device = jax.devices()[0]
+        if device.platform != "cpu":
+            where = "tpu" if device.platform == "tpu" else "gpu"
+            return where, device.device_kind
+    else:
+        import tensorflow as tf
+
+        for where in ("TPU", "GPU"):
+            for device in tf.config.list_physical_devices(where):
+                told = tf.config.experimental.get_device_details(device)
+                return where.lower(), told.get("device_name", where)
+    return "cpu", f"CPU {platform.machine()}, {os.cpu_count()} cores"
+
+
+# --- what the parts are made of -----------------------------------------------
+
+
+def layer_step(name, shape):
+    """One step of a layer, and nothing that it is worth beside its time."""
+    import contenders
+    import steps
+
+    cell = contenders.Cell(*(shape[field] for field in contenders.Cell._fields))
+    program = contenders.make(name, cell)
+    return steps.MODES[shape["mode"]](program, cell.inputs()), {}
+
+
+def training_step(name, shape, compiled=False):
+    """Some training steps of a classifier, and how many tokens they see."""
+    import keras
+    import numpy as np
+
+    keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy(shape["dtype"])
+    try:
+        model = classifier(name, shape)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    jit = {"jit_compile": True} if compiled else {}
+    model.compile(
+        keras.optimizers.AdamW(1e-4),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        **jit,
+    )
+    random, batch = np.random.default_rng(0), shape["batch"]
+    samples = shape["steps"] * batch
+    tokens = random.integers(
+        1, shape["vocabulary"], (samples, shape["length"]), "int32"
+    )
+    labels = random.integers(0, 2, samples, "int32")
+
+    def step():
+        # It returns losses as numbers, and has waited for the device.
+        model.fit(tokens, labels, batch_size=batch, verbose=0)
+
+    return step, {"tokens": tokens.size, "parameters": model.count_params()}
+
+
+def classifier(name, shape):
+    """Embeddings, blocks, the mean of all tokens and two classes."""
+    import keras
+    from accelerator_cases import BASELINE
+
+    from keras_synth.layers import SynthesizerEncoder
+
+    length, width = shape["length"], shape["width"]
+    inputs = keras.Input((length,), dtype="int32")
+    x = keras.layers.Embedding(shape["vocabulary"], width)(inputs)
+    for _ in range(shape["blocks"]):
+        if name == BASELINE:
+            x = attention_block(x, shape)
+        else:
+            x = SynthesizerEncoder(
+                4 * width, shape["heads"], synthesizer=name, max_length=length
+            )(x)
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(x))
+
+
+def attention_block(x, shape):
+    """The same block of Keras' layers alone."""
+    import keras
+
+    layers, width = keras.layers, shape["width"]
+    attention = layers.MultiHeadAttention(
+        shape["heads"], width // shape["heads"]
+    )
+    x = layers.LayerNormalization()(x + attention(x, x))
+    hidden = layers.Dense(4 * width, activation="relu")(x)
+    return layers.LayerNormalization()(x + layers.Dense(width)(hidden))
+
+
+def generation_step(name, shape):
+    """Texts from prompts, and how many tokens are written."""
+    import generation
+
+    settings = types.SimpleNamespace(
+        vocabulary_size=shape["vocabulary"],
+        layers=shape["blocks"],
+        width=shape["width"],
+        heads=shape["heads"],
+        dtype=shape["dtype"],
+    )
+    model = generation.made(name, settings, shape["length"])
+    texts = generation.prompts(shape["batch"])
+    step, tokens = generation.generate(model, texts)
+    return step, {"tokens": tokens}
+
+
+def peak_bytes(name, shape):
+    """The most memory of a layer's step, in bytes: for a process of its own."""
+    import measuring
+    import steps
+
+    steps.array([0.0])  # starts the backend
+    memory = measuring.PeakMemory(steps.BACKEND, steps.on_gpu())
+    step, _ = layer_step(name, shape)
+    step()
+    return memory.of(step)
+
+
+# --- timing -------------------------------------------------------------------
+
+
+class Work:
+    """A case: makes its contenders ready, and times them in turn.
+
+    Args:
+        case: Dictionary of `part`, `way`, `names`, `shape` and `seconds`.
+        tell: Function that sends a dictionary to the other process.
+    """
+
+    def __init__(self, case, tell):
+        self.case, self.tell = case, tell
+        self.ends = time.monotonic() + case["seconds"]
+        self.worth, self.first, self.seconds = {}, {}, {}
+
+    def run(self):
+        import steps
+
+        steps.COMPILED = self.case["way"] == "compiled"
+        if steps.BACKEND == "torch":
+            _many_programs()
+        if self.case["part"] == "memory":
+            self._remember()
+            return
+        ready = self._ready()
+        self.tell({"at": None})
+        while ready:
+            try:
+                timings = self._timed(ready)
+            except StepFailed as failure:
+                name, why = failure.args
+                self.tell({"name": name, "error": why})
+                del ready[name]
+                continue
+            self._report(timings)
+            return
+
+    def _remember(self):
+        for name in self.case["names"]:
+            self.tell({"at": name})
+            try:
+                found = peak_bytes(name, self.case["shape"])
+            except Exception as error:
+                self.tell({"name": name, **_why(error)})
+            else:
+                self.tell({"name": name, "values": {"bytes": int(found)}})
+
+    def _ready(self):
+        """Steps that have run, by their names, as far as there is time."""
+        ready = {}
+        preparing = self.ends - (1 - PREPARING) * self.case["seconds"]
+        for name in self.case["names"]:
+            # Those that are ready must be timed yet: four times at least, and
+            # other work on the machine may make it six.
+            if time.monotonic() + 6 * self._once(ready) > preparing:
+                break
+            self.tell({"at": name})
+            try:
+                step, self.worth[name] = self._made(name)
+                self.first[name] = _seconds(step)
+                self.seconds[name] = _seconds(step)
+                ready[name] = step
+            except Exception as error:
+                self.tell({"name": name, **_why(error)})
+                _forget()
+        return ready
+
+    def _made(self, name):
+        part, shape = self.case["part"], self.case["shape"]
+        if part == "layers":
+            return layer_step(name, shape)
+        if part == "generation":
+            return generation_step(name, shape)
+        # Elsewhere Keras compiles by itself.
+        jit = self.case["way"] == "compiled" and _is_torch()
+        return training_step(name, shape, jit)
+
+    def _once(self, ready):
+        """Seconds of a round."""
+        import measuring
+
+        return sum(max(measuring.SLICE_SECONDS, self.seconds[x]) for x in ready)
+
+    def _timed(self, ready):
+        import measuring
+
+        once = self._once(ready)
+        # `interleaved` calls each three times first. A fifth is kept back.
+        left = 0.8 * (self.ends - time.monotonic())
+        rounds = max(1, min(ROUNDS, math.floor(left / once) - 3))
+        guarded = {name: _guarded(name, step) for name, step in ready.items()}
+        return measuring.interleaved(guarded, rounds)
+
+    def _report(self, timings):
+        against = self.case["names"][0]
+        for name, timing in timings.items():
+            values = {
+                "seconds": _rounded(timing.median),
+                "spread": _rounded(timing.spread),
+                "first_call": _rounded(self.first[name]),
+                **self.worth[name],
+            }
+            if "tokens" in values:
+                values["tokens_per_second"] = _rounded(
+                    values["tokens"] / timing.median
+                )
+            if against in timings:
+                values["ratio"] = _rounded(
+                    timings[against].median / timing.median
+                )
+            self.tell({"name": name, "values": values})
+
+
+def _guarded(name, step):
+    def guarded():
+        try:
+            step()
+        except Exception as error:
+            raise StepFailed(name, _why(error).get("error", "")) from error
+
+    return guarded
+
+
+def _why(error):
+    """One line: what a row says of what could not be measured."""
+    words = " ".join(str(error).split())[:300]
+    if type(error).__name__ == "Skipped":
+        return {"skipped": words}
+    if isinstance(error, ImportError):
+        return {"skipped": f"not installed: {words}"}
+    return {"error": f"{type(error).__name__}: {words}"}
+
+
+def _seconds(step):
+    started = time.monotonic()
+    step()
+    return time.monotonic() - started
+
+
+def _rounded(x):
+    return float(f"{x:.4g}")
+
+
+def _is_torch():
+    import steps
+
+    return steps.BACKEND == "torch"
+
+
+def _many_programs():
+    """Lets PyTorch hold a program for each contender.
+
+    Beyond eight for one function of Keras it would run what comes next as it
+    is, and say nothing.
+    """
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    for name in ("recompile_limit", "accumulated_recompile_limit"):
+        setattr(torch._dynamo.config, name, 10_000)
+
+
+def _forget():
+    """Gives back what a contender held that failed."""
+    gc.collect()
+    if _is_torch():
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def main():
+    # What libraries print on standard output is not for the other process.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def tell(message):
+        print(json.dumps(message), file=answers, flush=True)
+
+    tell({"environment": environment()})
+    for line in sys.stdin:
+        Work(json.loads(line), tell).run()
+        gc.collect()
+        tell({"done": True})
+
+
+if __name__ == "__main__":
+    main()

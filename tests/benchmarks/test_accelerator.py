@@ -1,0 +1,404 @@
+"""The kit for accelerators runs, goes on, and survives what does not."""
+
+import functools
+import json
+import subprocess
+import sys
+import time
+import types
+
+import keras
+import pytest
+from backend import slow_but_on
+from places import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "docs"))
+
+import accelerator
+import accelerator_cases as cases
+import accelerator_records as records
+import draw_records
+
+SCRIPT = ROOT / "benchmarks" / "accelerator.py"
+BACKEND = keras.backend.backend()
+HEAD = {
+    "backend": "torch",
+    "device": "A GPU 80GB",
+    "platform": "gpu",
+    "versions": {"keras": "3.15.1", "torch": "2.13.0", "triton": None},
+    "commit": "abc",
+    "sources": "123",
+    "small": False,
+}
+# Answers as accelerator_worker.py does, but for some names.
+WORKER = """
+import json, os, sys, time
+
+print(json.dumps({"environment": {}}), flush=True)
+for line in sys.stdin:
+    for name in json.loads(line)["names"]:
+        print(json.dumps({"at": name}), flush=True)
+        if name == "crash":
+            print("Out of everything", file=sys.stderr)
+            os._exit(9)
+        if name == "hang":
+            time.sleep(600)
+        answer = {"name": name, "values": {"seconds": 0.5, "ratio": 1.0}}
+        print(json.dumps(answer), flush=True)
+    print(json.dumps({"done": True}), flush=True)
+"""
+once = pytest.mark.once
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+def rows_of(folder):
+    (path,) = folder.glob("*.json")
+    return json.loads(path.read_text(encoding="utf-8"))["rows"]
+
+
+# --- all of it ----------------------------------------------------------------
+
+
+def small(folder, *arguments):
+    own = ["--small", "--backends", BACKEND, "--output", folder]
+    return run(*own, *arguments)
+
+
+@slow_but_on("torch")
+def test_it_runs(tmp_path):
+    done = small(tmp_path, "--parts", "contract", "layers")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first = rows_of(tmp_path)
+    assert [row["part"] for row in first] == ["contract"] + 6 * ["layers"]
+    assert first[0]["values"]["passed"] == 3
+    assert first[0]["values"]["failed"] == 0
+    assert all(row["values"]["seconds"] > 0 for row in first)
+    ratios = [row["values"]["ratio"] for row in first[1:]]
+    assert ratios[0] == ratios[3] == 1.0
+
+
+@pytest.mark.slow
+def test_it_measures_all_parts(tmp_path):
+    done = small(tmp_path, "--device", "cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = rows_of(tmp_path)
+    assert {row["part"] for row in rows} == {*cases.PARTS}
+    assert all("values" in row for row in rows), rows
+    texts = [row["values"] for row in rows if row["part"] == "generation"]
+    assert [values["tokens"] for values in texts] == [8, 8]
+    (peak,) = [row["values"] for row in rows if row["part"] == "memory"]
+    assert peak["bytes"] > 0
+    again = small(tmp_path, "--device", "cpu")
+    assert "layers:" not in again.stdout
+    assert rows_of(tmp_path) == rows
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BACKEND != "torch", reason="PyTorch's compiler")
+def test_no_program_of_pytorch_takes_the_place_of_another(monkeypatch):
+    """Beyond eight for one function it would run the next ones as they are."""
+    import accelerator_worker
+    import steps
+    import torch._dynamo
+
+    traced = functools.partial(torch.compile, backend="eager")
+    monkeypatch.setattr(torch, "compile", traced)
+    monkeypatch.setattr(steps, "COMPILED", False)
+    config, told = torch._dynamo.config, []
+    names = [*"V R FR D FD Fix".split(), "R+V", "D+V", "R+D", "FR+V"]
+    shape = {"length": 8, "batch": 2, "width": 8, "heads": 2}
+    shape |= {"dtype": "float32", "mask": "plain", "mode": "inference"}
+    case = {"part": "layers", "way": "compiled", "names": names}
+    with config.patch(fail_on_recompile_limit_hit=True, recompile_limit=8):
+        work = {**case, "shape": shape, "seconds": 600}
+        accelerator_worker.Work(work, told.append).run()
+    rows = [one for one in told if "name" in one]
+    assert [row["name"] for row in rows] == names
+    assert all("values" in row for row in rows), rows
+
+
+@once
+def test_a_case_keeps_to_its_time(monkeypatch):
+    """Whom there is no time for is left to the next turn, not timed half."""
+    import accelerator_worker
+
+    names, told = [f"layer {n}" for n in range(20)], []
+    case = {"part": "layers", "way": "eager", "names": names, "shape": {}}
+    work = accelerator_worker.Work({**case, "seconds": 2.0}, told.append)
+    monkeypatch.setattr(
+        work, "_made", lambda name: (lambda: time.sleep(0.05), {})
+    )
+    started = time.monotonic()
+    work.run()
+    assert time.monotonic() - started < 2.0
+    timed = [one["name"] for one in told if "name" in one]
+    assert timed == names[: len(timed)]
+    assert 2 <= len(timed) < 20
+
+
+@once
+def test_a_step_that_fails_late_costs_itself(monkeypatch):
+    import accelerator_worker
+
+    told, calls = [], []
+    case = {"part": "layers", "way": "eager", "names": ["a", "b"], "shape": {}}
+    work = accelerator_worker.Work({**case, "seconds": 20.0}, told.append)
+
+    def step_of(name):
+        def step():
+            calls.append(name)
+            if name == "b" and calls.count("b") > 3:
+                raise MemoryError("no more")
+
+        return step
+
+    monkeypatch.setattr(work, "_made", lambda name: (step_of(name), {}))
+    work.run()
+    rows = {one.pop("name"): one for one in told if "name" in one}
+    assert rows["b"] == {"error": "MemoryError: no more"}
+    assert rows["a"]["values"]["ratio"] == 1.0
+
+
+@once
+def test_the_plan_begins_with_what_tells_most():
+    plan = cases.plan(["torch", "jax"])
+    keys = [(x.backend, cases.text(x.key(n))) for x in plan for n in x.names]
+    assert len(keys) == len({*keys})
+    parts = [x.part for x in plan]
+    assert parts[:2] == ["contract", "contract"]
+    goals = plan[2:8]
+    assert {(x.shape["length"], x.shape["dtype"]) for x in goals} == {
+        (1024, "bfloat16")
+    }
+    assert {(x.backend, x.way) for x in goals} == {
+        ("torch", "eager"),
+        ("torch", "compiled"),
+        ("jax", "compiled"),
+    }
+    shapes = {(x.shape["length"], x.shape["dtype"]) for x in plan[2:]}
+    lengths = (256, 1024, 4096)
+    assert {(n, d) for n in lengths for d in ("float32", "bfloat16")} <= shapes
+    for part in cases.PARTS:
+        assert part in parts
+
+
+# --- what goes wrong ----------------------------------------------------------
+
+
+@pytest.fixture
+def kit(tmp_path, monkeypatch):
+    """Returns a function that makes a kit whose worker is the one above."""
+    (tmp_path / "accelerator_worker.py").write_text(WORKER)
+    monkeypatch.setattr(accelerator, "FOLDER", tmp_path)
+    monkeypatch.setattr(accelerator, "LEAST", 0.1)
+    made = []
+
+    def begun(seconds, again=False):
+        workers = accelerator.Workers(None)
+        made.append(workers)
+        found = {"torch": records.Record(tmp_path / "records", HEAD)}
+        return accelerator.Kit(
+            types.SimpleNamespace(again=again, device=None),
+            time.monotonic() + seconds,
+            workers,
+            found,
+        )
+
+    yield begun
+    for workers in made:
+        workers.end()
+
+
+def case(*names, seconds=30.0, **shape):
+    return cases.Case("layers", "torch", "eager", names, shape, seconds)
+
+
+@once
+def test_who_crashes_costs_itself(kit, tmp_path):
+    plan = [case("first", "crash", "R", length=8), case("first", "V", length=9)]
+    assert kit(60).run(plan) == 0
+    rows = {(x["length"], x["name"]): x for x in rows_of(tmp_path / "records")}
+    assert "status 9: Out of everything" in rows[8, "crash"]["error"]
+    for key in ((8, "first"), (8, "R"), (9, "first"), (9, "V")):
+        assert "values" in rows[key]
+
+
+@once
+def test_who_hangs_costs_itself_and_is_not_tried_again(kit, tmp_path):
+    plan = [case("first", "hang", "R", seconds=1.0)]
+    assert kit(60).run(plan) == 0
+    rows = {x["name"]: x for x in rows_of(tmp_path / "records")}
+    assert rows["hang"]["error"] == "it took more than 1 s"
+    assert "values" in rows["R"]
+    later = kit(60)
+    assert later.run(plan) == 0
+    assert not later.done
+
+
+@once
+def test_whom_the_end_cut_off_is_tried_where_there_is_more_time(kit, tmp_path):
+    plan = [case("first", "hang", seconds=2.0)]
+    short = kit(1)
+    short.run(plan)
+    row = rows_of(tmp_path / "records")[-1]
+    assert 0 < row["unfinished"] <= 1
+    same = kit(row["unfinished"])
+    assert same.run(plan) == 0
+    assert not same.done
+    assert kit(60).run(plan) == 0
+    assert rows_of(tmp_path / "records")[-1]["error"] == "it took more than 2 s"
+
+
+@once
+def test_cases_without_time_are_left(kit, tmp_path):
+    plan = [case("first", length=n) for n in range(3)]
+    assert kit(0).run(plan) == 3
+    assert not (tmp_path / "records").exists()
+    assert kit(60).run(plan) == 0
+    assert len(rows_of(tmp_path / "records")) == 3
+    again = kit(60, again=True)
+    again.run(plan)
+    assert len(again.done) == len(rows_of(tmp_path / "records")) == 3
+
+
+@once
+def test_every_row_is_on_disk_as_a_whole(tmp_path):
+    record = records.Record(tmp_path, HEAD)
+    record.add({"part": "layers", "name": "R"}, values={"seconds": 1.0})
+    other = records.Record(tmp_path, HEAD)
+    assert other.has({"name": "R", "part": "layers"}, 1)
+    assert not other.has({"part": "layers", "name": "V"}, 1)
+    newer = {**HEAD, "versions": {"keras": "3.16.0"}}
+    assert not records.Record(tmp_path, newer).rows
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+
+
+# --- bad input ----------------------------------------------------------------
+
+
+def one_line(done):
+    assert done.returncode != 0
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+@once
+def test_records_of_another_version_are_refused(tmp_path):
+    path = tmp_path / "old.json"
+    path.write_text('{"schema": 0}')
+    said = one_line(run("--output", tmp_path))
+    assert "another version" in said
+    assert "Expected: schema 1. Received: 0" in said
+    path.write_text("[]")
+    assert "is no record" in one_line(run("--output", tmp_path))
+
+
+@once
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    said = one_line(run("--output", file / "folder"))
+    assert "--output must be a folder that can be written" in said
+
+
+@once
+def test_a_device_that_is_not_there_is_refused(tmp_path):
+    said = one_line(
+        run("--device", "tpu", "--backends", "torch", "--output", tmp_path)
+    )
+    assert "There is no tpu to measure: torch finds" in said
+    assert not [*tmp_path.iterdir()]
+
+
+@once
+def test_no_time_is_refused():
+    assert "--minutes must be more than 0" in run("--minutes", "0").stderr
+
+
+# --- the docs -----------------------------------------------------------------
+
+
+def row(part, name, values=None, **other):
+    shape = {"length": 1024, "batch": 8, "dtype": "bfloat16"}
+    shape |= {"mask": "plain", "mode": "training", **other}
+    found = {"values": values} if values else {"error": "Out of memory"}
+    return {"part": part, "way": "eager", **shape, "name": name, **found}
+
+
+CONTENT = {
+    **HEAD,
+    "date": "2026-11-24",
+    "rows": [
+        {
+            "part": "contract",
+            "way": "eager",
+            "name": "contract",
+            "values": {"passed": 5, "failed": 1, "failures": ["test_x"]},
+        },
+        row("layers", "MultiHeadAttention", {"seconds": 0.001, "ratio": 1.0}),
+        row("layers", "R", {"seconds": 0.0005, "ratio": 2.0}),
+        row("layers", "V"),
+        row("memory", "R", {"bytes": 3 * 2**20}, length=4096, batch=2),
+        row("training", "R", {"tokens_per_second": 1234.0, "ratio": 1.5}),
+    ],
+}
+
+
+@once
+def test_tables_say_what_records_hold():
+    said = draw_records.text({"a.json": CONTENT})
+    for line in (
+        "## A GPU 80GB, torch",
+        "Contract tests: 5 passed, 1 failed (`test_x`).",
+        "eager, bfloat16, plain, training:",
+        "| | T 1024, B 8 |",
+        "| `MultiHeadAttention` | 1 ms |",
+        "| `R` | 2.00 |",
+        "| `V` | - |",
+        "Not measured: `V` at T 1024: error: Out of memory.",
+        "| `R` | 3 |",
+        "| `R` | 1,234 (1.50) |",
+    ):
+        assert line in said.splitlines(), said
+    small = {"a.json": {**CONTENT, "small": True}}
+    assert draw_records.text(small).strip() == draw_records.NONE
+
+
+@once
+def test_a_chart_is_named_by_what_it_shows(tmp_path):
+    name, bars = draw_records.chart_of("a.json", CONTENT)
+    assert bars == {"eager, plain": {"R": 2.0}}
+    changed = json.loads(json.dumps(CONTENT).replace("2.0", "2.5"))
+    assert draw_records.chart_of("a.json", changed)[0] != name
+    draw_records.draw(tmp_path / name, bars)
+    assert (tmp_path / name).stat().st_size > 1000
+
+
+@once
+def test_docs_and_records_agree():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "draw_records.py"), "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@once
+def test_a_page_without_its_marks_is_refused():
+    with pytest.raises(SystemExit, match="must hold the marks"):
+        draw_records.page("# Accelerators", {})
+    page = f"above\n{draw_records.BEGIN}\nold\n{draw_records.END}\nbelow"
+    made = draw_records.page(page, {"a.json": CONTENT})
+    assert made.startswith("above\n")
+    assert made.endswith(f"{draw_records.END}\nbelow")
+    assert "old" not in made
+    assert draw_records.page(made, {"a.json": CONTENT}) == made
