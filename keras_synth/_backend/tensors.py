@@ -4,6 +4,9 @@ Where operations run one by one, `ops.shape` and `ops.cast` take longer than
 what they answer, most of all where there is nothing to do.
 """
 
+import sys
+
+import keras
 from keras import ops
 
 
@@ -16,3 +19,32 @@ def axis_size(x, axis):
 def cast_like(x, like):
     """Returns `x` in the dtype of another tensor."""
     return x if x.dtype == like.dtype else ops.cast(x, like.dtype)
+
+
+def pad(x, widths, value=0):
+    """Puts a value before and after the entries of each axis.
+
+    `ops.pad` makes an object with a name at each call, which PyTorch's
+    compiler cannot do.
+
+    Args:
+        x: Tensor.
+        widths: List of a pair for each axis: how many before and after.
+        value: Number or boolean.
+    """
+    if keras.backend.backend() != "torch":
+        return ops.pad(x, widths, constant_values=value)
+    flat = [width for pair in reversed(widths) for width in pair]
+    torch = sys.modules["torch"]
+    return torch.nn.functional.pad(ops.convert_to_tensor(x), flat, value=value)
+
+
+def from_array(x):
+    """A NumPy array as a tensor, within what PyTorch compiles, too.
+
+    Args:
+        x: NumPy array.
+    """
+    if keras.backend.backend() == "torch":
+        x = sys.modules["torch"].from_numpy(x)
+    return ops.convert_to_tensor(x)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.tensors import from_array, pad
+
 
 class Grid:
     """Blocks of queries.
@@ -181,7 +183,7 @@ class Drawn(NamedTuple):
         return ops.reshape(first + ops.arange(grid.block), (-1, columns))
 
     def _rows(self, grid):
-        return ops.convert_to_tensor(self.table)[: grid.blocks]
+        return from_array(self.table)[: grid.blocks]
 
 
 # --- layouts ------------------------------------------------------------------
@@ -199,7 +201,7 @@ def padded(x, axis, before, after):
         return x
     widths = [[0, 0] for _ in x.shape]
     widths[axis] = [before, after]
-    return ops.pad(x, widths)
+    return pad(x, widths)
 
 
 def _taken(number, block):

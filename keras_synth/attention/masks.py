@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.execution import constant
+from keras_synth._backend.tensors import pad
 from keras_synth.types import Tensor
 
 
@@ -184,7 +185,7 @@ class AttentionMask(NamedTuple):
         if self.keys is None:
             return ops.maximum(last - first, 0)[None, None]
         counts = ops.cumsum(ops.cast(self.keys, "int32"), axis=1)
-        counts = ops.pad(counts, [[0, 0], [1, 0]])  # (B, S + 1)
+        counts = pad(counts, [[0, 0], [1, 0]])  # (B, S + 1)
         until, before = (ops.take(counts, x, axis=1) for x in (last, first))
         return ops.maximum(until - before, 0)[:, None]  # (B, 1, T)
 

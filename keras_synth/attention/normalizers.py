@@ -158,7 +158,7 @@ class Softmax1(Softmax):
     sink = True
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
-        top = ops.max(ops.stop_gradient(logits), axis=-1, keepdims=True)
+        top = ops.amax(ops.stop_gradient(logits), axis=-1, keepdims=True)
         top = ops.maximum(top, 0.0)
         exponentials = ops.exp(logits - top)
         total = ops.sum(exponentials, axis=-1, keepdims=True)

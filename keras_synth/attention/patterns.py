@@ -18,6 +18,7 @@ from keras import ops
 
 from keras_synth import identifiers
 from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.tensors import from_array
 from keras_synth.attention.blocks import Drawn, First, Grid, Neighbours
 from keras_synth.types import Identifier, Size, Tensor
 
@@ -465,7 +466,7 @@ class RandomBlocks(Pattern):
             seen = self.table[np.clip(of_rows, 0, last)]
             return (seen == np.asarray(of_columns)[..., None]).any(-1)
         of_rows = ops.clip(of_rows, 0, last)
-        seen = ops.take(ops.convert_to_tensor(self.table), of_rows, axis=0)
+        seen = ops.take(from_array(self.table), of_rows, axis=0)
         of_columns = ops.convert_to_tensor(of_columns, "int32")
         return ops.any(seen == of_columns[..., None], axis=-1)
 
@@ -490,7 +491,7 @@ class RandomBlocks(Pattern):
         return self.number * self.block_size
 
     def columns(self, row: Size, length: int) -> Tensor:
-        table = ops.convert_to_tensor(self.table)
+        table = from_array(self.table)
         block = ops.clip(row // self.block_size, 0, len(self.table) - 1)
         first = ops.take(table, block, axis=0) * self.block_size
         within = ops.arange(self.block_size)

@@ -9,6 +9,7 @@ from keras_synth._backend.checks import check_positive, check_rate, check_seed
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.tensors import pad
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
@@ -126,8 +127,8 @@ class Convolution(Configured, SelfMixer):
         real = _as_integers(padding_mask, x)
         return self._mixed(
             x,
-            ops.pad(x, [*sides, [0, 0]]),
-            ops.pad(real, sides),
+            pad(x, [*sides, [0, 0]]),
+            pad(real, sides),
             training,
         )
 

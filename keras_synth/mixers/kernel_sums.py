@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_synth._backend.tensors import pad
 from keras_synth.attention.softmax import FORBIDDEN
 
 # Tokens whose weights are written out, as a triangle. Fewer are more chunks
@@ -57,10 +58,10 @@ def source_of(features, values, logs=None):
         values: Tensor `(B, S, H, v)`.
         logs: Tensor `(B, S, H)` or `None`.
     """
-    values = ops.pad(
+    values = pad(
         ops.cast(values, "float32"),
         [[0, 0], [0, 0], [0, 0], [0, 1]],
-        constant_values=1.0,
+        value=1.0,
     )
     if logs is not None:
         logs = ops.transpose(logs, (0, 2, 1))
@@ -77,7 +78,7 @@ def summed(source, state=None):
     largest = None
     features = source.features
     if source.logs is not None:
-        largest = ops.max(source.logs, axis=-1, keepdims=True)
+        largest = ops.amax(source.logs, axis=-1, keepdims=True)
         features = features * ops.exp(source.logs - largest)[..., None]
         largest = largest[..., 0]
     sums = ops.matmul(ops.swapaxes(features, -1, -2), source.values)
@@ -132,7 +133,7 @@ def _chunks(x, size, whole, filler=0.0):
     missing = whole - ops.shape(x)[2]
     if not (isinstance(missing, int) and missing == 0):
         widths = [[0, 0], [0, 0], [0, missing], [0, 0]]
-        x = ops.pad(x, widths, constant_values=filler)
+        x = pad(x, widths, value=filler)
     batch, heads, _, width = ops.shape(x)
     return ops.reshape(x, (batch, heads, whole // size, size, width))
 
@@ -196,6 +197,6 @@ def _scaled(logs, earlier, least=FORBIDDEN):
         Tensors `(..., n)` and `(..., n, n)`, the latter 0 where not earlier.
     """
     logs = ops.where(earlier, logs[..., None, :], FORBIDDEN)
-    largest = ops.maximum(ops.max(logs, axis=-1), least)
+    largest = ops.maximum(ops.amax(logs, axis=-1), least)
     factors = ops.exp(logs - largest[..., None])
     return largest, ops.where(earlier, factors, 0.0)

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth._backend import loops
 from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.execution import is_compiled_by_torch
 from keras_synth._backend.gradients import with_gradient
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits
@@ -112,6 +113,9 @@ def pair_logits(queries, keys, scale):
         for x in (queries, keys)
     )
     scale = ops.transpose(scale)[:, None, :, None, None]
+    if is_compiled_by_torch():  # it makes one loop of this
+        pairs = ops.tanh(queries[..., :, None] + keys[..., None, :])
+        return ops.sum(scale * pairs, axis=0)
     return with_gradient(_summed, _gradient)(queries, keys, scale)
 
 

@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits, SteepLogits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -85,7 +85,7 @@ def _toeplitz(diagonals, rows, columns):
         Tensor `(1, H, T, S)`.
     """
     heads, count = diagonals.shape[0], rows + columns - 1
-    padded = ops.pad(diagonals, [[0, 0], [0, 1]])
+    padded = pad(diagonals, [[0, 0], [0, 1]])
     repeated = ops.broadcast_to(padded[:, None], (heads, rows, count + 1))
     flat = ops.reshape(repeated, (heads, rows * (count + 1)))
     shifted = ops.reshape(flat[:, : rows * count], (heads, rows, count))
@@ -202,11 +202,11 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
 
 def _slopes(num_heads):
-    """ALiBi's slopes, `(H,)`; of the next power of two every other, too."""
-    power = 2 ** math.floor(math.log2(num_heads))
-    slopes = 2.0 ** (-8.0 / power * np.arange(1, power + 1))
-    finer = 2.0 ** (-4.0 / power * np.arange(1, 2 * power + 1, 2))
-    return np.concatenate([slopes, finer[: num_heads - power]])
+    """ALiBi's slopes, one a head; of the next power of two every other, too."""
+    power = 2 ** int(math.log2(num_heads))
+    slopes = [2.0 ** (-8.0 * i / power) for i in range(1, power + 1)]
+    finer = [2.0 ** (-4.0 * i / power) for i in range(1, 2 * power + 1, 2)]
+    return slopes + finer[: num_heads - power]
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

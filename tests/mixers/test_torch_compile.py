@@ -1,37 +1,145 @@
-"""`torch.compile` leaves the results as they are."""
+"""PyTorch's compiler sees each layer as one graph, for all lengths."""
+
+import warnings
 
 import keras
 import numpy as np
 import pytest
+from arrays import normal, padding
 from backend import numpy
-from keras import ops
+from cases import MIXERS, D, H, K, N, T
 
-from keras_synth.layers import SyntheticAttention
+from keras_synth import mixers, models
+from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="PyTorch only"
-)
+if keras.backend.backend() != "torch":
+    pytest.skip("PyTorch's compiler", allow_module_level=True)
+
+import torch
+
+B = 2
+slow = pytest.mark.slow  # to compile is
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    with warnings.catch_warnings():
+        # Of functions whose results are kept: Dynamo computes them again.
+        warnings.filterwarnings("ignore", category=UserWarning)
+        yield
+
+
+def gradients_of(function, x, weights):
+    x = x.clone().requires_grad_()
+    output = function(x)
+    found = torch.autograd.grad(
+        (output**2).sum(), [x, *weights], allow_unused=True
+    )
+    return output, [None if y is None else numpy(y) for y in found]
+
+
+def check_compiled(layer, call, x, backend="aot_eager"):
+    """Outputs and gradients as one graph are those of eager operations."""
+    call(x)
+    weights = [w.value for w in layer.trainable_variables]
+    compiled = torch.compile(call, fullgraph=True, backend=backend)
+    (output, slopes), (expected, others) = (
+        gradients_of(function, x, weights) for function in (compiled, call)
+    )
+    np.testing.assert_allclose(numpy(output), numpy(expected), atol=2e-5)
+    for a, b in zip(slopes, others, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4)
+
+
+def tokens(length=T, seed=0):
+    return torch.from_numpy(normal(B, length, D, seed=seed))
+
+
+def mask(length=T):
+    return torch.from_numpy(padding(length, length // 2, size=length))
+
+
+QUICK = {"V", "attention(R, normalizer='relu')", "gmlp"}
+# The strides of its gradient are not those that `aot_eager` foresees.
+INDUCTOR = {"linear"}
 
 
 @pytest.mark.parametrize(
     "name",
-    [*(pytest.param(x, marks=pytest.mark.slow) for x in "RV"), "D+V"],
+    [
+        name if name in QUICK else pytest.param(name, marks=slow)
+        for name in MIXERS
+    ],
 )
-def test_compiled_layers_give_the_same(name):
-    import torch
+@pytest.mark.parametrize("masked", [False, True])
+def test_each_mixer_is_one_graph(name, masked):
+    layer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
+    given = {"value_mask": mask()} if masked else {}
+    backend = "inductor" if name in INDUCTOR else "aot_eager"
+    check_compiled(layer, lambda x: layer(x, **given), tokens(), backend)
 
-    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=6)
-    x = np.random.default_rng(0).normal(size=(3, 6, 8)).astype("float32")
-    x = ops.convert_to_tensor(x)
-    mask = ops.convert_to_tensor(np.arange(6) < [[6], [4], [2]])
-    expected = layer(x, value_mask=mask)
-    # Without the code generator, which needs a C++ compiler.
-    compiled = torch.compile(layer, backend="aot_eager")
-    found = compiled(x, value_mask=mask)
-    np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-6)
-    slopes = []
-    for output in (expected, found):
-        layer.zero_grad()
-        output.square().sum().backward()
-        slopes.append(numpy(layer.value.kernel.value.grad))
-    np.testing.assert_allclose(slopes[1], slopes[0], atol=1e-5)
+
+@pytest.mark.parametrize(
+    "name", ["R + V", *(pytest.param(x, marks=slow) for x in ("V", "R"))]
+)
+def test_blocks_are_one_graph(name):
+    sizes = {"intermediate_dim": 2 * D, "num_heads": H, "max_length": N}
+    encoder = SynthesizerEncoder(synthesizer=name, **sizes)
+    check_compiled(encoder, lambda x: encoder(x, padding_mask=mask()), tokens())
+    decoder = SynthesizerDecoder(synthesizer=name, **sizes)
+    check_compiled(decoder, lambda x: decoder(x), tokens())
+
+
+def backbone(name):
+    return models.SynthesizerBackbone(
+        vocabulary_size=30,
+        num_layers=2,
+        num_heads=H,
+        hidden_dim=D,
+        intermediate_dim=2 * D,
+        synthesizer=name,
+        max_sequence_length=N,
+    )
+
+
+def ids(length):
+    real = padding(length, length // 2, size=length)
+    drawn = np.random.default_rng(length).integers(1, 30, (B, length))
+    return {
+        "token_ids": torch.from_numpy(drawn),
+        "padding_mask": torch.from_numpy(real),
+    }
+
+
+@slow
+@pytest.mark.parametrize("name", ["V", "R", "R + V"])
+def test_inductor_agrees(name):
+    layer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
+    call = lambda x: layer(x, value_mask=mask())  # noqa: E731
+    check_compiled(layer, call, tokens(), backend="inductor")
+
+
+@slow
+@pytest.mark.parametrize("name", ["V", "R + V"])
+def test_lengths_of_buckets_are_compiled_once_each(name):
+    model = backbone(name)
+    lengths = [4, 6, N]
+    for length in lengths:
+        model(ids(length))
+    compiled = torch.compile(
+        lambda x: model(x), fullgraph=True, backend="eager", dynamic=False
+    )
+    for length in lengths:
+        found = compiled(ids(length))
+        np.testing.assert_allclose(
+            numpy(found), numpy(model(ids(length))), atol=1e-5
+        )
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert graphs == len(lengths)
+    for length in lengths * 2:
+        compiled(ids(length))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs

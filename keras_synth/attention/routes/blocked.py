@@ -323,8 +323,9 @@ def _bias(grid, chosen, bias):
     if bias.shape[2] == 1:
         rows = ops.swapaxes(bias, 2, 3)  # (., H, S, 1)
         parts = [columns.take(grid, rows) for columns in chosen]
-        most = max(parts, key=lambda x: x.shape[2] or 2)
-        parts = [_for_groups(x, ops.shape(most)[2]) for x in parts]
+        # One of them has all groups, the others as many or one for all.
+        most = [x for x in parts if x.shape[2] != 1] or parts
+        parts = [_for_groups(x, ops.shape(most[0])[2]) for x in parts]
         return ops.swapaxes(_joined(parts, axis=3), -1, -2)
     return _of_table(grid, _columns_at(grid, chosen), bias)
 
@@ -406,7 +407,7 @@ def _context_of(blocks, count, normalizer, dropout):
 def _sums(blocks, dropout):
     """Sums of exponentials, what was subtracted before, and their context."""
     grid, logits, values, _ = blocks
-    top = ops.max(ops.stop_gradient(logits), axis=-1, keepdims=True)
+    top = ops.amax(ops.stop_gradient(logits), axis=-1, keepdims=True)
     # Where nothing is allowed all exponentials are zero.
     top = ops.maximum(top, FORBIDDEN / 2)
     weights = ops.exp(logits - top)

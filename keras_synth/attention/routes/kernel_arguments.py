@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.execution import constant, runs_one_by_one
-from keras_synth._backend.tensors import axis_size, cast_like
+from keras_synth._backend.tensors import axis_size, cast_like, pad
 from keras_synth.attention.logits import repeat_batch
 
 # Logits `(B, H, T, S)` that are small for an accelerator which is told each
@@ -121,4 +121,4 @@ def padded_width(x, width):
     missing = width - x.shape[-1]
     if not missing:
         return x
-    return ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, missing]])
+    return pad(x, [[0, 0], [0, 0], [0, 0], [0, missing]])

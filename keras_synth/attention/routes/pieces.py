@@ -16,6 +16,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_synth._backend.gradients import with_gradient
+from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Product, covering
 from keras_synth.attention.masks import AttentionMask, both
 from keras_synth.attention.normalizers import SOFTMAX, Normalizer
@@ -285,7 +286,7 @@ def _with_columns(x, before, after):
     """Adds columns of zeros to `(b, h, t, n)`."""
     if not before and not after:
         return x
-    return ops.pad(x, [[0, 0]] * 3 + [[before, after]])
+    return pad(x, [[0, 0]] * 3 + [[before, after]])
 
 
 def _summed_to(x, like, among=(0, 1, 2, 3)):

@@ -37,7 +37,7 @@ from keras_synth._backend.distributions import number_of_devices
 from keras_synth._backend.execution import constant
 from keras_synth._backend.gradients import with_gradient
 from keras_synth._backend.loops import branch
-from keras_synth._backend.tensors import axis_size, cast_like
+from keras_synth._backend.tensors import axis_size, cast_like, pad
 from keras_synth.attention.logits import Logits, Weights
 from keras_synth.attention.masks import zero_rows
 from keras_synth.attention.normalizers import (
@@ -113,6 +113,7 @@ class SharedRoute(Route):
         small = not known or heads * math.prod(lengths) < LARGE_TABLE
         compiled = execution.is_compiled_by_torch()
         bounded = compiled and not execution.is_recorded()
+        bounded = bounded and not request.logits.is_steep
         return small and (mask.keys is None or bounded)
 
     def run(self, request: Request) -> Any:
@@ -180,10 +181,10 @@ def _apply_counted(table, request):
 
 def _with_sink(table, values, keys):
     """Adds a key that all rows see, whose logits and values are zero."""
-    keys = ops.pad(ops.cast(keys, "int32"), [[0, 0], [0, 1]], constant_values=1)
+    keys = pad(ops.cast(keys, "int32"), [[0, 0], [0, 1]], value=1)
     return (
-        ops.pad(table, [[0, 0], [0, 0], [0, 1]]),
-        ops.pad(values, [[0, 0], [0, 1], [0, 0], [0, 0]]),
+        pad(table, [[0, 0], [0, 0], [0, 1]]),
+        pad(values, [[0, 0], [0, 1], [0, 0], [0, 0]]),
         ops.cast(keys, "bool"),
     )
 
@@ -333,7 +334,7 @@ def _apply_bounded(table, values, keys, keep=None, pairs=None):
     if pairs is not None:
         # A sink is one more column, which all rows see.
         sink = ops.shape(bounded)[-1] - ops.shape(pairs)[-1]
-        seen = ops.pad(pairs, [[0, 0], [0, 0], [0, sink]], constant_values=True)
+        seen = pad(pairs, [[0, 0], [0, 0], [0, sink]], value=True)
         bounded = ops.where(seen, bounded, constant(0.0, bounded))
     kept = cast_like(bounded if keep is None else bounded * keep, values)
     keys = cast_like(keys, weights)
