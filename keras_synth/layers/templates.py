@@ -128,8 +128,8 @@ def folded_template(mixer, template, max_length, softmax=True):
         return template if has_config else _unbuilt(mixer)
     config = mixer.folded_config(max_length, softmax)
     plain = type(mixer) is SyntheticAttention
-    chosen = has_config and names.is_mixer(template)
-    if plain and not chosen and names.choices(template) is None:
+    is_mixer = names.is_named(template) or names.is_mixer(template)
+    if plain and not is_mixer:
         return config["synthesizer"]
     return {**_unbuilt(mixer), "config": config}
 

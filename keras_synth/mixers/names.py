@@ -105,17 +105,13 @@ def get(
     <SyntheticAttention name=attention, built=False>
     """
     given = dict(zip(_GIVEN, (num_heads, key_dim, max_length), strict=True))
+    defaults = defaults or {}
     cls = mixer_class(identifier)
-    chosen = choices(identifier)
-    if chosen is not None:
-        arguments = _arguments(cls, identifier, given, {}, options)
-        own = {k: v for k, v in arguments.items() if k not in _GIVEN}
-        options = {**(defaults or {}), **own, **chosen}
-        return _attention(options.pop("synthesizer"), given, options)
-    if isinstance(identifier, str) and cls is not SyntheticAttention:
-        return _named(cls, identifier, given, defaults, options)
+    if is_named(identifier):
+        arguments = _arguments(cls, identifier, given, defaults, options)
+        return _named(cls, identifier, arguments, options)
     if not is_mixer(identifier):
-        return _attention(identifier, given, {**(defaults or {}), **options})
+        return _attention(identifier, given, {**defaults, **options})
     if options:
         raise ValueError(
             "Options are for names: objects and configs have their own. "
@@ -142,17 +138,10 @@ def check(identifier, num_heads, max_length=None):
         ValueError: As `get` does.
     """
     cls = mixer_class(identifier)
-    chosen = choices(identifier)
-    if chosen is not None or (
-        isinstance(identifier, str) and cls is not SyntheticAttention
-    ):
+    if is_named(identifier):
         given = {"num_heads": num_heads, "key_dim": 1, "max_length": max_length}
         own = _arguments(cls, identifier, given, {}, {})
-        if chosen is not None:
-            if own.get("pattern") is not None:
-                patterns.get(own["pattern"])
-            normalizers.get(own.get("normalizer", "softmax"))
-            check(chosen["synthesizer"], num_heads, max_length)
+        _check_choices(own, num_heads, own.get("max_length"))
     elif isinstance(identifier, dict) and is_mixer(identifier):
         _check_agreement(num_heads, identifier["config"].get("num_heads"))
     elif is_mixer(identifier):
@@ -215,7 +204,7 @@ def _class_named(identifier):
             "Numbers of heads stand within heads alone, and before "
             f"synthesizers alone. Received: {identifier!r}"
         )
-    if terms[0].parts and found[0] != "attention":
+    if terms[0].parts and "synthesizer" not in parameters_of(_MIXERS[found[0]]):
         raise ValueError(
             f'"{found[0]}" takes options with their names alone, option=value. '
             f"Received: {identifier!r}"
@@ -223,24 +212,12 @@ def _class_named(identifier):
     return _MIXERS[found[0]]
 
 
-def choices(identifier):
-    """What `"attention(R + V, ...)"` says of its synthesizer.
-
-    `None` of other names, such as `"R + V"`, and of what is no name.
-    """
+def is_named(identifier):
+    """Whether it is the name of a mixer: no synthesizer and no sum of them."""
     if not isinstance(identifier, str):
-        return None
-    (first, *others) = identifiers.read(identifier, _EXPECTED)
-    if others or first.name.lower() != "attention":
-        return None
-    named = first.options.get("synthesizer")
-    if bool(first.parts) == (named is not None):
-        raise ValueError(
-            "Write one synthesizer into the brackets, as in "
-            "\"attention(R + V, pattern='local(window=16)')\". "
-            f"Received: {identifier!r}"
-        )
-    return {"synthesizer": named or identifiers.spelled(first.parts)}
+        return False
+    first, *others = identifiers.read(identifier, _EXPECTED)
+    return not others and first.name.lower() in _MIXERS
 
 
 def _class_of_config(identifier):
@@ -260,10 +237,9 @@ def is_mixer(identifier):
     )
 
 
-def _named(cls, identifier, given, defaults, options):
-    arguments = _arguments(cls, identifier, given, defaults or {}, options)
+def _named(cls, identifier, arguments, options):
     try:
-        return cls(**arguments)
+        return cls(**_with_synthesizer(arguments))
     except ValueError:
         raise
     except Exception as error:  # a value of any type may stand in brackets
@@ -276,15 +252,19 @@ def _named(cls, identifier, given, defaults, options):
 def _arguments(cls, identifier, given, defaults, options):
     """Returns the arguments that a class is made with, checked by name."""
     (term,) = identifiers.read(identifier, _EXPECTED)
-    twice = sorted({*term.options} & {*options})
+    # A synthesizer needs no name in brackets.
+    synthesizer = identifiers.spelled(term.parts)
+    parts = {"synthesizer": synthesizer} if term.parts else {}
+    names = [*parts, *term.options, *options]
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(
-            f"Pass {twice} in brackets or as keyword arguments, not both. "
-            f"Received: {identifier!r} with {formatted(options)}"
+            f"Pass {twice} once: in brackets or as keyword arguments, not "
+            f"both. Received: {identifier!r} with {formatted(options)}"
         )
     parameters = parameters_of(cls)
     known = [*parameters, *_LAYER]
-    options = {**term.options, **options}
+    options = {**parts, **term.options, **options}
     for option in options:
         if option not in known:
             raise ValueError(
@@ -299,8 +279,6 @@ def _arguments(cls, identifier, given, defaults, options):
         **options,
     }
     for name, parameter in parameters.items():
-        if name == "synthesizer" and term.parts:
-            continue
         if parameter.default is parameter.empty and name not in arguments:
             raise ValueError(
                 f'The mixer "{term.name}" needs `{name}`; it is never '
@@ -309,23 +287,48 @@ def _arguments(cls, identifier, given, defaults, options):
     return arguments
 
 
+def _check_choices(arguments, num_heads, max_length):
+    """Raises unless there are such a synthesizer, pattern and normalizer."""
+    if "synthesizer" in arguments:
+        synthesizer = arguments["synthesizer"]
+        synthesizer_names.check(synthesizer, num_heads, max_length)
+    if arguments.get("pattern") is not None:
+        patterns.get(arguments["pattern"])
+    if "normalizer" in arguments:
+        normalizers.get(arguments["normalizer"])
+
+
 def _attention(identifier, given, options):
     """Makes a `SyntheticAttention` around a synthesizer."""
-    layer = inspect.signature(SyntheticAttention).parameters
-    layer = {k: v for k, v in options.items() if k in (*layer, *_LAYER)}
-    own = {k: v for k, v in options.items() if k not in layer}
-    if isinstance(identifier, str) and layer.get("seed") is not None:
-        own["seed"] = layer["seed"]
-    if own:
-        shared = ("dtype", *Projections.defaults)
-        identifier = synthesizers.get(
-            identifier,
-            **given,
-            use_bias=layer.get("use_bias", True),
-            defaults={k: v for k, v in layer.items() if k in shared},
-            **own,
-        )
-    return SyntheticAttention(**given, **layer, synthesizer=identifier)
+    known = (*inspect.signature(SyntheticAttention).parameters, *_LAYER)
+    layer = {k: v for k, v in options.items() if k in known}
+    own = {k: v for k, v in options.items() if k not in known}
+    arguments = {**given, **layer, "synthesizer": identifier}
+    return SyntheticAttention(**_with_synthesizer(arguments, own))
+
+
+def _with_synthesizer(arguments, options=None):
+    """Arguments of a mixer whose synthesizer has options, or the mixer's seed.
+
+    Args:
+        arguments: Dictionary of the mixer's arguments.
+        options: Optional dictionary of the synthesizer's own.
+    """
+    identifier, seed = arguments.get("synthesizer"), arguments.get("seed")
+    options = dict(options or {})
+    if isinstance(identifier, str) and seed is not None:
+        options["seed"] = seed
+    if not options:
+        return arguments
+    shared = ("dtype", *Projections.defaults)
+    made = synthesizers.get(
+        identifier,
+        **{name: arguments.get(name) for name in _GIVEN},
+        use_bias=arguments.get("use_bias", True),
+        defaults={k: v for k, v in arguments.items() if k in shared},
+        **options,
+    )
+    return {**arguments, "synthesizer": made}
 
 
 def _check_agreement(num_heads, own_heads):
