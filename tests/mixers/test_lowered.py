@@ -24,7 +24,7 @@ PATTERNS = [
     "local(window=2)",
     "stride(stride=3)",
     "global(tokens=1)",
-    "local(window=1) | stride(stride=3) | random(number=1)",
+    "local(window=2, dilation=3) | first(tokens=1)",
     "blocks(number=1, block_size=2) | random(number=1, block_size=2)",
 ]
 CHOICES = [
