@@ -39,7 +39,7 @@ QUICK = ["V", "R + V", "alibi + V", "longformer(window=1)", "performer"]
 
 def layer_of(name, policy, length):
     """A built mixer, of a name of any of the tables above."""
-    if name in CASES:
+    if name in CASES and length <= N:
         layer = SyntheticAttention(
             H, K, synthesizer=CASES[name](), max_length=N, dtype=policy
         )
@@ -104,7 +104,7 @@ def test_every_layer(name, masks, platform, policy, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHOICES)
-@pytest.mark.parametrize("masks", MASKS)
+@pytest.mark.parametrize("masks", ["padding", "both"])
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_every_pattern_and_normalizer(name, masks, platform, monkeypatch):
     check(name, masks, platform, "mixed_bfloat16", monkeypatch)
