@@ -50,6 +50,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
 
     folds_scale = False
     weight_axes = {"scale": (MODEL,)}
+    last_weights = ("scale",)
 
     def __init__(
         self,

@@ -65,6 +65,7 @@ class DenseSynthesizer(TokenSynthesizer):
     """
 
     weight_axes = {"W2": (None, MODEL), "W_a": (MODEL,), "b2": (MODEL,)}
+    last_weights = ("W2", "W_a", "b2")
 
     def __init__(
         self,

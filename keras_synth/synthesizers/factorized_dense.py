@@ -74,6 +74,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
     """
 
     weight_axes = dict.fromkeys(("A", "B", "b_A", "b_B"), (MODEL,))
+    last_weights = ("A", "b_A")  # one factor: the other learns at once
 
     def __init__(
         self,

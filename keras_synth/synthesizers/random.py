@@ -66,6 +66,7 @@ class RandomSynthesizer(Synthesizer):
 
     reads_tokens = False
     weight_axes = {"R": (MODEL,)}
+    last_weights = ("R",)
 
     def __init__(
         self,
@@ -220,6 +221,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
 
     reads_tokens = False
     weight_axes = {"R1": (MODEL,), "R2": (MODEL,)}
+    last_weights = ("R1",)  # one factor: the other learns at once
 
     def __init__(
         self,

@@ -130,6 +130,7 @@ class RelativeSynthesizer(DistanceSynthesizer):
     """
 
     weight_axes = {"distances": (MODEL,)}
+    last_weights = ("distances",)
 
     def __init__(
         self,
@@ -248,6 +249,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
 
     is_bias = True
     weight_axes = {"relative_attention_bias": (None, MODEL)}
+    last_weights = ("relative_attention_bias",)
 
     def __init__(
         self,

@@ -59,6 +59,8 @@ class Synthesizer(Configured, keras.layers.Layer):
             its first axes may be cut along when devices share it: `"model"`
             for heads and widths, `"data"` for the model width, `None` for an
             axis that stays whole. What is not named stays whole, too.
+        last_weights: Tuple of names of attributes: weights whose zeros make
+            all logits zero. `keras_synth.surgery.graft` begins with that.
 
     Example:
 
@@ -89,6 +91,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     is_steep = False
     folds_scale = False
     weight_axes: WeightAxes = {}
+    last_weights: tuple[str, ...] = ()
 
     def __init__(
         self,
