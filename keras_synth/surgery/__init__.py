@@ -1,5 +1,6 @@
 """Synthesizers in models that are trained already."""
 
 from keras_synth.surgery.grafting import graft
+from keras_synth.surgery.synthesizing import synthesize
 
-__all__ = ["graft"]
+__all__ = ["graft", "synthesize"]

@@ -68,7 +68,7 @@ def graft(
     """
     known = family(model)
     options = known.options(model)
-    length = _checked_length(max_length, options["max_sequence_length"])
+    length = checked_length(max_length, options["max_sequence_length"])
     chosen = _checked_layers(layers, options["num_layers"])
     options["max_sequence_length"] = length
     weights = known.paths(model)
@@ -91,7 +91,13 @@ def graft(
     return grafted
 
 
-def _checked_length(max_length, longest):
+def checked_length(max_length: int | None, longest: int) -> int:
+    """Returns `max_length`, by default the longest possible, or raises.
+
+    Args:
+        max_length: Integer, in tokens, or `None`.
+        longest: Integer, positions that the model has learned.
+    """
     if max_length is None:
         return longest
     max_length = check_positive("max_length", max_length)
