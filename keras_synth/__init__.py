@@ -6,6 +6,7 @@
 - `keras_synth.routes`: the ways to compute attention, and how to add one.
 - `keras_synth.fold`: a model for inference, with less to compute.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
+- `keras_synth.analysis`: what attention does inside a model.
 - `keras_synth.surgery`: synthesizers in models that are trained already.
 - `keras_synth.pretraining`: span corruption and masked tokens.
 - `keras_synth.losses`, `metrics`, `optimizers`, `schedules`, `callbacks`,
@@ -22,6 +23,7 @@ from keras_synth.version import __version__
 
 __all__ = [
     "__version__",
+    "analysis",
     "batches",
     "callbacks",
     "datasets",

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_synth.analysis.averages import averages
 from keras_synth.models import SynthesizerBackbone
-from keras_synth.surgery.averages import averages
 from keras_synth.surgery.grafting import checked_length, graft
 from keras_synth.synthesizers import (
     FactorizedRandomSynthesizer,

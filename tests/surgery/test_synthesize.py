@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from backend import numpy
 
+from keras_synth.analysis.averages import Averages
 from keras_synth.surgery import synthesize
-from keras_synth.surgery.averages import Averages
 
 LAYERS, H, D, N, B, T = 2, 4, 8, 9, 5, 6
 

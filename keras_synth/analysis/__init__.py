@@ -1,0 +1,1 @@
+"""What attention does inside a model."""
