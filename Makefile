@@ -50,7 +50,7 @@ test: $(READY)
 	$(call on_each_backend,-n $(JOBS) --dist worksteal)
 
 test-slow: $(VENV)/.extra-parity $(VENV)/.extra-release $(VENV)/.extra-ray $(VENV)/.extra-export
-	$(call on_each_backend,-m slow -rs)
+	BACKENDS="$(BACKENDS)" JOBS=$(JOBS) tests/slow.sh
 
 # Lines and branches that the tests of any backend reach, in processes too.
 coverage: export COVERAGE_FILE := $(CURDIR)/$(VENV)/coverage/data
