@@ -14,6 +14,11 @@ def check_positive(name, value):
     return int(value)
 
 
+def check_optional(name, value):
+    """Returns `None`, or what `check_positive` returns of any other value."""
+    return None if value is None else check_positive(name, value)
+
+
 def check_rate(name, value):
     """Returns `value` as a float, or raises unless it lies in `[0, 1)`."""
     if not isinstance(value, numbers.Real) or not 0 <= value < 1:

@@ -4,7 +4,11 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.checks import (
+    check_optional,
+    check_positive,
+    check_rate,
+)
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import with_policies
 from keras_synth.attention.positions import shortest
@@ -50,9 +54,7 @@ class SynthesizerBlock(keras.layers.Layer):
             "intermediate_dim", intermediate_dim
         )
         self.num_heads = check_positive("num_heads", num_heads)
-        if max_length is not None:
-            max_length = check_positive("max_length", max_length)
-        self.max_length = max_length
+        self.max_length = check_optional("max_length", max_length)
         self.synthesizer = template(
             synthesizer, self.num_heads, max_length, self.needs
         )
@@ -63,9 +65,7 @@ class SynthesizerBlock(keras.layers.Layer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.normalize_first = bool(normalize_first)
         self.attention_use_bias = bool(attention_use_bias)
-        if key_dim is not None:
-            key_dim = check_positive("key_dim", key_dim)
-        self.key_dim = key_dim
+        self.key_dim = check_optional("key_dim", key_dim)
         self.normalization = check_normalization(normalization)
         self.feed_forward_use_bias = bool(feed_forward_use_bias)
         self.use_gated_activation = bool(use_gated_activation)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_optional
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import assign_policies, with_policies
 from keras_synth.attention import masks
@@ -125,15 +125,13 @@ class SynthesizerDecoder(SynthesizerBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(intermediate_dim, num_heads, **kwargs)
-        if max_source_length is not None:
-            check_positive("max_source_length", max_source_length)
-        self.max_source_length = max_source_length
-        if cross_num_heads is not None:
-            check_positive("cross_num_heads", cross_num_heads)
-        if cross_key_dim is not None:
-            check_positive("cross_key_dim", cross_key_dim)
-        self.cross_num_heads = cross_num_heads
-        self.cross_key_dim = cross_key_dim
+        self.max_source_length = check_optional(
+            "max_source_length", max_source_length
+        )
+        self.cross_num_heads = check_optional(
+            "cross_num_heads", cross_num_heads
+        )
+        self.cross_key_dim = check_optional("cross_key_dim", cross_key_dim)
         self.cross_synthesizer = template(
             cross_synthesizer,
             self.cross_num_heads or self.num_heads,
@@ -232,6 +230,16 @@ class SynthesizerDecoder(SynthesizerBlock):
                 self_attention_cache_update_index,
                 cross_attention_cache_update_index,
             )
+        return self._call_whole(
+            decoder_sequence,
+            encoder_sequence,
+            own,
+            other,
+            training,
+            return_attention_scores,
+        )
+
+    def _call_whole(self, x, encoded, own_masks, other_masks, training, wanted):
         scores = []
 
         def attended(attention, *tensors, **masked):
@@ -239,26 +247,28 @@ class SynthesizerDecoder(SynthesizerBlock):
                 *tensors,
                 **masked,
                 training=training,
-                return_attention_scores=return_attention_scores,
+                return_attention_scores=wanted,
             )
-            if return_attention_scores:
+            if wanted:
                 y, weights = y
                 scores.append(weights)
             return y
 
-        x = masks.zero_nonfinite_padding(decoder_sequence, own["value_mask"])
-        y = attended(self.attention, self.attention_residual.before(x), **own)
+        x = masks.zero_nonfinite_padding(x, own_masks["value_mask"])
+        y = attended(
+            self.attention, self.attention_residual.before(x), **own_masks
+        )
         x = self.attention_residual.after(x, y, training=training)
-        if encoder_sequence is not None:
+        if encoded is not None:
             y = attended(
                 self.cross_attention,
                 self.cross_residual.before(x),
-                encoder_sequence,
-                **other,
+                encoded,
+                **other_masks,
             )
             x = self.cross_residual.after(x, y, training=training)
         x = self._fed_forward(x, training)
-        return (x, *scores) if return_attention_scores else x
+        return (x, *scores) if wanted else x
 
     def _call_with_caches(
         self, x, encoded, own_masks, other_masks, own, cross, index, cross_index

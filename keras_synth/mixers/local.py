@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_synth import synthesizers
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_optional, check_positive
 from keras_synth.attention.patterns import Window
 from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import Projections
@@ -78,8 +78,7 @@ class LocalAttention(SyntheticAttention):
         **kwargs: Any,
     ) -> None:
         window = check_positive("window", window)
-        if max_length is not None:
-            max_length = check_positive("max_length", max_length)
+        max_length = check_optional("max_length", max_length)
         if isinstance(synthesizer, str) and seed is not None:
             shared = ("dtype", *Projections.defaults)
             synthesizer = synthesizers.get(

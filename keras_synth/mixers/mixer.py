@@ -135,23 +135,17 @@ class Mixer(keras.layers.Layer):
         key = value if key is None else key
         axes = self._check_inputs(query, value, key)
         if is_placeholder(query):
-            spec = self._output_spec(
+            return self._placeholders(
                 axes, query, value, return_attention_scores
             )
-            return keras.tree.map_structure(
-                lambda x: ops.zeros(x.shape, x.dtype), spec
-            )
-        padding = axes.flatten_padding
-        own = padding("mask", mask, query)
-        of_keys = None
+        pairs, of_keys = attention_mask, None
         if _is_padding(attention_mask, query):
-            of_keys = _as_padding(attention_mask)
-            attention_mask = None
-        pairs, bias = self._of_pairs(
-            axes, query, value, attention_mask, attention_bias
-        )
+            pairs, of_keys = None, _as_padding(attention_mask)
+        pairs, bias = self._of_pairs(axes, query, value, pairs, attention_bias)
         # `None` where a length is not known in advance.
         self._check_lengths(axes.length(query.shape), axes.length(value.shape))
+        padding = axes.flatten_padding
+        own = padding("mask", mask, query)
         masked = self._mask_of_call(
             queries=masks.all_of(padding("query_mask", query_mask, query), own),
             keys=masks.all_of(
@@ -164,17 +158,12 @@ class Mixer(keras.layers.Layer):
             pairs=pairs,
             causal=bool(use_causal_mask),
         )
+        scores = return_attention_scores
         flat_query, flat_value, flat_key = axes.flatten_all(query, value, key)
         output = self._call_flat(
-            flat_query,
-            flat_value,
-            flat_key,
-            masked,
-            bias,
-            return_attention_scores,
-            training,
+            flat_query, flat_value, flat_key, masked, bias, scores, training
         )
-        if not return_attention_scores:
+        if not scores:
             return axes.unflatten(output, query)
         output, scores = output
         scores = axes.unflatten_scores(scores, query, value)
@@ -246,6 +235,12 @@ class Mixer(keras.layers.Layer):
         pairs = axes.flatten_pairs("attention_mask", mask, *sizes)
         bias = axes.flatten_pairs("attention_bias", bias, *sizes)
         return masks.as_boolean(pairs), bias
+
+    def _placeholders(self, *call):
+        """What `call` returns where there are no numbers."""
+        return keras.tree.map_structure(
+            lambda x: ops.zeros(x.shape, x.dtype), self._output_spec(*call)
+        )
 
     def _output_spec(self, axes, query, value, scores):
         """What `call` returns, as `keras.KerasTensor`s."""

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_optional
 from keras_synth._backend.seeds import derived, seeded
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.types import Shape, Tensor
@@ -78,14 +78,12 @@ class PerformerAttention(KernelMixer):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
-        if features is not None:
-            features = check_positive("features", features)
-        self.features = features
+        self.features = check_optional("features", features)
         width = self.key_dim
         self.num_features = features or max(width, int(width * math.log(width)))
-        if redraw_interval is not None:
-            redraw_interval = check_positive("redraw_interval", redraw_interval)
-        self.redraw_interval = redraw_interval
+        self.redraw_interval = check_optional(
+            "redraw_interval", redraw_interval
+        )
         self.projection = self.steps = self._draws = None
 
     def build(

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_optional, check_positive
 from keras_synth.attention import patterns
 from keras_synth.mixers.pair_mixer import PairMixer
 from keras_synth.mixers.position_limits import PositionLimits
@@ -18,9 +18,7 @@ class PatternMixer(PairMixer):
     weight_axes = PositionLimits.weight_axes
 
     def _set_pattern(self, pattern, max_length=None):
-        if max_length is not None:
-            max_length = check_positive("max_length", max_length)
-        self.max_length = max_length
+        self.max_length = check_optional("max_length", max_length)
         self._limits = PositionLimits(pattern, max_length)
 
     @property

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_synth import synthesizers
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_optional
 from keras_synth._backend.execution import is_traced
 from keras_synth.attention import masks, normalizers
 from keras_synth.attention.masks import AttentionMask
@@ -192,9 +192,7 @@ class SyntheticAttention(AttentionMixer):
         )
         self.use_gate = bool(use_gate)
         self.attention_axes = attention_checks.check_axes(attention_axes)
-        if sliding_window is not None:
-            check_positive("sliding_window", sliding_window)
-        self.sliding_window = sliding_window
+        self.sliding_window = check_optional("sliding_window", sliding_window)
         self.normalizer = normalizers.get(normalizer)
         attention_checks.check_flash_attention(
             flash_attention, dropout, normalizer=self.normalizer
@@ -203,17 +201,18 @@ class SyntheticAttention(AttentionMixer):
         self._output_shape = (
             None if output_shape is None else positive_shape(output_shape)
         )
-        if max_length is not None:
-            max_length = check_positive("max_length", max_length)
-        self.max_length = max_length
-        self._limits = PositionLimits(pattern, max_length)
+        self.max_length = check_optional("max_length", max_length)
+        self._limits = PositionLimits(pattern, self.max_length)
+        self._make_parts(synthesizer)
+
+    def _make_parts(self, synthesizer):
         # In the order of MultiHeadAttention's weights.
         self.synthesizer = synthesizers.get(
             synthesizer,
             num_heads=self.num_heads,
             key_dim=self.key_dim,
-            max_length=max_length,
-            use_bias=use_bias,
+            max_length=self.max_length,
+            use_bias=self.use_bias,
             defaults={
                 "dtype": self.dtype_policy,
                 **self._projections.options,
@@ -222,7 +221,7 @@ class SyntheticAttention(AttentionMixer):
         self._groups = HeadGroups(self.synthesizer, self.value_dim)
         width = self.value_dim
         self.gate = None
-        if use_gate:
+        if self.use_gate:
             self.gate = self._split_heads(width, "gate", "sigmoid")
         self.value = self._split_heads(width, "value")
         self._add_dropout()

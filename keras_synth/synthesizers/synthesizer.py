@@ -7,7 +7,11 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.checks import (
+    check_optional,
+    check_positive,
+    check_seed,
+)
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.seeds import seeded
@@ -105,8 +109,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         super().__init__(name=name or DEFAULT_NAME, **kwargs)
         self.seed = check_seed("seed", seed)
         self.num_heads = check_positive("num_heads", num_heads)
-        if max_length is not None:
-            max_length = check_positive("max_length", max_length)
+        max_length = check_optional("max_length", max_length)
         if long_inputs not in LONG_INPUTS:
             raise ValueError(
                 f"`long_inputs` must be one of {LONG_INPUTS}. "

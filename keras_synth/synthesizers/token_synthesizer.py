@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_optional, check_positive
 from keras_synth._backend.copying import copy_variables
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -37,9 +37,7 @@ class TokenSynthesizer(Synthesizer):
             long_inputs,
             **kwargs,
         )
-        if hidden_dim is not None:
-            hidden_dim = check_positive("hidden_dim", hidden_dim)
-        self.hidden_dim = hidden_dim
+        self.hidden_dim = check_optional("hidden_dim", hidden_dim)
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
         self.initializer = (

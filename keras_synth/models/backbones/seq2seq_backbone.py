@@ -15,6 +15,8 @@ from keras_synth.models.backbones.stack import (
 from keras_synth.models.backbones.stacked import StackedBackbone, check_sizes
 from keras_synth.types import Identifier, Tensor
 
+_CROSS = "cross_synthesizer", "cross_num_heads", "cross_key_dim"
+
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqBackbone(StackedBackbone):
@@ -132,7 +134,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         num_decoder_layers = _or(num_decoder_layers, num_layers)
         max_decoder_length = _or(max_decoder_length, max_sequence_length)
         arguments = arguments_of(SynthesizerSeq2SeqBackbone, locals())
-        options = check_sizes(arguments)
+        shared = {"options": check_sizes(arguments), "positions": positions}
 
         # === Layers ===
         self.token_embedding = token_embedding(
@@ -141,35 +143,25 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         self.encoder = Stack(
             self.token_embedding,
             synthesizer,
-            options,
             num_layers=num_layers,
             max_length=max_sequence_length,
-            positions=positions,
             prefix="encoder_",
+            **shared,
         )
         self.decoder = Stack(
             self.token_embedding,
             decoder_synthesizer,
-            options,
             num_layers=num_decoder_layers,
             max_length=max_decoder_length,
-            positions=positions,
             prefix="decoder_",
             decoder=True,
-            cross_synthesizer=cross_synthesizer,
-            cross_num_heads=cross_num_heads,
-            cross_key_dim=cross_key_dim,
             max_source_length=max_sequence_length,
+            **shared,
+            **{name: arguments[name] for name in _CROSS},
         )
 
         # === Functional model ===
-        inputs = {
-            f"{side}_{name}": keras.Input(
-                (None,), dtype="int32", name=f"{side}_{name}"
-            )
-            for side in ("encoder", "decoder")
-            for name in ("token_ids", "padding_mask")
-        }
+        inputs = _inputs()
         outputs = self._read_both(inputs)
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
@@ -229,9 +221,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             cross_attention_bias,
         )
         if any(bias is not None for bias in biases):
-            return self._read_both(
-                inputs, *biases
-            )  # no inputs of the functional
+            # They are no inputs of the functional model.
+            return self._read_both(inputs, *biases)
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
     def compute_output_spec(
@@ -288,6 +279,15 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerSeq2SeqBackbone, super().get_config())
+
+
+def _inputs():
+    names = [
+        f"{side}_{name}"
+        for side in ("encoder", "decoder")
+        for name in ("token_ids", "padding_mask")
+    ]
+    return {x: keras.Input((None,), dtype="int32", name=x) for x in names}
 
 
 def _or(given, default):
