@@ -8,14 +8,14 @@ JOBS ?= 2
 READY := $(VENV)/.ready
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
-TESTS := test test-slow coverage
+TESTING := test test-slow coverage
 # Two processes test at a time: on a thread each they do not wait for each other.
-$(TESTS): export OMP_NUM_THREADS ?= 1
-$(TESTS): export TF_NUM_INTRAOP_THREADS ?= 1
+$(TESTING): export OMP_NUM_THREADS ?= 1
+$(TESTING): export TF_NUM_INTRAOP_THREADS ?= 1
 # What JAX has compiled once, no other process and no later run compiles again.
-$(TESTS): export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
-$(TESTS): export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
-$(TESTS): export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
+$(TESTING): export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
+$(TESTING): export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+$(TESTING): export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
 .PHONY: demo test test-slow test-oldest test-nightly coverage tutorials lint docs release clean
 
