@@ -124,32 +124,34 @@ def table(fields, rows, layout):
         line = lines.setdefault(labels(row, down), {})
         twice = line.keys() & found.keys()
         if twice:
-            place = ", ".join([*labels(row, down), *twice])
+            place = ", ".join([*labels(row, down), *sorted(twice)])
             raise ValueError(
                 f"There are two rows for {place}; tell them apart by more keys"
             )
         line.update(found)
-    head = " | ".join([*("" for _ in down), *heads])
-    yield f"| {head} |".replace("|  |", "| |")
+    yield line_of([*("" for _ in down), *heads.values()])
     yield "|---" * len(down) + "|--:" * len(heads) + "|"
     for label, line in lines.items():
-        texts = [line.get(column, "") for column in heads]
-        yield f"| {' | '.join([*label, *texts])} |".replace("|  |", "| |")
+        yield line_of([*label, *(line.get(column, "") for column in heads)])
+
+
+def line_of(texts):
+    return "|" + "|".join(f" {text} " if text else " " for text in texts) + "|"
 
 
 def crossed(fields, rows, across, columns):
     """Columns are values of keys; a cell is the first field that a row has."""
-    heads, cells = [], []
+    heads, cells = {}, []
     for row in rows:
-        head = ", ".join(labels(row, across))
+        place = ", ".join(labels(row, across))
+        heads[place] = place
         key = next(field for field in columns if field in row)
-        text = cell(fields[key], row[key])
-        if isinstance(row[key], list) and fields[key]["kind"] == "seeds":
-            text += f" ({each(fields[key], row[key])})"
-            text = text if len(row[key]) > 1 else cell(fields[key], row[key])
-        heads.append(head)
-        cells.append({head: text})
-    return unique(heads), cells
+        field, found = fields[key], row[key]
+        text = cell(field, found)
+        if field.get("kind") == "seeds" and len(found) > 1:
+            text += f" ({each(field, found)})"
+        cells.append({place: text})
+    return heads, cells
 
 
 def flat(fields, rows, columns):
@@ -157,23 +159,21 @@ def flat(fields, rows, columns):
 
     A column `field.each` is that alone, `field.mean` the other.
     """
-    heads, cells = [], [{} for _ in rows]
+    heads, cells = {}, [{} for _ in rows]
     for column in columns:
         key, _, part = column.partition(".")
-        field, title = fields[key], fields[key]["title"]
-        title = title if title not in heads else f"{title} "
-        several = field.get("kind") == "seeds"
+        field, ways = fields[key], {}
         if part != "each":
-            heads.append(title)
-        if several and part != "mean":
-            heads.append(f"{title}, each seed" if part else "each seed")
+            heads[key], ways[key] = field["title"], cell
+        if field.get("kind") == "seeds" and part != "mean":
+            single = f"{key}.each"
+            title = f"{field['title']}, each seed" if part else "each seed"
+            heads[single], ways[single] = title, each
         for row, found in zip(rows, cells, strict=True):
-            if key not in row:
-                continue
-            if several and part != "mean":
-                found[heads[-1]] = each(field, row[key])
-            if part != "each":
-                found[title] = cell(field, row[key])
+            if key in row:
+                found |= {
+                    place: way(field, row[key]) for place, way in ways.items()
+                }
     return heads, cells
 
 

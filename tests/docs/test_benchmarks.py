@@ -116,6 +116,18 @@ def test_a_table_of_fields(monkeypatch):
         assert line in found, found
 
 
+def test_two_fields_of_seeds_have_their_own_seeds(monkeypatch):
+    rows = [{"name": "V", "score": [1.0, 2.0, 3.0], "loss": [7.0, 8.0]}]
+    loss = {"title": "loss", "digits": 0, "kind": "seeds"}
+    both = {**RECORD, "fields": {**FIELDS, "loss": loss}, "rows": rows}
+    found = lines(both, monkeypatch, show="table", columns="score; loss")
+    assert found == [
+        "| | score | each seed | loss | each seed |",
+        "|---|--:|--:|--:|--:|",
+        "| V | 2.0 ±0.6 | 1.0 2.0 3.0 | 8 | 7 8 |",
+    ]
+
+
 def test_a_mark_chooses_rows_columns_and_parts(monkeypatch):
     options = {"rows": "f(x=1); V", "columns": "weights; score.mean"}
     found = lines(RECORD, monkeypatch, show="table", **options)
