@@ -13,7 +13,9 @@ FOLDER = pathlib.Path(__file__).resolve().parents[1] / "benchmarks" / "records"
 SCHEMA = 1
 NEEDED = {"schema", "title", "date", "versions", "setting", "fields", "rows"}
 # 1.42<!-- record: accuracy/imdb.json name=V accuracy - name=R -->
-CLAIM = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)([^\d<>|]*)<!-- record: (.*?) -->")
+CLAIM = re.compile(
+    r"(-?\d[\d,]*(?:\.\d+)?)([^\d<>|\n]{0,20})<!-- record: (.*?) -->"
+)
 PARTS = {
     "mean": statistics.fmean,
     "error": lambda x: statistics.stdev(x) / len(x) ** 0.5,

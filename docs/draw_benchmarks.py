@@ -20,15 +20,9 @@ import sys
 DOCS = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
-import keras_synth_command  # noqa: E402
-
-keras_synth_command.keras_waits = True  # this process computes nothing
-
 import benchmark_charts as charts  # noqa: E402
 import benchmark_records as records  # noqa: E402
 import benchmark_tables as tables  # noqa: E402
-
-from keras_synth._system.files import writing  # noqa: E402
 
 CHARTS = DOCS / "benchmarks" / "charts"
 END = "<!-- end of records -->"
@@ -275,7 +269,17 @@ def main():
             )
         return
     CHARTS.mkdir(parents=True, exist_ok=True)
-    for path, text in wanted().items():
+    write(wanted())
+
+
+def write(files):
+    """Writes each file whole."""
+    import keras_synth_command
+
+    keras_synth_command.keras_waits = True  # this process computes nothing
+    from keras_synth._system.files import writing
+
+    for path, text in files.items():
         with writing(path) as file:
             file.write(text)
 
