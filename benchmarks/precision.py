@@ -1,6 +1,6 @@
 """Training steps of a translation model: precisions and memory allocators.
 
-The model of docs/results.md for Multi30K trains on random tokens with float32
+The model of docs/benchmarks for Multi30K trains on random tokens with float32
 and with Keras' policy mixed_bfloat16, with the C library's memory allocator as
 it is and with settings that keep freed memory, in large pages (Linux, glibc).
 Allocators are settings of a process, so each contender has one; they step in

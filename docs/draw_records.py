@@ -4,18 +4,16 @@
     python docs/draw_records.py --check    # whether they are up to date
 
 Everything between the two marks of docs/accelerators.md is made of the records
-in benchmarks/records, which benchmarks/accelerator.py writes. A chart's name
-holds a digest of what it shows.
+in benchmarks/records, which benchmarks/accelerator.py writes; the rest of what
+that folder holds is shown by docs/draw_benchmarks.py.
 """
 
 import argparse
-import hashlib
-import json
 import pathlib
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "benchmarks")]
+sys.path[:0] = [str(DOCS), str(DOCS.parent), str(DOCS.parent / "benchmarks")]
 
 import keras_synth_command  # noqa: E402
 
@@ -23,13 +21,14 @@ keras_synth_command.keras_waits = True  # this process computes nothing
 
 import accelerator_cases as cases  # noqa: E402
 import accelerator_records as records  # noqa: E402
+import benchmark_charts  # noqa: E402
 
 from keras_synth._system.files import writing  # noqa: E402
-from keras_synth.training import reporting  # noqa: E402
 
 BEGIN = "<!-- made by docs/draw_records.py from benchmarks/records -->"
 END = "<!-- end of what docs/draw_records.py made -->"
 NONE = "No accelerator has been measured with this command yet."
+ALT = "Speed of layers at 1,024 tokens in bfloat16"
 # What tells tables of a part apart; what is left tells their columns.
 CAPTIONS = {
     "layers": ("way", "dtype", "mask", "mode"),
@@ -72,9 +71,11 @@ def of_record(name, content):
         "",
         *of_contract(content["rows"]),
     ]
-    picture = chart_of(name, content)
-    if picture:
-        lines += [f"![Layers at 1,024 tokens](performance/{picture[0]})", ""]
+    if panels_of(content):
+        for palette in benchmark_charts.PALETTES:
+            path = f"benchmarks/charts/{chart_name(name, palette)}"
+            lines.append(f"![{ALT}]({path}#gh-{palette}-mode-only)")
+        lines.append("")
     for part in CAPTIONS:
         rows = [row for row in content["rows"] if row["part"] == part]
         if rows:
@@ -165,12 +166,12 @@ def unique(values):
 # --- the chart ----------------------------------------------------------------
 
 
-def chart_of(name, content):
-    """The file name of a record's chart and its bars, or `None`.
+def panels_of(content):
+    """What a record's chart shows: way and mask -> name -> speed.
 
     Ratios at T 1024 in bfloat16, training, plain and padded.
     """
-    bars = {}
+    panels = {}
     for row in content["rows"]:
         if (
             row["part"] == "layers"
@@ -179,23 +180,34 @@ def chart_of(name, content):
             and row["name"] != cases.BASELINE
             and "ratio" in row.get("values", {})
         ):
-            panel = bars.setdefault(f"{row['way']}, {row['mask']}", {})
+            panel = panels.setdefault(f"{row['way']}, {row['mask']}", {})
             panel[row["name"]] = row["values"]["ratio"]
-    if not bars:
-        return None
-    digest = hashlib.sha256(json.dumps(bars).encode()).hexdigest()[:8]
-    stem = name.removesuffix(".json")
-    return f"accelerator_{stem}_{digest}.png", bars
+    return panels
 
 
-def draw(path, bars):
-    size = (3.5 * len(bars), 4)
-    with reporting.picture(path, len(bars), size, "speed") as axes:
-        panels = axes.flat if len(bars) > 1 else [axes]
-        for each, (title, ratios) in zip(panels, bars.items(), strict=True):
-            each.barh([*ratios][::-1], [*ratios.values()][::-1])
-            each.axvline(1, color="black", lw=1)
-            each.set_title(title)
+def chart_name(name, palette):
+    return f"accelerator_{name.removesuffix('.json')}_{palette}.svg"
+
+
+def chart(panels, palette):
+    """An SVG of the panels of a record, on one scale."""
+    found = [ratio for panel in panels.values() for ratio in panel.values()]
+    low, high = min(0.5, 0.9 * min(found)), max(2, 1.1 * max(found))
+    ticks = [2.0**x for x in range(-6, 7) if low <= 2.0**x <= high]
+    shared = {"log": True, "range": (low, high), "ticks": ticks}
+    shared |= {"series": ["speed"], "reference": (1, cases.BASELINE)}
+    drawn = [
+        {
+            "title": f"Speed of a training step: {title}",
+            "rows": [
+                (contender.split("(")[0], [[ratio]], f"{ratio:.2f}")
+                for contender, ratio in panel.items()
+            ],
+            **shared,
+        }
+        for title, panel in panels.items()
+    ]
+    return benchmark_charts.dots(ALT, drawn, palette)
 
 
 def page(current, found):
@@ -210,9 +222,13 @@ def page(current, found):
 
 
 def charts(found):
-    """File name of each chart -> its bars."""
-    made = [chart_of(k, v) for k, v in found.items() if not v["small"]]
-    return dict(filter(None, made))
+    """File name of each chart -> its content."""
+    return {
+        chart_name(name, palette): chart(panels, palette)
+        for name, content in found.items()
+        if not content["small"] and (panels := panels_of(content))
+        for palette in benchmark_charts.PALETTES
+    }
 
 
 def main():
@@ -222,23 +238,26 @@ def main():
     )
     check = parser.parse_args().check
     found = records.load_all(records.FOLDER)
-    path, pictures = DOCS / "accelerators.md", DOCS / "performance"
+    path, pictures = DOCS / "accelerators.md", DOCS / "benchmarks" / "charts"
     current = path.read_text(encoding="utf-8")
     wanted, drawn = page(current, found), charts(found)
-    present = {x.name for x in pictures.glob("accelerator_*.png")}
+    present = {
+        x.name: x.read_text(encoding="utf-8")
+        for x in pictures.glob("accelerator_*.svg")
+    }
     if check:
-        if current != wanted or present != {*drawn}:
+        if current != wanted or present != drawn:
             sys.exit(
                 "docs/accelerators.md does not show benchmarks/records; run "
                 "python docs/draw_records.py"
             )
         return
-    with writing(path) as file:
-        file.write(wanted)
-    for name in present - {*drawn}:
+    for name in present.keys() - drawn.keys():
         (pictures / name).unlink()
-    for name in {*drawn} - present:
-        draw(pictures / name, drawn[name])
+    contents = {pictures / name: svg for name, svg in drawn.items()}
+    for target, content in ({path: wanted} | contents).items():
+        with writing(target) as file:
+            file.write(content)
 
 
 if __name__ == "__main__":

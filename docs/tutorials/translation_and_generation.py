@@ -217,5 +217,5 @@ translations that are harder than these, `translator.compile(sampler="beam")`.
   D keep most of the saving, since each layer has its own cache. `synthesizer=`
   takes a list, one name for each layer.
 - [Generation](../generation.md) has the details,
-  [performance](../performance.md) the speed.
+  [benchmarks](../benchmarks/speed.md) the speed.
 """

@@ -239,7 +239,7 @@ def test_what_half_precision_costs_alibi(real, monkeypatch):
     ]
     assert given.taken == ["xla", "cudnn"]
     error = np.square(found[1] - found[0]).mean()
-    # In docs/performance.md: 0.0035.
+    # In docs/accelerators.md: 0.0035.
     assert error < 0.004**2 * np.square(found[0]).mean()
 
 

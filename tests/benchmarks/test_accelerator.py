@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import types
+from xml.etree import ElementTree
 
 import keras
 import pytest
@@ -373,13 +374,21 @@ def test_tables_say_what_records_hold():
 
 
 @once
-def test_a_chart_is_named_by_what_it_shows(tmp_path):
-    name, bars = draw_records.chart_of("a.json", CONTENT)
-    assert bars == {"eager, plain": {"R": 2.0}}
+def test_a_chart_shows_what_a_record_holds():
+    assert draw_records.panels_of(CONTENT) == {"eager, plain": {"R": 2.0}}
+    drawn = draw_records.charts({"a.json": CONTENT})
+    assert {*drawn} == {"accelerator_a_light.svg", "accelerator_a_dark.svg"}
     changed = json.loads(json.dumps(CONTENT).replace("2.0", "2.5"))
-    assert draw_records.chart_of("a.json", changed)[0] != name
-    draw_records.draw(tmp_path / name, bars)
-    assert (tmp_path / name).stat().st_size > 1000
+    other = draw_records.charts({"a.json": changed})
+    for name, svg in drawn.items():
+        texts = [x.text for x in ElementTree.fromstring(svg)]
+        assert {"R", "2.00", "eager, plain"} & {*texts} == {"R", "2.00"}
+        assert "Speed of a training step: eager, plain" in texts
+        assert other[name] != svg
+        assert f"benchmarks/charts/{name}" in draw_records.text(
+            {"a.json": CONTENT}
+        )
+    assert not draw_records.charts({"a.json": {**CONTENT, "small": True}})
 
 
 @once

@@ -1,0 +1,128 @@
+"""Records of benchmarks: what a file holds, and how a page quotes it.
+
+`benchmarks/records/README.md` describes the files.
+"""
+
+import json
+import pathlib
+import re
+import shlex
+import statistics
+
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+SCHEMA = 1
+NEEDED = {"schema", "title", "date", "versions", "setting", "fields", "rows"}
+# 1.42<!-- record: accuracy/imdb.json name=V accuracy - name=R -->
+CLAIM = re.compile(
+    r"(-?\d[\d,]*(?:\.\d+)?)([^\d<>|\n]{0,20})<!-- record: (.*?) -->"
+)
+PARTS = {
+    "mean": statistics.fmean,
+    "error": lambda x: statistics.stdev(x) / len(x) ** 0.5,
+    "least": min,
+    "greatest": max,
+    "spread": lambda x: max(x) - min(x),
+}
+
+
+def paths():
+    """Names of all records, as `accuracy/imdb.json`."""
+    return sorted(
+        path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.json")
+    )
+
+
+def load(name):
+    """Returns the content of a record, for a name like `accuracy/imdb.json`.
+
+    Raises:
+        ValueError: If there is no such record, or it is none.
+    """
+    path = FOLDER / name
+    if name not in paths():
+        raise ValueError(
+            f"Expected the name of a record in {FOLDER.name}/, like "
+            f"'accuracy/imdb.json'. Received: {name!r}"
+        )
+    content = json.loads(path.read_text(encoding="utf-8"))
+    missing = NEEDED - content.keys()
+    if missing or content["schema"] != SCHEMA:
+        raise ValueError(
+            f"{name} is no record of schema {SCHEMA} with all of "
+            f"{sorted(NEEDED)}. Missing: {sorted(missing)}"
+        )
+    return content
+
+
+def select(content, wanted):
+    """The rows whose keys have all the values of a dictionary of strings."""
+    known = {key for row in content["rows"] for key in row}
+    unknown = wanted.keys() - known
+    if unknown:
+        raise ValueError(
+            f"'{content['title']}' has the keys {sorted(known)}. "
+            f"Received: {sorted(unknown)}"
+        )
+    return [
+        row
+        for row in content["rows"]
+        if all(str(row.get(key)) == value for key, value in wanted.items())
+    ]
+
+
+def value(content, wanted, field):
+    """One number: a field of the only row that is wanted.
+
+    Args:
+        content: Dictionary, a record.
+        wanted: Dictionary, key -> value as a string.
+        field: String, a field; of a list its mean, or, as `field.error`, its
+            standard error, `.least`, `.greatest`, or `.spread`, what is
+            between these.
+
+    Raises:
+        ValueError: If not exactly one row is wanted, or it lacks the field.
+    """
+    field, _, part = field.partition(".")
+    found = [row for row in select(content, wanted) if field in row]
+    if len(found) != 1:
+        raise ValueError(
+            f"Expected one row of '{content['title']}' with {wanted} and a "
+            f"field {field!r}; add keys. Received: {len(found)} rows"
+        )
+    number = found[0][field]
+    if isinstance(number, list):
+        return PARTS[part or "mean"](number)
+    return number
+
+
+def claimed(text):
+    """The number that a claim's comment stands for.
+
+    Args:
+        text: String, `FILE key=value ... FIELD`, and, if it is a difference
+            or a ratio of two rows, `-` or `/` and the keys that differ.
+    """
+    name, *words = shlex.split(text)
+    sign = next((word for word in words if word in "-/"), None)
+    first, second = words, []
+    if sign:
+        at = words.index(sign)
+        first, second = words[:at], words[at + 1 :]
+    *first, field = first
+    content, keys = load(name), dict(word.split("=", 1) for word in first)
+    number = value(content, keys, field)
+    if not sign:
+        return number
+    other = value(content, keys | dict(x.split("=", 1) for x in second), field)
+    return number - other if sign == "-" else number / other
+
+
+def plain(number, digits):
+    """A number as pages show it."""
+    return f"{number:,.{digits}f}"
+
+
+def claims(page):
+    """`(number as written, comment)` of each claim on a page."""
+    return [(found[1], found[3]) for found in CLAIM.finditer(page)]
