@@ -1,7 +1,8 @@
 """Trains every synthesizer and mixer on three questions, for the gallery.
 
-    python docs/draw_gallery.py            # docs/gallery/ and the pages
-    python docs/draw_gallery.py --pages    # the pages alone, of what was trained
+    python docs/draw_gallery.py          # what is new in ENTRIES
+    python docs/draw_gallery.py --again  # everything, in half an hour
+    python docs/draw_gallery.py --pages  # the pages alone, of what was trained
 
 The questions are those of the tutorial First steps: 16 tokens have a key and a
 value each, and the model says another token's value. `docs/gallery/` gets a
@@ -135,7 +136,8 @@ def slug(name):
     return re.sub("_+", "_", words).strip("_")
 
 
-def draw():
+def draw(again=False):
+    """Trains what is not in trained.json yet."""
     import numpy as np
     from matplotlib import image
 
@@ -144,8 +146,12 @@ def draw():
     rng = np.random.default_rng(0)
     tokens, answers = make_data(16_000, rng)
     tests, expected = make_data(1_000, rng)
+    known = {} if again else json.loads((FOLDER / "trained.json").read_text())
     trained = {}
     for name in [name for group in ENTRIES.values() for name in group]:
+        if name in known:
+            trained[name] = known[name]
+            continue
         trained[name] = {}
         for question in QUESTIONS:
             accuracy, found = train(
@@ -178,8 +184,9 @@ def cell(name, question, result):
 def card(name, page, results):
     cells = "".join(cell(name, *item) for item in results.items())
     return (
-        f'<div class="matrix-card"><a href="{page}.html"><code>{name}</code></a>'
-        f'<div class="matrix-row">{cells}</div></div>'
+        '<div class="matrix-card" markdown="block">\n'
+        f"[`{name}`]({page}.md)\n\n"
+        f'<div class="matrix-row">{cells}</div>\n</div>'
     )
 
 
@@ -187,17 +194,11 @@ def gallery(trained):
     """The cards of all entries, by groups."""
     parts = []
     for title, entries in ENTRIES.items():
-        cards = [
-            card(name, page, trained[name]) for name, page in entries.items()
-        ]
-        parts += [f"## {title}", '<div class="matrix-cards">', *cards, "</div>"]
-    return (
-        "\n".join(parts)
-        .replace("\n## ", "\n\n## ")
-        .replace(
-            '\n<div class="matrix-cards">', '\n\n<div class="matrix-cards">'
-        )
-    )
+        cards = [card(k, page, trained[k]) for k, page in entries.items()]
+        text = "\n".join(cards)
+        box = f'<div class="matrix-cards" markdown="block">\n{text}\n</div>'
+        parts += [f"## {title}", box]
+    return "\n\n".join(parts)
 
 
 def home(trained):
@@ -235,8 +236,12 @@ def main():
     parser.add_argument(
         "--pages", action="store_true", help="train nothing; write the pages"
     )
-    if not parser.parse_args().pages:
-        draw()
+    parser.add_argument(
+        "--again", action="store_true", help="train everything anew"
+    )
+    settings = parser.parse_args()
+    if not settings.pages:
+        draw(settings.again)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
 

@@ -39,6 +39,12 @@ def on_files(files, config):
     return files
 
 
+def on_page_markdown(markdown, page, config, files):
+    """Ranks pages of the API and long records below those that explain."""
+    if re.match(r"api/|changelog|results|performance|benchmarks/", page.url):
+        page.meta.setdefault("search", {"boost": 0.1})
+
+
 def on_page_content(content, page, config, files):
     """Turns TeX into MathML, which browsers show without a script."""
 

@@ -260,8 +260,8 @@ learn the others. It is one table for all pictures; V makes another for each.
 
 ## Photographs
 
-The same model takes CIFAR-10, in patches of 4 x 4. `DOWNLOAD = True` fetches the
-data, 170 MB; until they are there, this cell does nothing.
+The same model takes CIFAR-10, in patches of 4 x 4. `DOWNLOAD = True` fetches
+the data, 170 MB; until they are there, this cell does nothing.
 """
 
 DOWNLOAD = False

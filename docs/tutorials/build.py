@@ -49,8 +49,8 @@ class Missing(ImportError):
 if importlib.util.find_spec("keras_synth") is None:
     wheels = sorted(map(str, pathlib.Path().glob("keras_synth-*.whl")))
     sources = [f"{{wheel}}[jax,compare]" for wheel in wheels[-1:]]{address}
-    for source in sources[:1]:
-        %pip install -qqq "{{source}}"
+    if sources:
+        %pip install -qqq "{{sources[0]}}"
     importlib.invalidate_caches()
 if importlib.util.find_spec("keras_synth") is None:
     raise Missing(

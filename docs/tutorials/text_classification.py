@@ -9,10 +9,10 @@ backend, turn it into a preset, adapt it by LoRA and quantize it to int8.
 
 The models of `keras_synth.models` are KerasHub models: a *backbone*,
 Transformer blocks with any synthesizer; a *task* around it, here a classifier;
-and a *preprocessor*, which turns strings into token ids. They do what KerasHub's
-own models do. This tutorial follows one model through its whole life:
-trained on strings, saved, loaded elsewhere, adapted to a second task, made
-small.
+and a *preprocessor*, which turns strings into token ids. They do what
+KerasHub's own models do. This tutorial follows one model through its whole
+life: trained on strings, saved, loaded elsewhere, adapted to a second task,
+made small.
 """
 
 import os
