@@ -36,10 +36,11 @@ def code(text):
     return f"<code>{escaped}</code>" if escaped != text else f"`{text}`"
 
 
-def link(cls, page):
+def link(name, cls, page):
+    """A name, linked to its class in the API."""
     within = "mixers." if page in ("patterns", "normalizers") else ""
     module = f"keras_synth.{within}{page}"
-    return f"[`{cls.__name__}`](api/{page}.md#{module}.{cls.__name__})"
+    return f"[`{name}`](api/{page}.md#{module}.{cls.__name__})"
 
 
 def options(parameters, fixed=()):
@@ -72,15 +73,14 @@ def synthesizer_rows():
     for name, entry in synthesizer_names._NAMES.items():
         needs, own = options(own_parameters(entry.cls), entry.fixed)
         letter = code(entry.letter) if entry.letter else ""
-        page = "synthesizers"
-        yield [code(name), letter, link(entry.cls, page), needs, own]
+        yield [link(name, entry.cls, "synthesizers"), letter, needs, own]
 
 
 def mixer_rows():
     for name, cls in mixer_names._MIXERS.items():
         needs, own = options(parameters_of(cls))
         page = "layers" if name == "attention" else "mixers"
-        yield [code(name), link(cls, page), needs, own]
+        yield [link(name, cls, page), needs, own]
 
 
 def pattern_rows():
@@ -92,12 +92,12 @@ def pattern_rows():
             word = said.get(field.name, field.name)
             needed = field.default is dataclasses.MISSING
             shown.append(code(word if needed else f"{word}={field.default!r}"))
-        yield [code(name), link(cls, "patterns"), ", ".join(shown)]
+        yield [link(name, cls, "patterns"), ", ".join(shown)]
 
 
-def normalizer_rows():
+def normalizer_names():
     for name, normalizer in normalizers._KNOWN.items():
-        yield [code(name), link(type(normalizer), "normalizers")]
+        yield link(name, type(normalizer), "normalizers")
 
 
 def text():
@@ -107,15 +107,15 @@ def text():
         [
             "## Synthesizers",
             table(
-                ["name", "letter", "class", "needs", "options"],
+                ["name", "letter", "needs", "options"],
                 synthesizer_rows(),
             ),
             "## Patterns",
-            table(["name", "class", "options"], pattern_rows()),
+            table(["name", "options"], pattern_rows()),
             "## Normalizers",
-            table(["name", "class"], normalizer_rows()),
+            ", ".join(normalizer_names()) + ".",
             "## Mixers",
-            table(["name", "class", "needs", "options"], mixer_rows()),
+            table(["name", "needs", "options"], mixer_rows()),
             "Not repeated: what the layer or block gives (`num_heads`, "
             "`key_dim`, `max_length`), and what most classes share: "
             f"{shared}.",

@@ -38,7 +38,7 @@ def test_readme_names_both_commands():
 def test_the_cheat_sheet_names_everything(title):
     text = (DOCS / "names.md").read_text(encoding="utf-8")
     section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
-    listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    listed = re.findall(r"\[`(\w+)`\]\(api/", section)
     assert listed == [*TABLES[title]]
 
 
