@@ -1,8 +1,10 @@
-# Each target builds .venv when it is missing or out of date, and only then.
+# Each target builds .venv, or for `docs` .venv-docs, when it is missing or out of
+# date, and only then.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DOCS := .venv-docs
 BACKENDS ?= tensorflow jax torch
 JOBS ?= 2
 READY := $(VENV)/.ready
@@ -71,9 +73,16 @@ lint: $(READY)
 	$(BIN)/mypy
 
 # The site, in site/. A warning is an error, a dead link or anchor is a warning.
+# Sources are read, not imported: no backend is installed.
+$(DOCS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --upgrade pip -c constraints.txt
+	$(DOCS)/bin/python -m pip install --quiet -c constraints.txt --group docs
+	touch $@
+
 docs: export NO_MKDOCS_2_WARNING ?= 1
-docs: $(VENV)/.extra-docs
-	$(BIN)/mkdocs build --strict
+docs: $(DOCS)/.ready
+	$(DOCS)/bin/mkdocs build --strict
 
 test-oldest:
 	tests/oldest.sh
@@ -87,4 +96,4 @@ release: $(VENV)/.extra-release
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) demo dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) demo dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -19,6 +19,7 @@ import keras_synth
 from keras_synth.files import writing
 
 LENGTH, HEADS, KEY_DIM = 24, 4, 8
+GREY = "#808080"  # legible on white and on black
 CHANGED = slice(8, 12)
 WIDE = "initializer={'class_name': 'RandomNormal', 'config': {'stddev': 1.5}}"
 NARROW = WIDE.replace("1.5", "0.5")
@@ -81,7 +82,7 @@ def weights(name, head):
 def show(axes, matrix, title, largest=1.0):
     # Square roots show small weights beside large ones.
     axes.imshow(matrix**0.5, cmap="magma", vmin=0, vmax=largest**0.5)
-    axes.set_title(title, fontsize=8)
+    axes.set_title(title, fontsize=8, color=GREY)
     axes.set_xticks([])
     axes.set_yticks([])
 
@@ -89,7 +90,7 @@ def show(axes, matrix, title, largest=1.0):
 def save(made, name):
     path = pathlib.Path(__file__).parent / "synthesizers" / f"{name}.png"
     with writing(path, "wb") as file:
-        made.savefig(file, format="png", dpi=100)
+        made.savefig(file, format="png", dpi=200, transparent=True)
     print(path)
 
 
@@ -105,10 +106,10 @@ def main():
             show(line[2], abs(first - second), "difference", largest)
             for axes in line[1:]:
                 axes.set_yticks([CHANGED.start, CHANGED.stop - 1])
-                axes.tick_params(labelsize=7)
-            line[0].set_ylabel("query i")
+                axes.tick_params(labelsize=7, colors=GREY)
+            line[0].set_ylabel("query i", color=GREY)
         for axes in panels[-1]:
-            axes.set_xlabel("key j")
+            axes.set_xlabel("key j", color=GREY)
         save(made, name)
     made = figure.Figure((6.6, 4.7), layout="constrained")
     panels = made.subplots(2, 3)
@@ -117,9 +118,9 @@ def main():
     ):
         show(axes, weights(synthesizer, head)[0], title)
     for axes in panels[-1]:
-        axes.set_xlabel("key j")
+        axes.set_xlabel("key j", color=GREY)
     for axes in panels[:, 0]:
-        axes.set_ylabel("query i")
+        axes.set_ylabel("query i", color=GREY)
     save(made, "hand_made")
 
 

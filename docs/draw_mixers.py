@@ -20,6 +20,7 @@ from keras_synth import mixers
 from keras_synth.files import writing
 
 LENGTH, HEADS, KEY_DIM = 48, 2, 8
+GREY = "#808080"  # legible on white and on black
 NAMES = [
     "V",
     "R",
@@ -79,19 +80,20 @@ def influence(name, causal=False):
 def show(axes, moved, title):
     # Square roots show what is small beside a token's own influence.
     axes.imshow(moved**0.5, cmap="magma", vmin=0, vmax=1)
-    axes.set_title(title.replace("(", "\n(", 1), fontsize=9)
+    title = title.replace("(", "\n(", 1)
+    axes.set_title(title, fontsize=9, color=GREY)
     axes.set_xticks([])
     axes.set_yticks([])
 
 
 def save(made, axes, name, dpi):
     for each in axes[-1]:
-        each.set_xlabel("input j")
+        each.set_xlabel("input j", color=GREY)
     for each in axes[:, 0]:
-        each.set_ylabel("output i")
+        each.set_ylabel("output i", color=GREY)
     path = pathlib.Path(__file__).parent / "mixers" / f"{name}.png"
     with writing(path, "wb") as file:
-        made.savefig(file, format="png", dpi=dpi)
+        made.savefig(file, format="png", dpi=dpi, transparent=True)
     print(path)
 
 
@@ -100,7 +102,7 @@ def draw_all():
     axes = made.subplots(3, 6)
     for each, name in zip(axes.flat, NAMES, strict=True):
         show(each, influence(name), name)
-    save(made, axes, "influence", dpi=110)
+    save(made, axes, "influence", dpi=130)
 
 
 def draw_family(family, names):
@@ -116,7 +118,7 @@ def draw_family(family, names):
         show(column[0], influence(name), name)
         if causal:
             show(column[1], influence(name, causal=True), "causal")
-    save(made, axes, family, dpi=80)
+    save(made, axes, family, dpi=200)
 
 
 def main():

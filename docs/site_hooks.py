@@ -1,8 +1,9 @@
-"""What `mkdocs build` does besides: formulas, and pages of the top folder."""
+"""What `mkdocs build` does besides: formulas, the repository, further pages."""
 
 import html
 import pathlib
 import re
+import tomllib
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
@@ -11,6 +12,22 @@ ROOT = pathlib.Path(__file__).parent.parent
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL
 )
+
+
+def repository():
+    """The address that pyproject.toml names, or `None`."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    urls = tomllib.loads(text)["project"].get("urls", {})
+    return urls.get("Repository", "").removesuffix(".git") or None
+
+
+def on_config(config):
+    """Links the repository once pyproject.toml names it."""
+    address = repository()
+    if address:
+        config.repo_url = address
+        config.repo_name = address.rstrip("/").rsplit("/", 1)[-1]
+    return config
 
 
 def on_files(files, config):
@@ -22,11 +39,24 @@ def on_files(files, config):
     return files
 
 
+def on_page_markdown(markdown, page, config, files):
+    """Ranks pages of the API and long records below those that explain."""
+    if re.match(r"api/|changelog|results|performance|benchmarks/", page.url):
+        page.meta.setdefault("search", {"boost": 0.1})
+
+
 def on_page_content(content, page, config, files):
     """Turns TeX into MathML, which browsers show without a script."""
 
     def as_mathml(found):
         display = "block" if found[1] == "div" else "inline"
-        return convert(html.unescape(found[2]), display=display)
+        formula = convert(html.unescape(found[2]), display=display)
+        # The box that scrolls is around the formula: one that is the formula
+        # itself cuts off what stands out above its line.
+        return (
+            f'<div class="formula">{formula}</div>'
+            if display == "block"
+            else formula
+        )
 
     return FORMULA.sub(as_mathml, content)

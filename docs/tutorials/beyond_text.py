@@ -260,8 +260,8 @@ learn the others. It is one table for all pictures; V makes another for each.
 
 ## Photographs
 
-The same model takes CIFAR-10, in patches of 4 x 4, where the data are on disk.
-`DOWNLOAD = True` fetches them, 170 MB.
+The same model takes CIFAR-10, in patches of 4 x 4. `DOWNLOAD = True` fetches
+the data, 170 MB; until they are there, this cell does nothing.
 """
 
 DOWNLOAD = False
@@ -283,8 +283,6 @@ if DOWNLOAD or (home / "datasets" / "cifar-10-batches-py-target").exists():
             learning_rate=2e-3,
         )
         print(f"{name:4} test accuracy on CIFAR-10 {curve[-1]:.1%}")
-else:
-    print("CIFAR-10 is not on disk: set DOWNLOAD = True to fetch it")
 
 """
 That takes 10,000 photographs and three epochs. For figures worth comparing,

@@ -35,13 +35,10 @@ SECONDS = 900  # for the slowest cell
 SETUP = """\
 import importlib.util
 import os
-import sys
+import pathlib
 
 os.environ.setdefault("KERAS_BACKEND", "jax")  # or "tensorflow", or "torch"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's start is long
-
-if "google.colab" in sys.modules:
-    %pip install -qqq "keras-synth[jax,compare]"
 
 
 class Missing(ImportError):
@@ -50,11 +47,26 @@ class Missing(ImportError):
 
 
 if importlib.util.find_spec("keras_synth") is None:
+    wheels = sorted(map(str, pathlib.Path().glob("keras_synth-*.whl")))
+    sources = [f"{{wheel}}[jax,compare]" for wheel in wheels[-1:]]{address}
+    if sources:
+        %pip install -qqq "{{sources[0]}}"
+    importlib.invalidate_caches()
+if importlib.util.find_spec("keras_synth") is None:
     raise Missing(
-        "keras_synth is missing. Check that this machine is online, then run "
-        'this cell again or type: pip install "keras-synth[jax,compare]"'
+        {advice}
     )
 """
+FROM_ADDRESS = """
+    sources += ["keras-synth[jax,compare] @ git+{address}"]"""
+# What the error says: lines of source.
+CHECKOUT = """\
+"keras_synth is missing. In a checkout type: pip install -e "
+        "'.[jax,compare]'. Elsewhere put the wheel that `make release` builds "
+        "beside this notebook, and run this cell again.\""""
+ONLINE = """\
+"keras_synth is missing. Check that this machine is online, or put a "
+        "wheel beside this notebook, and run this cell again.\""""
 METADATA = {
     "kernelspec": {
         "display_name": "Python 3",
@@ -82,7 +94,7 @@ def notebook(name):
     new = nbformat.v4.new_notebook(metadata=METADATA)
     new.cells = [
         nbformat.v4.new_markdown_cell(_title(name, head.value.value)),
-        nbformat.v4.new_code_cell(SETUP.rstrip()),
+        nbformat.v4.new_code_cell(setup()),
         *(cell for cell in body if cell.source.strip()),
     ]
     for i, cell in enumerate(new.cells):
@@ -111,18 +123,32 @@ def _title(name, docstring):
     return f"{text}\n\n[Open in Colab]({address})" if address else text
 
 
+def repository():
+    """The address that pyproject.toml names; `None` while it names none."""
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    address = project.get("urls", {}).get("Repository", "")
+    return address.rstrip("/").removesuffix(".git") or None
+
+
+def setup():
+    """The second cell: the backend, and the package where it is missing."""
+    address = repository()
+    return SETUP.format(
+        address=FROM_ADDRESS.format(address=address) if address else "",
+        advice=ONLINE if address else CHECKOUT,
+    ).rstrip()
+
+
 def colab(name):
     """The notebook's address in Colab; `None` unless GitHub is the home."""
-    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
-    for url in project.get("urls", {}).values():
-        found = re.match(r"https://github\.com/([^/]+/[^/#]+)", url)
-        if found:
-            repository = found[1].removesuffix(".git")
-            return (
-                f"https://colab.research.google.com/github/{repository}/blob/"
-                f"main/docs/tutorials/{name}.ipynb"
-            )
-    return None
+    address = repository() or ""
+    if not address.startswith("https://github.com/"):
+        return None
+    path = address.removeprefix("https://github.com/")
+    return (
+        f"https://colab.research.google.com/github/{path}/blob/main/"
+        f"docs/tutorials/{name}.ipynb"
+    )
 
 
 def write_notebook(new, path):

@@ -282,15 +282,15 @@ as R does by larger entries. With more heads each head has alphas of its own;
 ## For the real thing
 
 - In a model of your own, replace `MultiHeadAttention(num_heads, key_dim)` by
-  `SyntheticAttention(num_heads, key_dim, synthesizer="R+V", max_length=512)`.
+  `SyntheticAttention(num_heads, key_dim, synthesizer="FR", max_length=512)`.
   All other arguments, masks and `use_causal_mask` are the same. `max_length` is
   the longest sequence that will ever come; shorter ones use the first rows and
   columns of the tables.
 - Keep position embeddings if you use V, D or FD. R and FR know positions by
   themselves.
-- Real text asks such questions all at once, and in the paper mixtures, R+V and
-  D+V, do best. `python -m keras_synth.compare` compares variants on your own
-  data.
+- Real text asks such questions all at once. In the paper mixtures, R+V and D+V,
+  do best; on IMDB here the dot product does. `keras-synth compare` compares
+  variants on your own data.
 - `keras_synth.layers.SynthesizerEncoder` and `SynthesizerDecoder` are whole
   blocks, and `keras_synth.models` has whole models that read strings: the next
   tutorial trains one.

@@ -9,10 +9,10 @@ backend, turn it into a preset, adapt it by LoRA and quantize it to int8.
 
 The models of `keras_synth.models` are KerasHub models: a *backbone*,
 Transformer blocks with any synthesizer; a *task* around it, here a classifier;
-and a *preprocessor*, which turns strings into token ids. What KerasHub's models
-can do, they can, and so this tutorial follows one model through its whole life:
-trained on strings, saved, loaded elsewhere, adapted to a second task, made
-small.
+and a *preprocessor*, which turns strings into token ids. They do what
+KerasHub's own models do. This tutorial follows one model through its whole
+life: trained on strings, saved, loaded elsewhere, adapted to a second task,
+made small.
 """
 
 import os
@@ -251,7 +251,7 @@ Half of what is left are R and the position embedding, which stay float32.
 | LoRA | holds the sums | holds the sums |
 | int8 | yes | no: quantize what loads |
 
-[Models](../models.md) has the details, and export to other formats. Taggers,
+[Save and load](../saving.md) has the details. Taggers,
 language models and translators have the same life, by the same calls;
 translation is the next tutorial.
 """

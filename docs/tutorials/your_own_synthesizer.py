@@ -331,8 +331,8 @@ except ValueError as error:
 ## For the real thing
 
 - Compare yours with the rest before you believe in it: the same data, seeds and
-  batches for all. `python -m keras_synth.compare` does that for everything that
-  has a name; `python -m keras_synth.compare --task pairs --variants V R` is a
+  batches for all. `keras-synth compare` does that for everything that
+  has a name; `keras-synth compare --task pairs --variants V R` is a
   first run. `CONTRIBUTING.md` says how a
   synthesizer gets a name and a letter.
 - Test the promises, not the code: that future tokens do not change the past,

@@ -78,26 +78,62 @@ def test_an_unknown_tutorial_is_refused_with_the_known_ones():
     assert "first_steps" in run.stderr
 
 
-OFFLINE_COLAB = """
-import importlib.util, os, sys, types
-sys.modules["google.colab"] = types.ModuleType("google.colab")
-os.environ["PIP_NO_INDEX"] = "1"
+MISSING = """
+import importlib.util, pathlib
 importlib.util.find_spec = lambda name: None  # as before it is installed
+get_ipython().register_magic_function(print, magic_name="pip")
 """
 
 
-def test_a_notebook_without_network_says_in_one_line_what_to_do(build):
-    offline = build.notebook("first_steps")
-    setup = offline.cells[1]
-    setup.source = OFFLINE_COLAB + setup.source
-    offline.cells = [setup]
-    with pytest.raises(Exception, match="type: pip install"):
-        build.execute(offline)
+def run_setup(build, before):
+    """What the second cell prints, and the line of the error it ends in."""
+    without = build.notebook("first_steps")
+    setup = without.cells[1]
+    setup.source = MISSING + before + setup.source
+    without.cells = [setup]
+    with pytest.raises(Exception, match="keras_synth is missing"):
+        build.execute(without)
     *said, error = setup.outputs
     (line,) = error["traceback"]
-    assert line.startswith("keras_synth is missing.")
     assert "\n" not in line
-    assert not any("ERROR" in output["text"] for output in said), said
+    return "".join(output["text"] for output in said), line
+
+
+@pytest.fixture
+def address(build, monkeypatch, tmp_path):
+    """A function that names the repository's address."""
+
+    def name(text):
+        project = tmp_path / "pyproject.toml"
+        project.write_text(f'[project.urls]\nRepository = "{text}"\n')
+        monkeypatch.setattr(build, "PROJECT", project)
+
+    return name
+
+
+def test_a_notebook_without_the_package_says_in_one_line_what_to_do(
+    build, address
+):
+    address("")
+    said, line = run_setup(build, "")
+    assert not said
+    assert "pip install -e" in line
+    assert "make release" in line
+
+
+def test_a_notebook_installs_a_wheel_that_lies_beside_it(build, address):
+    address("https://github.com/owner/name")
+    wheel = "keras_synth-1.0-py3-none-any.whl"
+    said, _ = run_setup(build, f"pathlib.Path({wheel!r}).touch()\n")
+    assert said.strip() == f'install -qqq "{wheel}[jax,compare]"'
+
+
+def test_a_notebook_installs_from_the_repository_if_it_is_known(build, address):
+    address("https://github.com/owner/name.git")
+    said, line = run_setup(build, "")
+    source = "keras-synth[jax,compare] @ git+https://github.com/owner/name"
+    assert said.strip() == f'install -qqq "{source}"'
+    assert "online" in line
 
 
 @pytest.mark.slow
@@ -110,17 +146,12 @@ def test_a_notebook_runs_to_its_end(build, name):
     )
 
 
-def test_colab_is_linked_where_the_repository_is_known(
-    build, monkeypatch, tmp_path
-):
-    project = tmp_path / "pyproject.toml"
-    monkeypatch.setattr(build, "PROJECT", project)
-    project.write_text('[project]\nname = "keras-synth"\n')
-    assert build.colab("first_steps") is None
-    assert "Colab" not in build.notebook("first_steps").cells[0].source
-    project.write_text(
-        '[project.urls]\nRepository = "https://github.com/owner/name.git"\n'
-    )
+def test_colab_is_linked_where_the_repository_is_known(build, address):
+    for elsewhere in ("", "https://example.org/owner/name"):
+        address(elsewhere)
+        assert build.colab("first_steps") is None
+        assert "Colab" not in build.notebook("first_steps").cells[0].source
+    address("https://github.com/owner/name.git")
     assert build.colab("first_steps") == (
         "https://colab.research.google.com/github/owner/name/blob/main/"
         "docs/tutorials/first_steps.ipynb"
