@@ -23,7 +23,7 @@ def main(arguments, prog):
                 folder = given.folder / "reports" / f"{number}"
                 print(f"{number}. {describe(settings)}")
             folder.mkdir(parents=True, exist_ok=True)
-            report(rows, tasks.TASKS[settings["task"]], folder)
+            report(rows, tasks.TASKS[settings["task"]], folder, given.html)
     return 0
 
 
@@ -47,6 +47,12 @@ def parser(prog="keras-synth report"):
         "--task",
         metavar="TASK",
         help="results of this task alone (default: of all)",
+    )
+    add(
+        "--html",
+        action="store_true",
+        help="write report.html, too: a page to send on, which needs no other "
+        "file and no network",
     )
     return made
 

@@ -34,11 +34,15 @@ class Jobs:
         folder: Path of the folder for checkpoints, weights and logs.
         keep: Optional path of a folder for the preset of the only run. Without
             it, presets are made by objectives that pretrain, in `presets`.
+        options: Optional dictionary, what the command line said beside the
+            settings: of data and `"callbacks"`. It is part of results, but
+            not of what they are found by.
     """
 
-    def __init__(self, settings, data, digest, folder, keep=None):
+    def __init__(self, settings, data, digest, folder, keep=None, options=None):
         self.settings, self.data, self.digest = settings, data, digest
         self.folder, self.keep = pathlib.Path(folder), keep
+        self.options = options or {}
 
     def key(self, run):
         """What identifies the result of a run, as JSON knows it."""
@@ -50,7 +54,7 @@ class Jobs:
         # What an older format left half-finished may have other scores.
         name = self.settings.digest(self.digest, run, FORMAT)
         start = self.settings.digest(self.digest, run._replace(backend=""))
-        preset = f"{run.variant}-{run.num_heads}-{run.seed}-{run.backend}"
+        title = f"{run.variant}-{run.num_heads}-{run.seed}-{run.backend}-{name}"
         return {
             "data": pathlib.Path(self.data),
             "weights": self.folder / "initial" / f"{start}.npz",
@@ -58,7 +62,8 @@ class Jobs:
             "spec": self.folder / "specs" / f"{name}.json",
             "events": self.folder / "events" / f"{name}.jsonl",
             "log": self.folder / "logs" / f"{name}.txt",
-            "preset": self.keep or self.folder / "presets" / f"{preset}-{name}",
+            "preset": self.keep or self.folder / "presets" / title,
+            "callbacks": self.folder / "callbacks" / title,
         }
 
     def write_spec(self, run):
@@ -79,6 +84,9 @@ class Jobs:
             "run": run,
             "paths": paths,
             "keep": bool(self.keep) or objective.keeps,
+            "callbacks": self.options.get("callbacks"),
+            # Modules are found where the command was given.
+            "folder": pathlib.Path.cwd(),
         }
         with writing(paths["spec"]) as file:
             json.dump(spec, file, default=str)

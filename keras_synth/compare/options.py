@@ -28,6 +28,7 @@ def parser(prog, description, examples, title, add_own):
     )
     add_task(made)
     add_own(adder(made.add_argument_group(title)))
+    add_callbacks(made)
     add_launcher(made)
     add_settings(made)
     return made
@@ -55,6 +56,18 @@ def _add_field(add, field, more=""):
         options = {"type": field.type}
     text = f"{field.metadata['text']}{more} (default: {default})"
     add(option_of(field.name), help=text, **options)
+
+
+def add_callbacks(parser):
+    """Adds what says who else watches runs."""
+    add = adder(parser.add_argument_group("while it trains"))
+    add(
+        "--callbacks",
+        metavar="MODULE:FUNCTION",
+        help="a function of yours that is told of a run and returns Keras "
+        "callbacks for it; of a module that is installed, or in the folder "
+        "where the command is given (default: none)",
+    )
 
 
 def add_launcher(parser):
@@ -189,6 +202,13 @@ def launcher_of(given):
     own = dataclasses.fields(launcher)
     reader = f"--launcher {given.launcher}"
     return launcher(**_given(given, names, own, reader))
+
+
+def beside_settings(given):
+    """What a command line says of data and callbacks, a dictionary."""
+    usual = {**tasks.Source._field_defaults, "callbacks": None}
+    found = {name: getattr(given, name) for name in usual}
+    return {x: value for x, value in found.items() if value != usual[x]}
 
 
 def source_of(given):

@@ -6,9 +6,12 @@ import statistics
 import numpy as np
 
 from keras_synth._system.files import writing
+from keras_synth.compare.groups import best, groups, mean, spread
+from keras_synth.compare.html import write_html
 from keras_synth.training.reporting import picture, score_table, smoothed
 
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
+DRAWN = 48  # runs in the picture, at most
 STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}
 COLUMNS = (
     "task variant num_heads backend seed score validation_score test_loss "
@@ -19,13 +22,14 @@ COLUMNS = (
 OF_WRITING = ("generate_seconds", "signature")  # columns of few tasks
 
 
-def report(rows, task, folder):
-    """Prints the table, writes `results.csv`, `.md` and `curves.png`.
+def report(rows, task, folder, page=True):
+    """Prints the table, and writes the files that say more.
 
     Args:
         rows: List of results, dictionaries.
         task: `Task` of all of them.
-        folder: Path.
+        folder: Path, for `results.csv`, `results.md` and `curves.png`.
+        page: Boolean, whether `report.html` is written, too.
     """
     from rich.console import Console  # commands start faster
 
@@ -33,19 +37,11 @@ def report(rows, task, folder):
     write_csv(rows, task.objective.score, folder / "results.csv")
     write_markdown(rows, task, folder / "results.md")
     draw(rows, task.objective, folder / "curves.png")
-    print(
-        f"results.jsonl, results.csv, results.md and curves.png are in {folder}"
-    )
-
-
-def groups(rows):
-    """Rows that differ in their seeds alone, by all that they share."""
-    found = {}
-    for row in rows:
-        key = row["key"]
-        shared = key["variant"], key["num_heads"], key["backend"]
-        found.setdefault(shared, []).append(row)
-    return found
+    files = ["results.jsonl", "results.csv", "results.md", "curves.png"]
+    if page:
+        write_html(rows, task, folder / "report.html")
+        files.append("report.html")
+    print(f"{', '.join(files[:-1])} and {files[-1]} are in {folder}")
 
 
 def table(rows, task):
@@ -57,11 +53,11 @@ def table(rows, task):
     )
     grouped, lines = groups(rows), []
     for (variant, heads, backend), group in grouped.items():
-        speed = _mean(group, "steps_per_second")
-        baseline = _mean(
+        speed = mean(group, "steps_per_second")
+        baseline = mean(
             grouped.get(("V", heads, backend), ()), "steps_per_second"
         )
-        memory = _mean(group, "peak_memory_bytes")
+        memory = mean(group, "peak_memory_bytes")
         counted = group[0].get("multiplications")
         last = statistics.mean(row["validation_scores"][-1] for row in group)
         line = {
@@ -116,27 +112,18 @@ def signature(rows):
     )
 
 
-def spread(score, rows):
-    """The mean of some seeds' scores, and half of their range."""
-    values = [row["score"] for row in rows]
-    mean = score.show(statistics.mean(values))
-    if len(values) == 1:
-        return mean
-    return f"{mean} ±{score.show((max(values) - min(values)) / 2)}"
-
-
 def write_markdown(rows, task, path):
     """Writes a table for a document, one line for each group of seeds."""
     score, epochs = task.objective.score, task.objective.epoch_score
     lines = []
     for (variant, heads, backend), group in groups(rows).items():
-        speed = _mean(group, "steps_per_second")
+        speed = mean(group, "steps_per_second")
         validation = (
             " ".join(epochs.show(x, 1) for x in row["validation_scores"])
             for row in group
         )
         line = {
-            "": variant,
+            "": variant.replace("|", "\\|").replace("<", "&lt;"),
             "heads": f"{heads}",
             "backend": backend,
             "seeds": ", ".join(str(row["key"]["seed"]) for row in group),
@@ -144,7 +131,7 @@ def write_markdown(rows, task, path):
             f"validation {epochs.name} of each seed, epoch by epoch": "; ".join(
                 validation
             ),
-            "training, s": f"{_mean(group, 'train_seconds'):.0f}",
+            "training, s": f"{mean(group, 'train_seconds'):.0f}",
             "steps/s": "" if speed is None else f"{speed:.2f}",
             "parameters": f"{group[0]['parameters']:,}",
         }
@@ -176,21 +163,26 @@ def write_csv(rows, score, path):
 
 
 def draw(rows, objective, path):
-    """Training losses and validation scores of all runs.
+    """Training losses and validation scores of all runs, or the best.
 
     Colours tell variants and heads, lines backends.
     """
+    import matplotlib  # commands start faster
+
     score, epoch_score = objective.score, objective.epoch_score
-    labels = {}
+    labels, drawn, title = {}, *_drawn(rows, epoch_score)
     # All runs of a grid have as many steps; short ones are averaged less.
     window = min(SMOOTHING, max(1, len(rows[0]["losses"]) // 8))
-    with picture(path, 2, size=(11, 4.5)) as (steps, epochs):
-        for row in rows:
+    with (
+        matplotlib.rc_context({"text.parse_math": False}),
+        picture(path, 2, size=(11, 4.5)) as (steps, epochs),
+    ):
+        for row in drawn:
             key = row["key"]
             name = f"{key['variant']}, {key['num_heads']} heads"
             shown = score.show(row["score"], 1) + score.unit
             style = {
-                "linestyle": STYLES[key["backend"]],
+                "linestyle": STYLES.get(key["backend"], "-."),
                 "color": labels.setdefault(name, f"C{len(labels) % 10}"),
                 "linewidth": 1.2,
                 "alpha": 0.8,
@@ -204,16 +196,21 @@ def draw(rows, objective, path):
         steps.set_ylabel(f"training loss, mean of {window} steps")
         steps.set_ylim(bottom=0)
         epochs.set_ylabel(f"validation {epoch_score.name}{_unit(epoch_score)}")
-        steps.figure.suptitle(rows[0]["key"]["settings"]["task"])
+        steps.figure.suptitle(title)
         steps.legend(
             title=f"test {score.name}",
             title_fontsize=7,
             fontsize=7,
-            ncols=1 if len(rows) <= 12 else 2,
+            ncols=1 if len(drawn) <= 12 else 2,
             loc="lower left",
         )
 
 
-def _mean(rows, name):
-    values = [row[name] for row in rows if row[name] is not None]
-    return statistics.mean(values) if values else None
+def _drawn(rows, score):
+    """The runs to draw, and the picture's title."""
+    task = rows[0]["key"]["settings"]["task"]
+    if len(rows) <= DRAWN:
+        return rows, task
+    chosen = best(groups(rows), DRAWN, score).values()
+    drawn = [row for group in chosen for row in group][:DRAWN]
+    return drawn, f"{task}: {len(drawn)} of {len(rows):,} runs"

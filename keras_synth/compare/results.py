@@ -129,6 +129,9 @@ class Results:
             for name, kind in KEY.items():
                 if not isinstance(key.get(name), kind):
                     self._raise_damaged(number, f"its key has no {name!r}")
+            for name in ("variant", "backend"):
+                if not key[name].isprintable():
+                    self._raise_damaged(number, f"its {name!r} is no name")
             if "task" not in key["settings"]:
                 self._raise_damaged(number, "it does not say of which task")
             if key["settings"]["task"] not in TASKS:

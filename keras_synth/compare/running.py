@@ -5,6 +5,7 @@ import contextlib
 from keras_synth._system.command_line import as_options
 from keras_synth._system.files import UnwrittenError
 from keras_synth.compare import (
+    callbacks,
     grid,
     initial,
     options,
@@ -83,6 +84,8 @@ def train_all(parser, given, variants, num_heads, seeds, backends, keep=None):
                 tasks.TASKS[settings.task].objective.needs,
             )
             check(settings, wanted)
+            said = options.beside_settings(given)
+            check_callbacks(given.callbacks, settings, wanted, given.output)
             held.enter_context(sole_writer(given.output))
             sweep(given.output)
             results = results_in(given.output, given.resume)
@@ -92,7 +95,7 @@ def train_all(parser, given, variants, num_heads, seeds, backends, keep=None):
                 settings, source, given.output / "data", print
             )
             digest = digest_of(data, settings)
-        jobs = Jobs(settings, data, digest, given.output, keep)
+        jobs = Jobs(settings, data, digest, given.output, keep, said)
         with disk_errors_in_a_line(parser):
             return complete(wanted, jobs, launcher, results)
 
@@ -107,6 +110,15 @@ def check(settings, wanted):
     objective = tasks.TASKS[settings.task].objective
     if getattr(settings, "init", ""):
         initial.check(settings, wanted, objective.init_backbone)
+
+
+def check_callbacks(name, settings, wanted, folder):
+    """Raises unless what `--callbacks` names makes callbacks for a run."""
+    if name:
+        jobs = Jobs(settings, "", "", folder)
+        place = jobs.paths(wanted[0])["callbacks"]
+        info = callbacks.RunInfo.of(wanted[0], settings.to_json(), place)
+        callbacks.check(name, info)
 
 
 def results_in(folder, resume):
@@ -193,7 +205,8 @@ def run_all(wanted, jobs, launcher, results):
                 failed.append(run)
             elif "result" in event:
                 result = event["result"]
-                results.append({"key": jobs.key(run), **result})
+                said = {"options": jobs.options} if jobs.options else {}
+                results.append({"key": jobs.key(run), **said, **result})
                 jobs.forget(run)
                 score = objective.score.describe(result["score"])
                 console.print(

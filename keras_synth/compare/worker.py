@@ -26,7 +26,7 @@ from keras_synth._system.files import (
 )
 from keras_synth._system.memory import peak_memory
 from keras_synth._system.startup_lines import without_startup_lines
-from keras_synth.compare import grid, prepare, tasks
+from keras_synth.compare import callbacks, grid, prepare, tasks
 from keras_synth.compare.launchers.local import WITH_INPUT
 from keras_synth.training.batches import StepsPerEpoch
 from keras_synth.training.callbacks import (
@@ -65,6 +65,8 @@ class Log(StepLog):
         found = self.evaluate()
         self.history["validation_scores"].append(found["score"])
         self.history["validation_losses"].append(found["loss"])
+        if logs is not None:  # callbacks that come later see them
+            logs.update(val_score=found["score"], val_loss=found["loss"])
         step = len(self.history["losses"])
         self.emit({"step": step, "score": found["score"]})
 
@@ -91,8 +93,17 @@ def share_initial_weights(model, path):
         np.savez(file, *model.get_weights())
 
 
-def train(settings, run, paths, emit, keep=False):
-    """Trains one model and returns its result."""
+def train(settings, run, paths, emit, keep=False, more=()):
+    """Trains one model and returns its result.
+
+    Args:
+        settings: `Settings`.
+        run: `Run`.
+        paths: Dictionary of paths, as of `Jobs`.
+        emit: Function that takes an event, a dictionary.
+        keep: Boolean, whether the model is saved as a preset.
+        more: Sequence of Keras callbacks.
+    """
     objective = tasks.TASKS[settings.task].objective
     prepared = prepare.read(paths["data"])
     batches, validation, test = objective.batches(settings, run.seed, prepared)
@@ -117,7 +128,7 @@ def train(settings, run, paths, emit, keep=False):
     log = Log(
         TimedBatches(batches), history, lambda: evaluate(validation), emit
     )
-    fit(model, log, checkpoint, settings.epochs)
+    fit(model, log, checkpoint, settings.epochs, more)
     metrics = evaluate(test)
     result = {
         "score": metrics.pop("score"),
@@ -141,7 +152,7 @@ def train(settings, run, paths, emit, keep=False):
     return result
 
 
-def fit(model, log, checkpoint, epochs):
+def fit(model, log, checkpoint, epochs, more=()):
     """Trains a model from its last complete epoch on, if any is left."""
     epoch = checkpoint.restore(model)
     if epoch < epochs:
@@ -150,7 +161,7 @@ def fit(model, log, checkpoint, epochs):
             epochs=epochs,
             initial_epoch=epoch,
             # The checkpoint comes last: it holds what the log has noted.
-            callbacks=[log, checkpoint],
+            callbacks=[log, *more, checkpoint],
             verbose=0,
         )
     else:  # it was stopped after training: its weights are wanted
@@ -189,9 +200,13 @@ def perform(spec, emit):
     """
     task = tasks.TASKS[spec["settings"]["task"]]
     settings = task.objective.Settings.from_json(spec["settings"])
-    run = grid.Run(*spec["run"])
+    run, paths = grid.Run(*spec["run"]), spec["paths"]
+    more = ()
+    if spec.get("callbacks"):
+        info = callbacks.RunInfo.of(run, spec["settings"], paths["callbacks"])
+        more = callbacks.callbacks_of(spec["callbacks"], info, spec["folder"])
     try:
-        return train(settings, run, spec["paths"], emit, spec["keep"])
+        return train(settings, run, paths, emit, spec["keep"], more)
     except UnwrittenError:
         raise
     except OSError as error:

@@ -26,6 +26,7 @@ def print_table(title, headings, rows, caption=None):
 
 def score_table(title, headings, rows, caption=None):
     """The `rich` table that `print_table` prints."""
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=title, caption=caption, box=None, padding=(0, 1, 0, 0))
@@ -37,7 +38,7 @@ def score_table(title, headings, rows, caption=None):
             overflow="fold",
         )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))  # brackets are no markup
     return table
 
 
