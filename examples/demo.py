@@ -118,7 +118,8 @@ card keeps each classifier.
 
 for name in settings.variants:
     classifier = build_classifier(name)
-    log = callbacks.EpochLog(batches=train_batches)  # the same ones for all
+    train_batches.epoch = 0  # the same batches for all
+    log = callbacks.EpochLog()
     classifier.fit(
         train_batches,
         epochs=settings.epochs,
