@@ -73,6 +73,23 @@ def _unknown(name):
     )
 
 
+def script(*arguments, **options):
+    """A `keras_synth.commands.script.Script`; for `--help` Keras waits.
+
+    TensorFlow, wherever it is imported then, is silent.
+
+    Args:
+        *arguments: Those of `Script`.
+        **options: The same.
+    """
+    global keras_waits
+    keras_waits = True
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from keras_synth.commands.script import Script
+
+    return Script(*arguments, **options)
+
+
 def run(command=main):
     """Runs a function that returns an exit status, and ends the process."""
     global keras_waits

@@ -422,5 +422,5 @@ for word, tag in zip(words, tagger.tag([words])[0], strict=True):
 - Which synthesizer suits is a matter of what your data ask, places or contents.
   Where you do not know, compare V, R and R+V with several seeds.
 - `examples/sequence_labelling.py` trains taggers on UD English EWT, with
-  learning curves and model cards, and from a pretrained encoder.
+  learning curves and model cards.
 """

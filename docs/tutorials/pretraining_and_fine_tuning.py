@@ -273,9 +273,9 @@ are for. Real text takes hours of pretraining before there is much to transfer.
 
 ## For the real thing
 
-- `examples/pretraining.py` pretrains on a text file or a folder of them, by
-  masked tokens or, for models that write, by T5's span corruption. It keeps
-  checkpoints and goes on after an interrupt. `examples/fine_tuning.py`
+- `examples/pretraining.py` pretrains on a text file or a folder of them, and
+  goes on after an interrupt. `keras-synth train` does it in any size, for
+  models that write by T5's span corruption. `examples/fine_tuning.py`
   fine-tunes on your own CSV file, on GLUE's tasks and others.
 - On long texts, pack the tokens into full rows with
   `keras_synth.pretraining.pack_tokens` and train on

@@ -5,10 +5,6 @@ run, with the same data, initial weights and batches. See
 `python -m keras_synth.compare --help`.
 """
 
-from keras_synth.compare.packages import missing
+from keras_synth.compare.packages import require
 
-if _missing := missing(("keras_hub", "matplotlib", "rich")):
-    raise ImportError(
-        f"keras_synth.compare needs {', '.join(_missing)}: "
-        'pip install "keras-synth[compare]"'
-    )
+require(("keras_hub", "matplotlib", "rich"), "keras_synth.compare")

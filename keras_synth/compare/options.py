@@ -94,15 +94,23 @@ def all_settings():
     }
 
 
-def add_task(parser):
-    """Adds what says which task, and where its texts are."""
+def add_task(parser, among=tasks.TASKS):
+    """Adds what says which task, and where its texts are.
+
+    Args:
+        parser: `argparse.ArgumentParser`.
+        among: Dictionary: the tasks to choose from, by name. The first one is
+            the default.
+    """
+    # What none of these tasks takes has no option.
+    parser.set_defaults(**tasks.Source._field_defaults)
     add = adder(parser.add_argument_group("what to learn"))
-    generated = [name for name, task in tasks.TASKS.items() if not task.needs]
-    others = [name for name, task in tasks.TASKS.items() if task.needs]
+    generated = [name for name, task in among.items() if not task.needs]
+    others = [name for name, task in among.items() if task.needs]
     add(
         "--task",
-        choices=tasks.TASKS,
-        default="reviews",
+        choices=among,
+        default=next(iter(among)),
         metavar="TASK",
         help=f"generated: {', '.join(generated)}; of files, with --data: "
         f"{', '.join(others)}",
@@ -110,7 +118,9 @@ def add_task(parser):
     add("--data", metavar="PATH", help="of the task's files")
 
     def add_source(option, text, default="", **options):
-        takers = [n for n, x in tasks.TASKS.items() if option in x.options]
+        takers = [n for n, x in among.items() if option in x.options]
+        if not takers:
+            return
         text += f"; task{'s' * (len(takers) > 1)} {', '.join(takers)}"
         text += f" (default: {default})" if default else ""
         add(option, help=text, **options)

@@ -10,7 +10,7 @@ import numpy as np
 from keras_synth._system.files import naming_what_is_damaged, writing
 from keras_synth.compare import tasks
 from keras_synth.compare.objectives import Prepared
-from keras_synth.compare.packages import missing
+from keras_synth.compare.packages import require
 from keras_synth.compare.results import FORMAT
 from keras_synth.datasets.readers import SPLITS
 
@@ -36,11 +36,7 @@ def prepare(settings, source, folder, log=lambda line: None):
         ValueError: The texts cannot be read.
     """
     objective = tasks.TASKS[settings.task].objective
-    if absent := missing(objective.packages):
-        raise ImportError(
-            f"The task {settings.task!r} needs {', '.join(absent)}: "
-            'pip install "keras-synth[compare]"'
-        )
+    require(objective.packages, f"The task {settings.task!r}")
     wanted = {name: getattr(settings, name) for name in objective.data_settings}
     inputs = _stamp(source), source._replace(data=None, test_data=None)
     key = json.dumps([FORMAT, wanted, *inputs])

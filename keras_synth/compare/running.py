@@ -102,11 +102,7 @@ def train_all(parser, given, variants, num_heads, seeds, backends, keep=None):
 
 def check(settings, wanted):
     """Raises if a package is missing, or a preset to start from."""
-    if absent := packages.missing(PACKAGES):
-        raise ImportError(
-            f"Training needs {', '.join(absent)}: "
-            'pip install "keras-synth[compare]"'
-        )
+    packages.require(PACKAGES, "Training")
     objective = tasks.TASKS[settings.task].objective
     if getattr(settings, "init", ""):
         initial.check(settings, wanted, objective.init_backbone)

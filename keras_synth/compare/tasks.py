@@ -97,6 +97,12 @@ def generated_translations(source, settings):
     ]
 
 
+def generated_sentences(source, settings):
+    """A text: the sources of as many translations, a line each."""
+    splits = generated_translations(source, settings)
+    return ["\n".join(sources).encode() for sources, _ in splits]
+
+
 def csv_file(source, settings):
     """Loads any texts with classes; without test data, splits them."""
     options = source._asdict()
@@ -155,6 +161,7 @@ LOADERS = {
     function.__name__: function
     for function in (
         generated_translations,
+        generated_sentences,
         csv_file,
         text_pairs,
         text_file,
@@ -213,14 +220,16 @@ def load(name, source, settings):
             its files cannot be read.
     """
     task = TASKS[name]
-    _check_source(name, task, source)
+    check_source(name, source)
     train, *others = task.load(source, settings)
     if task.needs and settings.examples:
         train = task.objective.sample(train, settings)
     return train, *others
 
 
-def _check_source(name, task, source):
+def check_source(name, source):
+    """Raises if a task needs a path that was not given, or takes none."""
+    task = TASKS[name]
     if task.needs and source.data is None:
         generated = [repr(x) for x in TASKS if not TASKS[x].needs]
         raise ValueError(

@@ -128,7 +128,10 @@ def train(settings, run, paths, emit, keep=False, more=()):
     log = Log(
         TimedBatches(batches), history, lambda: evaluate(validation), emit
     )
-    fit(model, log, checkpoint, settings.epochs, more)
+    # The weights of a run that was stopped after training are wanted, too.
+    checkpoint.fit(
+        model, log.timed, settings.epochs, [log, *more], verbose=0
+    )
     metrics = evaluate(test)
     result = {
         "score": metrics.pop("score"),
@@ -150,23 +153,6 @@ def train(settings, run, paths, emit, keep=False, more=()):
         objective.keep(model, settings, run, prepared, result, folder, licence)
         result["preset"] = folder.name
     return result
-
-
-def fit(model, log, checkpoint, epochs, more=()):
-    """Trains a model from its last complete epoch on, if any is left."""
-    epoch = checkpoint.restore(model)
-    if epoch < epochs:
-        model.fit(
-            log.timed,
-            epochs=epochs,
-            initial_epoch=epoch,
-            # The checkpoint comes last: it holds what the log has noted.
-            callbacks=[log, *more, checkpoint],
-            verbose=0,
-        )
-    else:  # it was stopped after training: its weights are wanted
-        checkpoint.set_model(model)
-        checkpoint.on_train_begin()
 
 
 def multiplications(model, length):

@@ -69,10 +69,11 @@ class LengthBuckets(EpochBatches):
     The arrays stay in memory, so a batch costs one copy of its rows.
 
     Args:
-        features: Dictionary of arrays `(N, T)`, among them `"padding_mask"`,
-            not 0 for real tokens, which come first. Or of arrays `(N, S)` and
-            `(N, T)` whose names start with `"encoder_"` and `"decoder_"`.
-        labels: Array `(N, ...)`.
+        features: Dictionary of arrays or tensors `(N, T)`, such as
+            preprocessors return, among them `"padding_mask"`, not 0 for real
+            tokens, which come first. Or of arrays `(N, S)` and `(N, T)` whose
+            names start with `"encoder_"` and `"decoder_"`.
+        labels: Array or tensor `(N, ...)`.
         batch_size: Integer, examples per batch.
         lengths: Integers, the lengths in tokens to cut batches to. `T` is
             always among them.
@@ -86,8 +87,9 @@ class LengthBuckets(EpochBatches):
         epoch: Integer, the epoch to start with, an attribute that grows with
             each pass. Keras may make a pass of its own before the first
             epoch: a callback that sets it in `on_epoch_begin` is exact.
-        sample_weight: Optional array `(N, T)`, for generative models: labels
-            are then `(N, T)`, too, and batches hold all three.
+        sample_weight: Optional array or tensor `(N, T)`, for generative
+            models: labels are then `(N, T)`, too, and batches hold all three,
+            weights as floats.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -122,13 +124,13 @@ class LengthBuckets(EpochBatches):
     ) -> None:
         super().__init__(seed, epoch)
         check_positive("batch_size", batch_size)
-        self.features = {k: np.asarray(x) for k, x in features.items()}
-        self.labels = np.asarray(labels)
+        self.features = {k: _array(x) for k, x in features.items()}
+        self.labels = _array(labels)
         self.sample_weight = sample_weight
         self._masks = _masks(self.features)
         _check_examples(self.features, self._masks, self.labels)
         if sample_weight is not None:
-            self.sample_weight = np.asarray(sample_weight)
+            self.sample_weight = _array(sample_weight).astype("float32")
             _check_tokens(self._masks, self.labels, self.sample_weight)
         for length in lengths:
             check_positive("lengths", length)
@@ -191,6 +193,13 @@ class LengthBuckets(EpochBatches):
                 plan[1], plan[i] = plan[i], plan[1]
                 break
         return plan
+
+
+def _array(values):
+    """An array as it is, or what a tensor of the backend holds."""
+    if isinstance(values, np.ndarray):
+        return values
+    return keras.ops.convert_to_numpy(values)
 
 
 def _masks(features):

@@ -28,7 +28,8 @@ class EpochCheckpoint(keras.callbacks.Callback):
     Args:
         path: Path of the file, `.npz`.
         history: Dictionary of lists of numbers that grow while training,
-            saved with the weights. `restore` fills them.
+            saved with the weights. `restore` fills them; an empty one takes
+            all that there are.
         seed: Integer, not negative, for the global generator.
 
     Example:
@@ -81,12 +82,48 @@ class EpochCheckpoint(keras.callbacks.Callback):
                 f"{len(variables)} arrays in the shapes of this one's",
                 len(arrays),
             )
-        if {*notes["history"]} != {*self.history}:
+        if self.history and {*notes["history"]} != {*self.history}:
             self._refuse("history", [*self.history], [*notes["history"]])
         self.arrays = arrays
         for name, values in notes["history"].items():
-            self.history[name][:] = values
+            self.history.setdefault(name, [])[:] = values
         return notes["epochs"]
+
+    def fit(
+        self,
+        model: keras.Model,
+        x: Any,
+        epochs: int,
+        callbacks: Any = (),
+        **options: Any,
+    ) -> None:
+        """Trains a compiled model from where it stopped on, if it did.
+
+        Where all epochs are done already, the model gets their weights.
+
+        Args:
+            model: Compiled model.
+            x: What `fit` takes.
+            epochs: Integer, how many there are, complete ones included.
+            callbacks: Callbacks that come before this one: it holds what they
+                have noted.
+            **options: Further arguments of `fit`. Unless `verbose` is 0, a
+                line says where training goes on.
+        """
+        epoch = self.restore(model)
+        if epoch and options.get("verbose", "auto"):
+            print(f"Going on after epoch {epoch}", flush=True)
+        if epoch < epochs:
+            model.fit(
+                x,
+                epochs=epochs,
+                initial_epoch=epoch,
+                callbacks=[*callbacks, self],
+                **options,
+            )
+        else:
+            self.set_model(model)
+            self.on_train_begin()
 
     def _refuse(self, what, expected, received):
         raise ValueError(
@@ -119,6 +156,102 @@ class EpochCheckpoint(keras.callbacks.Callback):
         arrays = {str(i): _array(v) for i, v in enumerate(variables)}
         with writing(self.path, "wb") as file:
             np.savez(file, notes=json.dumps(notes), **arrays)
+
+
+class EpochLog(keras.callbacks.Callback):
+    """Notes the loss, the metrics and the duration of each epoch.
+
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    x, y = np.ones((8, 4)), np.ones((8, 1))
+    log = keras_synth.callbacks.EpochLog()
+    model.fit(x, y, epochs=2, callbacks=[log], verbose=0)
+    print(sorted(log.history), len(log.history["loss"]))
+    # ['loss', 'seconds'] 2
+    ```
+
+    Args:
+        history: Optional dictionary of lists that grow with each epoch: of
+            what Keras reports, and `"seconds"`, validation included.
+        batches: Optional dataset that is trained on, such as `LengthBuckets`.
+            Its attribute `epoch` is set to the number of each.
+    """
+
+    def __init__(self, history: Any = None, batches: Any = None) -> None:
+        super().__init__()
+        self.history = {} if history is None else history
+        self.batches = batches
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self.started = time.perf_counter()
+        if self.batches is not None:
+            self.batches.epoch = epoch
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        noted = {**(logs or {}), "seconds": time.perf_counter() - self.started}
+        for name, value in noted.items():
+            self.history.setdefault(name, []).append(float(value))
+
+
+def fit_from_checkpoint(
+    model: keras.Model,
+    batches: Any,
+    path: FilePath,
+    epochs: int,
+    validation_data: Any = None,
+    callbacks: Any = (),
+    verbose: Any = 2,
+    **options: Any,
+) -> dict[str, list[float]]:
+    """Trains a model, or goes on where a killed process stopped.
+
+    After each epoch all that training needs to go on is in a file. The same
+    call goes on from there, along the same curve: the same seed makes the same
+    batches, and `EpochCheckpoint` keeps the rest.
+
+    Args:
+        model: Compiled model.
+        batches: `EpochBatches`, such as `LengthBuckets` or `TokenWindows`.
+            Their seed is that of what is drawn in training, too.
+        path: Path of the file, `.npz`. Remove it when the results are safe.
+        epochs: Integer, passes over the batches.
+        validation_data: As of `fit`.
+        callbacks: Further callbacks.
+        verbose: As of `fit`; by default a line for each epoch.
+        **options: Further arguments of `fit`.
+
+    Returns:
+        Dictionary of lists, what `EpochLog` notes of all epochs.
+
+    Example:
+
+    ```python
+    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
+    windows = keras_synth.batches.TokenWindows(tokens, length=8, batch_size=4)
+    inputs = {
+        name: keras.Input((8,), name=name)
+        for name in ("token_ids", "padding_mask")
+    }
+    embedded = keras.layers.Embedding(256, 256)(inputs["token_ids"])
+    model = keras.Model(inputs, embedded)
+    model.compile("adam", keras_synth.losses.LabelSmoothedCrossentropy())
+    history = keras_synth.callbacks.fit_from_checkpoint(
+        model, windows, "bytes.npz", epochs=2, verbose=0
+    )
+    print(len(history["loss"]))  # 2
+    ```
+    """
+    history: dict[str, list[float]] = {}
+    checkpoint = EpochCheckpoint(path, history, batches.seed)
+    log = EpochLog(history, batches)
+    options |= {"validation_data": validation_data, "verbose": verbose}
+    checkpoint.fit(model, batches, epochs, [log, *callbacks], **options)
+    return history
 
 
 STEPS = ("losses", "seconds", "lengths", "delivering")

@@ -125,6 +125,35 @@ def picture(path, panels=1, size=(7, 4), label="epochs"):
         file.write(drawn.getbuffer())
 
 
+def draw_histories(path, histories, metric="loss"):
+    """Draws a figure of each epoch: lines of validation, dots of training.
+
+    Args:
+        path: String or path-like, a `.png` file.
+        histories: Dictionary: what each curve is called -> a dictionary of
+            lists, such as `keras_synth.callbacks.EpochLog` fills.
+        metric: String, what is drawn; of validation, `"val_"` before it.
+
+    Example:
+
+    ```python
+    from keras_synth.training.reporting import draw_histories
+
+    history = {"loss": [2.3, 1.7], "val_loss": [2.2, 1.9]}
+    draw_histories("curves.png", {"R+V": history})
+    ```
+    """
+    with picture(path) as axes:
+        for index, (label, history) in enumerate(histories.items()):
+            for name, style in ((f"val_{metric}", "o-"), (metric, ":")):
+                if values := history.get(name):
+                    epochs = range(1, len(values) + 1)
+                    axes.plot(epochs, values, f"C{index}{style}", label=label)
+                    label = None  # once is enough
+        axes.set_ylabel(f"{metric} (line: validation, dots: training)")
+        axes.legend()
+
+
 def smoothed(losses, window, epochs):
     """Losses of steps, averaged, as a curve over epochs.
 

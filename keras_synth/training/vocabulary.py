@@ -1,4 +1,4 @@
-"""`WordVocabulary`: the words of a text, numbered."""
+"""The words of a text, or its bytes, numbered."""
 
 import collections
 
@@ -31,6 +31,9 @@ class WordVocabulary:
                 f"{len(self.words)} words without it"
             )
 
+    def __len__(self):
+        return len(self.words)
+
     @classmethod
     def from_text(cls, text, unknown="<unk>"):
         """The words of a list, the most frequent one first."""
@@ -46,3 +49,38 @@ class WordVocabulary:
     def decode(self, ids):
         """Returns the words of ids, a list of strings."""
         return [self.words[i] for i in ids]
+
+    def to_text(self, ids):
+        """Returns ids as text to read: `"<eos>"` is the end of a line."""
+        return " ".join(self.decode(ids)).replace("<eos>", "\n")
+
+
+class ByteVocabulary:
+    """Bytes of UTF-8, for language models without words.
+
+    Example:
+
+    >>> from keras_synth.vocabulary import ByteVocabulary
+    >>> vocabulary = ByteVocabulary()
+    >>> vocabulary.encode("to be".encode())
+    array([116, 111,  32,  98, 101], dtype=uint8)
+    >>> vocabulary.to_text([116, 111])
+    'to'
+    """
+
+    words = ()  # they have no names
+
+    def __len__(self):
+        return 256
+
+    def encode(self, text):
+        """Returns the numbers of bytes, a uint8 array `(N,)`."""
+        return np.frombuffer(text, "uint8")
+
+    def decode(self, ids):
+        """Returns the bytes of ids."""
+        return bytes(map(int, ids))
+
+    def to_text(self, ids):
+        """Returns ids as text to read; what is no UTF-8 is marked."""
+        return self.decode(ids).decode(errors="replace")

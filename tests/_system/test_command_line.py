@@ -19,7 +19,7 @@ SCRIPTS = [
     path.relative_to(ROOT).as_posix()
     for folder in ("examples", "benchmarks")
     for path in sorted((ROOT / folder).glob("*.py"))
-    if "ArgumentParser" in path.read_text()
+    if re.search(r"ArgumentParser|command\.script\(", path.read_text())
 ]
 OLD = "synthesizers dataset buckets heads width layers contenders".split()
 
@@ -116,18 +116,6 @@ def test_old_names_of_options_are_told_of(monkeypatch, capsys):
     assert said[0].startswith("--width is now called --hidden-dim")
 
 
-def test_old_names_of_choices_are_told_of(capsys):
-    parser = argparse.ArgumentParser(exit_on_error=False)
-    options = command_line.choice(["texts", "pairs"], {"files": "pairs"})
-    parser.add_argument("--task", **options)
-    assert parser.parse_args(["--task", "texts"]).task == "texts"
-    assert capsys.readouterr().err == ""
-    assert parser.parse_args(["--task", "files"]).task == "pairs"
-    assert "files is now called pairs" in capsys.readouterr().err
-    with pytest.raises(argparse.ArgumentError, match="invalid choice: 'poems'"):
-        parser.parse_args(["--task", "poems"])
-
-
 def test_settings_that_are_too_small_are_one_line(capsys):
     parser = argparse.ArgumentParser()
     settings = argparse.Namespace(epochs=1, batch_size=0)
@@ -136,35 +124,3 @@ def test_settings_that_are_too_small_are_one_line(capsys):
         command_line.require_at_least(parser, settings, epochs=1, batch_size=1)
     words = "--batch-size must be at least 1. Received: 0"
     assert words in capsys.readouterr().err
-
-
-def test_errors_are_one_line_and_name_options(capsys):
-    parser = argparse.ArgumentParser()
-    settings = argparse.Namespace(num_heads=0)
-    words = (
-        "The argument `num_heads` is odd. Received: num_heads=0; or pass "
-        "header=False and skip_empty=True, or the name FR(num_heads=2)"
-    )
-    told = command_line.errors_in_options(parser, settings)
-    with pytest.raises(SystemExit), told:
-        raise ValueError(words)
-    (*_, said) = capsys.readouterr().err.splitlines()
-    assert said.endswith(
-        "The argument --num-heads is odd. Received: --num-heads 0; or pass "
-        "--no-header and --skip-empty, or the name FR(num_heads=2)"
-    )
-
-
-def test_a_run_that_has_not_ended_is_not_overwritten(tmp_path, capsys):
-    parser = argparse.ArgumentParser()
-    settings = argparse.Namespace(
-        output=tmp_path, variants=["R", "V"], resume=False
-    )
-    paths = [tmp_path / "R.npz", tmp_path / "V.npz"]
-    assert command_line.unfinished(parser, settings) == paths
-    paths[1].write_bytes(b"")
-    with pytest.raises(SystemExit):
-        command_line.unfinished(parser, settings)
-    assert "Pass --resume" in capsys.readouterr().err
-    settings.resume = True
-    assert command_line.unfinished(parser, settings) == paths

@@ -9,6 +9,7 @@ from backend import slow_but_on
 from command_line import BACKEND, kill_after_an_epoch, rows, run
 
 from keras_synth import datasets, models
+from keras_synth.callbacks import EpochCheckpoint
 from keras_synth.compare import grid, jobs, prepare, tasks, worker
 from keras_synth.compare.objectives import (
     ByteLanguageModel,
@@ -131,13 +132,13 @@ def test_half_precision_is_computed_with_and_weights_stay_whole(
     settings = dataclasses.replace(
         TINY, epochs=1, dtype_policy="mixed_bfloat16"
     )
-    made, fit = [], worker.fit
+    made, fit = [], EpochCheckpoint.fit
 
-    def fit_and_keep(model, *arguments):
+    def fit_and_keep(self, model, *arguments, **options):
         made.append(model)
-        fit(model, *arguments)
+        fit(self, model, *arguments, **options)
 
-    monkeypatch.setattr(worker, "fit", fit_and_keep)
+    monkeypatch.setattr(EpochCheckpoint, "fit", fit_and_keep)
     data = prepare.prepare(settings, words(tmp_path), tmp_path / "data")
     found = jobs.Jobs(settings, data, "0", tmp_path)
     wanted = grid.Run("R+V", 2, 0, BACKEND)
@@ -150,6 +151,15 @@ def test_half_precision_is_computed_with_and_weights_stay_whole(
     assert {w.dtype for w in model.trainable_variables} == {"float32"}
     assert 1 < result["score"] < 10
     assert settings.digest() != dataclasses.replace(TINY, epochs=1).digest()
+
+
+def test_generated_sentences_are_texts_of_so_many_lines():
+    settings = ByteLanguageModel.Settings("sentences", examples=7)
+    texts = tasks.load("sentences", tasks.Source(), settings)
+    lines = [text.decode().split("\n") for text in texts]
+    assert [*map(len, lines)] == [7, 500, 500]
+    sources, _ = datasets.generated_translations(1_007)
+    assert lines[2] + lines[1] + lines[0] == sources
 
 
 def test_any_text_gives_its_last_fifth_to_validate_and_to_test_on(tmp_path):

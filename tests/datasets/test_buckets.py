@@ -168,6 +168,25 @@ def test_sources_targets_and_labels_are_cut_alike():
     assert {*batches.batch_lengths(0)} == {5, 9}
 
 
+def test_what_preprocessors_return_becomes_arrays():
+    features, labels, weight = pairs()
+    batches = LengthBuckets(
+        {k: keras.ops.convert_to_tensor(x) for k, x in features.items()},
+        keras.ops.convert_to_tensor(labels),
+        4,
+        sample_weight=keras.ops.convert_to_tensor(weight != 0),
+    )
+    expected = LengthBuckets(features, labels, 4, sample_weight=weight)
+    (x, *ours), (others, *theirs) = batches[1], expected[1]
+    pairs_of = zip(
+        (*x.values(), *ours), (*others.values(), *theirs), strict=True
+    )
+    for a, b in pairs_of:
+        assert isinstance(a, np.ndarray)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert ours[1].dtype == "float32"
+
+
 @pytest.mark.once
 def test_weights_need_the_shape_of_what_is_written():
     features, labels, weight = pairs()

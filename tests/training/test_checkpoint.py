@@ -4,7 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_synth.callbacks import EpochCheckpoint
+from keras_synth.batches import EpochBatches
+from keras_synth.callbacks import (
+    EpochCheckpoint,
+    EpochLog,
+    fit_from_checkpoint,
+)
 
 X = np.random.default_rng(0).normal(size=(64, 6)).astype("float32")
 Y = X.sum(axis=1)
@@ -96,3 +101,74 @@ def test_checkpoints_of_other_models_and_damaged_ones_are_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="Remove it to start"):
         EpochCheckpoint(path, {"losses": []}).restore(model())
+
+
+class Batches(EpochBatches):
+    """Eight batches, in another order in each epoch."""
+
+    def make_plan(self, epoch):
+        return np.random.default_rng((self.seed, epoch)).permutation(64)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        rows = self.plan(self.epoch)[8 * index : 8 * index + 8]
+        return X[rows], Y[rows]
+
+
+class Killed(keras.callbacks.Callback):
+    """Stops training in the middle of an epoch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 4 and self.model.optimizer.iterations > 16:
+            raise KeyboardInterrupt
+
+
+def test_fitting_goes_on_from_a_checkpoint_along_the_same_curve(
+    tmp_path, capsys
+):
+    def fit(path, **options):
+        made = model()
+        batches = Batches(seed=5, epoch=0)
+        history = fit_from_checkpoint(made, batches, path, 4, (X, Y), **options)
+        return history, made.get_weights()
+
+    whole, expected = fit(tmp_path / "whole.npz")
+    assert {*whole} == {"loss", "mae", "val_loss", "val_mae", "seconds"}
+    out = capsys.readouterr().out
+    assert "Epoch 4/4" in out
+    assert "Going on" not in out
+    path = tmp_path / "killed.npz"
+    with pytest.raises(KeyboardInterrupt):
+        fit(path, callbacks=[Killed()], verbose=0)
+    history, weights = fit(path)
+    assert "Going on after epoch 2" in capsys.readouterr().out
+    assert all(len(values) == 4 for values in history.values())
+    for name in ("loss", "val_loss"):
+        np.testing.assert_allclose(history[name], whole[name], rtol=1e-5)
+    for ours, theirs in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    # What was stopped after training has its weights and all of its history.
+    again, weights = fit(path, verbose=0)
+    assert again == history
+    for ours, theirs in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_epoch_log_notes_what_keras_reports_and_sets_the_epoch():
+    seen = []
+
+    class Noting(Batches):
+        def __getitem__(self, index):
+            seen.append(self.epoch)
+            return super().__getitem__(index)
+
+    batches = Noting(seed=0, epoch=7)
+    log = EpochLog(batches=batches)
+    made = model()
+    made.fit(batches, epochs=2, initial_epoch=1, callbacks=[log], verbose=0)
+    assert seen[-8:] == [1] * 8
+    assert {*log.history} == {"loss", "mae", "seconds"}
+    assert all(len(values) == 1 for values in log.history.values())

@@ -34,6 +34,31 @@ def test_a_picture_is_there_when_it_is_complete(tmp_path):
     assert [*tmp_path.iterdir()] == [path]
 
 
+def test_histories_are_lines_of_validation_and_dots_of_training(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("matplotlib")
+    from matplotlib.axes import Axes
+
+    drawn, plot = [], Axes.plot
+
+    def note(self, *arguments, **options):
+        drawn.append((*arguments, options["label"]))
+        return plot(self, *arguments, **options)
+
+    monkeypatch.setattr(Axes, "plot", note)
+    path = tmp_path / "curves.png"
+    both = {"accuracy": [0.1, 0.2], "val_accuracy": [0.3, 0.4], "loss": [1, 2]}
+    histories = {"R": both, "V": {"accuracy": [0.5]}}
+    reporting.draw_histories(path, histories, "accuracy")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert drawn == [
+        (range(1, 3), [0.3, 0.4], "C0o-", "R"),
+        (range(1, 3), [0.1, 0.2], "C0:", None),
+        (range(1, 2), [0.5], "C1:", "V"),
+    ]
+
+
 def test_curves_end_with_the_last_epoch():
     places, means = reporting.smoothed([1.0, 2.0, 3.0, 4.0], 2, epochs=8)
     np.testing.assert_allclose(means, [1.5, 2.5, 3.5])

@@ -134,3 +134,12 @@ def test_weight_decay_spares_biases_and_normalisations():
         if optimizer._use_weight_decay(v)
     ]
     assert decayed == ["kernel"]
+
+
+def test_adamw_of_so_many_steps_has_a_schedule():
+    optimizer = optimizers.adamw(2.0, steps=100)
+    expected = schedules.cosine_with_warmup(2.0, 100)
+    for step in (0, 5, 10, 100):
+        optimizer.iterations.assign(step)
+        rate = float(optimizer.learning_rate)
+        assert rate == pytest.approx(float(expected(step)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_synth.vocabulary import WordVocabulary
+from keras_synth.vocabulary import ByteVocabulary, WordVocabulary
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
@@ -20,3 +20,15 @@ def test_a_text_without_unknown_words_has_a_number_for_them():
     assert WordVocabulary.from_text(["a"]).words == ["a", "<unk>"]
     with pytest.raises(ValueError, match="must hold the unknown word"):
         WordVocabulary(["a"])
+
+
+def test_both_vocabularies_give_texts_to_read():
+    words = WordVocabulary.from_text("a b <eos>".split())
+    assert len(words) == 4
+    assert words.to_text(words.encode("a <eos> b".split())) == "a \n b"
+    characters = ByteVocabulary()
+    assert len(characters) == 256
+    ids = characters.encode("schön".encode())
+    assert ids.tolist() == [115, 99, 104, 195, 182, 110]
+    assert characters.decode(ids) == "schön".encode()
+    assert characters.to_text(ids[:4]) == "sch\ufffd"

@@ -145,15 +145,6 @@ class Classification(Objective):
         )
         return _preprocessor(tokenizer, settings, _are_pairs(prepared))
 
-    def usage(self, prepared):
-        texts = '["a text", "another"]'
-        if _are_pairs(prepared):
-            texts = '(["a text"], ["another"])'
-        labels = "print(model.class_names)\n" * bool(
-            prepared.notes["class_names"]
-        )
-        return f"{labels}print(model.predict({texts}))"
-
 
 def _preprocessor(tokenizer, settings, pairs):
     return keras_synth.models.SynthesizerTextClassifierPreprocessor(

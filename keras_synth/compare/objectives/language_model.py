@@ -15,7 +15,7 @@ from keras_synth.compare.objectives.recipes import (
     byte_pair_tokenizer,
     check_count,
 )
-from keras_synth.training.vocabulary import WordVocabulary
+from keras_synth.training.vocabulary import ByteVocabulary, WordVocabulary
 
 PERPLEXITY = Score("perplexity per word", "perplexity", higher_is_better=False)
 
@@ -105,7 +105,7 @@ class WordLanguageModel(LanguageModel):
     def encode(self, examples, settings, log):
         vocabulary = WordVocabulary.from_text(examples[0])
         notes = {
-            "vocabulary_size": len(vocabulary.words),
+            "vocabulary_size": len(vocabulary),
             "vocabulary": vocabulary.words,
         }
         return [{"tokens": vocabulary.encode(x)} for x in examples], notes
@@ -123,8 +123,9 @@ class ByteLanguageModel(LanguageModel):
     )
 
     def encode(self, examples, settings, log):
-        splits = [{"tokens": np.frombuffer(x, "uint8")} for x in examples]
-        return splits, {"vocabulary_size": 256}
+        vocabulary = ByteVocabulary()
+        splits = [{"tokens": vocabulary.encode(x)} for x in examples]
+        return splits, {"vocabulary_size": len(vocabulary)}
 
     def score_of(self, nats, batches):
         return nats / np.log(2)
@@ -178,9 +179,6 @@ class SubwordLanguageModel(LanguageModel):
         return keras_synth.models.SynthesizerCausalLMPreprocessor(
             byte_pair_tokenizer(prepared.notes), settings.sequence_length
         )
-
-    def usage(self, prepared):
-        return 'print(model.generate("The beginning of"))'
 
 
 def _lines(words):

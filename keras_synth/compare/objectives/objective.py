@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from keras_synth._system.files import writing
 from keras_synth.compare.objectives import recipes
 from keras_synth.compare.settings import Settings
-from keras_synth.training.model_card import write_model_card
+from keras_synth.training.model_card import save_with_card
 
 
 class Score(NamedTuple):
@@ -160,40 +159,25 @@ class Objective:
             licence: As of `write_model_card`.
         """
         model.preprocessor = self.preprocessor(settings, prepared)
-        model.save_to_preset(folder)
-        if model.preprocessor is None and "vocabulary" in prepared.notes:
-            with writing(folder / "vocabulary.txt") as file:  # a token a line
-                file.writelines(f"{x}\n" for x in prepared.notes["vocabulary"])
-        task, usage = type(model).__name__, self.usage(prepared)
-        blocks = f"{settings.num_layers} block{'s' * (settings.num_layers > 1)}"
-        write_model_card(
+        save_with_card(
+            model,
             folder,
-            f"{task}, {settings.task}, {run.variant}",
-            f"A {task} of keras_synth: {blocks} of width "
-            f"{settings.hidden_dim}, {run.num_heads} heads, self-attention "
-            f"{run.variant}, at most {settings.sequence_length} tokens. "
-            f"{self.card}",
+            settings.task,
+            run.variant,
             f"The task `{settings.task}`: {self.trained_on(prepared)}, "
             f"in {len(result['losses']):,} steps of {settings.batch_size}.",
             {
                 f"{self.score.name}, test": self.score.show(result["score"])
-                + self.score.unit,
-                "parameters": f"{result['parameters']:,}",
+                + self.score.unit
             },
-            f"""
-import keras_synth
-
-model = keras_synth.models.{task}.from_preset("{folder.name}")
-{usage}
-""",
+            self.card,
             licence,
+            words=prepared.notes.get("vocabulary", ())
+            if model.preprocessor is None
+            else (),
         )
 
     def trained_on(self, prepared):
         """What there was to train on, for the model card."""
         first = next(iter(prepared.train.values()))
         return f"{len(first):,} examples"
-
-    def usage(self, prepared):
-        """Code that uses `model`, for the model card."""
-        return ""

@@ -138,9 +138,6 @@ class MaskedLanguageModel(Pretraining):
         )
         return compiled(model, settings, steps)
 
-    def usage(self, prepared):
-        return 'print(model.fill_mask("a text with a [MASK]", top_k=3))'
-
     def preprocessor(self, settings, prepared):
         models = keras_synth.models
         return models.SynthesizerMaskedLMPreprocessor(

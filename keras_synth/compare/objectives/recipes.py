@@ -95,8 +95,6 @@ def length_batches(settings, seed, prepared, test_batch_size):
         features = {k: x for k, x in arrays.items() if k != "texts"}
         labels = features.pop("labels")
         weight = features.pop("sample_weight", None)
-        if weight is not None:
-            weight = weight.astype("float32")
         return datasets.LengthBuckets(
             features,
             labels,

@@ -86,9 +86,6 @@ class Tagging(Objective):
         )
         return _preprocessor(tokenizer, settings)
 
-    def usage(self, prepared):
-        return 'print(model.tag([["a", "list", "of", "words"]]))'
-
 
 def _preprocessor(tokenizer, settings):
     return keras_synth.models.SynthesizerTokenClassifierPreprocessor(

@@ -117,7 +117,7 @@ class Translation(Objective):
         lengths = prepared.test["encoder_padding_mask"].sum(axis=1)
         started = time.perf_counter()
         model.preprocessor = self.preprocessor(settings, prepared)
-        written = _write(model, sources, lengths, emit)
+        written = write_all(model, sources, lengths, emit)
         seconds = time.perf_counter() - started
         compute = getattr(keras_synth.metrics, self.metric)
         score, signature = compute(written, references)
@@ -141,9 +141,6 @@ class Translation(Objective):
     def preprocessor(self, settings, prepared):
         tokenizer = recipes.byte_pair_tokenizer(prepared.notes)
         return _preprocessor(tokenizer, settings)
-
-    def usage(self, prepared):
-        return 'print(model.generate("a text"))'
 
 
 def _preprocessor(tokenizer, settings):
@@ -176,9 +173,18 @@ def _short_enough(pairs, tokenizer, settings, log):
     return tuple([side[i] for i in rows] for side in pairs)
 
 
-def _write(model, sources, lengths, emit):
-    """Returns what a model writes for sources of so many tokens each."""
-    # A batch takes as long as its longest text, so equal lengths go together.
+def write_all(model, sources, lengths=None, emit=None):
+    """Returns what a model writes for many sources, in batches of one size.
+
+    Args:
+        model: A `SynthesizerSeq2SeqLM` with a preprocessor.
+        sources: List of strings.
+        lengths: Optional sequence of integers, that of each source in tokens;
+            by default in characters. Batches take as long as their longest
+            text, so equal lengths go together.
+        emit: Optional function that takes an event, a dictionary.
+    """
+    lengths = [*map(len, sources)] if lengths is None else lengths
     order = np.argsort(lengths, kind="stable")
     size = min(WRITTEN_AT_ONCE, len(order))
     written = [""] * len(order)
@@ -188,5 +194,6 @@ def _write(model, sources, lengths, emit):
         made = model.generate([sources[i] for i in filled])
         for row, text in zip(rows, made, strict=False):
             written[row] = text
-        emit({"note": f"written {start + len(rows)} of {len(order)}"})
+        if emit is not None:
+            emit({"note": f"written {start + len(rows)} of {len(order)}"})
     return written
