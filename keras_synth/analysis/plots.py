@@ -131,7 +131,7 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
                 axes.set_axis_off()
                 continue
             _matrix(axes, own[head])
-            if line is panels[0]:
+            if axes in panels[0]:
                 axes.set_title(str(head), fontsize=8)
         line[0].set_ylabel(
             label, fontsize=8, rotation=0, ha="right", va="center"
@@ -165,7 +165,7 @@ def plot_histograms(
     1
     """
 
-    def draw(axes, own, **style):
+    def draw(axes, own, crowded, **style):
         edges, counts = own.histogram()
         counts = counts.sum(0)
         shares = counts / max(counts.sum(), 1)
@@ -182,7 +182,8 @@ def plot_distance_profile(
 ) -> Any:
     """Draws the average weight at each distance, a line for each layer.
 
-    Lines are means over heads, bands go from the least to the largest head.
+    Lines are means over heads; where there are up to three in a panel, bands
+    go from the least to the largest head.
 
     Args:
         statistics: As for `plot_histograms`.
@@ -204,14 +205,14 @@ def plot_distance_profile(
     1
     """
 
-    def draw(axes, own, color, linestyle, label):
+    def draw(axes, own, crowded, color, linestyle, label):
         places, means = own.distance_profile()
         if reach is not None:
             near = abs(places) <= reach
             places, means = places[near], means[:, near]
-        axes.fill_between(
-            places, means.min(0), means.max(0), color=color, alpha=0.15, lw=0
-        )
+        if not crowded:
+            band = means.min(0), means.max(0)
+            axes.fill_between(places, *band, color=color, alpha=0.15, lw=0)
         axes.plot(
             places, means.mean(0), c=color, ls=linestyle, lw=1.6, label=label
         )
@@ -316,7 +317,7 @@ def plot_alphas(model: Any) -> Any:
             below = below + own
         axes.set_ylim(0, 1)
         axes.set_xticks(range(shares.shape[1]))
-        axes.set_ylabel(label, fontsize=9)
+        axes.set_ylabel(label, fontsize=9, rotation=0, ha="right")
         if axes is panels[0, 0] or names != next(iter(found.values()))[0]:
             axes.legend(
                 fontsize=8,
@@ -333,8 +334,12 @@ def plot_alphas(model: Any) -> Any:
 
 
 def _figure(down, across, height):
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Pictures are drawn by Matplotlib: pip install 'keras-synth[plot]'"
+        ) from error
     made = Figure((WIDTH, height), layout="constrained", dpi=150)
     made.patch.set_facecolor("white")
     return made, made.subplots(down, across, squeeze=False)
@@ -389,16 +394,26 @@ def _lines(statistics, draw, xlabel, ylabel):
         for i, (label, own) in enumerate(pairs):
             color = COLORS[i % len(COLORS)]
             dashes = DASHES[i // len(COLORS) % len(DASHES)]
-            draw(axes, own, color=color, linestyle=dashes, label=label)
+            crowded = len(group) > 3
+            draw(axes, own, crowded, color=color, linestyle=dashes, label=label)
         axes.set_title(title, fontsize=9)
         axes.grid(alpha=0.3)
         axes.tick_params(labelsize=8)
     labels = {tuple(_short(group)) for group in groups.values()}
-    for axes in panels.flat[: len(groups)] if len(labels) > 1 else []:
-        axes.legend(fontsize=7)
-    if len(labels) == 1:
+    alike = len(labels) == 1
+    if alike:
         handles = panels[0, 0].get_legend_handles_labels()
-        figure.legend(*handles, fontsize=8, loc="outside lower center", ncols=4)
+        figure.legend(
+            *handles,
+            title=_common_part(next(iter(groups.values()))),
+            title_fontsize=8,
+            fontsize=8,
+            loc="outside upper center",
+            ncols=min(6, len(*labels)),
+            frameon=False,
+        )
+    for axes in panels.flat[: 0 if alike else len(groups)]:
+        axes.legend(fontsize=7)
     figure.supxlabel(xlabel, fontsize=9)
     figure.supylabel(ylabel, fontsize=9)
     return figure
@@ -415,14 +430,24 @@ def _check(things):
 def _short(names):
     """What names do not have in common: of `layer_0/a` and `layer_1/a` 0, 1."""
     names = [*names]
+    start, end = _ends(names)
+    cut = [name[len(start) : len(name) - len(end)] for name in names]
+    return cut if all(cut) else names
+
+
+def _common_part(names):
+    """What names have in common: `layer_.../a`."""
+    return "...".join(_ends([*names])).strip("./ ") or None
+
+
+def _ends(names):
+    """What all names start and end with, whole numbers."""
     if len(names) < 2:
-        return names
-    # Numbers stay whole.
+        return "", ""
     start = _common(names).rstrip("0123456789")
     rest = [name[len(start) :][::-1] for name in names]
     end = _common(rest)[::-1].lstrip("0123456789")
-    cut = [name[len(start) : len(name) - len(end)] for name in names]
-    return cut if all(cut) and len({*cut}) == len(cut) else names
+    return start, end
 
 
 def _common(names):
