@@ -1,5 +1,6 @@
 """What attention does inside a model."""
 
+from keras_synth.analysis.interactive import view_attention
 from keras_synth.analysis.learned import tables
 from keras_synth.analysis.plots import (
     plot_alphas,
@@ -28,4 +29,5 @@ __all__ = [
     "plot_histograms",
     "plot_input_dependence",
     "tables",
+    "view_attention",
 ]

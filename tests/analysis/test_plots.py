@@ -128,6 +128,33 @@ def test_alphas_are_bars():
         np.testing.assert_allclose(np.reshape(heights, (2, H)), own)
 
 
+def test_a_view_has_layers_heads_and_tokens():
+    treescope = pytest.importorskip("treescope")
+    weights = {f"layer_{i}": RNG.random((2, 2, 3, 3)) for i in range(2)}
+    view = analysis.view_attention(weights, ["to", "be", "or"], sample=1)
+    page = treescope.render_to_html(view, compressed=False)
+    for word in ("layer_1", "head", "to", "be", "or"):
+        assert f"&quot;{word}&quot;" in page or f"{word} (axis" in page, word
+    assert "http" not in page
+
+
+@pytest.mark.parametrize(
+    ("weights", "tokens", "match"),
+    [
+        (
+            {"a": np.ones((1, 2, 2)), "b": np.ones((1, 3, 3))},
+            None,
+            "same heads and tokens.*'b': \\(1, 3, 3\\)",
+        ),
+        ({"a": np.ones((1, 2, 2))}, ["to"], "`tokens` must be 2.*1"),
+    ],
+)
+def test_what_cannot_be_viewed(weights, tokens, match):
+    pytest.importorskip("treescope")
+    with pytest.raises(ValueError, match=match):
+        analysis.view_attention(weights, tokens)
+
+
 @pytest.mark.parametrize(
     ("draw", "match"),
     [

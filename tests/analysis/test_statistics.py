@@ -186,7 +186,7 @@ def cut(inputs, b):
     return found
 
 
-@slow_but_on("torch", "tensorflow")  # each length is compiled
+@slow_but_on("torch")  # each length is compiled
 @pytest.mark.parametrize(
     "name", ["R+V", "causal task", "seq2seq", "GPT-2", "T5", "functional"]
 )
@@ -246,7 +246,7 @@ def test_separators_are_found_by_their_ids():
         )
 
 
-@slow_but_on("torch", "tensorflow")
+@slow_but_on("torch")
 def test_separators_of_two_sequences():
     model, inputs = made("seq2seq")
     inputs["encoder_token_ids"][:] = 7
