@@ -114,11 +114,24 @@ def count(model, statistics):
             own.first_share(),
             own.input_dependence(),
         )
-        rows.append([model, layer, *(f"{x.mean():.2f}" for x in numbers)])
+        name = f"{model}: {layer}"
+        rows.append([name, *(f"{x.mean():.2f}" for x in numbers)])
 
 
 def arrays(tensors):
     return keras.tree.map_structure(keras.ops.convert_to_numpy, tensors)
+
+
+def first_of(inputs):
+    """The first sample of a batch, without padding."""
+    found = {}
+    for name, x in inputs.items():
+        side = name.rpartition("_")[0].rpartition("_")[
+            0
+        ]  # of encoder_token_ids
+        mask = inputs[f"{side}_padding_mask".removeprefix("_")]
+        found[name] = x[:1, : int(mask[0].sum())]
+    return found
 
 
 def of_side(side, things):
@@ -211,8 +224,7 @@ def look_at_translators():
         count(name, statistics)
         for side in ("encoder", "decoder"):
             after[f"{name}, {side}"] = of_side(side, statistics)
-        one = {k: x[:1] for k, x in inputs.items()}
-        weights = analysis.attention_weights(backbone, one)
+        weights = analysis.attention_weights(backbone, first_of(inputs))
         save(analysis.plot_heads(weights), f"figures_4_5_translator_{name}")
     save(analysis.plot_histograms(before), "figure_2_before_training")
     save(analysis.plot_histograms(after), "figure_3_after_training")
@@ -317,8 +329,7 @@ def look_at_encoder():
     else:
         texts = datasets.generated_reviews(256)[0]
     inputs = arrays(preprocessor([SENTENCE, *texts]))
-    real = int(inputs["padding_mask"][0].sum())
-    one = {name: x[:1, :real] for name, x in inputs.items()}
+    one = first_of(inputs)
     weights = analysis.attention_weights(backbone, one)
     tokens = [tokenizer.id_to_token(int(i)) for i in one["token_ids"][0]]
     first, *_ = weights.values()
@@ -344,7 +355,7 @@ if settings.encoder:
     look_at_encoder()
 reporting.print_table(
     f"Attention, means over heads, {keras.backend.backend()} backend",
-    ["model", "layer", "entropy", "distance", "|i-j|<=2", "first", "input"],
+    ["layer", "entropy", "distance", "|i-j|<=2", "first", "input"],
     rows,
 )
 print(f"The pictures are in {output}/")
@@ -352,7 +363,8 @@ print(f"The pictures are in {output}/")
 """
 ## What to look for
 
-Weights of V leave 1 / n the farther the more they are trained, R's less so: a
-table must serve all sentences. What R learns depends on distance alone where
-the text has no other structure that positions tell.
+Weights that R makes are the same for every sentence, those of D for every token
+wherever it stands, those of V for none. The more a head's weights depend on the
+input, the more is lost where a table takes its place. `docs/analysis.md` reads
+the pictures.
 """
