@@ -66,7 +66,8 @@ class Averages:
         that does the same for all inputs, `(H,)`.
         """
         explained = (self.sums * self.means()).sum((1, 2))
-        return 1 - explained / np.maximum(self.squares, 1e-30)
+        left = 1 - explained / np.maximum(self.squares, 1e-30)
+        return np.maximum(left, 0)  # rounding may leave less than nothing
 
     def tables(self) -> np.ndarray:
         """Returns the logarithms of the averages, `(H, N, N)`.
