@@ -316,6 +316,16 @@ def may_be_differentiated():
     return sys.modules["torch"].is_grad_enabled()
 
 
+def without_gradients():
+    """A context in which PyTorch keeps nothing for derivatives.
+
+    Elsewhere nothing is kept unless it is asked for.
+    """
+    if keras.backend.backend() != "torch":
+        return contextlib.nullcontext()
+    return sys.modules["torch"].no_grad()
+
+
 def may_overwrite(x):
     """Whether results may be written into tensors that are there already.
 

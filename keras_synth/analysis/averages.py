@@ -1,10 +1,12 @@
 """What attention heads do on average, over a corpus."""
 
-import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+import keras
 import numpy as np
-from keras import ops
+
+from keras_synth.analysis.observing import observe
 
 
 class Averages:
@@ -14,28 +16,48 @@ class Averages:
 
     Args:
         num_heads: Integer, `H`.
-        length: Integer, the longest sequence, `N`.
+        length: Integer, the longest sequence, `N`; it grows as need be.
+        source_length: Integer, likewise of the source; the same by default.
     """
 
-    def __init__(self, num_heads: int, length: int) -> None:
-        shape = (num_heads, length, length)
-        self._sum, self._squares = np.zeros(shape), np.zeros(shape)
-        self._count = np.zeros(shape[1:])
+    def __init__(
+        self, num_heads: int, length: int = 1, source_length: int | None = None
+    ) -> None:
+        source_length = source_length or length
+        self.sums = np.zeros((num_heads, length, source_length))
+        self.counts = np.zeros((1, length, source_length))
+        self.squares = np.zeros(num_heads)
 
     def add(self, weights: np.ndarray, real: np.ndarray) -> None:
-        """Adds a batch.
+        """Adds a batch of self-attention: all pairs of real tokens count.
 
         Args:
             weights: Array `(B, H, T, T)`.
             real: Boolean array `(B, T)`, False for padding.
         """
-        length = weights.shape[-1]
-        pairs = real[:, :, None] & real[:, None, :]
-        weights = np.where(pairs[:, None], weights, 0.0)
-        at = (..., slice(length), slice(length))
-        self._sum[at] += weights.sum(0)
-        self._squares[at] += (weights**2).sum(0)
-        self._count[at] += pairs.sum(0)
+        pairs = (real[:, :, None] & real[:, None])[:, None]
+        self.add_pairs(np.where(pairs, weights, 0.0), pairs)
+
+    def add_pairs(self, weights: np.ndarray, pairs: np.ndarray) -> None:
+        """Adds a batch.
+
+        Args:
+            weights: Array `(B, H, T, S)`, zero where a pair does not count.
+            pairs: Boolean array `(B, 1 or H, T, S)`, the pairs that count.
+        """
+        rows, columns = weights.shape[2:]
+        counts = pairs.sum(0)
+        if len(counts) > len(self.counts):
+            self.counts = np.repeat(self.counts, len(counts), 0)
+        self.sums = _grown(self.sums, rows, columns)
+        self.counts = _grown(self.counts, rows, columns)
+        self.sums[:, :rows, :columns] += weights.sum(0, dtype="float64")
+        self.counts[:, :rows, :columns] += counts
+        self.squares += np.einsum("bhts,bhts->h", weights, weights)
+
+    def means(self) -> np.ndarray:
+        """Returns the average weights `(H, N, N)`, 0 where no pair was seen."""
+        return self.sums / np.maximum(self.counts, 1)
 
     def input_dependence(self) -> np.ndarray:
         """Returns the share of the weights that their average leaves over.
@@ -43,9 +65,9 @@ class Averages:
         `sum (A - mean A)^2 / sum A^2` of all pairs and samples: 0 for a head
         that does the same for all inputs, `(H,)`.
         """
-        explained = self._sum**2 / np.maximum(self._count, 1)
-        total = self._squares.sum((1, 2))
-        return 1 - explained.sum((1, 2)) / np.maximum(total, 1e-30)
+        explained = (self.sums * self.means()).sum((1, 2))
+        left = 1 - explained / np.maximum(self.squares, 1e-30)
+        return np.maximum(left, 0)  # rounding may leave less than nothing
 
     def tables(self) -> np.ndarray:
         """Returns the logarithms of the averages, `(H, N, N)`.
@@ -53,23 +75,34 @@ class Averages:
         A pair of positions that was never seen takes the average of the
         nearest distance that was.
         """
-        seen = self._count > 0
-        means = self._sum / np.maximum(self._count, 1)
-        length = len(seen)
-        at = np.arange(length)
-        distances = at[None] - at[:, None] + length - 1
-        numbers = np.bincount(distances[seen], minlength=2 * length - 1)
+        seen = self.counts[0] > 0
+        means = self.means()
+        distances = distances_of(*seen.shape)
+        at = distances - distances.min()
+        size = at.max() + 1
+        numbers = np.bincount(at[seen], minlength=size)
         known = np.flatnonzero(numbers)
         nearest = known[
-            np.abs(known[None] - np.arange(2 * length - 1)[:, None]).argmin(1)
+            np.abs(known[None] - np.arange(size)[:, None]).argmin(1)
         ]
         for mean in means:
-            profile = np.bincount(
-                distances[seen], mean[seen], minlength=2 * length - 1
-            )
+            profile = np.bincount(at[seen], mean[seen], minlength=size)
             profile = profile[nearest] / numbers[nearest]
-            mean[~seen] = profile[distances[~seen]]
+            mean[~seen] = profile[at[~seen]]
         return np.log(np.maximum(means, 1e-9)).astype("float32")
+
+
+def distances_of(rows: int, columns: int) -> np.ndarray:
+    """Returns `j - i` of all pairs, an integer array `(T, S)`."""
+    return np.arange(columns)[None] - np.arange(rows)[:, None]
+
+
+def _grown(array, rows, columns):
+    below = max(0, rows - array.shape[1])
+    right = max(0, columns - array.shape[2])
+    if not below and not right:
+        return array
+    return np.pad(array, [(0, 0), (0, below), (0, right)])
 
 
 def averages(model: Any, data: Any, length: int) -> list[Averages]:
@@ -83,66 +116,70 @@ def averages(model: Any, data: Any, length: int) -> list[Averages]:
     Raises:
         ValueError: If there is no batch, or one is too long or no dictionary.
     """
-    blocks = model.stack.blocks
-    found = [Averages(model.num_heads, length) for _ in blocks]
-    with contextlib.ExitStack() as stack:
-        seen = [
-            stack.enter_context(_observed(block.attention)) for block in blocks
-        ]
-        number = 0
-        for inputs in _batches(data):
-            real = _checked(inputs, length)
-            model(inputs, training=False)
-            for own, weights in zip(found, seen, strict=True):
-                own.add(weights.pop(), real)
-            number += 1
+    found = {
+        block.attention.path: Averages(model.num_heads, length)
+        for block in model.stack.blocks
+    }
+
+    def add(observed):
+        found[observed.name].add(observed.weights, observed.query_mask)
+
+    for inputs in batches(data):
+        _check(inputs, length)
+        observe(model, inputs, add, list(found))
+    return [*found.values()]
+
+
+def batches(data: Any, size: int = 32) -> Iterator[Any]:
+    """Yields batches of inputs.
+
+    Args:
+        data: A dictionary of arrays, or an array, which are cut into batches;
+            or an iterable of batches, of which those that are tuples hold
+            inputs first.
+        size: Integer, samples in a batch that is cut.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    number = 0
+    for batch in _cut(data, size):
+        number += 1
+        yield batch
     if not number:
         raise ValueError(
-            "Averages need data: dictionaries of token ids and padding mask, "
-            f"as the model takes them. Received: no batch in {type(data)}"
+            "Data are expected to hold batches of a model's inputs. "
+            f"Received: no batch in {type(data).__name__}"
         )
-    return found
 
 
-@contextlib.contextmanager
-def _observed(attention):
-    """Yields a list to which each call adds its weights `(B, H, T, S)`."""
-    call, seen = attention._call_flat, []
-
-    def observing(query, value, key, mask, bias, scores, training):
-        output, weights = call(query, value, key, mask, bias, True, training)
-        seen.append(ops.convert_to_numpy(weights))
-        return (output, weights) if scores else output
-
-    attention._call_flat = observing
-    try:
-        yield seen
-    finally:
-        del attention._call_flat
-
-
-def _batches(data, size=32):
-    """Dictionaries of arrays: those of an iterable, or parts of one."""
-    if not isinstance(data, dict):
+def _cut(data, size):
+    if isinstance(data, keras.utils.PyDataset):
+        data = map(data.__getitem__, range(len(data)))
+    if isinstance(data, dict):
+        number = len(next(iter(data.values()), ()))
+        for start in range(0, number, size):
+            at = slice(start, start + size)
+            yield {name: x[at] for name, x in data.items()}
+    elif hasattr(data, "shape"):
+        for start in range(0, len(data), size):
+            yield data[start : start + size]
+    else:
         for batch in data:
             yield batch[0] if isinstance(batch, tuple) else batch
-        return
-    for start in range(0, len(data["token_ids"]), size):
-        yield {name: x[start : start + size] for name, x in data.items()}
 
 
-def _checked(inputs, length):
-    """The padding of a batch `(B, T)`, or an error."""
+def _check(inputs, length):
+    """Raises unless a batch is one of a backbone, and short enough."""
     if not isinstance(inputs, dict) or "padding_mask" not in inputs:
         raise ValueError(
             "Data are the model's inputs, dictionaries of `token_ids` and "
             "`padding_mask`; a preprocessor makes them of texts. Received: a "
             f"batch of {type(inputs).__name__}"
         )
-    real = np.asarray(ops.convert_to_numpy(inputs["padding_mask"]), bool)
-    if real.shape[1] > length:
+    longest = inputs["padding_mask"].shape[1]
+    if longest > length:
         raise ValueError(
             f"The tables hold {length} positions. Cut the sequences, or raise "
-            f"`max_length`. Received: {real.shape[1]} tokens"
+            f"`max_length`. Received: {longest} tokens"
         )
-    return real

@@ -157,6 +157,13 @@ class MixtureSynthesizer(CompositeSynthesizer):
             total = logits if total is None else total + logits
         return total
 
+    def tables(self) -> dict[str, Tensor]:
+        """Returns the weights of the mixed parts, `softmax(alphas)`."""
+        if self.alphas is None:
+            return {}
+        alphas = ops.convert_to_tensor(self.alphas)
+        return {"alphas": ops.softmax(alphas, axis=0)}
+
     def _shares(self):
         """The weight of each mixed part: tensors `(H,)` or `(1,)`."""
         if self.alphas is None:

@@ -117,6 +117,9 @@ class RandomSynthesizer(Synthesizer):
         rows = self.window(self._table(), 1, start, target_length)
         return Logits(bias=self.window(rows, 2, 0, source_length)[None])
 
+    def tables(self) -> dict[str, Tensor]:
+        return {"R": self._table()}
+
     def _table(self):
         """R, and what LoRA adds to it: `(H, N, N)`."""
         if self.lora_R_a is None:
@@ -278,3 +281,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
             ops.transpose(x, (1, 0, 2))[None] for x in (rows, columns)
         )
         return Logits(queries, keys)
+
+    def tables(self) -> dict[str, Tensor]:
+        """Returns the table that the factors stand for, `(H, N, N)`."""
+        factors = map(ops.convert_to_tensor, (self.R1, self.R2))
+        return {"R": ops.einsum("hir,hjr->hij", *factors)}

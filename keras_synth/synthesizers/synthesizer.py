@@ -175,6 +175,23 @@ class Synthesizer(Configured, keras.layers.Layer):
         """
         return None
 
+    def tables(self) -> dict[str, Tensor]:
+        """Returns what it has learned beside projections of tokens, by name.
+
+        Its own weights, but not those of layers within; a subclass may return
+        what they stand for. `keras_synth.analysis.tables` collects it.
+
+        Returns:
+            Dictionary from names to tensors.
+        """
+        inside = {
+            id(weight)
+            for layer in self._flatten_layers(include_self=False)
+            for weight in layer.weights
+        }
+        own = [w for w in self.weights if id(w) not in inside]
+        return {w.name: w for w in own}
+
     def multiplications(
         self, query_length: int, source_length: int, pairs: int | None = None
     ) -> dict[str, int]:

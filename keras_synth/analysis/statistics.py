@@ -1,0 +1,409 @@
+"""What attention heads do over a data set, in numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.analysis.averages import Averages, batches, distances_of
+from keras_synth.analysis.observing import Observation, observe
+
+# Weights of long sequences are small: bins of equal width on a logarithmic
+# scale, and one for all below.
+BINS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 41)])
+
+
+class AttentionStatistics:
+    """Numbers about the heads of one attention layer, batch by batch.
+
+    Padding is left out: queries and keys that are none are in no number.
+    Numbers that `attention_statistics` collects for whole models can be fed
+    here by hand.
+
+    Args:
+        num_heads: Integer, `H`.
+        bins: Increasing floats, edges of the bins of `histogram`. By default
+            from 0 to 1, of equal width on a logarithmic scale above 1e-4.
+        spectra: Integer, of how many samples of each batch singular values are
+            computed, which takes longest; 0 for none.
+
+    Example:
+
+    >>> statistics = keras_synth.analysis.AttentionStatistics(num_heads=2)
+    >>> for seed in range(3):
+    ...     weights = np.random.default_rng(seed).random((4, 2, 10, 10))
+    ...     statistics.add(weights / weights.sum(-1, keepdims=True))
+    >>> statistics.entropy().shape, statistics.averages().shape
+    ((2,), (2, 10, 10))
+    >>> bool((statistics.window_share(2) < statistics.window_share(5)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        bins: Sequence[float] | None = None,
+        spectra: int = 1,
+    ) -> None:
+        self.num_heads = check_positive("num_heads", num_heads)
+        self._edges = np.asarray(BINS if bins is None else bins, "float64")
+        if self._edges.ndim != 1 or not (np.diff(self._edges) > 0).all():
+            raise ValueError(
+                f"`bins` must be increasing edges. Received: bins={bins!r}"
+            )
+        self.spectra = spectra
+        self._averages = Averages(num_heads)
+        self._histogram: np.ndarray = np.zeros(
+            (num_heads, len(self._edges) - 1), "int64"
+        )
+        self._rows, self._entropy = np.zeros(num_heads), np.zeros(num_heads)
+        self._first, self._separators = np.zeros(num_heads), None
+        self._spectrum, self._samples = np.zeros((num_heads, 0)), 0
+
+    def add(
+        self,
+        weights: np.ndarray,
+        query_mask: np.ndarray | None = None,
+        key_mask: np.ndarray | None = None,
+        attention_mask: np.ndarray | None = None,
+        separators: np.ndarray | None = None,
+    ) -> None:
+        """Adds a batch.
+
+        Args:
+            weights: Array `(B, H, T, S)`.
+            query_mask: Boolean array `(B, T)`, False for padding.
+            key_mask: Boolean array `(B, S)`, likewise.
+            attention_mask: Boolean array that broadcasts to `(B, H, T, S)`,
+                True for pairs that may attend.
+            separators: Boolean array `(B, S)`, where separators stand.
+        """
+        weights = np.asarray(weights)
+        if weights.ndim != 4 or weights.shape[1] != self.num_heads:
+            raise ValueError(
+                f"Weights of {self.num_heads} heads, (B, H, T, S), are "
+                f"expected. Received: weights.shape={weights.shape}"
+            )
+        batch, _, rows, columns = weights.shape
+        queries = _mask("query_mask", query_mask, (batch, rows))
+        keys = _mask("key_mask", key_mask, (batch, columns))
+        pairs = queries[:, None, :, None] & keys[:, None, None]
+        if attention_mask is not None:
+            pairs = pairs & np.asarray(attention_mask, bool)
+        weights = np.where(pairs, weights, 0).astype("float32")
+        self._averages.add_pairs(weights, pairs)
+        for head in range(self.num_heads):
+            own = pairs[:, head if pairs.shape[1] > 1 else 0]
+            self._add_rows(head, weights[:, head], own)
+        samples, first = np.arange(batch), keys.argmax(1)
+        self._first += weights[samples, :, :, first].sum((0, 2))
+        if separators is not None:
+            at = _mask("separators", separators, (batch, columns))
+            total = np.einsum("bhts,bs->h", weights, at.astype("float32"))
+            before = 0.0 if self._separators is None else self._separators
+            self._separators = before + total
+        for i in range(min(self.spectra, batch)):
+            self._add_spectrum(weights[i][:, queries[i]][:, :, keys[i]])
+
+    def _add_rows(self, head, weights, pairs):
+        low, high = self._edges[[0, -1]]
+        inside = np.clip(weights[pairs], low, high)
+        self._histogram[head] += np.histogram(inside, self._edges)[0]
+        totals = weights.sum(-1)
+        rows = totals > 0
+        shares = weights[rows] / totals[rows][:, None]
+        logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+        self._entropy[head] -= (shares * logs).sum(dtype="float64")
+        self._rows[head] += rows.sum()
+
+    def _add_spectrum(self, weights):
+        if 0 in weights.shape:
+            return
+        values = np.linalg.svd(weights, compute_uv=False)
+        values = values / np.maximum(values.sum(-1, keepdims=True), 1e-30)
+        more = values.shape[1] - self._spectrum.shape[1]
+        self._spectrum = np.pad(self._spectrum, [(0, 0), (0, max(0, more))])
+        self._spectrum[:, : values.shape[1]] += values
+        self._samples += 1
+
+    # --- what can be read ---
+
+    def histogram(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns how often weights fall into bins.
+
+        Returns:
+            Edges of the bins `(n + 1,)`, and counts of the pairs that may
+            attend `(H, n)`. Weights beyond the edges are in the last bins.
+        """
+        return self._edges.copy(), self._histogram.copy()
+
+    def entropy(self) -> np.ndarray:
+        """Returns the mean entropy of a query's weights, in nats, `(H,)`.
+
+        Weights are divided by their sum; queries without any are left out.
+        """
+        return self._entropy / np.maximum(self._rows, 1)
+
+    def mean_distance(self) -> np.ndarray:
+        """Returns `sum A |i - j| / sum A`, in tokens, `(H,)`."""
+        sums = self._averages.sums
+        distances = abs(distances_of(*sums.shape[1:]))
+        return (sums * distances).sum((1, 2)) / self._total()
+
+    def distance_profile(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the average weight at each distance.
+
+        Returns:
+            Distances `j - i` `(n,)`, in tokens, of those that pairs that may
+            attend have; and means over these pairs `(H, n)`.
+        """
+        sums, counts = self._averages.sums, self._averages.counts
+        distances = distances_of(*sums.shape[1:])
+        first = distances.min()
+        at = (distances - first).ravel()
+        sums, counts = (
+            np.stack([np.bincount(at, x.ravel()) for x in tables])
+            for tables in (sums, counts)
+        )
+        seen = counts.max(0) > 0
+        places = np.flatnonzero(seen) + first
+        return places, sums[:, seen] / np.maximum(counts[:, seen], 1)
+
+    def window_share(self, window: int) -> np.ndarray:
+        """Returns the share of the weight at `|i - j| <= window`, `(H,)`.
+
+        Args:
+            window: Integer, in tokens.
+        """
+        sums = self._averages.sums
+        near = abs(distances_of(*sums.shape[1:])) <= window
+        return (sums * near).sum((1, 2)) / self._total()
+
+    def first_share(self) -> np.ndarray:
+        """Returns the share of the weight on the first token, `(H,)`."""
+        return self._first / self._total()
+
+    def separator_share(self) -> np.ndarray:
+        """Returns the share of the weight on separators, `(H,)`.
+
+        Raises:
+            ValueError: If none were told.
+        """
+        if self._separators is None:
+            raise ValueError(
+                "Where separators stand must be told: give their token ids to "
+                "`attention_statistics`, as in separators=[102], or `add` a "
+                "mask of them. Received: none"
+            )
+        return self._separators / self._total()
+
+    def rank_spectrum(self) -> np.ndarray:
+        """Returns singular values of a sample's weights, shares of their sum.
+
+        Means over the samples that they were computed of, largest first,
+        `(H, n)`, n being the longest sequence among them.
+
+        Raises:
+            ValueError: If there was none.
+        """
+        if not self._samples:
+            raise ValueError(
+                "Singular values are computed of `spectra` samples of each "
+                f"batch. Received: spectra={self.spectra}, and no such sample"
+            )
+        return self._spectrum / self._samples
+
+    def input_dependence(self) -> np.ndarray:
+        """Returns the share of the weights that their average leaves over.
+
+        `sum (A - mean A)^2 / sum A^2` over all pairs and samples: 0 for a head
+        that does the same for all inputs, `(H,)`.
+        """
+        return self._averages.input_dependence()
+
+    def averages(self) -> np.ndarray:
+        """Returns the weights' averages `(H, T, S)`, of the longest sequence.
+
+        Each pair of positions over the samples in which it may attend; 0
+        where none does.
+        """
+        return self._averages.means()
+
+    def _total(self):
+        return np.maximum(self._averages.sums.sum((1, 2)), 1e-30)
+
+
+def attention_statistics(
+    model: Any,
+    data: Any,
+    layers: str | Sequence[str] | None = None,
+    separators: Sequence[int] = (),
+    parts: bool = False,
+    bins: Sequence[float] | None = None,
+    spectra: int = 1,
+) -> dict[str, AttentionStatistics]:
+    """Returns numbers about a model's attention, streamed over a data set.
+
+    The weights of a batch are held, and averages `(H, T, S)` of each layer.
+    Padding is what no token may see; queries of cross-attention are those of
+    the self-attention before.
+
+    Args:
+        model: As for `attention_weights`.
+        data: The model's inputs: arrays, or a dictionary of them, or an
+            iterable of batches.
+        layers: Names of layers; all by default.
+        separators: Integers, ids of tokens for `separator_share`. They are
+            looked up in the inputs that are named `...token_ids`; of two such
+            inputs self-attention in a `"decoder"` takes that of the decoder.
+        parts: Whether to collect numbers of the parts of mixtures, too.
+        bins: As of `AttentionStatistics`.
+        spectra: As of `AttentionStatistics`.
+
+    Returns:
+        Dictionary from the names that `attention_weights` gives to
+        `AttentionStatistics`.
+
+    Raises:
+        ValueError: As `attention_weights` does; if data have no batch, or
+            there are separators and no token ids.
+
+    Example:
+
+    >>> from keras_synth import analysis, models
+    >>> backbone = models.SynthesizerBackbone(
+    ...     100, num_layers=2, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
+    >>> data = {"token_ids": np.ones((8, 16), "int32"),
+    ...         "padding_mask": np.ones((8, 16), "int32")}
+    >>> for name, own in analysis.attention_statistics(backbone, data).items():
+    ...     print(name, own.input_dependence().round(3))
+    encoder_layer_0/self_attention [0. 0.]
+    encoder_layer_1/self_attention [0. 0.]
+    """
+    found: dict[str, AttentionStatistics] = {}
+    separators = [*separators]
+    for inputs in batches(data):
+
+        def add(seen: Observation, inputs: Any = inputs) -> None:
+            if seen.name not in found:
+                heads = seen.weights.shape[1]
+                found[seen.name] = AttentionStatistics(heads, bins, spectra)
+            found[seen.name].add(
+                seen.weights,
+                seen.query_mask,
+                seen.key_mask,
+                seen.visible,
+                _separators(inputs, seen, separators) if separators else None,
+            )
+
+        observe(model, inputs, add, layers, parts)
+    return found
+
+
+def _separators(inputs, seen, separators):
+    """Where separators stand among the keys of an observed layer."""
+    given = inputs if isinstance(inputs, dict) else {"token_ids": inputs}
+    ids = {k: np.asarray(x) for k, x in given.items() if "token_ids" in k}
+    side = "decoder" if seen.is_self and "decoder" in seen.name else "encoder"
+    chosen = [x for k, x in ids.items() if len(ids) == 1 or side in k]
+    if len(chosen) != 1 or chosen[0].shape != seen.key_mask.shape:
+        raise ValueError(
+            "Separators are looked up in an input whose name ends with "
+            f"`token_ids`, for {seen.name!r} of shape {seen.key_mask.shape}. "
+            f"Received: { {k: x.shape for k, x in ids.items()} }"
+        )
+    return np.isin(chosen[0], separators)
+
+
+def _mask(name, given, shape):
+    mask = np.ones(shape, bool) if given is None else np.asarray(given, bool)
+    if mask.shape != shape:
+        raise ValueError(
+            f"`{name}` must have the shape {shape}. "
+            f"Received: {name}.shape={mask.shape}"
+        )
+    return mask
+
+
+def head_similarity(
+    model: Any,
+    data: Any,
+    other: Any = None,
+    layers: str | Sequence[str] | None = None,
+) -> dict[tuple[str, str], np.ndarray]:
+    """Returns how similar the weights of heads are, over a data set.
+
+    The cosine `sum A B / sqrt(sum A^2 sum B^2)` over all samples and pairs
+    that may attend: 1 for heads that do the same. Heads that attend evenly
+    are similar to each other, whatever they do beyond that.
+
+    Args:
+        model: As for `attention_weights`.
+        data: As for `attention_statistics`.
+        other: Another model, such as one of another seed, whose heads to
+            compare with; by default those of the model itself.
+        layers: Names of layers of both; all by default. They must be of the
+            same tokens.
+
+    Returns:
+        Dictionary from a pair of names, of a layer of the model and of one of
+        the other, to an array `(H, H')`.
+
+    Raises:
+        ValueError: As `attention_statistics` does; if layers compare other
+            tokens than each other.
+
+    Example:
+
+    >>> from keras_synth import analysis, models
+    >>> backbone = models.SynthesizerBackbone(
+    ...     100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R", max_sequence_length=16)
+    >>> data = {"token_ids": np.ones((8, 16), "int32"),
+    ...         "padding_mask": np.ones((8, 16), "int32")}
+    >>> found = analysis.head_similarity(backbone, data)
+    >>> name = "encoder_layer_0/self_attention"
+    >>> np.allclose(np.diag(found[name, name]), 1)
+    True
+    """
+    products: dict[tuple[str, str], Any] = {}
+    squares: list[dict[str, Any]] = [{}, {}]
+    for inputs in batches(data):
+        mine = _flat_weights(model, inputs, layers)
+        theirs = mine
+        if other is not None:
+            theirs = _flat_weights(other, inputs, layers)
+        for own, total in zip((mine, theirs), squares, strict=True):
+            for name, x in own.items():
+                square = np.einsum("hn,hn->h", x, x)
+                total[name] = total.get(name, 0.0) + square
+        for name, x in mine.items():
+            for another, y in theirs.items():
+                if x.shape[1] != y.shape[1]:
+                    raise ValueError(
+                        "Layers of the same tokens are expected: name them "
+                        f"by `layers`. Received: {name!r} and {another!r}"
+                    )
+                key = name, another
+                products[key] = products.get(key, 0.0) + x @ y.T
+    return {
+        (a, b): product
+        / np.maximum(np.sqrt(np.outer(squares[0][a], squares[1][b])), 1e-30)
+        for (a, b), product in products.items()
+    }
+
+
+def _flat_weights(model, inputs, layers):
+    """Weights of a batch `(H, n)`, by name; zero where nothing counts."""
+    found: dict[str, np.ndarray] = {}
+
+    def keep(seen):
+        pairs = seen.query_mask[:, None, :, None] & seen.visible
+        weights = np.where(pairs, seen.weights, 0).astype("float32")
+        heads = weights.shape[1]
+        found[seen.name] = np.swapaxes(weights, 0, 1).reshape(heads, -1)
+
+    observe(model, inputs, keep, layers)
+    return found

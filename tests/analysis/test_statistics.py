@@ -1,0 +1,342 @@
+"""Numbers over a data set: NumPy's loops say what they are."""
+
+import numpy as np
+import pytest
+from attending_models import B, H, T, made
+from backend import slow_but_on
+
+from keras_synth import analysis
+from keras_synth.analysis import AttentionStatistics
+
+S = 6
+EDGES = [0.0, 0.05, 0.2, 0.5]
+
+
+def weights(rng, batch, rows, columns):
+    made = rng.random((batch, H, rows, columns)) ** 3
+    return made / made.sum(-1, keepdims=True)
+
+
+def batches():
+    """Three batches, of other lengths, with padding and forbidden pairs."""
+    rng = np.random.default_rng(0)
+    for batch, rows, columns in ((3, 4, 6), (2, 5, 4), (1, 2, 6)):
+        queries = np.arange(rows) < rng.integers(1, rows + 1, batch)[:, None]
+        keys = np.arange(columns) < rng.integers(2, columns + 1, batch)[:, None]
+        keys[0] = keys[0, ::-1]  # padding may be on the left
+        allowed = rng.random((batch, 1, rows, columns)) < 0.8
+        yield (
+            weights(rng, batch, rows, columns),
+            queries,
+            keys,
+            allowed,
+            rng.random((batch, columns)) < 0.4,
+        )
+
+
+def fed(**options):
+    statistics = AttentionStatistics(H, bins=EDGES, **options)
+    for batch in batches():
+        statistics.add(*batch)
+    return statistics
+
+
+def pairs():
+    """`(sample, head, i, j, weight)` of what counts, one by one."""
+    number = 0
+    for own, queries, keys, allowed, _ in batches():
+        for b, h, i, j in np.ndindex(own.shape):
+            if queries[b, i] and keys[b, j] and allowed[b, 0, i, j]:
+                yield number + b, h, i, j, own[b, h, i, j]
+        number += len(own)
+
+
+def sums(value):
+    found = np.zeros(H)
+    for b, h, i, j, w in pairs():
+        found[h] += value(b, h, i, j, w)
+    return found
+
+
+def test_shares_and_distances():
+    statistics = fed()
+    total = sums(lambda b, h, i, j, w: w)
+    distance = sums(lambda b, h, i, j, w: w * abs(i - j))
+    near = sums(lambda b, h, i, j, w: w * (abs(i - j) <= 1))
+    np.testing.assert_allclose(
+        statistics.mean_distance(), distance / total, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        statistics.window_share(1), near / total, rtol=1e-5
+    )
+    firsts, separators = [], []
+    for _, _, keys, _, marked in batches():
+        firsts += [row.tolist().index(True) for row in keys]
+        separators += [*marked]
+    first = sums(lambda b, h, i, j, w: w * (j == firsts[b]))
+    on_separators = sums(lambda b, h, i, j, w: w * separators[b][j])
+    np.testing.assert_allclose(
+        statistics.first_share(), first / total, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        statistics.separator_share(), on_separators / total, rtol=1e-5
+    )
+
+
+def test_entropy_is_that_of_rows():
+    rows = {}
+    for b, h, i, _, w in pairs():
+        rows.setdefault((b, h, i), []).append(w)
+    entropies = [[] for _ in range(H)]
+    for (_, h, _), row in rows.items():
+        shares = np.array(row) / np.sum(row)
+        entropies[h].append(-(shares * np.log(shares)).sum())
+    np.testing.assert_allclose(
+        fed().entropy(), [np.mean(x) for x in entropies], rtol=1e-5
+    )
+
+
+def test_histogram_counts_pairs():
+    edges, counts = fed().histogram()
+    np.testing.assert_array_equal(edges, EDGES)
+    expected = np.zeros((H, 3), int)
+    for _, h, _, _, w in pairs():
+        # The last bin takes what is beyond it.
+        expected[h, 0 if w < 0.05 else 1 if w < 0.2 else 2] += 1
+    np.testing.assert_array_equal(counts, expected)
+
+
+def test_averages_profile_and_input_dependence():
+    statistics, places = fed(), {}
+    for _, h, i, j, w in pairs():
+        places.setdefault((h, i, j), []).append(w)
+    averages = np.zeros((H, 5, 6))
+    left = total = np.zeros(H)
+    for (h, i, j), own in places.items():
+        averages[h, i, j] = np.mean(own)
+        one = np.arange(H) == h
+        left = left + one * ((np.array(own) - np.mean(own)) ** 2).sum()
+        total = total + one * np.square(own).sum()
+    np.testing.assert_allclose(statistics.averages(), averages, atol=1e-6)
+    np.testing.assert_allclose(
+        statistics.input_dependence(), left / total, atol=1e-5
+    )
+    by_distance = {}
+    for (h, i, j), own in places.items():
+        by_distance.setdefault(j - i, [[] for _ in range(H)])[h] += own
+    distances, means = statistics.distance_profile()
+    assert distances.tolist() == sorted(by_distance)
+    for k, distance in enumerate(distances):
+        expected = [np.mean(own) for own in by_distance[distance]]
+        np.testing.assert_allclose(means[:, k], expected, rtol=1e-5)
+
+
+def test_rank_spectrum_is_of_the_first_samples():
+    found = []
+    for own, queries, keys, allowed, _ in batches():
+        for b in range(min(2, len(own))):
+            used = np.where(allowed[b], own[b], 0)
+            used = used[:, queries[b]][:, :, keys[b]]
+            values = np.linalg.svd(used, compute_uv=False)
+            values /= values.sum(-1, keepdims=True)
+            found.append(np.pad(values, [(0, 0), (0, 9 - values.shape[1])]))
+    spectrum = fed(spectra=2).rank_spectrum()
+    expected = np.mean(found, 0)
+    np.testing.assert_allclose(
+        spectrum, expected[:, : spectrum.shape[1]], atol=1e-5
+    )
+    assert not expected[:, spectrum.shape[1] :].any()
+
+
+def test_heads_may_have_masks_of_their_own():
+    rng = np.random.default_rng(0)
+    own = weights(rng, B, T, T)
+    allowed = rng.random((B, H, T, T)) < 0.5
+    together = AttentionStatistics(H)
+    together.add(own, attention_mask=allowed)
+    for head in range(H):
+        alone, at = AttentionStatistics(1), slice(head, head + 1)
+        alone.add(own[:, at], attention_mask=allowed[:, at])
+        for name in ("entropy", "input_dependence", "averages"):
+            np.testing.assert_allclose(
+                getattr(together, name)()[at], getattr(alone, name)(), atol=1e-6
+            )
+
+
+def numbers(statistics):
+    return {
+        (name, number): getattr(own, number)()
+        for name, own in statistics.items()
+        for number in ("entropy", "mean_distance", "first_share", "averages")
+    }
+
+
+def cut(inputs, b):
+    """A sample without padding."""
+    found = {}
+    sides = [x.removesuffix("token_ids") for x in inputs if "token_ids" in x]
+    for side in sides:
+        names = [x for x in inputs if x.startswith(side)]
+        mask = inputs.get(f"{side}padding_mask")
+        if mask is None:
+            mask = inputs[f"{side}token_ids"]
+        found |= {
+            x: inputs[x][b : b + 1, : (mask[b] != 0).sum()] for x in names
+        }
+    return found
+
+
+@slow_but_on("torch")  # each length is compiled
+@pytest.mark.parametrize(
+    "name", ["R+V", "causal task", "seq2seq", "GPT-2", "T5", "functional"]
+)
+def test_padding_is_left_out(name):
+    model, inputs = made(name)
+    padded = analysis.attention_statistics(model, inputs)
+    bare = analysis.attention_statistics(
+        model, [cut(inputs, b) for b in range(B)]
+    )
+    bare = numbers(bare)
+    for key, number in numbers(padded).items():
+        short = bare[key]
+        whole = number[tuple(slice(n) for n in short.shape)]
+        np.testing.assert_allclose(whole, short, atol=1e-5, err_msg=str(key))
+        assert np.isclose(number.sum(), whole.sum(), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "pairs", "one by one"])
+def test_a_data_set_is_streamed(kind):
+    model, inputs = made("R+V")
+    whole = analysis.attention_statistics(model, inputs)
+    data = {
+        "dictionary": [inputs],
+        "pairs": [(inputs, np.zeros(B))],
+        "one by one": iter([inputs, inputs]),
+    }[kind]
+    streamed = analysis.attention_statistics(model, data)
+    for key, number in numbers(streamed).items():
+        np.testing.assert_allclose(number, numbers(whole)[key], atol=1e-6)
+
+
+def test_tables_do_not_depend_on_the_input_and_parts_are_told_apart():
+    model, inputs = made("R+V")
+    inputs["padding_mask"][:] = 1
+    found = analysis.attention_statistics(model, inputs, parts=True)
+    path = "encoder_layer_0/self_attention"
+    table, compared = (f"{path}/synthesizer/part_{k}" for k in (0, 1))
+    assert found[table].input_dependence().max() < 1e-6
+    assert found[compared].input_dependence().min() > 1e-3
+
+
+def test_separators_are_found_by_their_ids():
+    model, inputs = made("R+V")
+    chosen = inputs["token_ids"][0, :2]
+    statistics = analysis.attention_statistics(model, inputs, separators=chosen)
+    weights = analysis.attention_weights(model, inputs)
+    for name, own in statistics.items():
+        expected = total = 0.0
+        for b in range(B):
+            real = inputs["padding_mask"][b].astype(bool)
+            rows = weights[name][b][:, real]
+            there = np.isin(inputs["token_ids"][b], chosen) & real
+            expected = expected + rows[..., there].sum((1, 2))
+            total = total + rows[..., real].sum((1, 2))
+        np.testing.assert_allclose(
+            own.separator_share(), expected / total, atol=1e-6
+        )
+
+
+@slow_but_on("torch")
+def test_separators_of_two_sequences():
+    model, inputs = made("seq2seq")
+    inputs["encoder_token_ids"][:] = 7
+    inputs["decoder_token_ids"][:] = 8
+    statistics = analysis.attention_statistics(model, inputs, separators=[7])
+    shares = {k: x.separator_share() for k, x in statistics.items()}
+    np.testing.assert_allclose(
+        shares["encoder_layer_0/self_attention"], 1, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        shares["decoder_layer_0/cross_attention"], 1, atol=1e-6
+    )
+    assert not shares["decoder_layer_0/self_attention"].any()
+
+
+def test_similarity_of_heads_and_of_models():
+    (first, inputs), (other, _) = made("R+V"), made("R+V")
+    for weight in other.weights:
+        weight.assign(weight + 0.5)
+    found = analysis.head_similarity(first, [inputs, inputs], other)
+    names = ("encoder_layer_0/self_attention", "encoder_layer_1/self_attention")
+    assert {*found} == {(a, b) for a in names for b in names}
+    real = inputs["padding_mask"].astype(bool)[:, None, :, None]
+    mine, theirs = (
+        {
+            k: np.moveaxis(np.where(real, x, 0), 1, 0).reshape(H, -1)
+            for k, x in analysis.attention_weights(model, inputs).items()
+        }
+        for model in (first, other)
+    )
+    for (a, b), cosines in found.items():
+        x, y = mine[a], theirs[b]
+        norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(y, axis=1)
+        np.testing.assert_allclose(cosines, x @ y.T / norms, atol=1e-5)
+    own = analysis.head_similarity(first, inputs)
+    np.testing.assert_allclose(np.diag(own[names[0], names[0]]), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda m, x: analysis.attention_statistics(m, []), "no batch in list"),
+        (
+            lambda m, x: analysis.attention_statistics(m, {}),
+            "no batch in dict",
+        ),
+        (
+            lambda m, x: analysis.attention_statistics(m, x, layers="layer"),
+            "encoder_layer_0.*'layer'",
+        ),
+        (
+            lambda m, x: analysis.attention_statistics(m, x, bins=[1, 0]),
+            "increasing.*\\[1, 0\\]",
+        ),
+        (
+            lambda m, x: AttentionStatistics(2).add(np.ones((1, 3, 2, 2))),
+            "2 heads.*\\(1, 3, 2, 2\\)",
+        ),
+        (
+            lambda m, x: AttentionStatistics(1).add(
+                np.ones((1, 1, 2, 2)), query_mask=np.ones((1, 3))
+            ),
+            "query_mask.*\\(1, 2\\).*\\(1, 3\\)",
+        ),
+        (
+            lambda m, x: AttentionStatistics(1).separator_share(),
+            "separators=\\[102\\]",
+        ),
+        (
+            lambda m, x: AttentionStatistics(1, spectra=0).rank_spectrum(),
+            "spectra=0",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, match):
+    model, inputs = made("R+V")
+    with pytest.raises(ValueError, match=f"(?s){match}"):
+        call(model, inputs)
+
+
+def test_separators_need_token_ids():
+    inputs = {"words": np.ones((B, T))}
+    seen = analysis.statistics.Observation(
+        "layer", None, None, None, np.ones((B, T), bool), True
+    )
+    with pytest.raises(ValueError, match=r"token_ids.*'layer'"):
+        analysis.statistics._separators(inputs, seen, [7])
+
+
+def test_similar_layers_are_of_the_same_tokens():
+    model, inputs = made("seq2seq")
+    with pytest.raises(ValueError, match=r"same tokens.*encoder_layer_0"):
+        analysis.head_similarity(model, inputs)
