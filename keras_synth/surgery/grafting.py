@@ -115,42 +115,33 @@ def with_length(
     """Returns arguments of a backbone for sequences up to a length.
 
     Args:
-        options: Dictionary; what it says of lengths, or `None`, is how many
-            positions the model has learned.
-        max_length: Integer, in tokens; by default the longest possible.
+        options: Dictionary; its lengths are `None` where any will do.
+        max_length: Integer, in tokens, the model's own by default. Sources
+            or targets that are shorter already stay so.
 
     Raises:
         ValueError: If the model has fewer positions, or no number of them.
     """
-    names = [
-        name
-        for name in ("max_sequence_length", "max_decoder_length")
-        if name in options
-    ]
-    return {
-        **options,
-        **{name: _checked_length(max_length, options[name]) for name in names},
-    }
-
-
-def _checked_length(max_length, longest):
-    if max_length is None and longest is None:
+    names = ("max_sequence_length", "max_decoder_length")
+    own = {name: options[name] for name in names if name in options}
+    if max_length is None and None in own.values():
         raise ValueError(
             "The model has no positions of its own, and takes sequences of "
             "any length: say how long they may be, as in max_length=512. "
             "Received: max_length=None"
         )
     if max_length is None:
-        return longest
+        return options
     max_length = check_positive("max_length", max_length)
-    if longest is not None and max_length > longest:
+    known = [length for length in own.values() if length is not None]
+    if known and max_length > max(known):
         raise ValueError(
-            f"The model has learned {longest} positions. Take `max_length` up "
-            "to that, or lengthen the result, see "
-            "`keras_synth.surgery.lengthen`. "
+            f"The model has {max(known)} positions. Take `max_length` up to "
+            "that, or lengthen the result, see `keras_synth.surgery.lengthen`. "
             f"Received: max_length={max_length}"
         )
-    return max_length
+    lengths = {name: min(max_length, own[name] or max_length) for name in own}
+    return {**options, **lengths}
 
 
 def _checked_layers(layers, number):

@@ -237,7 +237,7 @@ class _Rows(keras.Model):
     """Logits of one synthesizer, to be trained on rows of weights."""
 
     def __init__(self, synthesizer: Synthesizer) -> None:
-        super().__init__()
+        super().__init__(name="rows")  # TensorFlow takes no "_"
         self.synthesizer = synthesizer
 
     def call(self, inputs: dict[str, Tensor]) -> Tensor:

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 
 from keras_synth import fold, models
 from keras_synth.surgery import graft
@@ -39,6 +39,7 @@ B, T = 3, 7
 
 def trained(name, noise=0.2, **changes):
     """A backbone none of whose weights is 0 or 1 by default."""
+    keras.utils.set_random_seed(0)
     model = FAMILIES[name](**{**SIZES, **changes})
     rng = np.random.default_rng(3)
     for weight in model.weights:
@@ -128,8 +129,9 @@ def test_some_blocks_and_shorter_sequences():
     assert grafted.max_sequence_length == 8
 
 
-@pytest.mark.parametrize("gated", [True, False])
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("gated", "tied"), [(True, False), (False, True)]
+)  # 1.1 and 1.0
 def test_t5_of_every_form(gated, tied):
     """With lengths at which buckets of distances change."""
     model = trained(
@@ -166,6 +168,14 @@ def test_blocks_of_a_decoder_are_counted_after_those_of_the_encoder():
         "encoder_layer_1",
         "decoder_layer_0",
     ]
+
+
+def test_targets_shorter_than_sources_stay_so():
+    model = trained("our_seq2seq")
+    grafted = graft(model, "R+V", max_length=10)
+    assert grafted.max_sequence_length == 10
+    assert grafted.max_decoder_length == 9
+    assert graft(model, "R+V", max_length=8).max_decoder_length == 8
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -226,7 +236,10 @@ def lively_gpt2():
     return model
 
 
-@pytest.mark.parametrize("synthesizer", ["R+V", "D+V"])
+@pytest.mark.parametrize(
+    "synthesizer",
+    ["R+V", pytest.param("D+V", marks=slow_but_on("torch"))],
+)
 def test_a_grafted_gpt2_writes_as_before(synthesizer):
     theirs = keras_hub.models.GPT2CausalLM(lively_gpt2())
     ours = graft(theirs, synthesizer)
@@ -258,18 +271,20 @@ def test_a_grafted_gpt2_is_called_with_caches_as_kerashubs_is():
         np.testing.assert_allclose(mine, other, atol=2e-5)
 
 
+@slow_but_on("torch")
 def test_a_grafted_t5_writes_as_before():
     theirs = keras_hub.models.T5Seq2SeqLM(trained("t5", noise=1.0))
     ours = graft(theirs, "R+V", max_length=10)
     given = inputs(theirs)
     given |= {f"decoder_{name}": x for name, x in prompts().items()}
     expected = written(theirs, given)["decoder_token_ids"]
-    assert len(np.unique(expected[:, 4:])) > 3
+    assert len(np.unique(expected[:, 4:])) > 1
     np.testing.assert_array_equal(
         written(ours, given)["decoder_token_ids"], expected
     )
 
 
+@slow_but_on("torch")
 def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
     backbone = models.SynthesizerBackbone(**SIZES, synthesizer="V")
     classifier = models.SynthesizerTextClassifier(backbone, 3)

@@ -200,7 +200,7 @@ CHOSEN = [(0, 1), (0, 2), (1, 0), (1, 3)]
 
 
 def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
-    monkeypatch.setattr(static_heads, "STEPS", 150)
+    monkeypatch.setattr(static_heads, "STEPS", 80)
     monkeypatch.setattr(static_heads, "_RATE", 0.05)
     model, given = bert(), inputs(number=24)
     expected = outputs(model, given)
@@ -262,7 +262,7 @@ def static_t5():
     return model
 
 
-@pytest.mark.parametrize("to", ["R", "D"])
+@pytest.mark.parametrize("to", ["R", pytest.param("D", marks=pytest.mark.slow)])
 def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
     monkeypatch.setattr(static_heads, "STEPS", 100)
     monkeypatch.setattr(static_heads, "_RATE", 0.05)
