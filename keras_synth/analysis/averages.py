@@ -6,8 +6,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_synth.analysis.observing import observe
-
 
 class Averages:
     """Sums of the attention weights of one layer, sample by sample.
@@ -105,31 +103,6 @@ def _grown(array, rows, columns):
     return np.pad(array, [(0, 0), (0, below), (0, right)])
 
 
-def averages(model: Any, data: Any, length: int) -> list[Averages]:
-    """Returns the `Averages` of each block of a backbone.
-
-    Args:
-        model: `SynthesizerBackbone`.
-        data: Batches of the model's inputs, see `synthesize`.
-        length: Integer, the longest sequence, in tokens.
-
-    Raises:
-        ValueError: If there is no batch, or one is too long or no dictionary.
-    """
-    found = {
-        block.attention.path: Averages(model.num_heads, length)
-        for block in model.stack.blocks
-    }
-
-    def add(observed):
-        found[observed.name].add(observed.weights, observed.query_mask)
-
-    for inputs in batches(data):
-        _check(inputs, length)
-        observe(model, inputs, add, list(found))
-    return [*found.values()]
-
-
 def batches(data: Any, size: int = 32) -> Iterator[Any]:
     """Yields batches of inputs.
 
@@ -167,19 +140,3 @@ def _cut(data, size):
     else:
         for batch in data:
             yield batch[0] if isinstance(batch, tuple) else batch
-
-
-def _check(inputs, length):
-    """Raises unless a batch is one of a backbone, and short enough."""
-    if not isinstance(inputs, dict) or "padding_mask" not in inputs:
-        raise ValueError(
-            "Data are the model's inputs, dictionaries of `token_ids` and "
-            "`padding_mask`; a preprocessor makes them of texts. Received: a "
-            f"batch of {type(inputs).__name__}"
-        )
-    longest = inputs["padding_mask"].shape[1]
-    if longest > length:
-        raise ValueError(
-            f"The tables hold {length} positions. Cut the sequences, or raise "
-            f"`max_length`. Received: {longest} tokens"
-        )

@@ -129,9 +129,7 @@ def train(settings, run, paths, emit, keep=False, more=()):
         TimedBatches(batches), history, lambda: evaluate(validation), emit
     )
     # The weights of a run that was stopped after training are wanted, too.
-    checkpoint.fit(
-        model, log.timed, settings.epochs, [log, *more], verbose=0
-    )
+    checkpoint.fit(model, log.timed, settings.epochs, [log, *more], verbose=0)
     metrics = evaluate(test)
     result = {
         "score": metrics.pop("score"),
