@@ -193,6 +193,7 @@ WITHIN_ONE_SEQUENCE = {
         "mixing": 11 * 10 * 3,
         "output": 11 * 10 * 10,
     },
+    "pooling": {"mixing": 11 * 10},
     "mlp_mixer": {"mixing": (13 * 11 + 11 * 13) * 10},
     "mlp_mixer(hidden_dim=6)": {"mixing": (6 * 11 + 11 * 6) * 10},
     "gmlp(ffn_dim=14)": {

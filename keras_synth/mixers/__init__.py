@@ -19,6 +19,7 @@ from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
 from keras_synth.mixers.performer import PerformerAttention
+from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.relu import ReLUAttention
 from keras_synth.mixers.sparse import SparseAttention, StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
@@ -38,6 +39,7 @@ __all__ = [
     "Mixer",
     "MultiHeadMixer",
     "PerformerAttention",
+    "PoolingMixer",
     "ReLUAttention",
     "SelfMixer",
     "SparseAttention",

@@ -30,6 +30,7 @@ from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.pair_mixer import PairMixer
 from keras_synth.mixers.performer import PerformerAttention
+from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.sparse import PatternMixer
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.synthesizers.composite import CompositeSynthesizer
@@ -236,6 +237,12 @@ def _dynamic_convolution(layer, length, source_length):
         "softmax": length * layer.num_heads * layer.width,
     }
     return added(_convolution(layer, length, source_length), own)
+
+
+@of_mixer.register(PoolingMixer)
+def _pooling(layer, length, source_length):
+    # Sums take none; a division for each number.
+    return {"mixing": length * layer._features}
 
 
 @of_mixer.register(MLPMixer)

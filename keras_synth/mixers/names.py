@@ -24,6 +24,7 @@ from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.performer import PerformerAttention
+from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.relu import ReLUAttention
 from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
@@ -38,6 +39,7 @@ _MIXERS = {
     "fnet": FourierMixer,
     "light_conv": LightConvolution,
     "dynamic_conv": DynamicConvolution,
+    "pooling": PoolingMixer,
     "mlp_mixer": MLPMixer,
     "gmlp": GatedMLP,
     "linear": LinearAttention,

@@ -102,6 +102,7 @@ MIXERS = {
     "light_conv(width=3)": set(),
     "light_conv(width=4, border='renormalize')": set(),
     "dynamic_conv(width=3)": set(),
+    "pooling(size=4)": set(),
     "mlp_mixer": set(),
     "gmlp": set(),
     "linformer(rank=3)": set(),

@@ -46,6 +46,7 @@ MIXERS = [
     "light_conv(width=3)",
     "light_conv(width=4, border='renormalize')",
     "dynamic_conv(width=3)",
+    "pooling(size=4)",
     "mlp_mixer",
     "gmlp",
     "linformer(rank=3)",
