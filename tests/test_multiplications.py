@@ -27,6 +27,7 @@ BY_HAND = {
     "FD(factors=(2, 4))": (T * PROJECTION, H * T * ((2 + 4) * K + 8)),
     "relative": (0, 0),
     "alibi + V": ((T + S) * PROJECTION, PAIRS * K),
+    "alibi(trainable=True) + V": ((T + S) * PROJECTION, PAIRS * K),
     "R + V": ((T + S) * PROJECTION, PAIRS * K),
     "D + V": ((2 * T + S) * PROJECTION, 2 * PAIRS * K),
     "mixture(D + V, share_queries=True)": ((T + S) * PROJECTION, 2 * PAIRS * K),

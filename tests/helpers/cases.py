@@ -54,6 +54,7 @@ CASES = {
     ),
     "additive+R": named("additive + R"),
     "relative": named("relative(max_distance=3)"),
+    "learned alibi+V": named("alibi(trainable=True) + V"),
     "t5+R+V": named("t5_relative(num_buckets=8, max_distance=6) + R + V"),
     "heads": named("heads(1 * D + 1 * mixture(relative(max_distance=2) + V))"),
     "nested": lambda: MixtureSynthesizer(

@@ -40,6 +40,7 @@ SYNTHESIZERS = [
     ("alibi", "V"),
     ("alibi", "FD"),
     ("alibi", "R", "V"),
+    ("alibi(trainable=True)", "V"),
 ]
 MIXERS = [
     "fnet",
@@ -478,7 +479,7 @@ def _logits(case, weights, query, source):
             if path.startswith(start)
         }
         logits = FORMULAS[name](own, query, source, case)
-        (biases if name == "alibi" else mixed).append(logits)
+        (biases if name.startswith("alibi") else mixed).append(logits)
     if len(mixed) > 1:
         alphas = weights["synthesizer/alphas"]
         mixed = [reference.mixture_logits(mixed, alphas)]
@@ -535,6 +536,11 @@ def _alibi(own, query, source, case):
     return -slopes * np.abs(_distances(case))[None]
 
 
+def _learned_alibi(own, query, source, case):
+    slopes = np.exp(own["log_slopes"])[:, None, None]
+    return -slopes * np.abs(_distances(case))[None]
+
+
 FORMULAS = {
     "V": _dot_product,
     "D": _dense,
@@ -545,4 +551,5 @@ FORMULAS = {
     "relative(max_distance=3)": _relative,
     "gaussian": _gaussian,
     "alibi": _alibi,
+    "alibi(trainable=True)": _learned_alibi,
 }
