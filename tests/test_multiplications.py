@@ -168,6 +168,16 @@ WITHIN_ONE_SEQUENCE = {
         "logits": 2 * 11 * ((2 + 7) * 3 + 2 * 7),  # of whole rows
     },
     # Beyond the window tokens at a distance of 4 and of 8.
+    "local_dense(window=2)": of_pairs(NEAR, L * (OF_KEYS + OF_VALUES)),
+    "local_dense(window=2) + V": of_pairs(NEAR, SELF + L * OF_KEYS, 2 * 3),
+    # A head of each, of which the second sees all.
+    "heads(1 * local_dense(window=2) + 1 * R)": {
+        "projections": 11 * (10 * 3 + OF_VALUES),
+        "logits": NEAR * 3,
+        "softmax": NEAR + 11 * 11,
+        "mixing": (NEAR + 11 * 11) * 4,
+        "output": 11 * (2 * 4) * 10,
+    },
     "strided(stride=4, window=2)": of_pairs(NEAR + 2 * (7 + 3), SELF),
     # Three rows of all, three columns of the others, and these among them.
     "longformer(window=2, global_tokens=3)": of_pairs(
@@ -224,6 +234,10 @@ OF_A_SOURCE = {
         )
         for share in ("none", "heads", "key_value")
     },
+    # Three windows of four keys and values: of 7 tokens the last has one.
+    "compressed(stride=3, kernel=4)": of_pairs(
+        11 * 3, CROSS + 3 * 4 * 2 * (3 * 3 + 4 * 4)
+    ),
     "linear": {
         "projections": CROSS,
         # the sum of a row's weights, and what is divided by it

@@ -6,6 +6,7 @@ from keras_synth.attention import normalizers, patterns
 from keras_synth.mixers import costs  # noqa: F401
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
+from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.gated_mlp import GatedMLP
@@ -27,6 +28,7 @@ from keras_synth.mixers.synthetic_attention import SyntheticAttention
 __all__ = [
     "AdditiveAttention",
     "BigBirdAttention",
+    "CompressedAttention",
     "DynamicConvolution",
     "FourierMixer",
     "GatedMLP",

@@ -18,6 +18,7 @@ from keras_synth.attention.multiplications import (
     pairs_within,
 )
 from keras_synth.attention.patterns import GlobalTokens
+from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.convolution import Convolution
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
@@ -39,6 +40,7 @@ from keras_synth.synthesizers.dot_product import DotProductSynthesizer
 from keras_synth.synthesizers.factorized_dense import (
     FactorizedDenseSynthesizer,
 )
+from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
     RandomSynthesizer,
@@ -77,6 +79,23 @@ def _dense(synthesizer, queries, keys, pairs=None):
     }
 
 
+@of_synthesizer.register(LocalDenseSynthesizer)
+def _local_dense(synthesizer, queries, keys, pairs=None):
+    pairs = _within(synthesizer, queries, keys, pairs)
+    return {
+        "projections": of_dense(synthesizer.hidden, queries),
+        "logits": synthesizer.num_heads * pairs * synthesizer.hidden_dim,
+    }
+
+
+def _within(synthesizer, queries, keys, pairs=None):
+    """Those of some pairs that a synthesizer has logits for."""
+    pairs = pairs_or_all(pairs, queries, keys)
+    if synthesizer.reach is None:
+        return pairs
+    return min(pairs, pairs_within(synthesizer.reach + 1, queries, keys))
+
+
 @of_synthesizer.register(FactorizedDenseSynthesizer)
 def _factorized_dense(synthesizer, queries, keys, pairs=None):
     a, b = synthesizer.factors
@@ -95,9 +114,10 @@ def _factorized_random(synthesizer, queries, keys, pairs=None):
 
 
 @of_synthesizer.register(CompositeSynthesizer)
-def _composite(synthesizer, *lengths):
+def _composite(synthesizer, queries, keys, pairs=None):
+    pairs = _within(synthesizer, queries, keys, pairs)
     parts = synthesizer.synthesizers
-    return added(*(part.multiplications(*lengths) for part in parts))
+    return added(*(x.multiplications(queries, keys, pairs) for x in parts))
 
 
 # --- attention: of T queries and S keys ---------------------------------------
@@ -109,14 +129,18 @@ def _attention(layer, queries, keys):
     within = pairs_within(layer.sliding_window, queries, keys)
     if layer.pattern is not None:
         within = min(within, layer.pattern.pairs(queries))
+    pairs = sum(
+        group.num_heads * _within(group, queries, keys, within)
+        for group in layer.synthesizer.head_groups()
+    )
     values = layer.num_heads * layer.value_dim
     gate = of_dense(layer.gate, queries)
     if layer.gate is not None:
         gate += queries * values
     own = {
         "projections": gate + of_dense(layer.value, keys),
-        "softmax": within * layer.num_heads,
-        "mixing": within * values,
+        "softmax": pairs,
+        "mixing": pairs * layer.value_dim,
         "output": of_dense(layer.attention_output, queries),
     }
     logits = layer.synthesizer.multiplications(queries, keys, within)
@@ -172,6 +196,20 @@ def _longformer_of_tokens(layer, queries, keys):
         _of_tokens(layer, queries - first, keys),
         {"projections": of_dense(layer.global_query, first) + source},
     )
+
+
+@of_attend.register(CompressedAttention)
+def _compressed(layer, queries, keys):
+    pairs = layer.num_heads * queries * -(-keys // layer.stride)
+    return of_pairs(pairs, layer.key_dim, layer.value_dim)
+
+
+@of_projections.register(CompressedAttention)
+def _compressed_of_tokens(layer, queries, keys):
+    windows = -(-keys // layer.stride) * layer.kernel * layer.num_heads
+    squares = layer.key_dim**2 + layer.value_dim**2
+    own = {"projections": windows * squares}
+    return added(_of_tokens(layer, queries, keys), own)
 
 
 @of_attend.register(LinformerAttention)

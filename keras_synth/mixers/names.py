@@ -13,6 +13,7 @@ from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import did_you_mean, formatted
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
+from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.gated_mlp import GatedMLP
@@ -43,6 +44,7 @@ _MIXERS = {
     "mlp_mixer": MLPMixer,
     "gmlp": GatedMLP,
     "linear": LinearAttention,
+    "compressed": CompressedAttention,
     "linformer": LinformerAttention,
     "performer": PerformerAttention,
     "additive": AdditiveAttention,

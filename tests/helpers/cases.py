@@ -53,6 +53,8 @@ CASES = {
         [RandomSynthesizer(H, N), DotProductSynthesizer(H, K)], per_head=False
     ),
     "additive+R": named("additive + R"),
+    "local D": named("local_dense(window=2)"),
+    "local D+V": named("local_dense(window=3) + V"),
     "relative": named("relative(max_distance=3)"),
     "learned alibi+V": named("alibi(trainable=True) + V"),
     "t5+R+V": named("t5_relative(num_buckets=8, max_distance=6) + R + V"),
@@ -64,7 +66,7 @@ CASES = {
 
 # One of each kind, for the tests that take seconds: those that compile.
 KINDS = [
-    *("V", "D", "FD", "R", "Fix", "FR"),
+    *("V", "D", "FD", "local D", "R", "Fix", "FR"),
     *("t5+R+V", "D+V shared", "heads", "nested"),
 ]
 
@@ -107,11 +109,13 @@ MIXERS = {
     "mlp_mixer": set(),
     "gmlp": set(),
     "linformer(rank=3)": set(),
+    "compressed(stride=2, kernel=3)": set(),
     "linear": set(),
     "performer(features=8)": set(),
     "additive": set(),
     "relu": {"unbounded"},
     "local(window=2)": set(),
+    "local_dense(window=2)": set(),
     "local(window=2, synthesizer='R + V')": set(),
     "strided(stride=3)": set(),
     "longformer(window=1)": set(),

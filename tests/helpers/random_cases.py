@@ -20,11 +20,13 @@ from keras_synth import mixers, routes
 from keras_synth.mixers import kernel_sums
 from keras_synth.routes import grid, in_place, shared
 
+LOCAL, REACH = "local_dense(window=2)", 2
 # Sums of synthesizers, and groups of heads where one name has a bracket.
 SYNTHESIZERS = [
     ("V",),
     ("D",),
     ("FD",),
+    (LOCAL,),
     ("R",),
     ("FR",),
     ("Fix",),
@@ -51,6 +53,7 @@ MIXERS = [
     "mlp_mixer",
     "gmlp",
     "linformer(rank=3)",
+    "compressed(stride=2, kernel=3)",
     "linear",
     "performer(features=8)",
     "additive",
@@ -134,6 +137,8 @@ def attention_case(parts, choose):
         choose: Function that returns one of a sequence, as `random.choice`.
     """
     target, source = choose(LENGTHS), choose([None, *LENGTHS])
+    if parts == (LOCAL,):
+        source = None  # neighbours are of one sequence
     longest = max(target, source or 0)
     return Case(
         parts=parts,
@@ -450,6 +455,8 @@ def expected(case, arrays, run):
     if case.window is not None:
         distance = _distances(case)
         mask &= np.abs(distance) < case.window
+    if case.parts == (LOCAL,):
+        mask &= np.abs(_distances(case)) <= REACH
     names = ("kernel", "bias")
     values, outputs = (
         [weights[f"{name}/{end}"] for end in names]
@@ -494,6 +501,14 @@ def _dot_product(own, query, source, case):
 def _dense(own, query, source, case):
     names = ["hidden/kernel", "hidden/bias", "W2", "b2"]
     return reference.dense_logits(query, *map(own.get, names), case.length)
+
+
+def _local_dense(own, query, source, case):
+    names = ["hidden/kernel", "hidden/bias"]
+    hidden = reference.relu(reference.project(query, *map(own.get, names)))
+    offsets = np.clip(_distances(case), -REACH, REACH) + REACH
+    logits = np.einsum("bthk,tshk->bhts", hidden, own["W2"][offsets])
+    return logits + own["b2"][:, offsets]
 
 
 def _factorized_dense(own, query, source, case):
@@ -545,6 +560,7 @@ FORMULAS = {
     "V": _dot_product,
     "D": _dense,
     "FD": _factorized_dense,
+    LOCAL: _local_dense,
     "R": _random,
     "Fix": _random,
     "FR": _factorized_random,
