@@ -185,6 +185,27 @@ WITHIN_ONE_SEQUENCE = {
         SELF + 11 * (OF_KEYS + OF_VALUES),
     ),
     "big_bird(block_size=2, random_blocks=9)": of_pairs(11 * 11, SELF),
+    # Queries are keys. Chunks of 3, 3, 3 and 2, each with the one before it.
+    "reformer(bucket_size=3, hashes=4)": {
+        "projections": L * (OF_KEYS + OF_VALUES),
+        "logits": 2 * 4 * (11 * 3 * 3 + 55 * 3),  # three rotations: 6 buckets
+        "softmax": 2 * 4 * 55,
+        "mixing": 2 * 4 * 55 * 4,
+        "output": 11 * (2 * 4) * 10,
+    },
+    # Clusters of five of 11 queries and keys.
+    "routing(clusters=3)": {
+        **of_pairs(3 * 5 * 5, SELF),
+        "logits": 2 * 3 * (2 * 11 * 3 + 5 * 5 * 3),
+        "mixing": 2 * (3 * 5 * 5 * 4 + 11 * 4),
+    },
+    # Blocks of 4, 4 and 3; what is sorted to a block has four places.
+    "sinkhorn(block_size=4)": {
+        **of_pairs(4 * 4 + 4 * 4 + 3 * 3 + 11 * 4, SELF),
+        "logits": 2 * ((41 + 44) * 3 + 3 * 3 * 3),
+        "softmax": 2 * (41 + 44 + 3 * 3),
+        "mixing": 2 * ((41 + 44) * 4 + 3 * 3 * 4 * (3 + 4)),
+    },
     "light_conv(width=3)": {
         "projections": 11 * 10 * 20 + 11 * 10,
         "softmax": 2 * 3,

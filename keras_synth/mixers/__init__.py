@@ -21,7 +21,10 @@ from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.pooling import PoolingMixer
+from keras_synth.mixers.reformer import ReformerAttention
 from keras_synth.mixers.relu import ReLUAttention
+from keras_synth.mixers.routing import RoutingAttention
+from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import SparseAttention, StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 
@@ -43,7 +46,10 @@ __all__ = [
     "PerformerAttention",
     "PoolingMixer",
     "ReLUAttention",
+    "ReformerAttention",
+    "RoutingAttention",
     "SelfMixer",
+    "SinkhornAttention",
     "SparseAttention",
     "StridedAttention",
     "SyntheticAttention",

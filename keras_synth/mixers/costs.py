@@ -32,6 +32,9 @@ from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.pair_mixer import PairMixer
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.pooling import PoolingMixer
+from keras_synth.mixers.reformer import ReformerAttention
+from keras_synth.mixers.routing import RoutingAttention
+from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import PatternMixer
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.synthesizers.composite import CompositeSynthesizer
@@ -223,6 +226,49 @@ def _linformer_of_tokens(layer, queries, keys):
     along = layer.num_heads * layer.rank * keys  # by E and F
     along *= layer.key_dim + layer.value_dim
     return added(_of_tokens(layer, queries, keys), {"projections": along})
+
+
+@of_attend.register(ReformerAttention)
+def _reformer(layer, queries, keys):
+    # In each round rotations, and a chunk with itself and the one before it,
+    # whatever buckets leave out of that; keys once have length 1.
+    size, rounds = layer.bucket_size, layer.hashes * layer.num_heads
+    whole, last = divmod(queries, size)
+    pairs = whole * 2 * size**2 + last * (size + last)
+    pairs -= size * min(queries, size)  # there is none before the first
+    turned = 0 if layer.rotations is None else layer.rotations.shape[-1]
+    own = {"logits": rounds * queries * layer.key_dim * turned}
+    counts = of_pairs(rounds * pairs, layer.key_dim, layer.value_dim)
+    return added(own, counts)
+
+
+@of_attend.register(RoutingAttention)
+def _routing(layer, queries, keys):
+    # Queries and keys with centroids, pairs of clusters, and averages.
+    heads, clusters = layer.num_heads, layer.clusters
+    pairs = heads * clusters * min(layer.cluster_size, queries) ** 2
+    own = {
+        "logits": heads * clusters * (queries + keys) * layer.key_dim,
+        "mixing": heads * queries * layer.value_dim,
+    }
+    return added(own, of_pairs(pairs, layer.key_dim, layer.value_dim))
+
+
+@of_attend.register(SinkhornAttention)
+def _sinkhorn(layer, queries, keys):
+    # The matrix of blocks, keys and values that it sorts, and pairs with both
+    # blocks; normalising it takes no products, but a division for each entry.
+    size, heads = layer.block_size, layer.num_heads
+    blocks = -(-queries // size)
+    whole, last = divmod(queries, size)
+    pairs = heads * (whole * size**2 + last**2 + queries * size)
+    entries = heads * blocks**2
+    own = {
+        "logits": entries * layer.key_dim,
+        "softmax": entries,
+        "mixing": entries * size * (layer.key_dim + layer.value_dim),
+    }
+    return added(own, of_pairs(pairs, layer.key_dim, layer.value_dim))
 
 
 @of_attend.register(KernelMixer)

@@ -26,7 +26,10 @@ from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.pooling import PoolingMixer
+from keras_synth.mixers.reformer import ReformerAttention
 from keras_synth.mixers.relu import ReLUAttention
+from keras_synth.mixers.routing import RoutingAttention
+from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.synthesizers import Synthesizer
@@ -47,6 +50,9 @@ _MIXERS = {
     "compressed": CompressedAttention,
     "linformer": LinformerAttention,
     "performer": PerformerAttention,
+    "reformer": ReformerAttention,
+    "routing": RoutingAttention,
+    "sinkhorn": SinkhornAttention,
     "additive": AdditiveAttention,
     "relu": ReLUAttention,
     "local": LocalAttention,
