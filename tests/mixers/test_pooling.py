@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from backend import numpy, slow_but_on
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder
@@ -31,7 +31,10 @@ def pooled(x, real, size, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("size", [1, 3, 4, 20])
+@pytest.mark.parametrize(
+    "size",
+    [4, *(pytest.param(n, marks=slow_but_on("torch")) for n in (1, 3, 20))],
+)
 def test_it_is_the_average_of_neighbours_minus_the_token(size, causal):
     """Whatever padding holds, and wherever it is."""
     layer, x = mixers.get("pooling", size=size), normal(4, T, D)
@@ -71,6 +74,7 @@ def test_bad_sizes_are_refused(size):
         mixers.get("pooling", size=size)
 
 
+@slow_but_on("torch")
 def test_a_decoder_that_skips_padding_counts_real_tokens_alone():
     block = SynthesizerDecoder(16, 2, synthesizer="pooling(size=3)")
     x, real = normal(2, T, D), np.arange(T) >= [[0], [2]]

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy
+from backend import gradients, numpy, program, slow_but_on
 from keras import ops
 
 from keras_synth import mixers
@@ -61,13 +61,21 @@ def expected(mixer, x, lengths, everything=False):
 
 
 @pytest.mark.parametrize(
-    ("bucket_size", "hashes"), [(1, 1), (3, 1), (3, 4), (5, 2), (12, 3)]
+    ("bucket_size", "hashes"),
+    [
+        pytest.param(1, 1, marks=slow_but_on("torch")),
+        pytest.param(3, 1, marks=slow_but_on("torch")),
+        (3, 4),
+        pytest.param(5, 2, marks=slow_but_on("torch")),
+        pytest.param(12, 3, marks=slow_but_on("torch")),
+    ],
 )
 def test_it_is_one_softmax_over_what_its_rounds_show(bucket_size, hashes):
     mixer, x = made(bucket_size, hashes), normal(3, T, D)
+    run = program(lambda x, real: mixer(x, value_mask=real))
     for lengths in ((T, T, T), (T, 4, 1)):
         real = padding(*lengths, size=T)
-        found = numpy(mixer(x, value_mask=real))
+        found = numpy(run(x, real))
         truth = expected(mixer, x, lengths)
         np.testing.assert_allclose(found[real], truth[real], atol=1e-4)
 
@@ -78,7 +86,7 @@ def test_one_bucket_is_attention_to_all_others(hashes):
     assert mixer.num_buckets == 1
     assert mixer.rotations is None
     truth = expected(mixer, x, (T, T, T), everything=True)
-    np.testing.assert_allclose(numpy(mixer(x)), truth, atol=1e-5)
+    np.testing.assert_allclose(numpy(program(mixer)(x)), truth, atol=1e-5)
 
 
 def test_most_pairs_of_a_round_are_not_shown():
@@ -88,14 +96,16 @@ def test_most_pairs_of_a_round_are_not_shown():
     assert 0.1 < seen.mean() < 0.6
 
 
+@slow_but_on("torch")
 def test_a_token_alone_sees_itself():
     mixer, x = made(), normal(1, 1, D)
     values = dense(mixer.value, x)
     kernel, bias = (numpy(w) for w in mixer.attention_output.weights)
     truth = np.einsum("bthv,hvd->btd", values, kernel) + bias
-    np.testing.assert_allclose(numpy(mixer(x)), truth, atol=1e-5)
+    np.testing.assert_allclose(numpy(program(mixer)(x)), truth, atol=1e-5)
 
 
+@slow_but_on("torch")
 def test_padding_and_its_length_change_nothing():
     mixer, x, real = made(), normal(3, T, D), padding(T, 4, 1, size=T)
     clean = numpy(mixer(x, mask=real))
@@ -115,6 +125,7 @@ def test_padding_and_its_length_change_nothing():
     assert np.abs(slopes[longer]).max() > 1e-3
 
 
+@slow_but_on("torch")
 def test_rotations_are_saved_and_never_trained(tmp_path):
     inputs = keras.Input((None, D))
     model = keras.Model(inputs, mixers.ReformerAttention(H, K, N, 3)(inputs))

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy, program
+from backend import numpy, program, slow_but_on
 
 from keras_synth import mixers, routes, synthesizers
 from keras_synth.layers import SyntheticAttention
@@ -50,24 +50,29 @@ def expected(layer, x, real, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", [1, 3, 5, T])
+@pytest.mark.parametrize(
+    "length",
+    [T, *(pytest.param(n, marks=slow_but_on("torch")) for n in (1, 3, 5))],
+)
 def test_it_is_the_loop_over_neighbours(length, causal):
     layer, x = made(), normal(3, length, D)
+    masks = {"use_causal_mask": causal}
+    run = program(
+        lambda x, real: [
+            layer(x, value_mask=real, **masks),
+            layer(x, value_mask=real, return_attention_scores=True, **masks)[1],
+        ]
+    )
+    far = np.abs(np.subtract.outer(*2 * [np.arange(length)])) > W
     for lengths in ((length,) * 3, (length, length // 2, 0)):
         real = padding(*lengths, size=length)
-        found = layer(x, value_mask=real, use_causal_mask=causal)
+        found, scores = map(numpy, run(x, real))
         truth = expected(layer, x, real, causal)
-        np.testing.assert_allclose(numpy(found), truth, atol=1e-5)
-        _, scores = layer(
-            x,
-            value_mask=real,
-            use_causal_mask=causal,
-            return_attention_scores=True,
-        )
-        far = np.abs(np.subtract.outer(*2 * [np.arange(length)])) > W
-        assert not numpy(scores)[..., far].any()
+        np.testing.assert_allclose(found, truth, atol=1e-5)
+        assert not scores[..., far].any()
 
 
+@slow_but_on("torch")
 def test_it_serves_any_length_by_blocks():
     layer = made()
     x = normal(1, 300, D)
@@ -106,7 +111,9 @@ def test_no_tensor_of_all_pairs_is_made():
     assert max(sizes) < length * length / 2
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    "padded", [pytest.param(False, marks=slow_but_on("torch")), True]
+)
 def test_a_decoder_remembers_the_values_of_the_window_alone(padded):
     layer, x = made(), normal(3, T, D)
     real = np.ones((3, T), bool)
@@ -116,17 +123,16 @@ def test_a_decoder_remembers_the_values_of_the_window_alone(padded):
     cache = layer.make_cache(3, T)
     assert cache["tokens"].shape == (3, W, H, K)
     assert not layer.overwrites_cache
-    outputs = []
+    step, outputs = program(layer.call_with_cache), []
     for start, end in itertools.pairwise((0, 3, 4, 5, 9, T)):
         masks = {"value_mask": real[:, start:end]} if padded else {}
-        output, cache = layer.call_with_cache(
-            x[:, start:end], cache, start, **masks
-        )
+        output, cache = step(x[:, start:end], cache, start, **masks)
         outputs.append(numpy(output))
     found = np.concatenate(outputs, axis=1)
     np.testing.assert_allclose(found[real], truth[real], atol=1e-5)
 
 
+@slow_but_on("torch")
 def test_without_features_it_is_a_table_of_distances():
     layer, x = made(), normal(2, T, D)
     table = mixers.get("relative", H, K, max_distance=W, sliding_window=W + 1)
@@ -138,6 +144,7 @@ def test_without_features_it_is_a_table_of_distances():
     np.testing.assert_allclose(numpy(layer(x)), numpy(table(x)), atol=1e-5)
 
 
+@slow_but_on("torch")
 def test_a_mixture_sees_what_all_its_parts_see():
     layer, x = made(f"local_dense(window={W}) + V"), normal(2, T, D)
     one, two = layer.synthesizer.synthesizers
@@ -161,6 +168,7 @@ def test_a_mixture_sees_what_all_its_parts_see():
     np.testing.assert_allclose(found, numpy(run(x)), atol=1e-5)
 
 
+@slow_but_on("torch")
 def test_each_group_of_heads_sees_its_own():
     layer = made(f"heads(1 * local_dense(window={W}) + 1 * V)")
     x = normal(2, T, D)
