@@ -263,7 +263,10 @@ def test_lengths_may_be_unknown(mixer):
 
 
 # One of each way to compute; others are compiled in their own tests.
-COMPILED = ["dynamic_conv(width=3)", "gmlp", "strided(stride=3)", "linear"]
+COMPILED = [
+    *("dynamic_conv(width=3)", "gmlp", "strided(stride=3)", "linear"),
+    "routing(clusters=3)",
+]
 
 
 @pytest.mark.parametrize(
