@@ -375,4 +375,5 @@ def test_a_rule_of_order_is_learned(mixer):
     model.fit(ids, wanted, batch_size=50, epochs=12, verbose=0)
     ids, wanted = in_order(1000, length, rng)
     accuracy = model.evaluate(ids, wanted, verbose=0)[1]
-    assert accuracy > 0.9, accuracy
+    least = 0.75 if "partial" in MIXERS[mixer] else 0.9
+    assert accuracy > least, accuracy
