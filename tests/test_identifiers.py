@@ -150,7 +150,7 @@ def test_case_blanks_and_hyphens_make_no_difference(identifier):
 @pytest.mark.once
 def test_every_public_synthesizer_has_a_name():
     letters = "V D R Fix FD FR R+V additive relative alibi t5_relative"
-    letters = f"{letters} gaussian pattern".split()
+    letters = f"{letters} gaussian pattern local_dense".split()
     made = {type(get(name)) for name in [*letters, f"heads(V={H})"]}
     public = {getattr(synthesizers, name) for name in synthesizers.__all__}
     of_folding = {synthesizers.SumSynthesizer, synthesizers.TableSynthesizer}

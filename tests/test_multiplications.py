@@ -27,6 +27,7 @@ BY_HAND = {
     "FD(factors=(2, 4))": (T * PROJECTION, H * T * ((2 + 4) * K + 8)),
     "relative": (0, 0),
     "alibi + V": ((T + S) * PROJECTION, PAIRS * K),
+    "alibi(trainable=True) + V": ((T + S) * PROJECTION, PAIRS * K),
     "R + V": ((T + S) * PROJECTION, PAIRS * K),
     "D + V": ((2 * T + S) * PROJECTION, 2 * PAIRS * K),
     "mixture(D + V, share_queries=True)": ((T + S) * PROJECTION, 2 * PAIRS * K),
@@ -167,6 +168,16 @@ WITHIN_ONE_SEQUENCE = {
         "logits": 2 * 11 * ((2 + 7) * 3 + 2 * 7),  # of whole rows
     },
     # Beyond the window tokens at a distance of 4 and of 8.
+    "local_dense(window=2)": of_pairs(NEAR, L * (OF_KEYS + OF_VALUES)),
+    "local_dense(window=2) + V": of_pairs(NEAR, SELF + L * OF_KEYS, 2 * 3),
+    # A head of each, of which the second sees all.
+    "heads(1 * local_dense(window=2) + 1 * R)": {
+        "projections": 11 * (10 * 3 + OF_VALUES),
+        "logits": NEAR * 3,
+        "softmax": NEAR + 11 * 11,
+        "mixing": (NEAR + 11 * 11) * 4,
+        "output": 11 * (2 * 4) * 10,
+    },
     "strided(stride=4, window=2)": of_pairs(NEAR + 2 * (7 + 3), SELF),
     # Three rows of all, three columns of the others, and these among them.
     "longformer(window=2, global_tokens=3)": of_pairs(
@@ -174,6 +185,27 @@ WITHIN_ONE_SEQUENCE = {
         SELF + 11 * (OF_KEYS + OF_VALUES),
     ),
     "big_bird(block_size=2, random_blocks=9)": of_pairs(11 * 11, SELF),
+    # Queries are keys. Chunks of 3, 3, 3 and 2, each with the one before it.
+    "reformer(bucket_size=3, hashes=4)": {
+        "projections": L * (OF_KEYS + OF_VALUES),
+        "logits": 2 * 4 * (11 * 3 * 3 + 55 * 3),  # three rotations: 6 buckets
+        "softmax": 2 * 4 * 55,
+        "mixing": 2 * 4 * 55 * 4,
+        "output": 11 * (2 * 4) * 10,
+    },
+    # Clusters of five of 11 queries and keys.
+    "routing(clusters=3)": {
+        **of_pairs(3 * 5 * 5, SELF),
+        "logits": 2 * 3 * (2 * 11 * 3 + 5 * 5 * 3),
+        "mixing": 2 * (3 * 5 * 5 * 4 + 11 * 4),
+    },
+    # Blocks of 4, 4 and 3; what is sorted to a block has four places.
+    "sinkhorn(block_size=4)": {
+        **of_pairs(4 * 4 + 4 * 4 + 3 * 3 + 11 * 4, SELF),
+        "logits": 2 * ((41 + 44) * 3 + 3 * 3 * 3),
+        "softmax": 2 * (41 + 44 + 3 * 3),
+        "mixing": 2 * ((41 + 44) * 4 + 3 * 3 * 4 * (3 + 4)),
+    },
     "light_conv(width=3)": {
         "projections": 11 * 10 * 20 + 11 * 10,
         "softmax": 2 * 3,
@@ -193,6 +225,7 @@ WITHIN_ONE_SEQUENCE = {
         "mixing": 11 * 10 * 3,
         "output": 11 * 10 * 10,
     },
+    "pooling": {"mixing": 11 * 10},
     "mlp_mixer": {"mixing": (13 * 11 + 11 * 13) * 10},
     "mlp_mixer(hidden_dim=6)": {"mixing": (6 * 11 + 11 * 6) * 10},
     "gmlp(ffn_dim=14)": {
@@ -222,6 +255,10 @@ OF_A_SOURCE = {
         )
         for share in ("none", "heads", "key_value")
     },
+    # Three windows of four keys and values: of 7 tokens the last has one.
+    "compressed(stride=3, kernel=4)": of_pairs(
+        11 * 3, CROSS + 3 * 4 * 2 * (3 * 3 + 4 * 4)
+    ),
     "linear": {
         "projections": CROSS,
         # the sum of a row's weights, and what is divided by it

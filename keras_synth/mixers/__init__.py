@@ -6,6 +6,7 @@ from keras_synth.attention import normalizers, patterns
 from keras_synth.mixers import costs  # noqa: F401
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
+from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.gated_mlp import GatedMLP
@@ -19,13 +20,18 @@ from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
 from keras_synth.mixers.performer import PerformerAttention
+from keras_synth.mixers.pooling import PoolingMixer
+from keras_synth.mixers.reformer import ReformerAttention
 from keras_synth.mixers.relu import ReLUAttention
+from keras_synth.mixers.routing import RoutingAttention
+from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import SparseAttention, StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 
 __all__ = [
     "AdditiveAttention",
     "BigBirdAttention",
+    "CompressedAttention",
     "DynamicConvolution",
     "FourierMixer",
     "GatedMLP",
@@ -38,8 +44,12 @@ __all__ = [
     "Mixer",
     "MultiHeadMixer",
     "PerformerAttention",
+    "PoolingMixer",
     "ReLUAttention",
+    "ReformerAttention",
+    "RoutingAttention",
     "SelfMixer",
+    "SinkhornAttention",
     "SparseAttention",
     "StridedAttention",
     "SyntheticAttention",

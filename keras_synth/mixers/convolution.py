@@ -13,6 +13,7 @@ from keras_synth._backend.tensors import pad
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
+from keras_synth.mixers import last_tokens
 from keras_synth.mixers.mixer import SelfMixer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -124,7 +125,7 @@ class Convolution(Configured, SelfMixer):
         ahead = self.width - 1 if causal else (self.width - 1) // 2
         sides = [[0, 0], [ahead, self.width - 1 - ahead]]
         x = self._projected(x, padding_mask)
-        real = _as_integers(padding_mask, x)
+        real = last_tokens.as_integers(padding_mask, x)
         return self._mixed(
             x,
             pad(x, [*sides, [0, 0]]),
@@ -165,7 +166,7 @@ class Convolution(Configured, SelfMixer):
         logits = ops.cast(self._logits(x), "float32")
         if self.border == "zero":
             return softmax(logits)
-        taps = ops.stack(_windows(real, self.width), axis=-1)
+        taps = ops.stack(last_tokens.windows(real, self.width), axis=-1)
         return masked_softmax(logits, (taps > 0)[:, :, None])
 
     def make_cache(self, batch_size: Size, length: int) -> Tensor:
@@ -181,16 +182,9 @@ class Convolution(Configured, SelfMixer):
             where they are, counted from one; 0 where there is none. (With a
             width of 1 one is kept, of no effect.)
         """
-        shape = batch_size, self._remembered
-        return {
-            "tokens": ops.zeros((*shape, self._features), self.compute_dtype),
-            "positions": ops.zeros(shape, "int32"),
-        }
-
-    @property
-    def _remembered(self):
-        # Some operations do not take tensors without entries.
-        return max(self.width - 1, 1)
+        return last_tokens.none(
+            batch_size, self.width - 1, self._features, self.compute_dtype
+        )
 
     def _cache_places(self, cache, start):
         return None
@@ -199,26 +193,11 @@ class Convolution(Configured, SelfMixer):
         self._check_decodes(query, start, use_causal_mask)
 
     def _call_cached(self, query, cache, start, mask, bias):
-        """Convolves tokens with the last ones before them.
-
-        Tokens that are forbidden do not enter the state. Those that follow
-        count from `start`, so that a forbidden one may come again at its
-        position, or else counts as a position of zeros, as in `call`.
-        """
         x = self._projected(ops.cast(query, self.compute_dtype), mask.keys)
-        real = ops.broadcast_to(_as_integers(mask.keys, x), ops.shape(x)[:2])
-        start = ops.cast(start, "int32")
-        tokens, before = _before(cache, start)
-        tokens = ops.concatenate([tokens, x], axis=1)
-        real = ops.concatenate([before, real], axis=1)
-        skip = self._remembered - (self.width - 1)
-        output = self._mixed(x, tokens[:, skip:], real[:, skip:])
-        return output, _after(cache, tokens, real, start)
-
-
-def _windows(x, width):
-    """The `width` slices of `x`, `(B, T + width - 1, ...)`, of T tokens."""
-    return [x[:, t : t - width + 1 or None] for t in range(width)]
+        around, real, cache = last_tokens.joined(
+            cache, x, mask.keys, start, self.width - 1
+        )
+        return self._mixed(x, around, real), cache
 
 
 def _convolve(x, weights):
@@ -238,64 +217,8 @@ def _convolve(x, weights):
     batch, length = ops.shape(x)[:2]
     features = x.shape[-1]
     shape = (batch, length, heads, features // heads)
-    slices = _windows(ops.reshape(ops.cast(x, "float32"), shape), width)
+    slices = last_tokens.windows(
+        ops.reshape(ops.cast(x, "float32"), shape), width
+    )
     total = sum(x * weights[..., t, None] for t, x in enumerate(slices))
     return ops.reshape(total, (batch, length - (width - 1), features))
-
-
-def _as_integers(mask, x):
-    """A padding mask `(B, T)` as 0 and 1; all 1, `(1, T)`, without one."""
-    # Not every backend slices booleans.
-    if mask is None:
-        return ops.ones((1, ops.shape(x)[1]), "int32")
-    return ops.cast(mask, "int32")
-
-
-def _before(cache, start):
-    """What a state holds of the positions just before `start`.
-
-    Args:
-        cache: Dictionary, the state.
-        start: Scalar integer tensor.
-
-    Returns:
-        `(tokens, real)`: tensor `(B, width - 1, d)` and integers
-        `(B, width - 1)`, 0 where it holds no token.
-    """
-    positions = cache["positions"]
-    size = positions.shape[1]
-    wanted = start - size + 1 + ops.arange(size)  # counted from one
-    # Forbidden tokens may lie between.
-    moved = start - ops.max(positions, axis=1, keepdims=True)
-    index = ops.clip(ops.arange(size) + moved, 0, size - 1)
-    found = ops.take_along_axis(positions, index, axis=1)
-    real = ops.logical_and(ops.equal(found, wanted), wanted > 0)
-    tokens = ops.take_along_axis(cache["tokens"], index[..., None], axis=1)
-    return masks.zero_padding(tokens, real), ops.cast(real, "int32")
-
-
-def _after(cache, tokens, real, start):
-    """The state after the last real token, or as it was if there is none.
-
-    Args:
-        cache: Dictionary, the state before.
-        tokens: Tensor `(B, width - 1 + T, d)`, from position
-            `start - width + 1` on.
-        real: Integers `(B, width - 1 + T)`, 0 for padding.
-        start: Scalar integer tensor, position of the first token that is new.
-    """
-    size = cache["positions"].shape[1]
-    place = ops.arange(ops.shape(real)[1])  # among `tokens`
-    # How many of the new tokens there are up to the last real one.
-    new = ops.max(real * (place - size + 1), axis=1, keepdims=True)  # (B, 1)
-    positions = real * (start - size + 1 + place)
-    index = new + ops.arange(size)  # (B, width - 1)
-    after = {
-        "tokens": ops.take_along_axis(tokens, index[..., None], axis=1),
-        "positions": ops.take_along_axis(positions, index, axis=1),
-    }
-    kept = new > 0
-    return {
-        "tokens": ops.where(kept[..., None], after["tokens"], cache["tokens"]),
-        "positions": ops.where(kept, after["positions"], cache["positions"]),
-    }

@@ -18,6 +18,7 @@ from keras_synth.attention.multiplications import (
     pairs_within,
 )
 from keras_synth.attention.patterns import GlobalTokens
+from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.convolution import Convolution
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
@@ -30,6 +31,10 @@ from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.pair_mixer import PairMixer
 from keras_synth.mixers.performer import PerformerAttention
+from keras_synth.mixers.pooling import PoolingMixer
+from keras_synth.mixers.reformer import ReformerAttention
+from keras_synth.mixers.routing import RoutingAttention
+from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import PatternMixer
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.synthesizers.composite import CompositeSynthesizer
@@ -38,6 +43,7 @@ from keras_synth.synthesizers.dot_product import DotProductSynthesizer
 from keras_synth.synthesizers.factorized_dense import (
     FactorizedDenseSynthesizer,
 )
+from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
     RandomSynthesizer,
@@ -76,6 +82,23 @@ def _dense(synthesizer, queries, keys, pairs=None):
     }
 
 
+@of_synthesizer.register(LocalDenseSynthesizer)
+def _local_dense(synthesizer, queries, keys, pairs=None):
+    pairs = _within(synthesizer, queries, keys, pairs)
+    return {
+        "projections": of_dense(synthesizer.hidden, queries),
+        "logits": synthesizer.num_heads * pairs * synthesizer.hidden_dim,
+    }
+
+
+def _within(synthesizer, queries, keys, pairs=None):
+    """Those of some pairs that a synthesizer has logits for."""
+    pairs = pairs_or_all(pairs, queries, keys)
+    if synthesizer.reach is None:
+        return pairs
+    return min(pairs, pairs_within(synthesizer.reach + 1, queries, keys))
+
+
 @of_synthesizer.register(FactorizedDenseSynthesizer)
 def _factorized_dense(synthesizer, queries, keys, pairs=None):
     a, b = synthesizer.factors
@@ -94,9 +117,10 @@ def _factorized_random(synthesizer, queries, keys, pairs=None):
 
 
 @of_synthesizer.register(CompositeSynthesizer)
-def _composite(synthesizer, *lengths):
+def _composite(synthesizer, queries, keys, pairs=None):
+    pairs = _within(synthesizer, queries, keys, pairs)
     parts = synthesizer.synthesizers
-    return added(*(part.multiplications(*lengths) for part in parts))
+    return added(*(x.multiplications(queries, keys, pairs) for x in parts))
 
 
 # --- attention: of T queries and S keys ---------------------------------------
@@ -108,14 +132,18 @@ def _attention(layer, queries, keys):
     within = pairs_within(layer.sliding_window, queries, keys)
     if layer.pattern is not None:
         within = min(within, layer.pattern.pairs(queries))
+    pairs = sum(
+        group.num_heads * _within(group, queries, keys, within)
+        for group in layer.synthesizer.head_groups()
+    )
     values = layer.num_heads * layer.value_dim
     gate = of_dense(layer.gate, queries)
     if layer.gate is not None:
         gate += queries * values
     own = {
         "projections": gate + of_dense(layer.value, keys),
-        "softmax": within * layer.num_heads,
-        "mixing": within * values,
+        "softmax": pairs,
+        "mixing": pairs * layer.value_dim,
         "output": of_dense(layer.attention_output, queries),
     }
     logits = layer.synthesizer.multiplications(queries, keys, within)
@@ -173,6 +201,20 @@ def _longformer_of_tokens(layer, queries, keys):
     )
 
 
+@of_attend.register(CompressedAttention)
+def _compressed(layer, queries, keys):
+    pairs = layer.num_heads * queries * -(-keys // layer.stride)
+    return of_pairs(pairs, layer.key_dim, layer.value_dim)
+
+
+@of_projections.register(CompressedAttention)
+def _compressed_of_tokens(layer, queries, keys):
+    windows = -(-keys // layer.stride) * layer.kernel * layer.num_heads
+    squares = layer.key_dim**2 + layer.value_dim**2
+    own = {"projections": windows * squares}
+    return added(_of_tokens(layer, queries, keys), own)
+
+
 @of_attend.register(LinformerAttention)
 def _linformer(layer, queries, keys):
     pairs = layer.num_heads * queries * layer.rank
@@ -184,6 +226,49 @@ def _linformer_of_tokens(layer, queries, keys):
     along = layer.num_heads * layer.rank * keys  # by E and F
     along *= layer.key_dim + layer.value_dim
     return added(_of_tokens(layer, queries, keys), {"projections": along})
+
+
+@of_attend.register(ReformerAttention)
+def _reformer(layer, queries, keys):
+    # In each round rotations, and a chunk with itself and the one before it,
+    # whatever buckets leave out of that; keys once have length 1.
+    size, rounds = layer.bucket_size, layer.hashes * layer.num_heads
+    whole, last = divmod(queries, size)
+    pairs = whole * 2 * size**2 + last * (size + last)
+    pairs -= size * min(queries, size)  # there is none before the first
+    turned = 0 if layer.rotations is None else layer.rotations.shape[-1]
+    own = {"logits": rounds * queries * layer.key_dim * turned}
+    counts = of_pairs(rounds * pairs, layer.key_dim, layer.value_dim)
+    return added(own, counts)
+
+
+@of_attend.register(RoutingAttention)
+def _routing(layer, queries, keys):
+    # Queries and keys with centroids, pairs of clusters, and averages.
+    heads, clusters = layer.num_heads, layer.clusters
+    pairs = heads * clusters * min(layer.cluster_size, queries) ** 2
+    own = {
+        "logits": heads * clusters * (queries + keys) * layer.key_dim,
+        "mixing": heads * queries * layer.value_dim,
+    }
+    return added(own, of_pairs(pairs, layer.key_dim, layer.value_dim))
+
+
+@of_attend.register(SinkhornAttention)
+def _sinkhorn(layer, queries, keys):
+    # The matrix of blocks, keys and values that it sorts, and pairs with both
+    # blocks; normalising it takes no products, but a division for each entry.
+    size, heads = layer.block_size, layer.num_heads
+    blocks = -(-queries // size)
+    whole, last = divmod(queries, size)
+    pairs = heads * (whole * size**2 + last**2 + queries * size)
+    entries = heads * blocks**2
+    own = {
+        "logits": entries * layer.key_dim,
+        "softmax": entries,
+        "mixing": entries * size * (layer.key_dim + layer.value_dim),
+    }
+    return added(own, of_pairs(pairs, layer.key_dim, layer.value_dim))
 
 
 @of_attend.register(KernelMixer)
@@ -236,6 +321,12 @@ def _dynamic_convolution(layer, length, source_length):
         "softmax": length * layer.num_heads * layer.width,
     }
     return added(_convolution(layer, length, source_length), own)
+
+
+@of_mixer.register(PoolingMixer)
+def _pooling(layer, length, source_length):
+    # Sums take none; a division for each number.
+    return {"mixing": length * layer._features}
 
 
 @of_mixer.register(MLPMixer)

@@ -8,6 +8,8 @@ from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_columns
+from keras_synth.attention.patterns import Window
+from keras_synth.attention.positions import shortest
 
 
 class HeadGroups:
@@ -51,7 +53,45 @@ class HeadGroups:
             return (keys,), (values,)
         return keys, tuple(values[:, :, heads] for heads in self._heads)
 
-    def attend(self, query, keys, values, mask, bias=None, start=0, **options):
+    def check_lengths(self, query_length, source_length):
+        """Raises if a group has logits of neighbours, and lengths differ.
+
+        Args:
+            query_length: Integer, `T`; `None` or a tensor is not checked.
+            source_length: Likewise, `S`.
+        """
+        lengths = query_length, source_length
+        if query_length == source_length:
+            return
+        if all(isinstance(x, int) for x in lengths):
+            self.check_reach_all(f"{query_length} and {source_length} tokens")
+
+    def check_reach_all(self, received):
+        """Raises if a group has logits of neighbours in one sequence alone.
+
+        Args:
+            received: String, what it would be given.
+        """
+        for group in self._groups:
+            if group.reach is not None:
+                raise ValueError(
+                    f"{type(group).__name__} has logits of a token's "
+                    "neighbours: query and source must be one sequence. For "
+                    "cross-attention take a synthesizer that sees all tokens, "
+                    f'such as "V" or "D". Received: {received}'
+                )
+
+    def attend(
+        self,
+        query,
+        keys,
+        values,
+        mask,
+        bias=None,
+        start=0,
+        positions=None,
+        **options,
+    ):
         """Returns what `attend` does, of all groups.
 
         Args:
@@ -62,6 +102,9 @@ class HeadGroups:
             bias: Tensor `(B or 1, H or 1, T, S)`, or `None`.
             start: Integer or scalar integer tensor, position of the first
                 query token.
+            positions: Optional integer tensor `(B, S)`, where the source's
+                tokens are if not at those from 0 on: the mask then says alone
+                who sees whom.
             **options: What `attend` takes beyond that.
         """
         bias = zero_padded_columns(bias, mask)
@@ -70,6 +113,11 @@ class HeadGroups:
         for group, heads, own_keys, own_values in zip(
             self._groups, self._heads, keys, values, strict=True
         ):
+            own_mask = mask.of_heads(heads)
+            if positions is None:
+                own_mask = _within(own_mask, group.reach)
+            else:
+                own_keys = group.keys_at(own_keys, positions, start)
             logits = group.as_function(query)(
                 query,
                 keys=own_keys,
@@ -82,7 +130,7 @@ class HeadGroups:
             attended = attend(
                 logits,
                 own_values,
-                mask.of_heads(heads),
+                own_mask,
                 target_length=target_length,
                 **options,
             )
@@ -117,3 +165,12 @@ class HeadGroups:
         """A tuple of one for each group; of one group that alone."""
         caches = tuple(caches)
         return caches if len(caches) > 1 else caches[0]
+
+
+def _within(mask, reach):
+    """A mask that also leaves out what is farther away; `None` is not far."""
+    if reach is None:
+        return mask
+    if mask.pattern is None:
+        return mask._replace(pattern=Window(reach))
+    return mask._replace(window=shortest(mask.window, reach + 1))

@@ -66,9 +66,13 @@ class MultiHeadMixer(AttentionMixer):
     def _add_layers(self):
         super()._add_layers()
         self.query = self._split_heads(self.key_dim, "query")
-        self.key = self._split_heads(self.key_dim, "key")
+        self.key = self._key_layer()
         self.value = self._split_heads(self.value_dim, "value")
         self._add_dropout()
+
+    def _key_layer(self):
+        """The projection of keys; `None` where queries are keys."""
+        return self._split_heads(self.key_dim, "key")
 
     def attend(
         self,

@@ -13,6 +13,7 @@ from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import did_you_mean, formatted
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
+from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.gated_mlp import GatedMLP
@@ -24,7 +25,11 @@ from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.performer import PerformerAttention
+from keras_synth.mixers.pooling import PoolingMixer
+from keras_synth.mixers.reformer import ReformerAttention
 from keras_synth.mixers.relu import ReLUAttention
+from keras_synth.mixers.routing import RoutingAttention
+from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.synthesizers import Synthesizer
@@ -38,11 +43,16 @@ _MIXERS = {
     "fnet": FourierMixer,
     "light_conv": LightConvolution,
     "dynamic_conv": DynamicConvolution,
+    "pooling": PoolingMixer,
     "mlp_mixer": MLPMixer,
     "gmlp": GatedMLP,
     "linear": LinearAttention,
+    "compressed": CompressedAttention,
     "linformer": LinformerAttention,
     "performer": PerformerAttention,
+    "reformer": ReformerAttention,
+    "routing": RoutingAttention,
+    "sinkhorn": SinkhornAttention,
     "additive": AdditiveAttention,
     "relu": ReLUAttention,
     "local": LocalAttention,

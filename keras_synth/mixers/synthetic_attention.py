@@ -1,5 +1,6 @@
 """`SyntheticAttention`: a drop-in for `keras.layers.MultiHeadAttention`."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from keras_synth._backend.checks import check_optional
 from keras_synth._backend.execution import is_traced
 from keras_synth.attention import masks, normalizers
 from keras_synth.attention.masks import AttentionMask
-from keras_synth.attention.patterns import Pattern
+from keras_synth.attention.patterns import Pattern, Window
 from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import axes_of_heads, positive_shape
 from keras_synth.mixers import attention_checks
@@ -19,7 +20,6 @@ from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.position_limits import PositionLimits
 from keras_synth.mixers.window_cache import WindowCache
-from keras_synth.synthesizers import DotProductSynthesizer
 from keras_synth.synthesizers.table import folded as folded_synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -259,6 +259,7 @@ class SyntheticAttention(AttentionMixer):
 
     def _check_lengths(self, query_length, source_length):
         self.synthesizer.check_lengths(query_length, source_length)
+        self._groups.check_lengths(query_length, source_length)
         self._limits.check_lengths(query_length, source_length)
 
     def _mask_of_call(self, **fields):
@@ -321,10 +322,15 @@ class SyntheticAttention(AttentionMixer):
         Tables of positions would have to be read at other positions for each
         sample.
         """
-        local = self.pattern is not None and self.pattern.reach is not None
-        if not local or not isinstance(self.synthesizer, DotProductSynthesizer):
+        limits = [self.synthesizer.reach]
+        if self.pattern is not None:
+            limits.append(self.pattern.reach or math.inf)
+        reach = shortest(*limits)
+        if reach in (None, math.inf) or self.sliding_window is not None:
             return None
-        return WindowCache(self.pattern, *self._cache_sizes)
+        if not self.synthesizer.remembers_last:
+            return None
+        return WindowCache(Window(reach), *self._cache_sizes)
 
     def make_cache(self, batch_size: Size, length: int) -> Any:
         """Returns an empty cache for `length` tokens.
@@ -349,6 +355,7 @@ class SyntheticAttention(AttentionMixer):
     def _check_cache(self, query, cache, start, use_causal_mask):
         if start is None:
             self._limits.check_is_none()
+            self._groups.check_reach_all("a cache without a `start`")
         if self._window_cache is not None:
             self._window_cache.check(cache)
             return
@@ -377,7 +384,9 @@ class SyntheticAttention(AttentionMixer):
             context = self._cached_context(query, tokens, mask, None)
         else:
             seen = last.seen(cache, ops.shape(query)[1], mask)
-            context = self._cached_context(query, cache["tokens"], seen, None)
+            context = self._cached_context(
+                query, cache["tokens"], seen, None, cache["positions"]
+            )
         context = ops.cast(context, self.compute_dtype)
         return self.attention_output(context), last.latest(cache)
 
@@ -395,13 +404,14 @@ class SyntheticAttention(AttentionMixer):
         projected = self._groups.project(source, self.value(source))
         return self._groups.to_cache(*projected)
 
-    def _cached_context(self, query, cache, mask, bias):
+    def _cached_context(self, query, cache, mask, bias, positions=None):
         context = self._groups.attend(
             query,
             *self._groups.from_cache(cache),
             mask,
             bias,
             mask.start,
+            positions,
             flash_attention=self.flash_attention,
             normalizer=self.normalizer,
         )

@@ -83,7 +83,7 @@ class WindowCache:
         allowed = (columns >= 0) & self._pattern.allows(rows, columns)
         if mask.causal:
             allowed = allowed & (columns <= rows)
-        return AttentionMask(pairs=allowed[:, None])
+        return AttentionMask(pairs=allowed[:, None], start=mask.start)
 
     def latest(self, cache):
         """Returns the cache without tokens that none to come will see."""

@@ -11,6 +11,7 @@ from keras_synth.synthesizers.hand_made import (
     PatternSynthesizer,
 )
 from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
+from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
 from keras_synth.synthesizers.mixture import MixtureSynthesizer, SumSynthesizer
 from keras_synth.synthesizers.names import get
 from keras_synth.synthesizers.random import (
@@ -34,6 +35,7 @@ __all__ = [
     "FactorizedRandomSynthesizer",
     "GaussianSynthesizer",
     "HeadGroupsSynthesizer",
+    "LocalDenseSynthesizer",
     "MixtureSynthesizer",
     "PatternSynthesizer",
     "RandomSynthesizer",

@@ -61,6 +61,7 @@ class DotProductSynthesizer(Synthesizer):
     """
 
     weight_axes = axes_of_heads("query", "key")
+    remembers_last = True
 
     def __init__(
         self,

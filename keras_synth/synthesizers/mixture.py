@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.attention.logits import Logits
+from keras_synth.attention.positions import shortest
 from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
     checked_parts,
@@ -97,6 +98,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         self.share_queries = bool(share_queries)
         self.alphas_initializer = keras.initializers.get(alphas_initializer)
         self.key_dim = sum(part.key_dim for part in parts)
+        self.reach = shortest(*(part.reach for part in parts))
         self.is_bias = all(part.is_bias for part in parts)
         self.alphas = None
         if self.share_queries:

@@ -22,6 +22,7 @@ from keras_synth.synthesizers.hand_made import (
     PatternSynthesizer,
 )
 from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
+from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
@@ -59,6 +60,7 @@ _NAMES = {
     "fixed_random": _Name("Fix", RandomSynthesizer, {"fixed": True}),
     "factorized_dense": _Name("FD", FactorizedDenseSynthesizer),
     "factorized_random": _Name("FR", FactorizedRandomSynthesizer),
+    "local_dense": _Name(None, LocalDenseSynthesizer),
     "relative": _Name(None, RelativeSynthesizer),
     "alibi": _Name(None, AlibiSynthesizer),
     "t5_relative": _Name(None, T5RelativeSynthesizer),

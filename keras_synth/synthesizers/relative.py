@@ -171,11 +171,18 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
     `S[i, j] = -m |i - j|`, the slopes m being `2^(-8/H), 2^(-16/H), ...,
     2^-8` where H is a power of two, and interpolated as by the paper's authors
-    where it is not. It has no weights. In a sum it is a bias: it stands
-    outside the alphas.
+    where it is not. In a sum it is a bias: it stands outside the alphas.
+
+    With `trainable=True`, `"alibi(trainable=True) + V"`, the slopes begin there
+    and are learned. Weights fall by a factor `g = exp(-m)` for each token of
+    distance, so that what is learned is a decay `g^|i - j|` per head; the
+    weight is `log m`, which keeps g between 0 and 1. Otherwise there are no
+    weights. (The paper reports that learned slopes
+    extrapolated less well, and took longer to train.)
 
     Args:
         num_heads: Integer, `H`.
+        trainable: Whether the slopes are learned.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments: see `RandomSynthesizer`.
@@ -196,9 +203,52 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
     is_bias = True
     is_steep = True
+    weight_axes = {"log_slopes": (MODEL,)}
+
+    def __init__(
+        self, num_heads: int, trainable: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(num_heads, **kwargs)
+        if not isinstance(trainable, bool):
+            raise ValueError(
+                "`trainable` says whether the slopes are learned: it must be "
+                f"True or False. Received: trainable={trainable!r}"
+            )
+        self.learns_slopes = trainable
+        self.log_slopes = None
+
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
+        if self.learns_slopes:
+            self.log_slopes = self.add_table(
+                "log_slopes",
+                (self.num_heads,),
+                lambda shape, dtype: ops.log(
+                    ops.convert_to_tensor(_slopes(self.num_heads), dtype)
+                ),
+            )
+        self.built = True
+
+    def get_config(self) -> dict[str, Any]:
+        # Keras' own `trainable` is false of what is frozen, learned or not.
+        config = {"learns_slopes": self.learns_slopes}
+        return {**super().get_config(), **config}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "AlibiSynthesizer":
+        # Files of version 0.2.0 know no slopes that are learned.
+        own = {"learns_slopes": False, "trainable": True, **config}
+        learned, trainable = own.pop("learns_slopes"), own.pop("trainable")
+        made = super().from_config({**own, "trainable": learned})
+        made.trainable = trainable
+        return made
 
     def weigh(self, distances: Tensor) -> Tensor:
-        slopes = ops.convert_to_tensor(_slopes(self.num_heads), "float32")
+        if self.log_slopes is None:
+            slopes = ops.convert_to_tensor(_slopes(self.num_heads), "float32")
+        else:
+            slopes = ops.exp(ops.cast(self.log_slopes, "float32"))
         return -slopes[:, None] * ops.cast(ops.abs(distances), "float32")
 
 

@@ -57,6 +57,12 @@ class Synthesizer(Configured, keras.layers.Layer):
             mixture: `S = bias + sum_i alpha_i S_i`.
         is_steep: Boolean, whether its logits fall without bound as tokens are
             farther away: see `logits.SteepLogits`.
+        reach: Integer, how far away tokens may be that it has logits for:
+            attention leaves farther ones out, and is of one sequence. `None`
+            if it has them for all.
+        remembers_last: Boolean, whether its keys follow from tokens, or by
+            `keys_at` from positions: then a cache of the last tokens will do
+            where no more are seen.
         folds_scale: Boolean, whether `fold_into` takes a `scale`.
         weight_axes: Dictionary: name of a weight that the class adds, or its
             path below the layer (`"hidden/kernel"`), to a tuple that says what
@@ -96,6 +102,8 @@ class Synthesizer(Configured, keras.layers.Layer):
     reads_tokens = True
     is_bias = False
     is_steep = False
+    reach: int | None = None
+    remembers_last = False
     folds_scale = False
     weight_axes: WeightAxes = {}
     last_weights: tuple[str, ...] = ()
@@ -195,6 +203,20 @@ class Synthesizer(Configured, keras.layers.Layer):
         }
         own = [w for w in self.weights if id(w) not in inside]
         return {w.name: w for w in own}
+
+    def keys_at(self, keys: Tensor, positions: Tensor, start: Size) -> Tensor:
+        """Returns keys of tokens that are not at the positions from 0 on.
+
+        Args:
+            keys: Tensor `(B, S, H, key_dim)` from `project_keys`, or `None`.
+            positions: Integer tensor `(B, S)`.
+            start: Integer or scalar integer tensor, position of the first
+                query token.
+
+        Returns:
+            What `call` takes as `keys`; by default the keys themselves.
+        """
+        return keys
 
     def multiplications(
         self, query_length: int, source_length: int, pairs: int | None = None

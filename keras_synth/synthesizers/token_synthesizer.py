@@ -85,7 +85,7 @@ class TokenSynthesizer(Synthesizer):
 
     def _table_initializer(self, fan_in, fan_out):
         if self.initializer is None:
-            return _glorot(fan_in, fan_out)
+            return glorot(fan_in, fan_out)
         return self.initializer.clone()
 
 
@@ -96,7 +96,7 @@ def part(table, positions, axis, scale):
     return np.take(ops.convert_to_numpy(table), positions, axis) * scale
 
 
-def _glorot(fan_in, fan_out):
+def glorot(fan_in, fan_out):
     """Glorot's normal scheme for a table read as a `fan_in x fan_out` matrix.
 
     Keras' own would misread the heads axis as part of the fans.

@@ -53,7 +53,10 @@ CASES = {
         [RandomSynthesizer(H, N), DotProductSynthesizer(H, K)], per_head=False
     ),
     "additive+R": named("additive + R"),
+    "local D": named("local_dense(window=2)"),
+    "local D+V": named("local_dense(window=3) + V"),
     "relative": named("relative(max_distance=3)"),
+    "learned alibi+V": named("alibi(trainable=True) + V"),
     "t5+R+V": named("t5_relative(num_buckets=8, max_distance=6) + R + V"),
     "heads": named("heads(1 * D + 1 * mixture(relative(max_distance=2) + V))"),
     "nested": lambda: MixtureSynthesizer(
@@ -63,7 +66,7 @@ CASES = {
 
 # One of each kind, for the tests that take seconds: those that compile.
 KINDS = [
-    *("V", "D", "FD", "R", "Fix", "FR"),
+    *("V", "D", "FD", "local D", "R", "Fix", "FR"),
     *("t5+R+V", "D+V shared", "heads", "nested"),
 ]
 
@@ -84,6 +87,9 @@ each_case_or_kind = pytest.mark.parametrize(
 # Every mixer, with options that fit the sizes above, and what it breaks of the
 # promises that all others keep:
 # "amount": how much padding there is counts;
+# "jumps": with other rounding single tokens may see others;
+# "partial": a token misses neighbours, so that rules of order are learned less
+# well;
 # "unbounded": the output grows with the third power of the input.
 MIXERS = {
     "V": set(),
@@ -102,14 +108,20 @@ MIXERS = {
     "light_conv(width=3)": set(),
     "light_conv(width=4, border='renormalize')": set(),
     "dynamic_conv(width=3)": set(),
+    "pooling(size=4)": set(),
     "mlp_mixer": set(),
     "gmlp": set(),
     "linformer(rank=3)": set(),
+    "compressed(stride=2, kernel=3)": set(),
+    "reformer(bucket_size=4, hashes=2)": {"jumps"},
+    "routing(clusters=3)": {"jumps", "partial"},
+    "sinkhorn(block_size=3)": set(),
     "linear": set(),
     "performer(features=8)": set(),
     "additive": set(),
     "relu": {"unbounded"},
     "local(window=2)": set(),
+    "local_dense(window=2)": set(),
     "local(window=2, synthesizer='R + V')": set(),
     "strided(stride=3)": set(),
     "longformer(window=1)": set(),

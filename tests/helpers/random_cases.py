@@ -20,11 +20,13 @@ from keras_synth import mixers, routes
 from keras_synth.mixers import kernel_sums
 from keras_synth.routes import grid, in_place, shared
 
+LOCAL, REACH = "local_dense(window=2)", 2
 # Sums of synthesizers, and groups of heads where one name has a bracket.
 SYNTHESIZERS = [
     ("V",),
     ("D",),
     ("FD",),
+    (LOCAL,),
     ("R",),
     ("FR",),
     ("Fix",),
@@ -40,15 +42,21 @@ SYNTHESIZERS = [
     ("alibi", "V"),
     ("alibi", "FD"),
     ("alibi", "R", "V"),
+    ("alibi(trainable=True)", "V"),
 ]
 MIXERS = [
     "fnet",
     "light_conv(width=3)",
     "light_conv(width=4, border='renormalize')",
     "dynamic_conv(width=3)",
+    "pooling(size=4)",
     "mlp_mixer",
     "gmlp",
     "linformer(rank=3)",
+    "compressed(stride=2, kernel=3)",
+    "reformer(bucket_size=4, hashes=2)",
+    "routing(clusters=3)",
+    "sinkhorn(block_size=3)",
     "linear",
     "performer(features=8)",
     "additive",
@@ -59,6 +67,8 @@ MIXERS = [
     "longformer(window=1)",
     "big_bird(block_size=2, random_blocks=1, seed=1)",
 ]
+# Of these single tokens may see others where numbers are rounded otherwise.
+JUMPING = {"reformer(bucket_size=4, hashes=2)", "routing(clusters=3)"}
 LENGTHS = range(1, 13)  # tokens
 BIASES = [None, None, "table", "samples"]
 POLICIES = ["float32", "float32", "mixed_bfloat16", "mixed_float16"]
@@ -132,6 +142,8 @@ def attention_case(parts, choose):
         choose: Function that returns one of a sequence, as `random.choice`.
     """
     target, source = choose(LENGTHS), choose([None, *LENGTHS])
+    if parts == (LOCAL,):
+        source = None  # neighbours are of one sequence
     longest = max(target, source or 0)
     return Case(
         parts=parts,
@@ -170,7 +182,7 @@ def mixer_case(name, choose):
         window=None,
         masks=_masks(choose, "attention_mask" in supported),
         bias=choose(BIASES) if "attention_bias" in supported else None,
-        policy=choose(POLICIES),
+        policy=choose(POLICIES[:1] if name in JUMPING else POLICIES),
         route=None,
         piece=choose(PIECES),
         seed=choose(range(2**16)),
@@ -448,6 +460,8 @@ def expected(case, arrays, run):
     if case.window is not None:
         distance = _distances(case)
         mask &= np.abs(distance) < case.window
+    if case.parts == (LOCAL,):
+        mask &= np.abs(_distances(case)) <= REACH
     names = ("kernel", "bias")
     values, outputs = (
         [weights[f"{name}/{end}"] for end in names]
@@ -477,7 +491,7 @@ def _logits(case, weights, query, source):
             if path.startswith(start)
         }
         logits = FORMULAS[name](own, query, source, case)
-        (biases if name == "alibi" else mixed).append(logits)
+        (biases if name.startswith("alibi") else mixed).append(logits)
     if len(mixed) > 1:
         alphas = weights["synthesizer/alphas"]
         mixed = [reference.mixture_logits(mixed, alphas)]
@@ -492,6 +506,14 @@ def _dot_product(own, query, source, case):
 def _dense(own, query, source, case):
     names = ["hidden/kernel", "hidden/bias", "W2", "b2"]
     return reference.dense_logits(query, *map(own.get, names), case.length)
+
+
+def _local_dense(own, query, source, case):
+    names = ["hidden/kernel", "hidden/bias"]
+    hidden = reference.relu(reference.project(query, *map(own.get, names)))
+    offsets = np.clip(_distances(case), -REACH, REACH) + REACH
+    logits = np.einsum("bthk,tshk->bhts", hidden, own["W2"][offsets])
+    return logits + own["b2"][:, offsets]
 
 
 def _factorized_dense(own, query, source, case):
@@ -534,14 +556,21 @@ def _alibi(own, query, source, case):
     return -slopes * np.abs(_distances(case))[None]
 
 
+def _learned_alibi(own, query, source, case):
+    slopes = np.exp(own["log_slopes"])[:, None, None]
+    return -slopes * np.abs(_distances(case))[None]
+
+
 FORMULAS = {
     "V": _dot_product,
     "D": _dense,
     "FD": _factorized_dense,
+    LOCAL: _local_dense,
     "R": _random,
     "Fix": _random,
     "FR": _factorized_random,
     "relative(max_distance=3)": _relative,
     "gaussian": _gaussian,
     "alibi": _alibi,
+    "alibi(trainable=True)": _learned_alibi,
 }

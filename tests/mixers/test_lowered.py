@@ -34,7 +34,10 @@ CHOICES = [
     for normalizer in ("softmax", "softmax1", "relu", "sigmoid")
 ]
 # One of each kind of program, for `make test`.
-QUICK = ["V", "R + V", "alibi + V", "longformer(window=1)", "performer"]
+QUICK = [
+    *("V", "R + V", "alibi + V", "longformer(window=1)", "performer"),
+    *("local_dense(window=2)", "reformer(bucket_size=4, hashes=2)"),
+]
 
 
 def layer_of(name, policy, length):
@@ -90,7 +93,9 @@ def check(name, masks, platform, policy, monkeypatch, length=T):
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_one_of_each_kind(name, platform, monkeypatch):
-    check(name, "both", platform, "mixed_bfloat16", monkeypatch)
+    causal = mixers.names.mixer_class(name).supports_causal_mask
+    masks = "both" if causal else "padding"
+    check(name, masks, platform, "mixed_bfloat16", monkeypatch)
 
 
 @pytest.mark.slow

@@ -121,6 +121,54 @@ def test_buckets_that_cannot_be_are_refused(options):
         synthesizers.T5RelativeSynthesizer(H, **options)
 
 
+# --- slopes that are learned --------------------------------------------------
+
+
+@pytest.mark.parametrize("num_heads", [1, 3, 8])
+def test_learned_slopes_begin_as_alibis(num_heads):
+    _, expected = table("alibi", num_heads=num_heads)
+    synthesizer, found = table("alibi(trainable=True)", num_heads=num_heads)
+    assert [w.shape for w in synthesizer.trainable_weights] == [(num_heads,)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_learned_slopes_are_a_decay_for_each_token_of_distance():
+    layer = SyntheticAttention(H, K, synthesizer="alibi(trainable=True)")
+    x = normal(1, T, D)
+    layer(x)
+    layer.synthesizer.log_slopes.assign(normal(H))
+    gamma = np.exp(-np.exp(normal(H)))[:, None, None]
+    expected = gamma ** np.abs(np.arange(T)[:, None] - np.arange(T))
+    expected /= expected.sum(-1, keepdims=True)
+    _, scores = layer(x, return_attention_scores=True)
+    np.testing.assert_allclose(numpy(scores)[0], expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_config_tells_learned_slopes_from_frozen_ones(learned, frozen):
+    synthesizer = synthesizers.get(f"alibi(trainable={learned}) + V", H, K)
+    synthesizer.trainable = not frozen
+    again = type(synthesizer).from_config(synthesizer.get_config())
+    for made in (synthesizer, again):
+        made.build((None, T, D))
+        alibi = made.synthesizers[0]
+        assert len(alibi.weights) == learned
+        assert len(alibi.trainable_weights) == (learned and not frozen)
+
+
+def test_a_config_of_version_0_2_0_has_fixed_slopes():
+    old = {"name": "part_0", "trainable": True, "num_heads": H}
+    alibi = synthesizers.AlibiSynthesizer.from_config(old)
+    alibi.build((None, T, D))
+    assert not alibi.weights
+
+
+def test_trainable_must_be_a_boolean():
+    with pytest.raises(ValueError, match=r"`trainable` .*Received: .*0.5"):
+        synthesizers.get("alibi(trainable=0.5)", H)
+
+
 # --- biases beside the alphas -------------------------------------------------
 
 

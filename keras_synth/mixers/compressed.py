@@ -1,0 +1,163 @@
+"""Attention to convolved keys and values: memory-compressed attention."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.seeds import seeded
+from keras_synth._backend.tensors import pad
+from keras_synth.attention.attend import attend
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.projections import cloned
+from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.types import Identifier, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class CompressedAttention(MultiHeadMixer):
+    """Attends to keys and values of windows of tokens ("compressed").
+
+    `softmax(Q K'^T / sqrt(k)) V'` per head, with a key and a value for each
+    window of tokens, by a strided convolution:
+
+        k'_m = sum_t k_(m stride + t) A_t,   v'_m = sum_t v_(m stride + t) B_t
+
+    over t = 0 ... kernel - 1, A and B being `(kernel, H, k, k)` and
+    `(kernel, H, v, v)`. (The softmax would not see a bias of the keys, and
+    that of the values is the output's.) Each query is
+    compared with `S / stride` windows: less than with all tokens by a factor
+    of `stride`, but still O(T S / stride). Only blocks of queries, as of a
+    local pattern, would make it less than quadratic; the paper has layers with
+    such in turn.
+
+    Padded keys and values are zero before the convolution, and windows of
+    padding alone are not seen: neither what padding holds nor how much of it
+    there is has any influence. A window holds tokens that come after its first
+    one, so that there is no causal form; there are no attention masks but
+    padding, and no logits of pairs to add a bias to or to return.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        stride: Integer, from one window to the next, in tokens.
+        kernel: Integer, tokens in a window, at least `stride`, which is the
+            default; more where windows shall overlap.
+        convolution_initializer: Initializer of A and B; by default a normal
+            distribution of variance `1 / (kernel k)`, or v, by which a key of
+            a window varies as much as a token's does.
+        **kwargs: Keyword arguments of `MultiHeadMixer`.
+
+    Call arguments: see `MultiHeadMixer`.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If `kernel` is less than `stride`: tokens between windows
+            would never be seen.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.CompressedAttention(
+    ...     num_heads=4, key_dim=16, stride=4)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Liu et al., 2018](https://arxiv.org/abs/1801.10198)
+    """
+
+    supports_causal_mask = False
+    weight_axes = {
+        "key_kernel": (None, MODEL),
+        "value_kernel": (None, MODEL),
+    }
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        stride: int = 3,
+        kernel: int | None = None,
+        convolution_initializer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.stride = check_positive("stride", stride)
+        self.kernel = check_positive(
+            "kernel", self.stride if kernel is None else kernel
+        )
+        if self.kernel < self.stride:
+            raise ValueError(
+                "`kernel` must be at least `stride`, or tokens between windows "
+                "are never seen. Pass a larger kernel, or a smaller stride. "
+                f"Received: stride={stride}, kernel={kernel}"
+            )
+        if convolution_initializer is not None:
+            convolution_initializer = keras.initializers.get(
+                convolution_initializer
+            )
+        self.convolution_initializer = convolution_initializer
+        self.key_kernel = self.value_kernel = None
+
+    def _build_projections(self, query_shape, value_shape, key_shape):
+        self.key_kernel = self._add_kernel("key_kernel", self.key_dim)
+        self.value_kernel = self._add_kernel("value_kernel", self.value_dim)
+        super()._build_projections(query_shape, value_shape, key_shape)
+
+    def _add_kernel(self, name, width):
+        initializer = self.convolution_initializer
+        if initializer is None:
+            stddev = (self.kernel * width) ** -0.5
+            initializer = keras.initializers.RandomNormal(stddev=stddev)
+        return self.add_weight(
+            name=name,
+            shape=(self.kernel, self.num_heads, width, width),
+            initializer=cloned(seeded(initializer, self.seed, name)),
+        )
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        training: bool | None = None,
+    ) -> Tensor:
+        real = None
+        if mask.keys is not None:
+            real = ops.cast(mask.keys, "int32")[..., None]
+            real = ops.any(self._windows(real) > 0, axis=(2, 3))  # (B, M)
+        return attend(
+            Logits(
+                queries * self.key_dim**-0.5,
+                self._convolved(keys, self.key_kernel),
+            ),
+            self._convolved(values, self.value_kernel),
+            AttentionMask(keys=real),
+            dropout=self._active_dropout(training),
+        )
+
+    def _convolved(self, x, kernel):
+        """`(B, S, H, k) -> (B, M, H, k)`, of M windows."""
+        kernel = ops.cast(kernel, x.dtype)
+        return ops.einsum("bmthk,thkl->bmhl", self._windows(x), kernel)
+
+    def _windows(self, x):
+        """`(B, S, ...) -> (B, M, kernel, ...)`, zero beyond the end."""
+        batch, length, *others = ops.shape(x)
+        stride = self.stride
+        number = -(-length // stride)
+        runs = -(-self.kernel // stride)  # of `stride` tokens, in a window
+        behind = (number + runs - 1) * stride - length
+        x = pad(x, [[0, 0], [0, behind], *([0, 0] for _ in others)])
+        x = ops.reshape(x, (batch, number + runs - 1, stride, *others))
+        if runs > 1:
+            parts = [x[:, run : run + number] for run in range(runs)]
+            x = ops.concatenate(parts, axis=2)
+        return x[:, :, : self.kernel]

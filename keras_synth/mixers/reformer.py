@@ -1,0 +1,253 @@
+"""Attention within buckets of similar tokens: Reformer's."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.seeds import seeded
+from keras_synth._backend.tensors import pad
+from keras_synth.attention.softmax import FORBIDDEN, softmax
+from keras_synth.mixers.bounded import BoundedMixer, heads_first, taken, unit
+from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.types import Tensor
+
+# Added to the logit of a token and itself: less than any other, and more than
+# that of a token that is not seen.
+ITSELF = -1e5
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class ReformerAttention(BoundedMixer):
+    """Compares tokens that fall into the same bucket ("reformer").
+
+    Queries are keys, but for their length: with `k_j = q_j / |q_j|`,
+    `softmax_j(q_i . k_j) V` over the tokens j that i sees, per head. In each of
+    `hashes` rounds
+
+    - a token falls into the bucket `argmax [x R; -x R]`, R being random
+      rotations, so that similar tokens are likely to meet;
+    - tokens are sorted by bucket, then by position, and cut into chunks of
+      `bucket_size`;
+    - i sees the tokens of its bucket that are in its chunk or in the one
+      before it; itself only if it sees nothing else.
+
+    The rounds are combined by the sums of their exponentials, and a token that
+    several of them show counts once, as in the paper: together they are one
+    softmax over what any of them shows. O(T bucket_size hashes) in time and
+    memory, and sorting.
+
+    Padding falls into a bucket behind all others: neither what it holds nor
+    how much of it there is has any influence. Since the number of buckets and
+    R come from `max_length` and are saved, neither does the length of a batch.
+    Padded tokens see nothing. Cuts depend on later tokens, so there is no
+    causal form; there are no attention masks but padding, no biases and no
+    scores.
+
+    The choice of a bucket has no gradient, and may turn with the last digit of
+    a number: outputs of other precisions or devices can differ for single
+    tokens.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries, `k`.
+        max_length: Integer, the longest sequence, in tokens.
+        bucket_size: Integer, tokens in a chunk, at most `max_length`; 64 by
+            default, or `max_length` if that is less. There are
+            `max_length / bucket_size` buckets, rounded up to an even number,
+            or one that holds all.
+        hashes: Integer, rounds.
+        **kwargs: Keyword arguments of `MultiHeadMixer`.
+
+    Call arguments: see `MultiHeadMixer`, of one sequence.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If `bucket_size` or a sequence exceeds `max_length`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.ReformerAttention(
+    ...     num_heads=4, key_dim=16, max_length=128, bucket_size=16, hashes=2)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Kitaev et al., 2020](https://arxiv.org/abs/2001.04451)
+    """
+
+    weight_axes = {"rotations": (MODEL,)}
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        max_length: int,
+        bucket_size: int | None = None,
+        hashes: int = 4,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, key_dim, max_length, **kwargs)
+        self.bucket_size = self._fitting("bucket_size", bucket_size, 64)
+        self.hashes = check_positive("hashes", hashes)
+        self.rotations = None
+
+    def _key_layer(self):
+        return None
+
+    @property
+    def num_buckets(self) -> int:
+        """Integer, how many buckets there are beside that of padding."""
+        if self.bucket_size == self.max_length:
+            return 1
+        return 2 * -(-self.max_length // (2 * self.bucket_size))
+
+    def _build_projections(self, query_shape, value_shape, key_shape):
+        self.query.build(query_shape)
+        self.value.build(value_shape)
+        if self.num_buckets == 1:
+            return
+        normal = keras.initializers.RandomNormal(stddev=1.0)
+        half = self.num_buckets // 2
+        self.rotations = self.add_weight(
+            name="rotations",
+            shape=(self.num_heads, self.hashes, self.key_dim, half),
+            initializer=seeded(normal, self.seed, "rotations"),
+            dtype="float32",
+            trainable=False,
+            autocast=False,
+        )
+
+    def _context(self, query, value, key, mask, bias, scores, training):
+        queries = self.query(query)
+        return self._context_of_heads(
+            queries, queries, self.value(value), mask, training=training
+        )
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        training: bool | None = None,
+    ) -> Tensor:
+        length = ops.shape(keys)[1]
+        behind = -(-length // self.bucket_size) * self.bucket_size - length
+        real = pad(as_integers(mask.keys, keys), [[0, 0], [0, behind]])
+        widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
+        # Keys are queries, and zero where padded.
+        x, values = (heads_first(pad(y, widths)) for y in (keys, values))
+        buckets = self._buckets(x, real)  # (B, H, hashes, L)
+        positions = ops.arange(ops.shape(x)[2], dtype="int32")
+        order = ops.argsort(buckets * ops.shape(x)[2] + positions, axis=-1)
+        places = ops.cast(ops.argsort(order, axis=-1), "int32")
+        # Of each token, one beside the other: (B, H, L, 1 + 2 hashes).
+        known = ops.broadcast_to(positions, ops.shape(buckets[:, :, :1]))
+        known = [known, buckets, places // self.bucket_size]
+        known = ops.swapaxes(ops.concatenate(known, axis=2), 2, 3)
+        rounds = [
+            self._round(x, values, known, order, places, number, training)
+            for number in range(self.hashes)
+        ]
+        contexts, sums = (
+            ops.stack(parts, axis=-1) for parts in zip(*rounds, strict=True)
+        )
+        # What a round saw weighs what it found.
+        context = ops.sum(softmax(sums) * contexts, axis=-1)
+        context = ops.where(real[:, None, :, None] > 0, context, 0.0)
+        return heads_first(context[:, :, :length])
+
+    def _buckets(self, x, real):
+        """Buckets `(B, H, hashes, L)` of tokens `(B, H, L, k)`."""
+        padded = real[:, None, None] == 0
+        if self.num_buckets == 1:
+            batch, heads, length, _ = ops.shape(x)
+            found = ops.zeros((batch, heads, self.hashes, length), "int32")
+        else:
+            x = ops.stop_gradient(ops.cast(x, "float32"))
+            turned = ops.einsum("bhlk,hrkn->bhrln", x, self.rotations)
+            turned = ops.concatenate([turned, -turned], axis=-1)
+            found = ops.cast(ops.argmax(turned, axis=-1), "int32")
+        return ops.where(padded, self.num_buckets, found)
+
+    def _round(self, x, values, known, order, places, number, training):
+        """Attention in one round.
+
+        Args:
+            x: Tensor `(B, H, L, k)`.
+            values: Tensor `(B, H, L, v)`.
+            known: Integer tensor `(B, H, L, 1 + 2 hashes)`: position, buckets
+                and chunks of each token.
+            order: Integer tensor `(B, H, hashes, L)`, tokens in order.
+            places: Integer tensor `(B, H, hashes, L)`, where they are in it.
+            number: Integer, which round.
+            training: Whether to apply dropout.
+
+        Returns:
+            `(context, sums)`: float32 tensors `(B, H, L, v)` and
+            `(B, H, L, 1)`, the latter logarithms.
+        """
+        rows, values, known = (
+            self._chunked(taken(y, order[:, :, number]))
+            for y in (x, values, known)
+        )
+        values = _with_previous(values)
+        keys = _with_previous(ops.cast(unit(rows), rows.dtype))
+        logits = ops.matmul(rows, ops.swapaxes(keys, -1, -2))
+        shown = [self._shown(known, other) for other in range(self.hashes)]
+        count = sum(ops.cast(one, "float32") for one in shown)
+        # What several rounds show counts once in all.
+        logits = ops.cast(logits, "float32") - ops.log(ops.maximum(count, 1.0))
+        positions = known[..., 0]
+        itself = _pairs(ops.equal, positions)
+        logits = logits + ops.where(itself, ITSELF, 0.0)
+        logits = ops.where(shown[number], logits, FORBIDDEN)
+        top = ops.stop_gradient(ops.amax(logits, axis=-1, keepdims=True))
+        weights = ops.exp(logits - top)
+        total = ops.sum(weights, axis=-1, keepdims=True)
+        weights = self.dropped(weights / total, training)
+        context = ops.matmul(ops.cast(weights, values.dtype), values)
+        return [
+            taken(_joined(part), places[:, :, number])
+            for part in (context, top + ops.log(total))
+        ]
+
+    def _shown(self, known, number):
+        """Which pairs of these a round shows: `(B, H, chunks, c, 2 c)`."""
+        buckets = known[..., 1 + number]
+        chunks = known[..., 1 + self.hashes + number]
+        away = _pairs(ops.subtract, chunks)
+        real = (buckets < self.num_buckets)[..., None]
+        same = _pairs(ops.equal, buckets) & real
+        return same & (away >= 0) & (away <= 1)
+
+    def _chunked(self, x):
+        """`(B, H, L, f) -> (B, H, chunks, bucket_size, f)`."""
+        batch, heads, _, features = ops.shape(x)
+        return ops.reshape(x, (batch, heads, -1, self.bucket_size, features))
+
+
+def _joined(x):
+    """`(B, H, chunks, c, f) -> (B, H, L, f)`, in float32."""
+    batch, heads, _, _, features = ops.shape(x)
+    return ops.reshape(ops.cast(x, "float32"), (batch, heads, -1, features))
+
+
+def _with_previous(x, value=0):
+    """Chunks `(B, H, chunks, c, ...)`, each behind the one before it."""
+    widths = [[0, 0] for _ in x.shape]
+    widths[2] = [1, 0]
+    before = pad(x, widths, value)[:, :, : ops.shape(x)[2]]
+    return ops.concatenate([before, x], axis=3)
+
+
+def _pairs(operation, x):
+    """What an operation says of integers of each row and of its columns."""
+    columns = _with_previous(x, -1)  # none is -1 of what is there
+    return operation(x[..., :, None], columns[..., None, :])

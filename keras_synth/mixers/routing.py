@@ -1,0 +1,193 @@
+"""Attention within clusters of similar tokens: Routing Transformer's."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import check_rate
+from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.seeds import seeded
+from keras_synth._backend.tensors import pad
+from keras_synth.attention import masks
+from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
+from keras_synth.mixers.bounded import BoundedMixer, heads_first, taken, unit
+from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.types import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class RoutingAttention(BoundedMixer):
+    """Compares tokens that belong to the same cluster ("routing").
+
+    Each head has `clusters` centroids of unit length. A cluster is of the w
+    queries and the w keys whose directions are nearest to its centroid,
+    `w = max_length / clusters`, rounded up: `softmax(q . k / sqrt(k))` of
+    their values among them. A query in several clusters gets the average of
+    what it finds there, and one in none zero. O(T w + T clusters) time and
+    memory, and sorting; about `sqrt(T)` clusters are best.
+
+    Centroids are weights that are not trained: in training each moves towards
+    the mean direction of the queries and keys that are nearest to it, of all
+    samples, by moving averages, `c = decay c + (1 - decay) mean`, and keeps
+    length 1. (The paper adds sums in the place of means, of vectors that a
+    layer normalisation makes.) They stay as they are where nothing is nearest,
+    at inference, and while the layer is frozen.
+
+    Padding is chosen last and never seen: neither what it holds nor how much
+    of it there is has any influence. Who is nearest depends on all tokens, so
+    that there is no causal form; there are no attention masks but padding, no
+    biases and no scores. The choice has no gradient, and may turn with the
+    last digit of a number.
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        max_length: Integer, the longest sequence, in tokens.
+        clusters: Integer, clusters per head, at most `max_length`; by default
+            its square root, rounded.
+        decay: Float, share of a centroid that a step leaves as it is.
+        **kwargs: Keyword arguments of `MultiHeadMixer`.
+
+    Call arguments: see `MultiHeadMixer`, of one sequence.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If `clusters` or a sequence exceeds `max_length`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.RoutingAttention(
+    ...     num_heads=4, key_dim=16, max_length=128, clusters=8)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Roy et al., 2021](https://arxiv.org/abs/2003.05997)
+    """
+
+    weight_axes = {"centroids": (MODEL,)}
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        max_length: int,
+        clusters: int | None = None,
+        decay: float = 0.999,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, key_dim, max_length, **kwargs)
+        default = round(math.sqrt(self.max_length))
+        self.clusters = self._fitting("clusters", clusters, default)
+        self.decay = check_rate("decay", decay)
+        self.centroids = None
+
+    @property
+    def cluster_size(self) -> int:
+        """Integer, queries and keys of a cluster, `w`."""
+        return -(-self.max_length // self.clusters)
+
+    def _build_projections(self, query_shape, value_shape, key_shape):
+        super()._build_projections(query_shape, value_shape, key_shape)
+        normal = keras.initializers.RandomNormal(stddev=1.0)
+        normal = seeded(normal, self.seed, "centroids")
+        self.centroids = self.add_weight(
+            name="centroids",
+            shape=(self.num_heads, self.clusters, self.key_dim),
+            initializer=lambda shape, dtype: unit(normal(shape, dtype)),
+            dtype="float32",
+            trainable=False,
+            autocast=False,
+        )
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        training: bool | None = None,
+    ) -> Tensor:
+        length, size = ops.shape(keys)[1], self.cluster_size
+        # As many places as a cluster has, at least.
+        behind = (
+            max(size - length, 0)
+            if isinstance(length, int)
+            else ops.maximum(size - length, 0)
+        )
+        queries = masks.zero_padding(queries, mask.keys)
+        real = pad(as_integers(mask.keys, keys), [[0, 0], [0, behind]])
+        widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
+        queries, keys, values = (
+            heads_first(pad(x, widths)) for x in (queries, keys, values)
+        )
+        near_queries, near_keys = (
+            self._nearness(x, real) for x in (queries, keys)
+        )
+        if training and self.trainable:
+            self._move(queries, keys, real)
+        order = ops.argsort(-near_queries, axis=-1)  # (B, H, clusters, L)
+        of_keys = ops.top_k(near_keys, size)[1]
+        own = self._chosen(queries, order[..., :size])
+        logits = ops.matmul(
+            own * self.key_dim**-0.5,
+            ops.swapaxes(self._chosen(keys, of_keys), -1, -2),
+        )
+        shape = (*ops.shape(keys)[:3], 1)
+        real = ops.broadcast_to(real[:, None, :, None], shape)
+        seen = ops.swapaxes(self._chosen(real, of_keys), -1, -2) > 0
+        weights = masked_softmax(ops.cast(logits, "float32"), seen)
+        weights = ops.cast(self.dropped(weights, training), values.dtype)
+        context = ops.matmul(weights, self._chosen(values, of_keys))
+        context = ops.where(real > 0, self._averaged(context, order), 0.0)
+        return heads_first(context[:, :, :length])
+
+    def _nearness(self, x, real):
+        """How near tokens are to centroids: float32 `(B, H, clusters, L)`."""
+        directions = ops.stop_gradient(unit(x))
+        near = ops.einsum("bhlk,hck->bhcl", directions, self.centroids)
+        return ops.where(real[:, None, None] > 0, near, FORBIDDEN)
+
+    def _chosen(self, x, places):
+        """Tokens `(B, H, L, f)` at places `(B, H, clusters, w)`."""
+        batch, heads, clusters, size = ops.shape(places)
+        flat = ops.reshape(places, (batch, heads, clusters * size))
+        shape = batch, heads, clusters, size, x.shape[-1]
+        return ops.reshape(taken(x, flat), shape)
+
+    def _averaged(self, context, order):
+        """What each query finds in its clusters, on average.
+
+        Args:
+            context: Tensor `(B, H, clusters, w, v)`.
+            order: Integer tensor `(B, H, clusters, L)`, queries by nearness.
+
+        Returns:
+            Float32 tensor `(B, H, L, v)`.
+        """
+        size = self.cluster_size
+        places = ops.cast(ops.argsort(order, axis=-1), "int32")
+        inside = ops.cast(places < size, "float32")[..., None]
+        places = ops.minimum(places, size - 1)[..., None]
+        found = ops.take_along_axis(context, places, axis=3)
+        total = ops.sum(ops.cast(found, "float32") * inside, axis=2)
+        return total / ops.maximum(ops.sum(inside, axis=2), 1.0)
+
+    def _move(self, queries, keys, real):
+        """Moves centroids towards what is nearest to them."""
+        x = ops.concatenate([queries, keys], axis=2)
+        x = ops.stop_gradient(unit(x))
+        centroids = ops.convert_to_tensor(self.centroids)
+        nearest = ops.argmax(ops.einsum("bhlk,hck->bhlc", x, centroids), -1)
+        hot = ops.one_hot(nearest, self.clusters, dtype="float32")
+        both = ops.cast(ops.concatenate([real, real], axis=1), "float32")
+        hot = hot * both[:, None, :, None]
+        count = ops.sum(hot, axis=(0, 2))[..., None]  # (H, clusters, 1)
+        mean = ops.einsum("bhlc,bhlk->hck", hot, x) / ops.maximum(count, 1.0)
+        moved = self.decay * centroids + (1.0 - self.decay) * mean
+        self.centroids.assign(ops.where(count > 0, unit(moved), centroids))

@@ -1,0 +1,212 @@
+"""Attention to a block and to the one sorted to it: Sinkhorn attention."""
+
+import numbers
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.seeds import seeded
+from keras_synth._backend.tensors import pad
+from keras_synth.attention import masks
+from keras_synth.attention.positions import window
+from keras_synth.attention.projections import cloned
+from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
+from keras_synth.mixers.bounded import BoundedMixer, heads_first
+from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.types import Identifier, Tensor
+
+# A place of a sorted block counts as empty below this share of real tokens.
+LEAST_SHARE = 1e-6
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SinkhornAttention(BoundedMixer):
+    """Attends to a token's own block and to one sorted to it ("sinkhorn").
+
+    The sequence is cut into blocks. Per head, with `z_i` the mean query of
+    block i,
+
+        P = sinkhorn(z_i . W_j / temperature),   W (N / block_size, k)
+
+    is a matrix of blocks by blocks whose rows and columns sum to 1: the
+    exponentials of the logits, columns and rows normalised in turn,
+    `iterations` times. Sorted keys and values are `P K` and `P V`, place by
+    place; a token attends to the keys of its block and to those sorted to it,
+    by one softmax of `q . k / sqrt(k)`. Where P is a permutation, each block
+    sees one other. O(T block_size + T^2 / block_size) time.
+
+    Blocks without real tokens take no part in P. A sorted key is the average
+    of the real ones among those at its place, and its weight is multiplied by
+    their share in P: neither what padding holds nor how much of it there is
+    has any influence. Columns of P are normalised over all blocks, later ones
+    too, so that there is no causal form; there are no attention masks but
+    padding, no biases and no scores. (The paper adds Gumbel noise to the
+    logits in training, and its z is a sum of embeddings.)
+
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        max_length: Integer, the longest sequence, in tokens, `N`.
+        block_size: Integer, tokens in a block, at most `max_length`; 64 by
+            default, or `max_length` if that is less.
+        iterations: Integer, how often P is normalised.
+        temperature: Float; the lower, the nearer is P to a permutation.
+        sort_initializer: Initializer of W; by default a normal distribution of
+            standard deviation `1 / sqrt(k)`.
+        **kwargs: Keyword arguments of `MultiHeadMixer`.
+
+    Call arguments: see `MultiHeadMixer`, of one sequence.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If `block_size` or a sequence exceeds `max_length`, or
+            `temperature` is not positive.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.SinkhornAttention(
+    ...     num_heads=4, key_dim=16, max_length=128, block_size=16)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Tay et al., 2020](https://arxiv.org/abs/2002.11296)
+    """
+
+    weight_axes = {"sort_kernel": (MODEL,)}
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        max_length: int,
+        block_size: int | None = None,
+        iterations: int = 8,
+        temperature: float = 0.75,
+        sort_initializer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, key_dim, max_length, **kwargs)
+        self.block_size = self._fitting("block_size", block_size, 64)
+        self.iterations = check_positive("iterations", iterations)
+        is_number = isinstance(temperature, numbers.Real)
+        if not is_number or not 0 < temperature < float("inf"):
+            raise ValueError(
+                "`temperature` must be a positive number. "
+                f"Received: temperature={temperature!r}"
+            )
+        self.temperature = float(temperature)
+        if sort_initializer is not None:
+            sort_initializer = keras.initializers.get(sort_initializer)
+        self.sort_initializer = sort_initializer
+        self.sort_kernel = None
+
+    def _build_projections(self, query_shape, value_shape, key_shape):
+        super()._build_projections(query_shape, value_shape, key_shape)
+        initializer = self.sort_initializer
+        if initializer is None:
+            initializer = keras.initializers.RandomNormal(
+                stddev=self.key_dim**-0.5
+            )
+        blocks = -(-self.max_length // self.block_size)
+        self.sort_kernel = self.add_weight(
+            name="sort_kernel",
+            shape=(self.num_heads, self.key_dim, blocks),
+            initializer=cloned(seeded(initializer, self.seed, "sort_kernel")),
+            autocast=False,
+        )
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        training: bool | None = None,
+    ) -> Tensor:
+        length = ops.shape(keys)[1]
+        queries = masks.zero_padding(queries, mask.keys)
+        queries, keys, values = map(self._blocks, (queries, keys, values))
+        real = as_integers(mask.keys, ops.zeros((1, length)))
+        real = ops.cast(self._blocks(real[:, :, None, None]), "float32")
+        matrix = self.sorting(queries, real)  # (B, H, n, n)
+        shares = _sorted(matrix, real)  # (B, H, n, c, 1)
+        keys, values = (
+            ops.concatenate([x, _averages(matrix, x, shares)], axis=3)
+            for x in (keys, values)
+        )
+        shares = ops.concatenate(
+            [ops.broadcast_to(real, ops.shape(shares)), shares], axis=3
+        )
+        shares = ops.swapaxes(shares, -1, -2)  # (B, H, n, 1, 2 c)
+        logits = ops.matmul(
+            queries * self.key_dim**-0.5, ops.swapaxes(keys, -1, -2)
+        )
+        logits = ops.cast(logits, "float32")
+        logits = logits + ops.log(ops.maximum(shares, LEAST_SHARE))
+        weights = masked_softmax(logits, shares > LEAST_SHARE)
+        weights = ops.cast(self.dropped(weights, training), values.dtype)
+        context = ops.matmul(weights, values)
+        batch, heads, _, _, features = ops.shape(context)
+        context = ops.reshape(context, (batch, heads, -1, features))
+        return heads_first(context[:, :, :length])
+
+    def sorting(self, queries: Tensor, real: Tensor) -> Tensor:
+        """Returns which blocks are sorted to which.
+
+        Args:
+            queries: Tensor `(B, H, n, c, k)`, n blocks of c tokens, zero where
+                padded.
+            real: Float32 tensor `(B or 1, 1, n, c, 1)`, 0 for padding.
+
+        Returns:
+            Float32 tensor `(B, H, n, n)`: rows sum to 1, and columns nearly,
+            but for blocks without real tokens, which have zeros.
+        """
+        count = ops.sum(real, axis=3)  # (B, 1, n, 1)
+        means = ops.sum(ops.cast(queries, "float32"), axis=3)
+        means = means / ops.maximum(count, 1.0)
+        blocks = ops.shape(queries)[2]
+        kernel = window(self.sort_kernel, 2, 0, blocks)
+        kernel = ops.cast(kernel, "float32")
+        logits = ops.einsum("bhnk,hkm->bhnm", means, kernel) / self.temperature
+        there = count > 0
+        pairs = there & ops.swapaxes(there, -1, -2)  # (B, 1, n, n)
+        for _ in range(self.iterations):
+            for axis in (-2, -1):  # rows at last
+                among = ops.where(pairs, logits, FORBIDDEN)
+                sums = ops.logsumexp(among, axis=axis, keepdims=True)
+                logits = logits - ops.where(pairs, sums, 0.0)
+        found = ops.exp(ops.where(pairs, logits, 0.0))
+        return ops.where(pairs, found, 0.0)
+
+    def _blocks(self, x):
+        """`(B, T, H, f) -> (B, H, n, c, f)`, zero beyond the end."""
+        batch, length, heads, features = ops.shape(x)
+        number = -(-length // self.block_size)
+        behind = number * self.block_size - length
+        x = pad(x, [[0, 0], [0, behind], [0, 0], [0, 0]])
+        shape = batch, heads, number, self.block_size, features
+        return ops.reshape(heads_first(x), shape)
+
+
+def _sorted(matrix, x):
+    """`P x` of blocks `(B or 1, H or 1, n, c, f)`, in float32."""
+    x = ops.cast(x, "float32")
+    batch, heads = ops.shape(matrix)[:2]
+    _, _, number, size, features = ops.shape(x)
+    flat = ops.reshape(x, (*ops.shape(x)[:2], number, size * features))
+    found = ops.matmul(matrix, flat)
+    return ops.reshape(found, (batch, heads, number, size, features))
+
+
+def _averages(matrix, x, shares):
+    """Sorted blocks, of the real tokens alone; in the dtype of `x`."""
+    found = _sorted(matrix, x) / ops.maximum(shares, LEAST_SHARE)
+    return ops.cast(found, x.dtype)

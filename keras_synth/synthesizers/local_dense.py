@@ -1,0 +1,203 @@
+"""Logits of a token's neighbours, from the token alone."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import config_of
+from keras_synth._backend.copying import copy_variables
+from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.tensors import pad
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.projections import Projections, axes_of_heads
+from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.synthesizers.token_synthesizer import glorot
+from keras_synth.types import Identifier, Shape, Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LocalDenseSynthesizer(Synthesizer):
+    """Predicts the logits of a token's neighbours from that token alone.
+
+    `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from
+    `-window` to `window` ("local_dense"): Dense, with offsets in the place of
+    positions. No token sees one that is farther away. There is no
+    `max_length`: it serves sequences of any length, with
+    `(2 window + 1) (k + 1)` numbers per head beside the hidden layer.
+
+    Read as attention, neighbours have constant keys: token j that of the
+    residue `j mod (2 window + 1)`, which no other neighbour of i shares, and i
+    has its logits in that order. So every route can compute it, of a window's
+    pairs, in O(T window) memory. When decoding alone, a layer remembers the
+    values of the last `window` tokens.
+
+    Beyond the window the logits that `call` returns mean nothing: attention
+    leaves those pairs out, by `reach`. A mixture sees what all its parts see.
+
+    Args:
+        num_heads: Integer, `H`.
+        hidden_dim: Integer, width of the hidden layer per head, `k`.
+        window: Integer, how far a token sees to each side, in tokens. (The
+            paper's context width is `2 window + 1`.)
+        activation: Activation of the hidden layer.
+        use_bias: Whether the hidden layer and the logits have a bias.
+        initializer: Initializer of W2, by default Glorot's normal scheme for
+            a `k x (2 window + 1)` matrix.
+        **kwargs: Options of the hidden layer, as of `DenseSynthesizer`,
+            `seed`, and keyword arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        query: Tensor `(B, T, d)`.
+        keys: Optional tensor `(B or 1, S, H, 2 window + 1)`, see `keys_at`;
+            by default those of the positions from 0 on.
+        start: Integer or scalar integer tensor, position of the first query
+            token.
+        length: Integer or scalar integer tensor, source length `S`.
+
+    Returns:
+        `Logits`: queries `(B, T, H, 2 window + 1)` and keys
+        `(1, S, H, 2 window + 1)`.
+
+    Raises:
+        ValueError: If the window or a width is no positive integer.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="local_dense(window=8)")
+    >>> layer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Xu et al., 2021](https://arxiv.org/abs/2010.12155), "local dense
+          synthesizer attention"
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Dense variant
+    """
+
+    weight_axes = {
+        **axes_of_heads("hidden"),
+        "W2": (None, MODEL),
+        "b2": (MODEL,),
+    }
+    last_weights = ("W2", "b2")
+    folds_scale = True
+    remembers_last = True
+
+    def __init__(
+        self,
+        num_heads: int,
+        hidden_dim: int,
+        window: int = 15,
+        activation: Identifier = "relu",
+        use_bias: bool = True,
+        initializer: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._projections = Projections.taken_from(kwargs, use_bias)
+        super().__init__(num_heads, **kwargs)
+        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
+        self.reach = check_positive("window", window)
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.initializer = (
+            None if initializer is None else keras.initializers.get(initializer)
+        )
+        self.hidden: keras.Layer = None
+        self.W2 = self.b2 = None
+
+    @property
+    def _offsets(self):
+        return 2 * self.reach + 1
+
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
+        heads, width = self.num_heads, self.hidden_dim
+        self.hidden = self._projections.split_heads(
+            heads, width, "hidden", self.dtype_policy
+        )
+        self.hidden.build(query_shape)
+        initializer = self.initializer
+        self.W2 = self.add_table(
+            "W2",
+            (self._offsets, heads, width),
+            glorot(width, self._offsets)
+            if initializer is None
+            else initializer.clone(),
+        )
+        if self.use_bias:
+            self.b2 = self.add_table(
+                "b2",
+                (heads, self._offsets),
+                self._projections.options["bias_initializer"],
+            )
+        self.built = True
+
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Logits:
+        _, source_length = self.lengths(query, start, length)
+        features = self.activation(self.hidden(query))
+        kernel = ops.cast(self.W2, features.dtype)
+        band = ops.einsum("bthk,ohk->btho", features, kernel)
+        if self.b2 is not None:
+            band = band + ops.cast(self.b2, band.dtype)
+        if keys is None:
+            positions = ops.arange(source_length, dtype="int32")[None]
+            keys = self.keys_at(None, positions, start)
+        return Logits(_rotated(band), ops.cast(keys, band.dtype))
+
+    def keys_at(self, keys: Tensor, positions: Tensor, start: Size) -> Tensor:
+        """Returns constant keys: `(B or 1, S, H, 2 window + 1)`.
+
+        The first query has its logits in the order of offsets, and each later
+        one begins one place later.
+        """
+        place = ops.mod(positions - start + self.reach, self._offsets)
+        keys = ops.one_hot(place, self._offsets, dtype="float32")[:, :, None]
+        batch, length = ops.shape(positions)
+        shape = (batch, length, self.num_heads, self._offsets)
+        return ops.broadcast_to(keys, shape)
+
+    def get_config(self) -> dict[str, Any]:
+        # `window` is a method of all synthesizers.
+        config = {**super().get_config(), "window": self.reach}
+        return config_of(self, LocalDenseSynthesizer, config)
+
+    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
+        copy_variables(self, target)
+        if scale is None:
+            return
+        scale = scale * ops.ones(self.num_heads)
+        target.W2.assign(target.W2 * scale[None, :, None])
+        if self.b2 is not None:
+            target.b2.assign(target.b2 * scale[:, None])
+
+
+def _rotated(band):
+    """Turns row i of `(B, T, H, n)` by i places: entry p to `(p + i) mod n`.
+
+    Rows that stand twice side by side, laid out one after the other and read
+    again as rows that are shorter by one, are shifted by one each, as in
+    `relative`: no entry is gathered by itself.
+    """
+    batch, length, heads, size = ops.shape(band)
+    blocks = -(-length // size)  # after n rows it begins again
+    band = pad(band, [[0, 0], [0, blocks * size - length], [0, 0], [0, 0]])
+    band = ops.reshape(band, (batch, blocks, size, heads, size))
+    band = ops.transpose(band, (0, 1, 3, 2, 4))
+    twice = ops.concatenate([band, band], axis=-1)
+    flat = ops.reshape(twice, (batch, blocks, heads, 2 * size * size))
+    # Row i, entry p: in the flat tensor 2 n i + n + p - i.
+    shape = batch, blocks, heads, size, 2 * size - 1
+    rows = ops.reshape(flat[..., size:], shape)
+    rows = ops.transpose(rows[..., :size], (0, 1, 3, 2, 4))
+    rows = ops.reshape(rows, (batch, blocks * size, heads, size))
+    return rows[:, :length]
