@@ -39,6 +39,7 @@ ENTRIES = {
         "t5_relative + V": "synthesizers/distances",
         "gaussian": "synthesizers/hand_made",
         "additive": "mixers/pairs",
+        "local_dense(window=3)": "synthesizers/dense",
     },
     "Patterns and normalizers": {
         "attention(V, pattern='local(window=3)')": "attention",
@@ -62,6 +63,11 @@ ENTRIES = {
         "mlp_mixer": "mixers/mlp",
         "gmlp": "mixers/mlp",
         "fnet": "mixers/fnet",
+        "pooling(size=3)": "mixers/pooling",
+        "compressed(stride=2)": "mixers/compressed",
+        "reformer(bucket_size=4)": "mixers/learned_patterns",
+        "routing(clusters=4)": "mixers/learned_patterns",
+        "sinkhorn(block_size=4)": "mixers/learned_patterns",
     },
 }
 HOME = ("V", "D", "R", "FR", "R+V")
