@@ -1,6 +1,7 @@
 """Synthesizers in models that are trained already."""
 
+from keras_synth.surgery.distilling import distill
 from keras_synth.surgery.grafting import graft
 from keras_synth.surgery.synthesizing import synthesize
 
-__all__ = ["graft", "synthesize"]
+__all__ = ["distill", "graft", "synthesize"]
