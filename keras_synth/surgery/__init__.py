@@ -2,6 +2,7 @@
 
 from keras_synth.surgery.distilling import distill
 from keras_synth.surgery.grafting import graft
+from keras_synth.surgery.resizing import lengthen, shorten
 from keras_synth.surgery.synthesizing import synthesize
 
-__all__ = ["distill", "graft", "synthesize"]
+__all__ = ["distill", "graft", "lengthen", "shorten", "synthesize"]

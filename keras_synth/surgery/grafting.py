@@ -7,8 +7,14 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth.models import SynthesizerBackbone
 from keras_synth.surgery.families import family
+from keras_synth.surgery.stacks import (
+    blocks_of,
+    by_stack,
+    number_of_blocks,
+    stacks_of,
+)
+from keras_synth.surgery.tasks import with_backbone
 from keras_synth.synthesizers import (
     DotProductSynthesizer,
     MixtureSynthesizer,
@@ -21,30 +27,40 @@ def graft(
     synthesizer: Identifier,
     max_length: int | None = None,
     layers: Sequence[int] | None = None,
-) -> SynthesizerBackbone:
-    """Returns a trained encoder, or decoder, with synthesizers beside V.
+) -> Any:
+    """Returns a trained model with synthesizers beside V.
 
-    A new `SynthesizerBackbone` of the model's weights. What is added begins
-    without effect: its logits are zero, and the queries of V are multiplied by
-    `1 / alpha`, so that `sum_i alpha_i S_i` is what the model has learned and
-    outputs are the same. It trains, saves, folds and decodes like any backbone
-    of this package. The model itself is left as it is.
+    A new model of this package with the given one's weights. What is added
+    begins without effect: its logits are zero, and the queries of V are
+    multiplied by `1 / alpha`, so that `sum_i alpha_i S_i` is what the model
+    has learned and outputs are the same. It trains, saves, folds and decodes
+    like any other here. The model itself is left as it is.
 
-    BERT's pooler is left out: the result is the sequence of its outputs.
+    BERT's pooler is left out: the result is the sequence of its outputs. T5
+    becomes an encoder and a decoder whose table of relative positions stays
+    that of all blocks, and whose cross-attention stays V; its logits, which
+    T5 does not divide by `sqrt(k)`, are made up for in the query kernels.
 
     Args:
         model: KerasHub's `BertBackbone`, `DistilBertBackbone`,
-            `RobertaBackbone` or `GPT2Backbone`, or a `SynthesizerBackbone`
-            whose blocks all have `"V"`.
+            `RobertaBackbone`, `GPT2Backbone` or `T5Backbone`, or a
+            `SynthesizerBackbone` or `SynthesizerSeq2SeqBackbone` whose blocks
+            all have `"V"`; or a `GPT2CausalLM`, a `T5Seq2SeqLM` or a task of
+            this package around one of these.
         synthesizer: An identifier with V in all heads, such as `"R+V"`, see
-            `keras_synth.synthesizers.get`.
+            `keras_synth.synthesizers.get`. Of T5 it is that of the encoder
+            and the decoder.
         max_length: Integer, the longest sequence to come, in tokens; the
-            model's own by default.
+            model's own by default. T5 has none: it must be given.
         layers: Integers, the blocks that get it, from 0 on; the others keep
-            V alone. All by default.
+            V alone. All by default. The decoder's of T5 are counted after
+            those of the encoder.
 
     Returns:
-        `SynthesizerBackbone`.
+        `SynthesizerBackbone` or, of T5, `SynthesizerSeq2SeqBackbone`; of a
+        task, a task around it: a `SynthesizerCausalLM`, a
+        `SynthesizerSeq2SeqLM`, or one of the same class, with the same
+        preprocessor, compiled as a new one is.
 
     Raises:
         ValueError: If the model is of another class, quantized or adapted, the
@@ -66,47 +82,66 @@ def graft(
     ...     atol=1e-4)
     True
     """
+    return with_backbone(
+        model,
+        lambda backbone: _grafted(backbone, synthesizer, max_length, layers),
+    )
+
+
+def _grafted(model, synthesizer, max_length, layers):
     known = family(model)
-    options = known.options(model)
-    length = checked_length(max_length, options["max_sequence_length"])
-    chosen = _checked_layers(layers, options["num_layers"])
-    options["max_sequence_length"] = length
-    weights = known.paths(model)
-    _check_is_v(weights, options["num_layers"])
-    grafted = SynthesizerBackbone(
-        **options,
-        synthesizer=[
-            synthesizer if i in chosen else "V"
-            for i in range(options["num_layers"])
-        ],
+    options = with_length(known.options(model), max_length)
+    number = number_of_blocks(options)
+    chosen = _checked_layers(layers, number)
+    each = [synthesizer if i in chosen else "V" for i in range(number)]
+    weights = known.weights(model)
+    grafted = known.made(
+        **{**options, **by_stack(options, each)},
         dtype=model.dtype_policy,
         name=f"{model.name}_grafted",
     )
-    blocks = grafted.stack.blocks
-    places = [_place_of_v(block.attention.synthesizer) for block in blocks]
+    synthesizers = [x.attention.synthesizer for x in blocks_of(grafted)]
+    places = [_place_of_v(synthesizer) for synthesizer in synthesizers]
     _copy(weights, grafted, places)
-    for block, place in zip(blocks, places, strict=True):
-        _silence(block.attention.synthesizer, place)
+    for synthesizer, place in zip(synthesizers, places, strict=True):
+        _silence(synthesizer, place)
         _divide(place)
     return grafted
 
 
-def checked_length(max_length: int | None, longest: int) -> int:
-    """Returns `max_length`, by default the longest possible, or raises.
+def with_length(
+    options: dict[str, Any], max_length: int | None
+) -> dict[str, Any]:
+    """Returns arguments of a backbone for sequences up to a length.
 
     Args:
-        max_length: Integer, in tokens, or `None`.
-        longest: Integer, positions that the model has learned.
+        options: Dictionary; its lengths are `None` where any will do.
+        max_length: Integer, in tokens, the model's own by default. Sources
+            or targets that are shorter already stay so.
+
+    Raises:
+        ValueError: If the model has fewer positions, or no number of them.
     """
-    if max_length is None:
-        return longest
-    max_length = check_positive("max_length", max_length)
-    if max_length > longest:
+    names = ("max_sequence_length", "max_decoder_length")
+    own = {name: options[name] for name in names if name in options}
+    if max_length is None and None in own.values():
         raise ValueError(
-            f"The model has learned {longest} positions. Take `max_length` up "
-            f"to that. Received: max_length={max_length}"
+            "The model has no positions of its own, and takes sequences of "
+            "any length: say how long they may be, as in max_length=512. "
+            "Received: max_length=None"
         )
-    return max_length
+    if max_length is None:
+        return options
+    max_length = check_positive("max_length", max_length)
+    known = [length for length in own.values() if length is not None]
+    if known and max_length > max(known):
+        raise ValueError(
+            f"The model has {max(known)} positions. Take `max_length` up to "
+            "that, or lengthen the result, see `keras_synth.surgery.lengthen`. "
+            f"Received: max_length={max_length}"
+        )
+    lengths = {name: min(max_length, own[name] or max_length) for name in own}
+    return {**options, **lengths}
 
 
 def _checked_layers(layers, number):
@@ -115,24 +150,11 @@ def _checked_layers(layers, number):
     chosen = [layers] if isinstance(layers, int) else list(layers)
     if not {*chosen} <= {*range(number)}:
         raise ValueError(
-            f"The model has the blocks 0 to {number - 1}. "
+            f"The model has the blocks 0 to {number - 1}; `layers` are their "
+            "numbers. "
             f"Received: layers={layers}"
         )
     return chosen
-
-
-def _check_is_v(weights, number):
-    """Raises unless every block compares its tokens, and nothing else."""
-    for i in range(number):
-        plain = f"layer_{i}/self_attention/"
-        theirs = [path for path in weights if path.startswith(plain)]
-        compared = [path for path in theirs if path.endswith("/query/kernel")]
-        if len(compared) != 1 or any("/part_" in path for path in theirs):
-            raise ValueError(
-                "A model to be grafted compares tokens by dot products, and "
-                'has nothing else in its blocks: "V". '
-                f"Received: block {i} with {[x[len(plain) :] for x in theirs]}"
-            )
 
 
 # --- where V is ---------------------------------------------------------------
@@ -186,39 +208,37 @@ def _copy(weights, grafted, places):
         )
     for path, weight in own.items():
         value = ops.convert_to_numpy(weights[path])
-        if path == "position_embedding/embeddings":
+        if path.endswith("position_embedding/embeddings"):
             value = value[: weight.shape[0]]
         weight.assign(np.reshape(value, weight.shape))
 
 
 def _by_place(grafted, places):
-    """Pairs of path and weight, `layer_0/...` of blocks, V's without its part.
+    """Pairs of path and weight, V's without its part in a mixture.
 
     What the graft adds is left out.
     """
-    blocks = grafted.stack.blocks
+    names = [
+        f"{'decoder' if stack.decoder else 'encoder'}_layer_{i}"
+        for stack in stacks_of(grafted).values()
+        for i in range(len(stack.blocks))
+    ]
     inside = {
-        id(weight): f"layer_{i}/self_attention/{name}/{weight.name}"
-        for i, (part, _) in enumerate(places)
+        id(weight): f"{block}/self_attention/{name}/{weight.name}"
+        for block, (part, _) in zip(names, places, strict=True)
         for name in ("query", "key")
         for weight in getattr(part, name).weights
     }
     added = {
         id(weight)
-        for block in blocks
+        for block in blocks_of(grafted)
         for weight in block.attention.synthesizer.weights
     }
     for weight in grafted.weights:
         if id(weight) in inside:
             yield inside[id(weight)], weight
         elif id(weight) not in added:
-            first, _, rest = weight.path.partition("/")
-            side, _, number = first.partition("_layer_")
-            numbered = side in ("encoder", "decoder") and number
-            yield (
-                (f"layer_{number}/{rest}" if numbered else weight.path),
-                weight,
-            )
+            yield weight.path, weight
 
 
 def _silence(synthesizer, place):

@@ -66,6 +66,7 @@ class DenseSynthesizer(TokenSynthesizer):
 
     weight_axes = {"W2": (None, MODEL), "W_a": (MODEL,), "b2": (MODEL,)}
     last_weights = ("W2", "W_a", "b2")
+    position_axes = {"W2": (0,), "W_a": (2,), "b2": (1,)}
 
     def __init__(
         self,

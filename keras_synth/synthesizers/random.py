@@ -67,6 +67,7 @@ class RandomSynthesizer(Synthesizer):
     reads_tokens = False
     weight_axes = {"R": (MODEL,)}
     last_weights = ("R",)
+    position_axes = {"R": (1, 2)}
 
     def __init__(
         self,
@@ -222,6 +223,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
     reads_tokens = False
     weight_axes = {"R1": (MODEL,), "R2": (MODEL,)}
     last_weights = ("R1",)  # one factor: the other learns at once
+    position_axes = {"R1": (1,), "R2": (1,)}
 
     def __init__(
         self,

@@ -61,6 +61,9 @@ class Synthesizer(Configured, keras.layers.Layer):
             axis that stays whole. What is not named stays whole, too.
         last_weights: Tuple of names of attributes: weights whose zeros make
             all logits zero. `keras_synth.surgery.graft` begins with that.
+        position_axes: Dictionary: name of an attribute, a weight, to the
+            tuple of its axes that count positions, by which
+            `keras_synth.surgery.lengthen` makes it longer.
 
     Example:
 
@@ -92,6 +95,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     folds_scale = False
     weight_axes: WeightAxes = {}
     last_weights: tuple[str, ...] = ()
+    position_axes: dict[str, tuple[int, ...]] = {}
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 
 from keras_synth import fold, models
 from keras_synth.surgery import graft
@@ -26,21 +26,40 @@ FAMILIES = {
     "ours": lambda **sizes: models.SynthesizerBackbone(
         **sizes, synthesizer="V", causal=True
     ),
+    "t5": lambda max_sequence_length, **sizes: keras_hub.models.T5Backbone(
+        **sizes
+    ),
+    "our_seq2seq": lambda **sizes: models.SynthesizerSeq2SeqBackbone(
+        **sizes, synthesizer="V", max_decoder_length=9, num_decoder_layers=1
+    ),
 }
+LENGTHS = {"t5": 10}  # it has none of its own
 B, T = 3, 7
 
 
-def trained(name, **changes):
+def trained(name, noise=0.2, **changes):
     """A backbone none of whose weights is 0 or 1 by default."""
+    keras.utils.set_random_seed(0)
     model = FAMILIES[name](**{**SIZES, **changes})
     rng = np.random.default_rng(3)
     for weight in model.weights:
         value = numpy(weight)
-        weight.assign(value + 0.2 * rng.normal(size=value.shape))
+        weight.assign(value + noise * rng.normal(size=value.shape))
     return model
 
 
 def inputs(model, length=T):
+    if "encoder_token_ids" in model.input:
+        given = _inputs(model, length)
+        return {
+            f"{side}_{name}": x[:, at] if side == "decoder" else x
+            for side, at in (("encoder", None), ("decoder", slice(length - 1)))
+            for name, x in given.items()
+        }
+    return _inputs(model, length)
+
+
+def _inputs(model, length):
     drawn = np.random.default_rng(0).integers(1, 30, (B, length))
     real = np.arange(length) < np.array([[length], [4], [2]])
     given = {"token_ids": drawn, "padding_mask": real.astype("int32")}
@@ -51,9 +70,18 @@ def inputs(model, length=T):
 
 def real_outputs(model, given):
     found = model(given)
-    if isinstance(found, dict):
-        found = found["sequence_output"]
-    return numpy(found)[given["padding_mask"].astype(bool)]
+    if not isinstance(found, dict):
+        found = {"sequence_output": found}
+    return np.concatenate(
+        [
+            numpy(found[f"{name}sequence_output"])[mask.astype(bool)]
+            for name, mask in (
+                (key.removesuffix("padding_mask"), mask)
+                for key, mask in given.items()
+                if key.endswith("padding_mask")
+            )
+        ]
+    )
 
 
 def check_same(model, grafted, length=T):
@@ -67,7 +95,7 @@ def check_same(model, grafted, length=T):
 def test_outputs_are_the_same_at_the_start(name):
     model = trained(name)
     before = [numpy(w) for w in model.weights]
-    check_same(model, graft(model, "R+V"))
+    check_same(model, graft(model, "R+V", max_length=LENGTHS.get(name)))
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(numpy(weight), value)
 
@@ -99,6 +127,55 @@ def test_some_blocks_and_shorter_sequences():
     assert len(tables) == 1
     assert "layer_1/" in tables[0]
     assert grafted.max_sequence_length == 8
+
+
+@pytest.mark.parametrize(
+    ("gated", "tied"), [(True, False), (False, True)]
+)  # 1.1 and 1.0
+def test_t5_of_every_form(gated, tied):
+    """With lengths at which buckets of distances change."""
+    model = trained(
+        "t5",
+        use_gated_activation=gated,
+        tie_embedding_weights=tied,
+        key_value_dim=3,
+        activation="gelu",
+    )
+    theirs = keras_hub.models.T5Seq2SeqLM(model)
+    ours = graft(theirs, "D+V", max_length=140)
+    given = inputs(model, 140)
+    real = given["decoder_padding_mask"].astype(bool)
+    np.testing.assert_allclose(
+        numpy(ours(given))[real], numpy(theirs(given))[real], atol=2e-5
+    )
+    tables = [w.path for w in ours.weights if "relative" in w.path]
+    assert len(tables) == 2
+    assert not [
+        w.path
+        for w in ours.weights
+        if "bias" in w.name
+        and w.path not in tables
+        and "synthesizer/" not in w.path
+    ]
+
+
+def test_blocks_of_a_decoder_are_counted_after_those_of_the_encoder():
+    model = trained("t5")
+    grafted = graft(model, "R+V", max_length=8, layers=[1, 2])
+    check_same(model, grafted, 8)
+    tables = [w.path for w in grafted.weights if w.name == "R"]
+    assert [path.partition("/self")[0] for path in tables] == [
+        "encoder_layer_1",
+        "decoder_layer_0",
+    ]
+
+
+def test_targets_shorter_than_sources_stay_so():
+    model = trained("our_seq2seq")
+    grafted = graft(model, "R+V", max_length=10)
+    assert grafted.max_sequence_length == 10
+    assert grafted.max_decoder_length == 9
+    assert graft(model, "R+V", max_length=8).max_decoder_length == 8
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -136,6 +213,106 @@ def test_a_grafted_decoder_decodes_with_a_cache():
         )
 
 
+def prompts():
+    """Prompts of unequal lengths, and room for ten tokens."""
+    real = np.arange(10) < np.array([[4], [2], [1]])
+    drawn = np.random.default_rng(0).integers(1, 30, real.shape)
+    return {"token_ids": drawn * real, "padding_mask": real.astype("int32")}
+
+
+def written(lm, given):
+    lm.compile(sampler="greedy")
+    return lm.generate(dict(given), stop_token_ids=None)
+
+
+def lively_gpt2():
+    """One that does not write the same token again and again."""
+    model = trained("gpt2", noise=0.5)
+    for weight in model.weights:
+        if "position_embedding/" in weight.path:
+            weight.assign(20 * numpy(weight))
+        if weight.path == "layer_norm/beta":
+            weight.assign(0 * numpy(weight))
+    return model
+
+
+@pytest.mark.parametrize(
+    "synthesizer",
+    ["R+V", pytest.param("D+V", marks=slow_but_on("torch"))],
+)
+def test_a_grafted_gpt2_writes_as_before(synthesizer):
+    theirs = keras_hub.models.GPT2CausalLM(lively_gpt2())
+    ours = graft(theirs, synthesizer)
+    assert isinstance(ours, models.SynthesizerCausalLM)
+    expected = written(theirs, prompts())["token_ids"]
+    assert len(np.unique(expected[:, 4:])) > 3
+    np.testing.assert_array_equal(
+        written(ours, prompts())["token_ids"], expected
+    )
+
+
+def test_a_grafted_gpt2_is_called_with_caches_as_kerashubs_is():
+    """`call_with_cache(token_ids, cache, cache_update_index)`."""
+    theirs = keras_hub.models.GPT2CausalLM(trained("gpt2"))
+    ours = graft(theirs, "R+V")
+    ids = keras.ops.convert_to_tensor(inputs(ours)["token_ids"])
+    found = {}
+    for lm, cache in (
+        (theirs, keras.ops.zeros((B, 2, 2, T, 2, 4))),
+        (ours, ours.make_caches(B, T)),
+    ):
+        found[lm] = []
+        for start, end in ((0, 3), (3, 4), (4, T)):
+            logits, hidden, cache = lm.call_with_cache(
+                ids[:, start:end], cache, start
+            )
+            found[lm] += [numpy(logits), numpy(hidden)]
+    for mine, other in zip(found[ours], found[theirs], strict=True):
+        np.testing.assert_allclose(mine, other, atol=2e-5)
+
+
+@slow_but_on("torch")
+def test_a_grafted_t5_writes_as_before():
+    theirs = keras_hub.models.T5Seq2SeqLM(trained("t5", noise=1.0))
+    ours = graft(theirs, "R+V", max_length=10)
+    given = inputs(theirs)
+    given |= {f"decoder_{name}": x for name, x in prompts().items()}
+    expected = written(theirs, given)["decoder_token_ids"]
+    assert len(np.unique(expected[:, 4:])) > 1
+    np.testing.assert_array_equal(
+        written(ours, given)["decoder_token_ids"], expected
+    )
+
+
+@slow_but_on("torch")
+def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
+    backbone = models.SynthesizerBackbone(**SIZES, synthesizer="V")
+    classifier = models.SynthesizerTextClassifier(backbone, 3)
+    grafted = graft(classifier, "R+V")
+    given = inputs(classifier)
+    np.testing.assert_allclose(
+        numpy(grafted(given)), numpy(classifier(given)), atol=1e-5
+    )
+    assert grafted.num_classes == 3
+    tokenizer = keras_hub.models.GPT2Tokenizer(
+        {"<|endoftext|>": 0, "a": 1, "b": 2, "ab": 3}, ["a b"]
+    )
+    lm = keras_hub.models.GPT2CausalLM(
+        trained("gpt2"),
+        keras_hub.models.GPT2CausalLMPreprocessor(tokenizer, 10),
+    )
+    grafted = graft(lm, "R+V")
+    expected = lm.compile(sampler="greedy") or lm.generate("ab", max_length=8)
+    grafted.compile(sampler="greedy")
+    assert grafted.generate("ab", max_length=8) == expected
+    grafted.fit(["a b", "ab"], verbose=0)
+    grafted.save(tmp_path / "lm.keras")
+    again = keras.saving.load_model(tmp_path / "lm.keras")
+    assert again.generate("ab", max_length=8) == grafted.generate(
+        "ab", max_length=8
+    )
+
+
 class Plain(keras.Model):
     pass
 
@@ -157,17 +334,25 @@ class Plain(keras.Model):
         (
             lambda: models.SynthesizerBackbone(**SIZES, synthesizer="R"),
             {},
-            "compares tokens by dot products",
+            "compares all tokens by dot products",
         ),
         (
             lambda: models.SynthesizerBackbone(**SIZES, synthesizer="R+V"),
             {},
-            "compares tokens by dot products",
+            "compares all tokens by dot products",
         ),
         (
             lambda: keras_hub.models.BertTextClassifier(trained("bert"), 2),
             {},
-            "model.backbone",
+            "layers of its own.*`model.backbone`.*BertTextClassifier",
+        ),
+        (lambda: trained("t5"), {}, "how long.*max_length=512"),
+        (
+            lambda: models.SynthesizerBackbone(
+                **SIZES, synthesizer="local(window=2)"
+            ),
+            {},
+            "compares all tokens.*block 0.*local",
         ),
     ],
 )

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from backend import numpy
 
+from keras_synth import fold, models
 from keras_synth.analysis.averages import Averages
-from keras_synth.surgery import synthesize
+from keras_synth.surgery import graft, static_heads, synthesize
+from keras_synth.surgery.observing import Sums
 
 LAYERS, H, D, N, B, T = 2, 4, 8, 9, 5, 6
 
@@ -135,6 +137,179 @@ def test_averages_are_of_pairs_of_real_tokens():
     )
 
 
+def divergence(tables, weights, lengths):
+    """The sum over samples and rows of `KL(A || softmax(R))`, `(H,)`."""
+    total = 0.0
+    for sample, n in zip(weights, lengths, strict=True):
+        logits = tables[:, :n, :n]
+        log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        real = sample[:, :n, :n]
+        total = total + (real * (np.log(real) - log_p)).sum((1, 2))
+    return total
+
+
+def drawn_weights(lengths):
+    rng = np.random.default_rng(1)
+    weights = np.exp(2 * rng.normal(size=(len(lengths), H, T, T)))
+    real = np.arange(T) < lengths[:, None]
+    weights *= real[:, None, None]
+    return weights / weights.sum(-1, keepdims=True), real
+
+
+def test_tables_minimise_the_divergence_from_padded_samples():
+    lengths = np.array([6, 4, 4, 2, 5, 3, 6])
+    weights, real = drawn_weights(lengths)
+    found = Sums(H, T, causal=False)
+    found.add(weights, real)
+    tables = found.closest_tables().astype("float64")
+    least = divergence(tables, weights, lengths)
+    assert (least < divergence(found.tables(), weights, lengths) - 0.01).all()
+    slopes = np.zeros_like(tables)
+    for sample, n in zip(weights, lengths, strict=True):
+        shares = np.exp(tables[:, :n, :n])
+        shares /= shares.sum(-1, keepdims=True)
+        slopes[:, :n, :n] += shares - sample[:, :n, :n]
+    assert np.abs(slopes).max() < 0.01
+
+
+def test_without_padding_the_closest_table_is_the_average():
+    weights, real = drawn_weights(np.full(4, T))
+    found = Sums(H, T, causal=False)
+    found.add(weights, real)
+    np.testing.assert_allclose(
+        np.exp(found.closest_tables()), weights.mean(0), atol=1e-6
+    )
+
+
+def test_factors_come_closer_than_the_singular_values_of_the_logits():
+    rng = np.random.default_rng(0)
+    tables = 3 * rng.normal(size=(H, 12, 12))
+    rows, columns = static_heads.closest_factors(tables, 4, np.full(12, 9))
+    left, sizes, right = np.linalg.svd(tables)
+    cut = (left[..., :4] * sizes[:, None, :4]) @ right[:, :4]
+
+    def off(logits):
+        target = np.exp(tables) / np.exp(tables).sum(-1, keepdims=True)
+        return divergence(logits, target[None], [12])
+
+    found = off(rows @ columns.swapaxes(1, 2))
+    assert (found < 0.6 * off(cut)).all()
+
+
+CHOSEN = [(0, 1), (0, 2), (1, 0), (1, 3)]
+
+
+def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
+    monkeypatch.setattr(static_heads, "STEPS", 80)
+    monkeypatch.setattr(static_heads, "_RATE", 0.05)
+    model, given = bert(), inputs(number=24)
+    expected = outputs(model, given)
+
+    def off(student):
+        return np.square(outputs(student, given) - expected).mean()
+
+    keras.utils.set_random_seed(0)
+    dense = synthesize(model, given, to="D(hidden_dim=16)", by=CHOSEN)
+    assert off(dense) < 0.8 * off(synthesize(model, given, by=CHOSEN))
+    dense.save(tmp_path / "student.keras")
+    for again in (
+        keras.saving.load_model(tmp_path / "student.keras"),
+        fold(dense),
+    ):
+        np.testing.assert_allclose(
+            outputs(again, given), outputs(dense, given), atol=1e-4
+        )
+
+
+def test_greedy_tries_heads_as_they_would_be():
+    model, given, to = bert(), inputs(), "FR(rank=3)"
+    tried = []
+
+    def score(student):
+        tried.append(student.predict(given, verbose=0))
+        return len(tried) == 3 or -len(tried)
+
+    student = synthesize(
+        model, given, heads=2, to=to, by="greedy", step=1, score=score
+    )
+    assert len(tried) == 8 + 7
+    for i, pairs in ((6, [(1, 2)]), (10, [(0, 2), (0, 3)])):
+        alone = synthesize(model, given, to=to, by=pairs)
+        np.testing.assert_allclose(tried[i], outputs(alone, given), atol=1e-4)
+    best = synthesize(model, given, to=to, by=[(0, 2), (0, 0)])
+    np.testing.assert_allclose(
+        outputs(student, given), outputs(best, given), atol=1e-5
+    )
+
+
+def test_greedy_finds_heads_by_outputs_of_samples_set_apart(capsys):
+    model, given = bert(STATIC), inputs(number=20)
+    student = synthesize(model, given, heads=3, by="greedy", step=2, verbose=1)
+    np.testing.assert_allclose(
+        outputs(student, given), outputs(model, given), atol=2e-4
+    )
+    assert "14/14" in capsys.readouterr().out  # eight heads, then six
+
+
+def static_t5():
+    """A T5 whose heads know distances alone: queries are zero."""
+    model = keras_hub.models.T5Backbone(30, 1, 2, D, 12)
+    rng = np.random.default_rng(3)
+    for weight in model.weights:
+        value = numpy(weight) + 0.5 * rng.normal(size=weight.shape)
+        query = "self_attention/query" in weight.path
+        weight.assign(0 * value if query else value)
+    return model
+
+
+@pytest.mark.parametrize("to", ["R", pytest.param("D", marks=pytest.mark.slow)])
+def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
+    monkeypatch.setattr(static_heads, "STEPS", 100)
+    monkeypatch.setattr(static_heads, "_RATE", 0.05)
+    model, part = static_t5(), inputs(full=False)
+    given = {
+        f"{side}_{name}": x
+        for side in ("encoder", "decoder")
+        for name, x in part.items()
+        if name != "segment_ids"
+    }
+    keras.utils.set_random_seed(0)
+    student = synthesize(model, given, 1.0, to=to, max_length=N)
+    assert not [
+        w.path
+        for w in student.weights
+        if "self" in w.path and "query" in w.path
+    ]
+    real = part["padding_mask"].astype(bool)
+    for side in ("encoder", "decoder"):
+        name = f"{side}_sequence_output"
+        np.testing.assert_allclose(
+            numpy(student(given)[name])[real],
+            numpy(model(given)[name])[real],
+            atol=1e-4 if to == "R" else 0.2,
+        )
+
+
+def test_heads_of_a_task():
+    model = models.SynthesizerTextClassifier(graft(bert(), "V"), 3)
+    given, seen = inputs(), []
+
+    def score(student):
+        seen.append(student)
+        return student.predict(given, verbose=0).sum()
+
+    student = synthesize(
+        model, given, heads=1, by="greedy", step=8, score=score
+    )
+    assert isinstance(student, models.SynthesizerTextClassifier)
+    assert {type(one) for one in seen} == {models.SynthesizerTextClassifier}
+    assert len(seen) == 8
+    dense = student.get_layer("logits").kernel
+    np.testing.assert_array_equal(
+        numpy(dense), numpy(model.get_layer("logits").kernel)
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -143,11 +318,27 @@ def test_averages_are_of_pairs_of_real_tokens():
         ({"by": "luck"}, "by='luck'"),
         ({"by": [(0, 4)]}, "heads 0 to 3.*\\(0, 4\\)"),
         ({"by": [(2, 0)]}, "blocks 0 to 1.*\\(2, 0\\)"),
-        ({"to": "D"}, "`to` must be.*'D'"),
+        ({"to": "FD"}, "`to` must be.*'FD'"),
         ({"max_length": 5}, "5 positions.*6 tokens"),
         ({"max_length": 10}, "9 positions.*10"),
         ({"data": []}, "no batch"),
         ({"data": ["a text"]}, "preprocessor.*str"),
+        ({"data": "a text"}, "preprocessor.*str"),
+        ({"data": {"token_ids": [[1]]}}, "padding_mask.*\\['token_ids'\\]"),
+        (
+            {"data": {k: x[0] for k, x in inputs().items()}},
+            "\\(samples, tokens\\)",
+        ),
+        ({"by": [3]}, "pairs.*Received: 3"),
+        ({"to": "D(shared_heads=True)"}, "shared_heads"),
+        ({"to": "R+V"}, "`to` must be.*'R\\+V'"),
+        ({"to": None}, "`to` must be.*None"),
+        ({"score": len}, "by='input_dependence'"),
+        ({"by": "greedy", "score": 3}, "function.*3"),
+        ({"by": "greedy", "score": lambda _: "good"}, "finite.*'good'"),
+        ({"by": "greedy", "score": lambda _: np.nan}, "finite.*nan"),
+        ({"by": "greedy"}, "fewer than eight"),
+        ({"by": "greedy", "step": 0}, "`step`.*0"),
     ],
 )
 def test_bad_input_is_refused(options, match):

@@ -65,6 +65,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             `keras_synth.layers.FeedForward`.
         scale_output: Whether the output layer of language models, which is
             the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
+        tie_embedding_weights: Whether it is the token embedding, or has
+            weights of its own, as T5 1.1's.
         dtype: Dtype or dtype policy of computations and weights.
         **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
 
@@ -125,6 +127,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         feed_forward_use_bias: bool = True,
         use_gated_activation: bool = False,
         scale_output: bool = False,
+        tie_embedding_weights: bool = True,
         dtype: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
@@ -136,7 +139,12 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
 
         # === Layers ===
         self.token_embedding = token_embedding(
-            vocabulary_size, hidden_dim, positions, dtype, scale_output
+            vocabulary_size,
+            hidden_dim,
+            positions,
+            dtype,
+            scale_output,
+            tie_embedding_weights,
         )
         self.encoder = Stack(
             self.token_embedding,

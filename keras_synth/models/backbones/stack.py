@@ -268,7 +268,12 @@ class Stack:
 
 
 def token_embedding(
-    vocabulary_size, hidden_dim, positions, dtype, scale_output=False
+    vocabulary_size,
+    hidden_dim,
+    positions,
+    dtype,
+    scale_output=False,
+    tie_weights=True,
 ):
     """The embedding of tokens, which may be the output layer, too.
 
@@ -284,6 +289,7 @@ def token_embedding(
     return ReversibleEmbedding(
         check_positive("vocabulary_size", vocabulary_size),
         hidden_dim,
+        tie_weights=tie_weights,
         embeddings_initializer=initializer,
         dtype=dtype,
         name="token_embedding",

@@ -139,7 +139,7 @@ class TaskSavingMixin(
             "preprocessor": self.preprocessor,
         }
         if max_length is not None and self.preprocessor is not None:
-            config["preprocessor"] = _shortened(self.preprocessor, max_length)
+            config["preprocessor"] = shortened(self.preprocessor, max_length)
             self._check_shortened(config["preprocessor"], max_length)
         return config
 
@@ -201,7 +201,7 @@ class TaskSavingMixin(
             self.optimizer.build(self.trainable_variables)
 
 
-def _shortened(preprocessor, max_length):
+def shortened(preprocessor, max_length):
     """A preprocessor of the same tokenizer whose sequences are not longer."""
     config = preprocessor.get_config()
     for name, value in _lengths(preprocessor).items():

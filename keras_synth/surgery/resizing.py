@@ -1,0 +1,229 @@
+"""`lengthen` and `shorten`: models for longer or shorter sequences."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.models import (
+    SynthesizerBackbone,
+    SynthesizerSeq2SeqBackbone,
+)
+from keras_synth.surgery.families import check_plain
+from keras_synth.surgery.tasks import with_backbone
+from keras_synth.synthesizers import Synthesizer
+from keras_synth.synthesizers.table import TableSynthesizer
+
+_LENGTHS = ("max_sequence_length", "max_decoder_length")
+
+
+def lengthen(model: Any, max_length: int, how: str = "tile") -> Any:
+    """Returns a model for longer sequences.
+
+    What it has learned of each position is carried on: tables R, R1 and R2,
+    Dense's columns, and learned position embeddings, a table `t` of N
+    positions becoming one of M:
+
+    - `"tile"`: `t[i mod N]`, the paper's suggestion. Sequences of up to N
+      tokens have the same outputs as before; in longer ones a table sees the
+      same pattern again from N on.
+    - `"interpolate"`: `t` at `i (N - 1) / (M - 1)`, linear between two
+      positions, as images' position embeddings are. The whole range is
+      stretched: what was one token away is `M / N` tokens away. Outputs
+      change at all lengths.
+
+    R is treated along its rows and its columns; R1 and R2 then give the very
+    table that `R1 R2^T` would become. Dot products, distances and sinusoids
+    know any position. Either way a model should be trained on.
+
+    Args:
+        model: `SynthesizerBackbone`, `SynthesizerSeq2SeqBackbone` or a task
+            around one, such as `graft` and `synthesize` return.
+        max_length: Integer, `M`, in tokens, more than the model's own. Of
+            sources and targets, those that are shorter become as long.
+        how: `"tile"` or `"interpolate"`.
+
+    Returns:
+        A new model of the same class; the given one is as it was. A task's
+        preprocessor cuts to the length that it did.
+
+    Raises:
+        ValueError: If the model is another, folded, quantized or adapted, has
+            mixers that hold positions in another way, or is as long already.
+
+    Example:
+
+    >>> backbone = keras_synth.models.SynthesizerBackbone(
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R+V", max_sequence_length=16)
+    >>> longer = keras_synth.surgery.lengthen(backbone, 64)
+    >>> longer.max_sequence_length
+    64
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), tables for
+          longer sequences
+        - [Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929),
+          interpolated position embeddings
+        - [Chen et al., 2023](https://arxiv.org/abs/2306.15595), interpolated
+          positions in language models
+    """
+    if how not in _WAYS:
+        raise ValueError(
+            f"`how` must be one of {(*_WAYS,)}. Received: how={how!r}"
+        )
+    return _resized(model, max_length, max, "longer", _WAYS[how])
+
+
+def shorten(model: Any, max_length: int) -> Any:
+    """Returns a model for sequences up to a length, with smaller tables.
+
+    Positions beyond it are cut off, those of learned embeddings too. Outputs
+    are the same. It trains on, unlike what `keras_synth.fold` returns.
+
+    Args:
+        model: As for `lengthen`.
+        max_length: Integer, in tokens, less than the model's own. Of sources
+            and targets, those that are longer become as short.
+
+    Returns:
+        A new model of the same class; the given one is as it was. A task's
+        preprocessor cuts to this length, if its own is longer.
+
+    Raises:
+        ValueError: As `lengthen` does.
+
+    Example:
+
+    >>> backbone = keras_synth.models.SynthesizerBackbone(
+    ...     vocabulary_size=100, num_layers=1, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, synthesizer="R+V", max_sequence_length=64)
+    >>> shorter = keras_synth.surgery.shorten(backbone, 16)
+    >>> [w.shape for w in shorter.weights if w.name == "R"]
+    [(2, 16, 16)]
+    """
+    return _resized(model, max_length, min, "shorter", _cut)
+
+
+def _cut(table, axis, length):
+    return np.take(table, np.arange(length), axis)
+
+
+def _tiled(table, axis, length):
+    return np.take(table, np.arange(length) % table.shape[axis], axis)
+
+
+def _interpolated(table, axis, length):
+    at = np.linspace(0, table.shape[axis] - 1, length)
+    below = np.floor(at).astype(int)
+    above = np.minimum(below + 1, table.shape[axis] - 1)
+    shape = [-1 if i == axis else 1 for i in range(table.ndim)]
+    share = (at - below).reshape(shape)
+    return (1 - share) * np.take(table, below, axis) + share * np.take(
+        table, above, axis
+    )
+
+
+_WAYS = {"tile": _tiled, "interpolate": _interpolated}
+
+
+# ------------------------------------------------------------------------------
+
+
+def _resized(model, max_length, better, word, change):
+    """A model of another length.
+
+    Args:
+        model: Backbone or task.
+        max_length: Integer, the length.
+        better: Function of the present length and this one, which chooses.
+        word: String, what it becomes.
+        change: Function of a table, an axis and a length.
+    """
+    check_positive("max_length", max_length)
+    return with_backbone(
+        model,
+        lambda backbone: _made(backbone, max_length, better, word, change),
+        max_length if better is min else None,
+    )
+
+
+def _made(backbone, max_length, better, word, change):
+    if type(backbone) not in (SynthesizerBackbone, SynthesizerSeq2SeqBackbone):
+        raise ValueError(
+            "Models of this package can be made longer and shorter; graft a "
+            "model of KerasHub first. Received: model of "
+            f"{type(backbone).__name__}"
+        )
+    check_plain(backbone, f"make it {word}")
+    if any(isinstance(x, TableSynthesizer) for x in backbone._flatten_layers()):
+        raise ValueError(
+            f"A folded model is for inference: make it {word} before `fold`. "
+            f"Received: {backbone.name!r}, folded"
+        )
+    config = backbone.get_config()
+    old = {name: config[name] for name in _LENGTHS if name in config}
+    new = {name: better(length, max_length) for name, length in old.items()}
+    if new == old:
+        raise ValueError(
+            f"`max_length` must make the model {word}: it takes sequences of "
+            f"{max(old.values())} tokens. Received: max_length={max_length}"
+        )
+    for name in config:
+        if name.endswith("synthesizer"):
+            config[name] = _with_length(config[name], new, name)
+    made = type(backbone).from_config({**config, **new})
+    _copy(backbone, made, change)
+    return made
+
+
+def _with_length(template, lengths, name):
+    """A config of a synthesizer or mixer in which all have the new length."""
+    length = max(lengths.values())
+    if name != "cross_synthesizer":
+        side = _LENGTHS[name.startswith("decoder") and len(lengths) > 1]
+        length = lengths[side]
+
+    def changed(value):
+        if isinstance(value, (list, tuple)):
+            return [changed(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        value = {key: changed(one) for key, one in value.items()}
+        if value.get("max_length") is not None:
+            value["max_length"] = length
+        return value
+
+    return changed(template)
+
+
+def _copy(source, target, change):
+    """Gives weights to a model of another length, or raises."""
+    axes = {}
+    for layer in source._flatten_layers():
+        if isinstance(layer, Synthesizer):
+            for name, own in layer.position_axes.items():
+                axes[id(getattr(layer, name))] = own
+    pairs = list(zip(source.weights, target.weights, strict=True))
+    known = [
+        own.shape == new.shape
+        or id(own) in axes
+        or own.path.endswith("position_embedding/embeddings")
+        for own, new in pairs
+    ]
+    if not all(known):
+        wrong = [
+            w[0].path for w, fine in zip(pairs, known, strict=True) if not fine
+        ]
+        raise ValueError(
+            "Only weights that a synthesizer names in `position_axes`, and "
+            "learned position embeddings, can be carried to another length: "
+            f"train a model of this length anew. Received: {wrong}"
+        )
+    for own, new in pairs:
+        value = ops.convert_to_numpy(own)
+        for axis in axes.get(id(own), (0,)):
+            if value.shape[axis:][:1] != new.shape[axis:][:1]:
+                value = change(value, axis, new.shape[axis])
+        new.assign(value)

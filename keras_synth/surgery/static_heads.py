@@ -1,0 +1,309 @@
+"""What can stand in the place of heads that compare tokens, and is fitted."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_synth import synthesizers
+from keras_synth.surgery.observing import Sums
+from keras_synth.surgery.stacks import blocks_of, stacks_of, watch
+from keras_synth.synthesizers import (
+    DenseSynthesizer,
+    FactorizedRandomSynthesizer,
+    RandomSynthesizer,
+    Synthesizer,
+)
+from keras_synth.types import Identifier, Tensor
+
+# Updates by which Dense heads are fitted, at least, and their rate.
+STEPS = 600
+_RATE = 0.01
+_SAMPLES = 8  # of an update
+# Of the factors of FR.
+_FACTOR_STEPS = 150
+_FACTOR_RATE = 0.05
+
+# Weights of the heads, and the axis that counts heads.
+_AXES = {
+    "R": 0,
+    "R1": 0,
+    "R2": 0,
+    "W2": 1,
+    "W_a": 0,
+    "b2": 0,
+    "hidden.kernel": 1,
+    "hidden.bias": 0,
+}
+
+
+class Fitted(NamedTuple):
+    """Heads of one block.
+
+    Fields:
+        heads: List of their numbers.
+        weights: Dictionary of arrays, heads first.
+    """
+
+    heads: list[int]
+    weights: dict[str, np.ndarray]
+
+    def put(self, synthesizer: Synthesizer, heads: Sequence[int]) -> None:
+        """Gives a synthesizer the weights of some heads.
+
+        Args:
+            synthesizer: `Synthesizer`, built.
+            heads: Their numbers, in the order that they have there.
+        """
+        at = [self.heads.index(head) for head in heads]
+        for name, weight in _weights(synthesizer).items():
+            weight.assign(np.moveaxis(self.weights[name][at], 0, _AXES[name]))
+
+
+def checked_kind(to: Identifier, model: Any) -> type:
+    """Returns the class that an identifier names, to which heads are fitted.
+
+    Args:
+        to: What may be an identifier.
+        model: Backbone that it is for.
+
+    Raises:
+        ValueError: If heads cannot be fitted to it.
+    """
+    made = _made(to, 1, model, 1) if isinstance(to, str) else None
+    shared = getattr(made, "shared_heads", False)
+    if type(made) not in _FITS or shared:
+        raise ValueError(
+            '`to` must be "R", "FR(rank=...)" or "D", with options if need '
+            "be, but for shared_heads: what can be fitted to the weights of a "
+            f"head. Received: to={to!r}"
+        )
+    return type(made)
+
+
+def fit(
+    to: str,
+    model: Any,
+    chosen: list[list[int]],
+    sums: list[Sums],
+    data: Callable[[], Any],
+    progress: Callable[[int], Any],
+) -> list[Fitted]:
+    """Fits heads of another kind to those of a model.
+
+    Args:
+        to: String, see `checked_kind`.
+        model: Backbone whose blocks compare tokens.
+        chosen: A list of heads for each block.
+        sums: The `Sums` of each block.
+        data: Function that returns batches of the model's inputs.
+        progress: Function of a number of steps that returns a function to be
+            called at each of them.
+
+    Returns:
+        List with a `Fitted` for each block.
+    """
+    made = [
+        _made(to, len(heads), model, block.max_length) if heads else None
+        for heads, block in zip(chosen, blocks_of(model), strict=True)
+    ]
+    kinds = {type(one) for one in made if one is not None}
+    for kind in kinds:
+        _FITS[kind](made, model, chosen, sums, data, progress)
+    return [
+        Fitted(
+            heads,
+            {}
+            if one is None
+            else {
+                name: np.moveaxis(ops.convert_to_numpy(w), _AXES[name], 0)
+                for name, w in _weights(one).items()
+            },
+        )
+        for heads, one in zip(chosen, made, strict=True)
+    ]
+
+
+def _made(to, heads, model, length):
+    """One that is built, with weights that are yet to be fitted."""
+    width = model.hidden_dim
+    made = synthesizers.get(
+        to,
+        num_heads=heads,
+        key_dim=model.key_dim or width // model.num_heads,
+        max_length=length,
+        use_bias=model.attention_use_bias,
+        dtype="float32",
+    )
+    made.build((None, None, width))
+    return made
+
+
+def _weights(synthesizer):
+    found = {}
+    for name in _AXES:
+        owner, _, last = name.rpartition(".")
+        part = getattr(synthesizer, owner, None) if owner else synthesizer
+        weight = getattr(part, last, None)
+        if weight is not None:
+            found[name] = weight
+    return found
+
+
+# --- R and FR -----------------------------------------------------------------
+
+
+def _fit_tables(made, model, chosen, sums, data, progress):
+    """Gives R the tables that come closest to its heads, FR their factors."""
+    biases = _biases(model)
+    for one, heads, own, bias in zip(made, chosen, sums, biases, strict=True):
+        if one is None:
+            continue
+        tables = own.closest_tables()[heads]
+        if bias is not None:
+            tables = tables - bias[heads]
+        if isinstance(one, RandomSynthesizer):
+            one.R.assign(tables)
+            continue
+        factors = closest_factors(tables, one.rank, own.samples_of_rows())
+        for weight, value in zip((one.R1, one.R2), factors, strict=True):
+            weight.assign(value)
+
+
+def closest_factors(
+    tables: np.ndarray, rank: int, samples: np.ndarray
+) -> list[np.ndarray]:
+    """Returns R1 and R2 whose product gives the closest weights to a table's.
+
+    The mean over rows of `KL(softmax(R[i]) || softmax((R1 R2^T)[i]))`,
+    rows counting as often as they were seen, by Adam from the truncated
+    singular value decomposition of R. (That has the least sum of squares, in
+    which logits of vanishing weights count as much as others.)
+
+    Args:
+        tables: Array `(H, N, N)`, R.
+        rank: Integer, `r`.
+        samples: Array `(N,)`, how often each row was seen.
+
+    Returns:
+        List of two arrays `(H, N, r)`.
+    """
+    left, sizes, right = np.linalg.svd(tables, full_matrices=False)
+    root = np.sqrt(sizes[:, None, :rank])
+    found = [
+        left[:, :, :rank] * root,
+        np.swapaxes(right[:, :rank], 1, 2) * root,
+    ]
+    target = _softmax(tables)
+    share = (samples + 1) / (samples + 1).mean()
+    moments = [np.zeros_like(x) for x in found * 2]
+    for t in range(1, _FACTOR_STEPS + 1):
+        rows, columns = found
+        off = _softmax(rows @ np.swapaxes(columns, 1, 2)) - target
+        off *= share[:, None]
+        rate = _FACTOR_RATE * (1 + np.cos(np.pi * t / _FACTOR_STEPS)) / 2
+        for i, slope in enumerate((off @ columns, off.swapaxes(1, 2) @ rows)):
+            first, second = moments[i], moments[i + 2]
+            first += 0.1 * (slope - first)
+            second += 0.001 * (slope**2 - second)
+            size = np.sqrt(second / (1 - 0.999**t)) + 1e-8
+            found[i] = found[i] - rate * first / (1 - 0.9**t) / size
+    rest = [(0, 0), (0, 0), (0, max(0, rank - tables.shape[-1]))]
+    return [np.pad(x, rest).astype("float32") for x in found]
+
+
+def _softmax(logits):
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def _biases(model):
+    """What is added to the logits of each block, `(H, N, N)` or `None`."""
+    for stack in stacks_of(model).values():
+        bias = None
+        if stack.position_bias is not None:
+            length = stack.blocks[0].max_length
+            x = ops.zeros((1, length, model.hidden_dim))
+            bias = ops.convert_to_numpy(stack.position_bias(x))[0]
+        yield from [bias] * len(stack.blocks)
+
+
+# --- D ------------------------------------------------------------------------
+
+
+class _Rows(keras.Model):
+    """Logits of one synthesizer, to be trained on rows of weights."""
+
+    def __init__(self, synthesizer: Synthesizer) -> None:
+        super().__init__(name="rows")  # TensorFlow takes no "_"
+        self.synthesizer = synthesizer
+
+    def call(self, inputs: dict[str, Tensor]) -> Tensor:
+        logits = self.synthesizer(inputs["x"]).materialize() + inputs["bias"]
+        return ops.where(inputs["visible"], logits, -1e9)
+
+
+def _fit_dense(made, model, chosen, sums, data, progress):
+    """Trains Dense heads on the rows of weights that the model gives.
+
+    The mean over rows of real tokens of `KL(A[i] || softmax(S(x_i)))`, x being
+    what the model's attention reads, by Adam.
+    """
+    sizes = [len(next(iter(batch.values()))) for batch in data()]
+    updates = sum(-(-size // _SAMPLES) for size in sizes)
+    passes = -(-STEPS // updates)
+    schedule = keras.optimizers.schedules.CosineDecay(_RATE, updates * passes)
+    fits = [None if one is None else _Rows(one) for one in made]
+    for rows in fits:
+        if rows is not None:
+            rows.compile(
+                optimizer=keras.optimizers.Adam(schedule),
+                loss=keras.losses.CategoricalCrossentropy(
+                    from_logits=True, reduction="mean_with_sample_weight"
+                ),
+            )
+    tick = progress(len(sizes) * passes)
+    for _ in range(passes):
+        for inputs in data():
+            watched = watch(model, inputs)
+            for rows, heads, seen in zip(fits, chosen, watched, strict=True):
+                if rows is not None:
+                    _train(rows, *_rows_of(seen, heads))
+            tick()
+
+
+def _train(rows, inputs, targets, real):
+    for start in range(0, len(targets), _SAMPLES):
+        at = slice(start, start + _SAMPLES)
+        rows.train_on_batch(
+            {name: x[at] for name, x in inputs.items()}, targets[at], real[at]
+        )
+
+
+def _rows_of(seen, heads):
+    """Inputs, targets `(B, h, T, T)` and their weights `(B, h, T)`."""
+    weights = ops.convert_to_numpy(seen.weights)[:, heads]
+    visible = seen.real[:, None, None, :]
+    length = weights.shape[-1]
+    if seen.causal:
+        visible = visible & np.tri(length, dtype=bool)
+    bias = np.zeros((1, 1, 1, 1), "float32")
+    if seen.bias is not None:
+        bias = ops.convert_to_numpy(seen.bias)[:, heads]
+    batch = len(weights)
+    inputs = {
+        "x": ops.convert_to_numpy(seen.x).astype("float32"),
+        "visible": np.broadcast_to(visible, (batch, 1, length, length)),
+        "bias": np.broadcast_to(bias, (batch, *bias.shape[1:])),
+    }
+    real = np.broadcast_to(seen.real[:, None], weights.shape[:-1])
+    return inputs, weights.astype("float32"), real.astype("float32")
+
+
+_FITS = {
+    RandomSynthesizer: _fit_tables,
+    FactorizedRandomSynthesizer: _fit_tables,
+    DenseSynthesizer: _fit_dense,
+}

@@ -1,0 +1,193 @@
+"""Models for longer and for shorter sequences."""
+
+import exported
+import keras
+import numpy as np
+import pytest
+from backend import numpy
+
+from keras_synth import fold, models
+from keras_synth.surgery import graft, lengthen, shorten, synthesize
+
+SIZES = {
+    "vocabulary_size": 30,
+    "num_layers": 1,
+    "num_heads": 2,
+    "hidden_dim": 8,
+    "intermediate_dim": 12,
+}
+N, M = 6, 10
+SYNTHESIZERS = [
+    "R+V",
+    "FR(rank=3)",
+    "D",
+    "D(hidden_dim=None)",
+    "Fix",
+    "heads(V=1, R=1)",
+]
+
+
+def backbone(synthesizer="R", length=N, **changes):
+    options = {**SIZES, "max_sequence_length": length, **changes}
+    made = models.SynthesizerBackbone(**options, synthesizer=synthesizer)
+    rng = np.random.default_rng(0)
+    for weight in made.weights:
+        weight.assign(numpy(weight) + rng.normal(size=weight.shape))
+    return made
+
+
+def inputs(length):
+    ids = np.random.default_rng(1).integers(1, 30, (2, length))
+    return {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+
+
+def weight(model, name):
+    return numpy(next(w for w in model.weights if w.path.endswith(name)))
+
+
+@pytest.mark.parametrize("synthesizer", SYNTHESIZERS)
+def test_tiled_models_and_shortened_ones_are_as_before(synthesizer):
+    model, given = backbone(synthesizer), inputs(N)
+    longer = lengthen(model, M)
+    assert longer.max_sequence_length == M
+    expected = numpy(model(given))
+    np.testing.assert_allclose(numpy(longer(given)), expected, atol=1e-5)
+    assert longer(inputs(M)).shape == (2, M, 8)
+    back = shorten(longer, N)
+    np.testing.assert_allclose(numpy(back(given)), expected, atol=1e-5)
+    for one, other in zip(back.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(numpy(one), numpy(other))
+
+
+def test_tables_are_tiled_and_interpolated():
+    model = backbone("R")
+    table, positions = (
+        weight(model, "/R"),
+        weight(model, "position_embedding/embeddings"),
+    )
+    i = np.arange(M) % N
+    longer = lengthen(model, M, "tile")
+    np.testing.assert_array_equal(weight(longer, "/R"), table[:, i][:, :, i])
+    longer = lengthen(model, 2 * N - 1, how="interpolate")
+    found = weight(longer, "position_embedding/embeddings")
+    np.testing.assert_allclose(found[::2], positions, atol=1e-6)
+    np.testing.assert_allclose(
+        found[1::2], (positions[1:] + positions[:-1]) / 2, atol=1e-6
+    )
+    found = weight(longer, "/R")
+    np.testing.assert_allclose(found[:, ::2, ::2], table, atol=1e-6)
+    np.testing.assert_allclose(
+        found[:, 1, 3],
+        table[:, :2, 1:3].mean((1, 2)),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("how", ["tile", "interpolate"])
+def test_factors_give_the_table_that_their_product_would_become(how):
+    factors = backbone("FR(rank=3)")
+    rows, columns = weight(factors, "/R1"), weight(factors, "/R2")
+    table = backbone("R")
+    next(w for w in table.weights if w.name == "R").assign(
+        rows @ columns.swapaxes(1, 2)
+    )
+    factors, table = (lengthen(model, M, how) for model in (factors, table))
+    np.testing.assert_allclose(
+        weight(factors, "/R1") @ weight(factors, "/R2").swapaxes(1, 2),
+        weight(table, "/R"),
+        atol=1e-5,
+    )
+
+
+def test_synthesizers_given_as_objects_grow_too():
+    config = keras.saving.serialize_keras_object(
+        backbone("R+V").stack.blocks[0].attention.synthesizer
+    )
+    config.pop("build_config", None)
+    model = backbone(config)
+    longer = lengthen(model, M)
+    np.testing.assert_allclose(
+        numpy(longer(inputs(N))), numpy(model(inputs(N))), atol=1e-5
+    )
+    assert longer(inputs(M)).shape == (2, M, 8)
+
+
+def test_sources_and_targets():
+    options = {**SIZES, "max_sequence_length": N, "max_decoder_length": M}
+    model = models.SynthesizerSeq2SeqBackbone(
+        **options, synthesizer="R", positions="learned"
+    )
+    longer = lengthen(model, M)
+    assert longer.max_sequence_length == longer.max_decoder_length == M
+    shorter = shorten(model, N)
+    assert shorter.max_sequence_length == shorter.max_decoder_length == N
+    ids = np.ones((2, N), "int32")
+    given = {
+        f"{side}_{name}": ids
+        for side in ("encoder", "decoder")
+        for name in ("token_ids", "padding_mask")
+    }
+    for other in (longer, shorter):
+        np.testing.assert_allclose(
+            numpy(other(given)["decoder_sequence_output"]),
+            numpy(model(given)["decoder_sequence_output"]),
+            atol=1e-5,
+        )
+
+
+def test_they_fold_save_and_carry_on(tmp_path):
+    model = graft(backbone("V"), "R+V")
+    student = synthesize(backbone("V"), inputs(N), heads=1)
+    for other in (model, student):
+        longer = lengthen(other, M, "interpolate")
+        given = inputs(M)
+        expected = numpy(longer(given))
+        np.testing.assert_allclose(
+            numpy(fold(longer)(given)), expected, atol=1e-5
+        )
+        longer.save(tmp_path / "longer.keras")
+        again = keras.saving.load_model(tmp_path / "longer.keras")
+        np.testing.assert_allclose(numpy(again(given)), expected, atol=1e-5)
+
+
+def test_tasks_keep_their_heads():
+    classifier = models.SynthesizerTextClassifier(backbone("R"), 3)
+    expected = numpy(classifier(inputs(4)))
+    for other in (lengthen(classifier, M), shorten(classifier, 4)):
+        np.testing.assert_allclose(numpy(other(inputs(4))), expected, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("change", [lengthen, shorten])
+def test_they_are_exported(change, tmp_path):
+    model = change(backbone("R+V"), M if change is lengthen else 4)
+    format = "torch" if keras.backend.backend() == "torch" else "tf_saved_model"
+    run = exported.export(model, tmp_path, format, (None, None))
+    given = exported.inputs(model, 2, model.max_sequence_length)
+    np.testing.assert_allclose(run(given), numpy(model(given)), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda: lengthen(backbone(), M, "guess"), "'tile', 'interp.*'guess'"),
+        (lambda: lengthen(backbone(), N), f"{N} tokens.*max_length={N}"),
+        (lambda: shorten(backbone(), M), f"shorter.*max_length={M}"),
+        (lambda: shorten(backbone(), 0), "positive.*0"),
+        (lambda: lengthen(fold(backbone()), M), "before `fold`"),
+        (lambda: lengthen(backbone("linformer(rank=2)"), M), "self_attention"),
+        (lambda: lengthen(backbone("FD"), M), "position_axes.*/B"),
+        (lambda: lengthen(keras.Sequential(), M), "graft.*Sequential"),
+    ],
+)
+def test_what_has_no_other_length_is_refused(change, match):
+    with pytest.raises(ValueError, match=f"(?s){match}"):
+        change()
+
+
+def test_adapted_models_are_refused():
+    model = backbone("R")
+    model.enable_lora(2)
+    with pytest.raises(ValueError, match=r"longer before\s`enable_lora`"):
+        lengthen(model, M)
