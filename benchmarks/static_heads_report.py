@@ -10,14 +10,15 @@ PAGE = FOLDER.with_suffix(".md")
 MARKS = "<!-- {} made by benchmarks/static_heads.py report -->"
 # Of way and kind, in the order of the legend; readable on light and dark.
 COLORS = {
-    "R, by input dependence": "#1b86c9",
-    "R, at random": "#d97706",
+    "R (averages), by input dependence": "#1b86c9",
+    "R (averages), at random": "#d97706",
+    "R, by input dependence": "#4b9e9e",
+    "R, at random": "#b58900",
     "FR(rank=8), by input dependence": "#8a63d2",
     "D, by input dependence": "#2e9e6b",
     "R, greedy": "#c2458f",
 }
 INK = "#7a7f87"  # of text and axes, on either ground
-GOALS = {36: 0.857}
 
 
 def report(args):
@@ -159,6 +160,7 @@ def _draw_scores(axes, rows):
         _draw_way(axes, own, way, color, teacher)
     axes.set_xticks(range(0, 73, 12))
     axes.set_xlim(-1, 74)
+    axes.margins(y=0.1)
     axes.set_xlabel("static heads of 72")
     axes.set_title("STS-B dev, Spearman's correlation", fontsize=10, loc="left")
 
@@ -170,16 +172,17 @@ def _draw_way(axes, rows, way, color, teacher):
         if len({x for x, _ in points}) > 3:
             axes.plot(*zip((0, teacher), *points, strict=True), color=color)
         axes.plot(*zip(*points, strict=True), "o", color=color, ms=4)
-        _label(axes, points[-1], way, color)
+        shift = (-9, -14) if way == "R, by input dependence" else (-9, -3)
+        _label(axes, points[-1], way, color, shift)
     trained = [row for row in rows if row["part"] == "distilled"]
     for row in trained:
         point = int(row["heads"]), float(row["spearman"])
         axes.plot(*point, "D", mfc="none", mec=color, ms=7)
     if trained and way == next(iter(COLORS)):
-        _label(axes, point, "distilled", color, (0, 9), "center")
+        _label(axes, point, "distilled", color, (-2, -14), "center")
 
 
-def _label(axes, point, text, color, offset=(-4, -11), side="right"):
+def _label(axes, point, text, color, offset, side="right"):
     axes.annotate(
         text,
         point,
