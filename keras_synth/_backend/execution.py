@@ -38,6 +38,16 @@ def known_to_compilers(function):
     return sys.modules["torch"].compiler.assume_constant_result(function)
 
 
+def without_gradients():
+    """Returns a context in which PyTorch keeps nothing for gradients.
+
+    For what `ops.stop_gradient` follows. The others' compilers see that.
+    """
+    if keras.backend.backend() != "torch":
+        return contextlib.nullcontext()
+    return sys.modules["torch"].no_grad()
+
+
 def is_placeholder(x):
     """Whether `x` has a shape and no values.
 

@@ -1,0 +1,407 @@
+"""`distill`: a student trained to do as its teacher does."""
+
+import math
+from typing import Any, Self
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth._backend.execution import without_gradients
+from keras_synth.models.backbones.stack import check_length
+from keras_synth.types import Tensor
+
+_SIDES = ("", "encoder_", "decoder_")
+
+
+def distill(
+    student: Any,
+    teacher: Any,
+    hidden_states: float = 1.0,
+    outputs: float = 1.0,
+    loss: str = "squared_error",
+    dropout: bool = False,
+) -> keras.Model:
+    """Returns a model whose `fit` trains a student towards its teacher.
+
+    The loss of a batch is `w_h mean_l D(h_l, h'_l) + w_o D(y, y')`, where `h_l`
+    are the outputs of block l, y those of the backbone, and the teacher's have
+    a prime. D counts real tokens alone: `sum |h - h'|^2 / sum |h'|^2`, or the
+    mean of `1 - cos(h, h')`.
+
+    `fit` takes inputs without labels. It trains the student itself, the very
+    object: use it, or save it, by itself afterwards. The teacher is left as it
+    is. To match hidden states first and outputs after them, call `distill`
+    twice, with `outputs=0.0` and then with `hidden_states=0.0`.
+
+    Args:
+        student: Backbone of KerasHub or of this package, such as
+            `synthesize` returns.
+        teacher: Backbone of the same width and vocabulary.
+        hidden_states: Float, `w_h`; 0 to leave them out. It needs as many
+            blocks in both.
+        outputs: Float, `w_o`; 0 to leave them out.
+        loss: `"squared_error"` or `"cosine"`, D.
+        dropout: Whether the student drops out in training, as it would when
+            trained on labels. The teacher never does.
+
+    Returns:
+        `keras.Model` to `compile`, without a loss, and to `fit`. Its logs are
+        `loss`, `hidden_states_loss` and `outputs_loss`.
+
+    Raises:
+        ValueError: If one of the two is no backbone, they are the same, differ
+            in width, vocabulary, number of blocks or inputs, or an argument is
+            none of these.
+
+    Example:
+
+    >>> import keras_hub
+    >>> bert = keras_hub.models.BertBackbone(
+    ...     100, num_layers=2, num_heads=2, hidden_dim=16,
+    ...     intermediate_dim=32, max_sequence_length=24)
+    >>> data = {name: np.ones((8, 12), "int32")
+    ...         for name in ("token_ids", "segment_ids", "padding_mask")}
+    >>> student = keras_synth.surgery.synthesize(bert, data, heads=0.5)
+    >>> training = keras_synth.surgery.distill(student, bert)
+    >>> training.compile(keras.optimizers.AdamW(1e-4))
+    >>> history = training.fit(data, epochs=2, verbose=0).history
+    >>> sorted(history)
+    ['hidden_states_loss', 'loss', 'outputs_loss']
+
+    References:
+        - [Jiao et al., 2020](https://arxiv.org/abs/1909.10351), hidden states
+          before outputs.
+        - [Bick et al., 2024](https://arxiv.org/abs/2408.10189), the same
+          for models whose attention was replaced.
+    """
+    return Distillation(
+        student=student,
+        teacher=teacher,
+        hidden_states=hidden_states,
+        outputs=outputs,
+        loss=loss,
+        dropout=dropout,
+    )
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class Distillation(keras.Model):
+    """What `distill` returns: its arguments, and those of `keras.Model`.
+
+    `keras.distillation.Distiller` would run the student twice a step, count
+    padding, and freeze the teacher for good.
+
+    Call arguments:
+        inputs: Dictionary of integer tensors `(B, T)`, those of both models.
+
+    Returns:
+        Dictionary of what is compared of the student, lists of tensors
+        `(B, T, d)`: `"hidden_states"`, one of each block, and `"outputs"`, one
+        of each stack of blocks.
+    """
+
+    def __init__(
+        self,
+        student: Any,
+        teacher: Any,
+        hidden_states: float = 1.0,
+        outputs: float = 1.0,
+        loss: str = "squared_error",
+        dropout: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if loss not in _DISTANCES:
+            raise ValueError(
+                f"`loss` must be one of {list(_DISTANCES)}. "
+                f"Received: loss={loss!r}"
+            )
+        weights = {"hidden_states": hidden_states, "outputs": outputs}
+        self.shares = _checked_shares(weights)
+        self.distance, self.dropout = loss, bool(dropout)
+        wanted = [name for name, share in self.shares.items() if share]
+        # No layers of this model's: they are made of layers that are.
+        self._of_student = _Backbone(student, "student", wanted)
+        self._of_teacher = _Backbone(teacher, "teacher", wanted)
+        _check_pair(self._of_student, self._of_teacher, wanted)
+        self._padding = {x: self._of_teacher.padding(x) for x in wanted}
+        self.student, self.teacher = student, teacher
+        self._trackers = [keras.metrics.Mean(f"{x}_loss") for x in wanted]
+
+    # The teacher's weights are none to train, whatever it says of them itself.
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return self.student.trainable_variables if self.trainable else []
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        return self.trainable_variables
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        return _without(self.variables, self.trainable_variables)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        return _without(self.weights, self.trainable_variables)
+
+    def compile(self, optimizer: Any = "adamw", **kwargs: Any) -> None:
+        """Configures `fit`.
+
+        Args:
+            optimizer: As of `keras.Model.compile`.
+            **kwargs: Its other arguments, but for losses and metrics, which
+                need labels.
+        """
+        wrong = {"loss", "loss_weights", "metrics", "weighted_metrics"}
+        wrong &= {name for name, value in kwargs.items() if value is not None}
+        if wrong:
+            raise ValueError(
+                "Distillation has a loss of its own, chosen by `distill`, and "
+                "no labels for others, or for metrics. "
+                f"Received: {', '.join(sorted(wrong))}"
+            )
+        super().compile(optimizer=optimizer, **kwargs)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles as a file says, and makes the optimizer's variables.
+
+        Args:
+            config: Dictionary, what `get_compile_config` returned.
+        """
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
+        """Trains the student.
+
+        Args:
+            x: As of `keras.Model.fit`: inputs, or batches of them.
+            y: None, there are no labels.
+            **kwargs: Its other arguments.
+        """
+        _check_no_labels(y)  # before JAX hands over the weights
+        return super().fit(x, **kwargs)
+
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> dict[str, Any]:
+        return self._of_student(inputs, bool(training) and self.dropout)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Tensor:
+        """Returns the distance of the student from its teacher.
+
+        Args:
+            x: Dictionary of integer tensors `(B, T)`, the inputs.
+            y: None, there are no labels.
+            y_pred: What `call` returns.
+            sample_weight: Optional tensor `(B,)`, of batches
+                `(inputs, None, sample_weight)`.
+            training: Whether it is for training.
+        """
+        _check_no_labels(y)
+        if y_pred is None:
+            y_pred = self(x, training=training)
+        with without_gradients():
+            known = self._of_teacher(x, training=False)
+        total = 0.0
+        for tracker, name in zip(self._trackers, self._padding, strict=True):
+            masks = [ops.cast(x[i], "float32") for i in self._padding[name]]
+            if sample_weight is not None:
+                weight = ops.cast(sample_weight, "float32")
+                masks = [mask * ops.reshape(weight, (-1, 1)) for mask in masks]
+            found = self._mean_distance(y_pred[name], known[name], masks)
+            tracker.update_state(found)
+            total = total + self.shares[name] * found
+        return total
+
+    def _mean_distance(self, found, known, masks):
+        """The mean D of pairs of tensors `(B, T, d)`."""
+        distance = _DISTANCES[self.distance]
+        each = []
+        for ours, theirs, mask in zip(found, known, masks, strict=True):
+            theirs = ops.stop_gradient(ops.cast(theirs, "float32"))
+            each.append(distance(ops.cast(ours, "float32"), theirs, mask))
+        return ops.mean(ops.stack(each))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "student": keras.saving.serialize_keras_object(self.student),
+            "teacher": keras.saving.serialize_keras_object(self.teacher),
+            **self.shares,
+            "loss": self.distance,
+            "dropout": self.dropout,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        models = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("student", "teacher")
+        }
+        return cls(**{**config, **models})
+
+
+# --- distances ----------------------------------------------------------------
+
+
+def _squared_error(found, known, mask):
+    """What is missing, as a share of what there is."""
+    mask = mask[..., None]
+    missing = ops.sum(mask * ops.square(found - known))
+    return missing / ops.maximum(ops.sum(mask * ops.square(known)), 1e-9)
+
+
+def _cosine(found, known, mask):
+    product = ops.sum(_unit(found) * _unit(known), axis=-1)
+    return ops.sum(mask * (1 - product)) / ops.maximum(ops.sum(mask), 1e-9)
+
+
+def _unit(x):
+    # Under the root: a vector of zeros has a gradient, too.
+    squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
+    return x / ops.sqrt(squares + 1e-12)
+
+
+_DISTANCES = {"squared_error": _squared_error, "cosine": _cosine}
+
+
+# --- the two models -----------------------------------------------------------
+
+
+class _Backbone:
+    """A backbone, and what its blocks return.
+
+    Args:
+        model: What may be a backbone.
+        name: String, what it is called in errors.
+        wanted: What is to be compared: `"hidden_states"`, `"outputs"`.
+    """
+
+    def __init__(self, model, name, wanted):
+        self.model, self.name = model, name
+        blocks = {side: _blocks(model, side) for side in _SIDES}
+        self.blocks = {side: own for side, own in blocks.items() if own}
+        if not isinstance(model, keras_hub.models.Backbone) or not self.blocks:
+            inside = getattr(model, "backbone", None)
+            hint = f" Pass `{name}.backbone`." if inside else ""
+            raise ValueError(
+                f"The {name} must be a backbone of blocks, of KerasHub or of "
+                f"this package.{hint} Received: {type(model).__name__}"
+            )
+        found = {"hidden_states": self._hidden_states, "outputs": self._outputs}
+        self._states = keras.Model(
+            model.input, {name: found[name]() for name in wanted}
+        )
+
+    def __call__(self, inputs, training):
+        """Returns what is wanted: a dictionary of lists of `(B, T, d)`."""
+        names = list(self.model.input)
+        if not isinstance(inputs, dict) or not {*names} <= {*inputs}:
+            given = list(inputs) if isinstance(inputs, dict) else type(inputs)
+            raise ValueError(
+                f"The {self.name} takes a dictionary of {names}; a "
+                f"preprocessor makes it of texts. Received: {given}"
+            )
+        for side in self.blocks:
+            name = "max_sequence_length"
+            if side == "decoder_" and hasattr(self.model, "max_decoder_length"):
+                name = "max_decoder_length"
+            longest = getattr(self.model, name, math.inf)
+            check_length(inputs[f"{side}token_ids"], longest, name)
+        given = {name: inputs[name] for name in names}
+        return self._states(given, training=training)
+
+    def padding(self, name):
+        """The input that masks each tensor of `states`, in a list."""
+        numbers = {side: len(own) for side, own in self.blocks.items()}
+        return [
+            f"{side}padding_mask"
+            for side, number in numbers.items()
+            for _ in range(number if name == "hidden_states" else 1)
+        ]
+
+    def _hidden_states(self):
+        return [
+            # T5's blocks return their table of positions, too.
+            keras.tree.flatten(block.output)[0]
+            for own in self.blocks.values()
+            for block in own
+        ]
+
+    def _outputs(self):
+        output = self.model.output
+        if not isinstance(output, dict):
+            return [output]
+        return [output[f"{side}sequence_output"] for side in self.blocks]
+
+
+def _blocks(model, side):
+    """The blocks of a side, by this package's names and by KerasHub's."""
+    stack = getattr(model, side.removesuffix("_") or "stack", None)
+    layers = getattr(model, f"{side}transformer_layers", ())
+    return getattr(stack, "blocks", layers)
+
+
+def _checked_shares(shares):
+    for name, share in shares.items():
+        if not isinstance(share, (int, float)) or not 0 <= share < math.inf:
+            raise ValueError(
+                f"`{name}` must be a finite number, 0 or more. "
+                f"Received: {name}={share!r}"
+            )
+    if not sum(shares.values()):
+        raise ValueError(
+            "Nothing is left to be learned: give `hidden_states` or `outputs` "
+            "a weight above 0. Received: both 0"
+        )
+    return {name: float(share) for name, share in shares.items()}
+
+
+def _check_no_labels(y):
+    if y is not None:
+        raise ValueError(
+            "The teacher's outputs take the place of labels: pass `fit` the "
+            "inputs alone. Received: labels, or batches that have them"
+        )
+
+
+def _check_pair(student, teacher, wanted):
+    """Raises unless one model can be compared with the other."""
+    models = student.model, teacher.model
+    if models[0] is models[1]:
+        raise ValueError(
+            "A teacher must be another model than its student, which changes. "
+            f"Received: {models[0].name!r} as both"
+        )
+    sizes = [
+        (f"`{name}`", "", *(getattr(model, name) for model in models))
+        for name in ("hidden_dim", "vocabulary_size")
+    ]
+    ours, theirs = (
+        {side or "all": len(own) for side, own in x.blocks.items()}
+        for x in (student, teacher)
+    )
+    if "hidden_states" in wanted or ours.keys() != theirs.keys():
+        hint = " Where they differ, `hidden_states=0.0` leaves them out."
+        sizes.append(("blocks", hint, ours, theirs))
+    for name, hint, own, other in sizes:
+        if own != other:
+            raise ValueError(
+                f"Student and teacher must have the same {name}.{hint} "
+                f"Received: {own} and {other}"
+            )
+
+
+def _without(variables, others):
+    left_out = {id(x) for x in others}
+    return [x for x in variables if id(x) not in left_out]

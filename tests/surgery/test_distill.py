@@ -1,0 +1,294 @@
+"""A student is trained to do as its teacher does."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from backend import numpy
+
+from keras_synth import models
+from keras_synth.surgery import distill, graft
+
+SIZES = {
+    "vocabulary_size": 30,
+    "num_layers": 2,
+    "num_heads": 2,
+    "hidden_dim": 8,
+    "intermediate_dim": 12,
+    "max_sequence_length": 9,
+}
+B, T = 8, 6
+
+
+def noisy(model):
+    """The model, none of its weights 0 or 1 by default."""
+    rng = np.random.default_rng(3)
+    for weight in model.weights:
+        value = numpy(weight)
+        weight.assign(value + 0.3 * rng.normal(size=value.shape))
+    return model
+
+
+def bert(**changes):
+    return noisy(keras_hub.models.BertBackbone(**{**SIZES, **changes}))
+
+
+def inputs():
+    lengths = np.array([6, 2, 3, 4, 5, 6, 1, 3])[:, None]
+    return {
+        "token_ids": np.random.default_rng(0).integers(1, 30, (B, T)),
+        "segment_ids": np.zeros((B, T), "int32"),
+        "padding_mask": (np.arange(T) < lengths).astype("int32"),
+    }
+
+
+def ours(**changes):
+    sizes = {**SIZES, "num_segments": 2, **changes}
+    return noisy(
+        models.SynthesizerBackbone(
+            **sizes, synthesizer="heads(V=1, R=1)", normalize_first=False
+        )
+    )
+
+
+def pair(**changes):
+    return ours(**changes), bert(**changes)
+
+
+def compiled(student, teacher, rate=0.0, **options):
+    training = distill(student, teacher, **options)
+    training.compile(keras.optimizers.AdamW(rate, weight_decay=0.0))
+    return training
+
+
+def loss_of(training, given, **options):
+    return training.evaluate(given, verbose=0, return_dict=True, **options)
+
+
+def expected(student, teacher, given, distance):
+    """By block, on NumPy: the distances of hidden states and of outputs."""
+    real = given["padding_mask"].astype(bool)
+    states = [
+        keras.Model(
+            model.input, [block.output for block in blocks]
+        ).predict_on_batch({name: given[name] for name in model.input})
+        for model, blocks in (
+            (student, student.stack.blocks),
+            (teacher, teacher.transformer_layers),
+        )
+    ]
+    found = [distance(x[real], y[real]) for x, y in zip(*states, strict=True)]
+    # The output of post-norm models is that of their last block.
+    return {"hidden_states": np.mean(found), "outputs": found[-1]}
+
+
+def squared_error(x, y):
+    return ((x - y) ** 2).sum() / (y**2).sum()
+
+
+def cosine(x, y):
+    norms = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
+    return np.mean(1 - (x * y).sum(-1) / norms)
+
+
+@pytest.mark.parametrize("distance", [squared_error, cosine])
+def test_losses_are_distances_of_real_tokens(distance):
+    student, teacher = pair()
+    given = inputs()
+    training = compiled(
+        student, teacher, hidden_states=0.5, outputs=2.0, loss=distance.__name__
+    )
+    found = loss_of(training, given)
+    known = expected(student, teacher, given, distance)
+    for name, value in known.items():
+        np.testing.assert_allclose(found[f"{name}_loss"], value, rtol=1e-4)
+    total = 0.5 * known["hidden_states"] + 2.0 * known["outputs"]
+    np.testing.assert_allclose(found["loss"], total, rtol=1e-4)
+    padded = {**given, "token_ids": given["token_ids"].copy()}
+    padded["token_ids"][given["padding_mask"] == 0] = 7
+    np.testing.assert_allclose(
+        loss_of(training, padded)["loss"], total, rtol=1e-4
+    )
+
+
+def test_weights_of_samples_count():
+    given = inputs()
+    training = compiled(*pair())
+    some = {name: x[:3] for name, x in given.items()}
+    weighted = [(given, None, (np.arange(B) < 3).astype("float32"))]
+    found = [
+        loss_of(training, batches)["loss"]
+        for batches in ((x for x in weighted), some, given)
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
+    assert not np.isclose(found[0], found[2], rtol=1e-3)
+
+
+def test_the_student_alone_is_trained(tmp_path):
+    student, teacher = pair()
+    given = inputs()
+    known = [numpy(w) for w in teacher.weights]
+    table = next(w for w in student.weights if w.name == "R")
+    before = numpy(table)
+    training = compiled(student, teacher, rate=0.01)
+    losses = training.fit(given, epochs=8, batch_size=4, verbose=0).history
+    for name in ("loss", "hidden_states_loss", "outputs_loss"):
+        assert losses[name][-1] < 0.6 * losses[name][0]
+    assert np.abs(numpy(table) - before).max() > 1e-3
+    for weight, value in zip(teacher.weights, known, strict=True):
+        np.testing.assert_array_equal(numpy(weight), value)
+    assert len(teacher.trainable_weights) == len(teacher.weights)
+    # By itself, and with its teacher and its optimizer.
+    student.save(tmp_path / "student.keras")
+    training.save(tmp_path / "training.keras")
+    alone = keras.saving.load_model(tmp_path / "student.keras")
+    again = keras.saving.load_model(tmp_path / "training.keras")
+    result = student.predict_on_batch(given)
+    for model in (alone, again.student):
+        np.testing.assert_allclose(
+            model.predict_on_batch(given), result, atol=1e-5
+        )
+    np.testing.assert_allclose(
+        loss_of(again, given)["loss"],
+        loss_of(training, given)["loss"],
+        rtol=1e-4,
+    )
+    assert int(again.optimizer.iterations) == 16
+
+
+def test_what_is_frozen_is_not_trained():
+    student, teacher = pair()
+    student.token_embedding.trainable = False
+    training = distill(student, teacher)
+    assert len(training.trainable_weights) == len(student.weights) - 1
+    frozen = [*teacher.weights, *student.token_embedding.weights]
+    assert {w.path for w in frozen} == {
+        w.path for w in training.non_trainable_weights
+    }
+    training.trainable = False
+    assert not training.trainable_weights
+
+
+def test_dropout_is_a_choice():
+    student, teacher = pair(dropout=0.5)
+    given = inputs()
+    steady = loss_of(compiled(student, teacher), given)["loss"]
+    for dropout in (False, True):
+        training = compiled(student, teacher, dropout=dropout)
+        found = training.fit(given, batch_size=B, verbose=0).history["loss"]
+        assert np.isclose(found[0], steady, rtol=1e-4) != dropout
+
+
+def test_a_graft_has_nothing_to_learn_at_the_start():
+    teacher = noisy(keras_hub.models.GPT2Backbone(**SIZES))
+    found = loss_of(compiled(graft(teacher, "R+V"), teacher), inputs())
+    assert found["loss"] < 1e-8
+
+
+def test_encoders_with_decoders():
+    sizes = {
+        name: SIZES[name] for name in SIZES if name != "max_sequence_length"
+    }
+    teacher = noisy(keras_hub.models.T5Backbone(**sizes))
+    student = models.SynthesizerSeq2SeqBackbone(
+        **SIZES, synthesizer="R", max_decoder_length=4
+    )
+    ids = inputs()["token_ids"]
+    given = {
+        "encoder_token_ids": ids,
+        "encoder_padding_mask": inputs()["padding_mask"],
+        "decoder_token_ids": ids[:, :4],
+        "decoder_padding_mask": np.ones((B, 4), "int32"),
+    }
+    training = compiled(student, teacher)
+    found = loss_of(training, given)
+    outputs = [model.predict_on_batch(given) for model in (student, teacher)]
+    distances = []
+    for side in ("encoder", "decoder"):
+        real = given[f"{side}_padding_mask"].astype(bool)
+        x, y = (output[f"{side}_sequence_output"][real] for output in outputs)
+        distances.append(squared_error(x, y))
+    np.testing.assert_allclose(
+        found["outputs_loss"], np.mean(distances), rtol=1e-4
+    )
+    assert len(training.predict_on_batch(given)["hidden_states"]) == 4
+    given["decoder_token_ids"] = ids
+    with pytest.raises(ValueError, match=r"(?s)6 tokens.*max_decoder_length=4"):
+        training(given)
+
+
+@pytest.mark.parametrize(
+    ("student", "teacher", "options", "match"),
+    [
+        (ours, bert, {"loss": "kl"}, "'squared_error', 'cosine'.*'kl'"),
+        (ours, bert, {"outputs": -1.0}, "`outputs` must be.*-1.0"),
+        (ours, bert, {"hidden_states": "all"}, "`hidden_states` must.*'all'"),
+        (
+            ours,
+            bert,
+            {"hidden_states": 0.0, "outputs": 0},
+            "Nothing is left to be learned",
+        ),
+        (lambda: keras.Sequential(), bert, {}, "student must.*Sequential"),
+        (
+            ours,
+            lambda: keras_hub.models.BertTextClassifier(bert(), 2),
+            {},
+            "teacher must.*`teacher.backbone`.*BertTextClassifier",
+        ),
+        (ours, lambda: ours(hidden_dim=12), {}, "`hidden_dim`.*8 and 12"),
+        (
+            ours,
+            lambda: bert(vocabulary_size=31),
+            {},
+            "`vocabulary_size`.*30 and 31",
+        ),
+        (
+            ours,
+            lambda: bert(num_layers=1),
+            {},
+            "blocks.*hidden_states=0.0.*2.*1",
+        ),
+        (
+            ours,
+            lambda: models.SynthesizerSeq2SeqBackbone(**SIZES, synthesizer="R"),
+            {},
+            "blocks.*'all': 2.*'encoder_': 2",
+        ),
+    ],
+)
+def test_what_cannot_be_distilled_is_refused(student, teacher, options, match):
+    with pytest.raises(ValueError, match=f"(?s){match}"):
+        distill(student(), teacher(), **options)
+
+
+def test_a_model_is_not_its_own_teacher():
+    model = ours()
+    with pytest.raises(ValueError, match="as both"):
+        distill(model, model)
+
+
+def test_other_numbers_of_blocks_match_outputs():
+    training = compiled(ours(num_layers=1), bert(), hidden_states=0.0)
+    assert sorted(loss_of(training, inputs())) == ["loss", "outputs_loss"]
+
+
+def test_labels_losses_and_other_inputs_are_refused():
+    training = distill(ours(), bert())
+    with pytest.raises(ValueError, match=r"(?s)loss of its own.*: loss"):
+        training.compile(loss="mse")
+    training.compile()
+    given = inputs()
+    with pytest.raises(ValueError, match="take the place of labels"):
+        training.fit(given, np.ones(B), verbose=0)
+    del given["segment_ids"]
+    with pytest.raises(
+        ValueError,
+        match=r"takes .*segment_ids.*Received: \[",
+    ):
+        training(given)
+    with pytest.raises(ValueError, match=r"student takes.*Received: <class"):
+        training(given["token_ids"])
+    long = {name: np.ones((1, 10), "int32") for name in inputs()}
+    with pytest.raises(ValueError, match="10 tokens are longer"):
+        training(long)
