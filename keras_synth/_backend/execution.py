@@ -41,7 +41,8 @@ def known_to_compilers(function):
 def without_gradients():
     """Returns a context in which PyTorch keeps nothing for gradients.
 
-    For what `ops.stop_gradient` follows. The others' compilers see that.
+    Elsewhere nothing is kept unless it is asked for, and compilers see what
+    `ops.stop_gradient` leaves unused.
     """
     if keras.backend.backend() != "torch":
         return contextlib.nullcontext()
@@ -324,16 +325,6 @@ def may_be_differentiated():
     if keras.backend.backend() != "torch":
         return True
     return sys.modules["torch"].is_grad_enabled()
-
-
-def without_gradients():
-    """A context in which PyTorch keeps nothing for derivatives.
-
-    Elsewhere nothing is kept unless it is asked for.
-    """
-    if keras.backend.backend() != "torch":
-        return contextlib.nullcontext()
-    return sys.modules["torch"].no_grad()
 
 
 def may_overwrite(x):
