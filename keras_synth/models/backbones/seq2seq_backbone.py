@@ -156,17 +156,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             prefix="encoder_",
             **shared,
         )
-        self.decoder = Stack(
-            self.token_embedding,
-            decoder_synthesizer,
-            num_layers=num_decoder_layers,
-            max_length=max_decoder_length,
-            prefix="decoder_",
-            decoder=True,
-            max_source_length=max_sequence_length,
-            **shared,
-            **{name: arguments[name] for name in _CROSS},
-        )
+        self.decoder = self._make_decoder(arguments, shared)
 
         # === Functional model ===
         inputs = _inputs()
@@ -175,6 +165,19 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
 
         # === Config ===
         self._keep(arguments)
+
+    def _make_decoder(self, arguments, shared):
+        return Stack(
+            self.token_embedding,
+            arguments["decoder_synthesizer"],
+            num_layers=arguments["num_decoder_layers"],
+            max_length=arguments["max_decoder_length"],
+            prefix="decoder_",
+            decoder=True,
+            max_source_length=arguments["max_sequence_length"],
+            **shared,
+            **{name: arguments[name] for name in _CROSS},
+        )
 
     def _read_both(
         self,
