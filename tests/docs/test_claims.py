@@ -29,12 +29,18 @@ CLAIMS = [
 ]
 # Pages on which each number with a decimal point names its record.
 STRICT = [
-    f"docs/benchmarks/{name}.md"
-    for name in ("index", "accuracy", "speed", "memory", "length")
+    "README.md",
+    "docs/index.md",
+    "docs/choose.md",
+    *(
+        f"docs/benchmarks/{name}.md"
+        for name in ("index", "accuracy", "speed", "memory", "length")
+    ),
 ]
-# What the tables made of records say, code, and what is no measurement.
+# What the tables made of records say, code, links, versions and the paper.
 ELSEWHERE = re.compile(
-    r"<!-- records: .*?<!-- end of records -->|^```.*?^```$|`[^`]*`|\]\(.*?\)",
+    r"<!-- records: .*?<!-- end of records -->|^```.*?^```$|`[^`]*`|\]\(.*?\)"
+    r"|\b(?:Apache|arXiv|Keras|Python)\s[\d.]+",
     re.DOTALL | re.MULTILINE,
 )
 
