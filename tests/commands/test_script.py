@@ -73,6 +73,16 @@ def test_a_script_without_tasks_has_no_options_for_data(script, capsys):
     assert "--data" in capsys.readouterr().err
 
 
+def test_a_script_that_trains_nothing_has_no_options_for_training(
+    script, capsys
+):
+    made = script("", epochs=0)
+    assert {*vars(made.settings)} == {"output"}
+    with pytest.raises(SystemExit):
+        script("--seed 1", epochs=0)
+    assert "--seed" in capsys.readouterr().err
+
+
 def test_texts_are_those_of_the_task(script, tmp_path):
     train, _, _, names = script("--examples 70", ["accuracy"]).load()
     assert len(train[0]) == len(train[1]) == 70
