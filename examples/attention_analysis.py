@@ -45,8 +45,8 @@ if bool(settings.data) == bool(settings.encoder):
 import keras
 import keras_hub
 
+import keras_synth
 from keras_synth import analysis, batches, datasets, models, reporting
-from keras_synth.vocabulary import WordVocabulary
 
 SENTENCE = "A man is playing a large flute on the street."
 SAMPLES = 256  # sentences, or windows of text, to count over
@@ -97,7 +97,7 @@ for preset in settings.language_models:
     number = SAMPLES * length + 1
     if os.path.exists(file):
         words = pathlib.Path(file).read_text("utf-8").split("\n")
-        ids = WordVocabulary(words).encode(test[:number])
+        ids = keras_synth.vocabulary.WordVocabulary(words).encode(test[:number])
     else:
         text = " ".join(test[:number]).replace(" <eos>", "\n")
         ids = keras.ops.convert_to_numpy(model.preprocessor.tokenizer(text))
