@@ -60,8 +60,7 @@ those of encoders and decoders after it, Figures 4 and 5 pictures.
 """
 
 found, before, after = {}, {}, {}  # statistics of layers, for each model
-for preset in settings.translators:
-    name = pathlib.Path(preset).name
+for name, preset in script.named(settings.translators).items():
     with script.errors():
         test = datasets.load_multi30k(settings.data)[2]
         model = models.SynthesizerSeq2SeqLM.from_preset(preset)
@@ -88,15 +87,15 @@ Figures 6 and 7: does attention by position alone learn a local window? Models
 of words have these in a file of their own; others have byte pairs.
 """
 
-for preset in settings.language_models:
-    name, file = pathlib.Path(preset).name, f"{preset}/vocabulary.txt"
+for name, preset in script.named(settings.language_models).items():
+    file = pathlib.Path(preset, "vocabulary.txt")
     with script.errors():
         test = datasets.load_wikitext2(settings.data)[2]
         model = models.SynthesizerCausalLM.from_preset(preset)
     length = model.backbone.max_sequence_length
     number = SAMPLES * length + 1
-    if os.path.exists(file):
-        words = pathlib.Path(file).read_text("utf-8").split("\n")
+    if file.exists():
+        words = file.read_text("utf-8").split("\n")
         ids = keras_synth.vocabulary.WordVocabulary(words).encode(test[:number])
     else:
         text = " ".join(test[:number]).replace(" <eos>", "\n")

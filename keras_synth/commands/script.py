@@ -178,6 +178,31 @@ class Script:
             )
         return self.settings.epochs * len(batches)
 
+    def named(self, presets):
+        """Names presets by their folders.
+
+        That of `keras-synth train` is always called `preset`: the folder
+        around it names it. Ends the process with one line if two have the same
+        name.
+
+        Args:
+            presets: List of strings, paths or handles.
+
+        Returns:
+            Dictionary: name -> preset.
+        """
+        found = {}
+        for preset in presets:
+            path = pathlib.Path(preset)
+            name = path.parent.name if path.name == "preset" else path.name
+            if name in found:
+                self.parser.error(
+                    f"two presets are called {name!r}: {found[name]} and "
+                    f"{preset}. Rename a folder"
+                )
+            found[name] = preset
+        return found
+
     def folder(self, name):
         """The folder for the preset of a variant."""
         return self.settings.output / re.sub(r"[^\w+.-]+", "_", name).strip("_")
@@ -241,7 +266,7 @@ class Script:
         from keras_synth.training import reporting
 
         with self.errors():
-            reporting.save_figure(self.folder(name + ".png"), figure)
+            reporting.save_figure(self.settings.output / f"{name}.png", figure)
 
     def report(self, metric="loss"):
         """Prints a table, draws the curves and writes `results.json`.
