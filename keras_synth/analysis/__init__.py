@@ -10,6 +10,7 @@ from keras_synth.analysis.plots import (
     plot_histograms,
     plot_input_dependence,
 )
+from keras_synth.analysis.samples import sample_of
 from keras_synth.analysis.statistics import (
     AttentionStatistics,
     attention_statistics,
@@ -28,6 +29,7 @@ __all__ = [
     "plot_heads",
     "plot_histograms",
     "plot_input_dependence",
+    "sample_of",
     "tables",
     "view_attention",
 ]

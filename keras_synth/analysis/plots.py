@@ -403,13 +403,15 @@ def _lines(statistics, draw, xlabel, ylabel):
     alike = len(labels) == 1
     if alike:
         handles = panels[0, 0].get_legend_handles_labels()
+        (names,) = labels
+        widest = max(map(len, names))
         figure.legend(
             *handles,
             title=_common_part(next(iter(groups.values()))),
             title_fontsize=8,
             fontsize=8,
             loc="outside upper center",
-            ncols=min(6, len(*labels)),
+            ncols=min(len(names), max(1, 48 // (widest + 7))),
             frameon=False,
         )
     for axes in panels.flat[: 0 if alike else len(groups)]:

@@ -230,6 +230,26 @@ class AttentionStatistics:
         """
         return self._averages.means()
 
+    def summary(self, window: int = 2) -> dict[str, float]:
+        """Returns the layer in a few numbers, means over its heads.
+
+        Args:
+            window: Integer, as of `window_share`.
+
+        Returns:
+            Dictionary of floats, named as the methods that give the numbers of
+            each head: `"entropy"`, `"mean_distance"`, `"window_share"`,
+            `"first_share"` and `"input_dependence"`.
+        """
+        numbers = {
+            "entropy": self.entropy(),
+            "mean_distance": self.mean_distance(),
+            "window_share": self.window_share(window),
+            "first_share": self.first_share(),
+            "input_dependence": self.input_dependence(),
+        }
+        return {name: float(x.mean()) for name, x in numbers.items()}
+
     def _total(self):
         return np.maximum(self._averages.sums.sum((1, 2)), 1e-30)
 

@@ -14,7 +14,7 @@ from keras_synth.compare.packages import require
 
 
 class Script:
-    """A script that trains models, one for each variant.
+    """A script that trains models, one for each variant, or reads them.
 
     It reads its command line before Keras is imported, ends with one line where
     arguments or files do not do, and keeps all files in one folder. The texts
@@ -33,7 +33,8 @@ class Script:
             `--task`. Without, there are no options for data.
         variants: Sequence of strings, the default of `--variants`. Without,
             there is no such option.
-        epochs: Integer, the default of `--epochs`.
+        epochs: Integer, the default of `--epochs`; 0 for a script that trains
+            nothing, which has no `--epochs`, `--seed` and `--resume`.
         output: String, that of `--output`.
         resumes: Whether there is a `--resume`.
 
@@ -79,17 +80,18 @@ class Script:
         if self.tasks:
             text = "how many to train on; 0 for all, or 6000 that are generated"
             self.add("--examples", type=int, default=0, help=text)
-        text = "passes over the training examples"
-        self.add("--epochs", type=int, default=epochs, help=text)
-        text = "of initial weights, batches and dropout"
-        self.add("--seed", type=int, default=0, help=text)
+        if epochs:
+            text = "passes over the training examples"
+            self.add("--epochs", type=int, default=epochs, help=text)
+            text = "of initial weights, batches and dropout"
+            self.add("--seed", type=int, default=0, help=text)
         self.add(
             "--output",
             type=pathlib.Path,
             default=pathlib.Path(output),
             help="folder for presets, results and pictures",
         )
-        if resumes:
+        if epochs and resumes:
             text = "go on after the last epoch on disk"
             self.add("--resume", action="store_true", help=text)
 
@@ -100,8 +102,10 @@ class Script:
         or a run in `--output` has not ended that is not to be resumed.
         """
         self.settings = self.parser.parse_args()
-        least = {"examples": 0} if self.tasks else {}
-        require_at_least(self.parser, self.settings, epochs=1, seed=0, **least)
+        least = {"epochs": 1, "seed": 0}
+        least |= {"examples": 0} if self.tasks else {}
+        given = {k: x for k, x in least.items() if hasattr(self.settings, k)}
+        require_at_least(self.parser, self.settings, **given)
         if self.tasks:
             name = self.settings.task
             self.objective = self.tasks[name].objective
@@ -174,6 +178,31 @@ class Script:
             )
         return self.settings.epochs * len(batches)
 
+    def named(self, presets):
+        """Names presets by their folders.
+
+        That of `keras-synth train` is always called `preset`: the folder
+        around it names it. Ends the process with one line if two have the same
+        name.
+
+        Args:
+            presets: List of strings, paths or handles.
+
+        Returns:
+            Dictionary: name -> preset.
+        """
+        found = {}
+        for preset in presets:
+            path = pathlib.Path(preset)
+            name = path.parent.name if path.name == "preset" else path.name
+            if name in found:
+                self.parser.error(
+                    f"two presets are called {name!r}: {found[name]} and "
+                    f"{preset}. Rename a folder"
+                )
+            found[name] = preset
+        return found
+
     def folder(self, name):
         """The folder for the preset of a variant."""
         return self.settings.output / re.sub(r"[^\w+.-]+", "_", name).strip("_")
@@ -226,6 +255,18 @@ class Script:
         )
         result = {"variant": name, "figures": figures, "history": history}
         self.results.append({**result, "parameters": parameters, **more})
+
+    def draw(self, figure, name):
+        """Writes a figure of Matplotlib to `--output`, as a PNG file.
+
+        Args:
+            figure: `matplotlib.figure.Figure`.
+            name: String, that of the file, without its ending.
+        """
+        from keras_synth.training import reporting
+
+        with self.errors():
+            reporting.save_figure(self.settings.output / f"{name}.png", figure)
 
     def report(self, metric="loss"):
         """Prints a table, draws the curves and writes `results.json`.

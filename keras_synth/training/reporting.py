@@ -86,6 +86,39 @@ def print_multiplications(counts):
     )
 
 
+def print_attention(statistics, window=2):
+    """Prints what attention layers do in numbers, means over their heads.
+
+    Args:
+        statistics: Dictionary: name of a model -> what
+            `keras_synth.analysis.attention_statistics` returns of it.
+        window: Integer: how many tokens away is near.
+
+    Example:
+
+    ```python
+    from keras_synth.training.reporting import print_attention
+
+    found = keras_synth.analysis.attention_statistics(model, inputs)
+    print_attention({"V": found})
+    ```
+    """
+    headings = ["entropy", "distance", f"|i-j|<={window}", "first", "input"]
+    rows = [
+        [
+            f"{name}: {layer}",
+            *(f"{x:.2f}" for x in own.summary(window).values()),
+        ]
+        for name, layers in statistics.items()
+        for layer, own in layers.items()
+    ]
+    caption = (
+        "entropy in nats; mean distance in tokens; shares of the weight "
+        f"at most {window} tokens away and on the first token; input dependence"
+    )
+    print_table("Attention", ["layer", *headings], rows, caption)
+
+
 @contextlib.contextmanager
 def picture(path, panels=1, size=(7, 4), label="epochs"):
     """Draws a picture; the file is there when it is complete.
@@ -119,8 +152,27 @@ def picture(path, panels=1, size=(7, 4), label="epochs"):
         if label == "epochs":
             each.xaxis.get_major_locator().set_params(integer=True)
         each.grid(alpha=0.3)
+    save_figure(path, made)
+
+
+def save_figure(path, figure):
+    """Writes a figure of Matplotlib; the file is there when it is complete.
+
+    Args:
+        path: String or path-like, a `.png` file; folders are made.
+        figure: `matplotlib.figure.Figure`, such as `keras_synth.analysis`
+            draws.
+
+    Example:
+
+    ```python
+    from keras_synth.training.reporting import save_figure
+
+    save_figure("heads.png", keras_synth.analysis.plot_heads(weights))
+    ```
+    """
     drawn = io.BytesIO()  # the writer of PNG files hides why a disk refuses
-    made.savefig(drawn, format=pathlib.Path(path).suffix[1:], dpi=150)
+    figure.savefig(drawn, format=pathlib.Path(path).suffix[1:], dpi=150)
     with writing(path, "wb") as file:
         file.write(drawn.getbuffer())
 

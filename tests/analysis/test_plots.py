@@ -96,6 +96,19 @@ def test_groups_have_a_panel_each():
     assert {"V", "R", "D", "layer_0/self_attention"} <= texts(figure)
 
 
+@pytest.mark.parametrize("kinds", [["self"], ["self_attention", "cross"]])
+def test_a_legend_is_as_narrow_as_the_picture(kinds):
+    (own,) = statistics(1).values()
+    names = [f"layer_{i}/{kind}_a" for i in range(3) for kind in kinds]
+    figure = analysis.plot_histograms({"V": dict.fromkeys(names, own)})
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == len(names)
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+
+
 def test_the_profile_by_distance_is_the_mean_over_heads():
     found = statistics()
     figure = analysis.plot_distance_profile(found, reach=3)

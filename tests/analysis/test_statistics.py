@@ -83,6 +83,20 @@ def test_shares_and_distances():
     )
 
 
+def test_a_summary_has_means_over_heads():
+    statistics = fed()
+    assert statistics.summary(1) == {
+        "entropy": pytest.approx(statistics.entropy().mean()),
+        "mean_distance": pytest.approx(statistics.mean_distance().mean()),
+        "window_share": pytest.approx(statistics.window_share(1).mean()),
+        "first_share": pytest.approx(statistics.first_share().mean()),
+        "input_dependence": pytest.approx(statistics.input_dependence().mean()),
+    }
+    assert statistics.summary(2)["window_share"] == pytest.approx(
+        statistics.window_share(2).mean()
+    )
+
+
 def test_entropy_is_that_of_rows():
     rows = {}
     for b, h, i, _, w in pairs():

@@ -73,6 +73,38 @@ def test_a_script_without_tasks_has_no_options_for_data(script, capsys):
     assert "--data" in capsys.readouterr().err
 
 
+def test_a_script_that_trains_nothing_has_no_options_for_training(
+    script, capsys
+):
+    made = script("", epochs=0)
+    assert {*vars(made.settings)} == {"output"}
+    with pytest.raises(SystemExit):
+        script("--seed 1", epochs=0)
+    assert "--seed" in capsys.readouterr().err
+
+
+def test_presets_are_named_by_their_folders(script, capsys):
+    made = script("", epochs=0)
+    given = ["a/V", "train/R/preset", "hf://me/mine"]
+    assert made.named(given) == dict(
+        zip(["V", "R", "mine"], given, strict=True)
+    )
+    with pytest.raises(SystemExit):
+        made.named(["a/V", "b/V/preset"])
+    assert "called 'V': a/V and b/V/preset" in capsys.readouterr().err
+
+
+def test_a_figure_is_drawn_into_the_output(script, tmp_path, capsys):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    made = script("", epochs=0)
+    made.draw(figure, "heads of R")
+    assert (tmp_path / "heads of R.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    with pytest.raises(SystemExit):
+        made.draw(figure, "taken/heads")
+    assert "taken" in capsys.readouterr().err
+
+
 def test_texts_are_those_of_the_task(script, tmp_path):
     train, _, _, names = script("--examples 70", ["accuracy"]).load()
     assert len(train[0]) == len(train[1]) == 70

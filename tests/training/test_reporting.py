@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_synth import reporting
+from keras_synth.analysis import AttentionStatistics
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
@@ -23,6 +24,18 @@ def test_names_are_folded_and_figures_are_whole(capsys, monkeypatch):
         assert words in out
 
 
+def test_attention_is_told_in_means_over_heads(capsys):
+    statistics = AttentionStatistics(num_heads=2)
+    # One head looks at the token itself, the other one evenly at all four.
+    heads = np.stack([np.eye(4), np.full((4, 4), 1 / 4)])
+    statistics.add(heads[None].repeat(3, 0))
+    reporting.print_attention({"V": {"layer_0": statistics}}, window=1)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert "layer entropy distance |i-j|<=1 first input".split() in lines
+    # (0 + log 4) / 2, (0 + 20/16) / 2, (1 + 10/16) / 2, (1/4 + 1/4) / 2
+    assert ["V:", "layer_0", "0.69", "0.62", "0.81", "0.25", "0.00"] in lines
+
+
 def test_a_picture_is_there_when_it_is_complete(tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "curves.png"
@@ -32,6 +45,19 @@ def test_a_picture_is_there_when_it_is_complete(tmp_path):
         assert not path.exists()
     assert path.read_bytes().startswith(b"\x89PNG")
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_figure_is_written_whole_or_not_at_all(tmp_path):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    path = tmp_path / "new" / "heads.png"
+    reporting.save_figure(path, figure)
+    before = path.read_bytes()
+    assert before.startswith(b"\x89PNG")
+    figure.text(0.5, 0.5, r"$\nothing$")  # which Matplotlib cannot draw
+    with pytest.raises(ValueError):
+        reporting.save_figure(path, figure)
+    assert path.read_bytes() == before
+    assert [*path.parent.iterdir()] == [path]
 
 
 def test_histories_are_lines_of_validation_and_dots_of_training(
