@@ -15,6 +15,8 @@ COLORS = {
     "R, greedy": "#c2458f",
     "FR(rank=8), by input dependence": "#8a63d2",
     "D, by input dependence": "#2e9e6b",
+    "R (averages), by input dependence": "#4b9e9e",
+    "R (averages), at random": "#b58900",
 }
 MARKERS = [("as they are", "o", True), ("distilled", "D", False)]
 INK = "#7a7f87"  # of text and axes, on either ground
