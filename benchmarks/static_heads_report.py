@@ -8,16 +8,17 @@ from keras_synth._system.files import writing
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "docs" / "surgery"
 PAGE = FOLDER.with_suffix(".md")
 MARKS = "<!-- {} made by benchmarks/static_heads.py report -->"
-# Of way and kind, in the order of the legend; readable on light and dark.
+# Of each way, in the order of the tables; readable on light and dark.
 COLORS = {
-    "R (averages), by input dependence": "#1b86c9",
-    "R (averages), at random": "#d97706",
-    "R, by input dependence": "#4b9e9e",
-    "R, at random": "#b58900",
+    "R, by input dependence": "#1b86c9",
+    "R, at random": "#d97706",
+    "R, greedy": "#c2458f",
     "FR(rank=8), by input dependence": "#8a63d2",
     "D, by input dependence": "#2e9e6b",
-    "R, greedy": "#c2458f",
+    "R (averages), by input dependence": "#4b9e9e",
+    "R (averages), at random": "#b58900",
 }
+MARKERS = [("as they are", "o", True), ("distilled", "D", False)]
 INK = "#7a7f87"  # of text and axes, on either ground
 
 
@@ -138,11 +139,17 @@ def _draw(scores, speeds, path):
         "ytick.color": INK,
     }
     with matplotlib.rc_context(settings):
-        picture = figure.Figure(figsize=(9, 4.2), layout="constrained")
-        left, right = picture.subplots(1, 2, width_ratios=[1.5, 1])
-        _draw_scores(left, [row for row in scores if row["split"] == "dev"])
-        _draw_speeds(right, speeds)
-        for axes in (left, right):
+        picture = figure.Figure(figsize=(9, 7), layout="constrained")
+        panels = picture.subplot_mosaic(
+            [["curve", "half"], ["speed", "speed"]],
+            width_ratios=[1.1, 1],
+            height_ratios=[1.2, 1],
+        )
+        dev = [row for row in scores if row["split"] == "dev"]
+        _draw_curve(panels["curve"], dev)
+        _draw_half(panels["half"], dev)
+        _draw_speeds(panels["speed"], speeds)
+        for axes in panels.values():
             axes.patch.set_alpha(0)
             axes.spines[["top", "right"]].set_visible(False)
         with writing(path) as file:
@@ -151,13 +158,20 @@ def _draw(scores, speeds, path):
             )
 
 
-def _draw_scores(axes, rows):
+def _draw_curve(axes, rows):
+    """All scores; a line for the way that has been followed to the end."""
     teacher = float(_teacher(rows))
     axes.axhline(teacher, color=INK, lw=0.8, ls=":")
-    axes.text(72, teacher + 0.002, "the model itself", ha="right", fontsize=8)
+    axes.text(72, teacher + 0.002, "the model", ha="right", fontsize=8)
     for way, color in COLORS.items():
-        own = [row for row in rows if _way(row) == way and row["heads"] != "0"]
-        _draw_way(axes, own, way, color, teacher)
+        for part, mark, fill in MARKERS:
+            points = _points(rows, way, part)
+            if len({x for x, _ in points}) > 3:
+                axes.plot(*zip((0, teacher), *points, strict=True), color=color)
+                _label(axes, points[-1], way, color, (-9, -3))
+            for point in points:
+                face = color if fill else "none"
+                axes.plot(*point, mark, c=color, mfc=face, ms=5)
     axes.set_xticks(range(0, 73, 12))
     axes.set_xlim(-1, 74)
     axes.margins(y=0.1)
@@ -165,21 +179,51 @@ def _draw_scores(axes, rows):
     axes.set_title("STS-B dev, Spearman's correlation", fontsize=10, loc="left")
 
 
-def _draw_way(axes, rows, way, color, teacher):
-    plain = [row for row in rows if row["part"] == "as they are"]
-    points = sorted((int(x["heads"]), float(x["spearman"])) for x in plain)
-    if points:
-        if len({x for x, _ in points}) > 3:
-            axes.plot(*zip((0, teacher), *points, strict=True), color=color)
-        axes.plot(*zip(*points, strict=True), "o", color=color, ms=4)
-        shift = (-9, -14) if way == "R, by input dependence" else (-9, -3)
-        _label(axes, points[-1], way, color, shift)
-    trained = [row for row in rows if row["part"] == "distilled"]
-    for row in trained:
-        point = int(row["heads"]), float(row["spearman"])
-        axes.plot(*point, "D", mfc="none", mec=color, ms=7)
-    if trained and way == next(iter(COLORS)):
-        _label(axes, point, "distilled", color, (-2, -14), "center")
+def _draw_half(axes, rows):
+    """Half of the heads static in each way, before and after training."""
+    teacher = float(_teacher(rows))
+    axes.axvline(teacher, color=INK, lw=0.8, ls=":")
+    half = [row for row in rows if row["heads"] == "36"]
+    ways = [way for way in COLORS if _own(half, way)]
+    for at, way in enumerate(ways):
+        color = COLORS[way]
+        for part, mark, fill in MARKERS:
+            found = [score for _, score in _points(half, way, part)]
+            face = color if fill else "none"
+            axes.plot(found, [at] * len(found), mark, c=color, mfc=face, ms=7)
+        left = min(float(x["spearman"]) for x in _own(half, way))
+        where, shift, side = (left, at), (0, 9), "left"
+        if left > teacher - 0.012:  # no room beside the model's line
+            where, shift, side = (teacher, at), (-5, 9), "right"
+        _label(axes, where, way, color, shift, side)
+    for part, mark, fill in MARKERS:
+        face = INK if fill else "none"
+        axes.plot([], [], mark, c=INK, mfc=face, label=part)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_ylim(len(ways) - 0.6, -0.9)
+    axes.set_xlabel("Spearman's correlation; dotted: the model")
+    axes.set_title("36 static heads", fontsize=10, loc="left")
+    axes.legend(
+        fontsize=8, frameon=False, labelcolor=INK, ncols=2, loc="upper left"
+    )
+
+
+def _own(rows, way, part=None):
+    return [
+        row
+        for row in rows
+        if _way(row) == way
+        and row["heads"] != "0"
+        and row["part"] == (part or row["part"])
+    ]
+
+
+def _points(rows, way, part):
+    return sorted(
+        (int(row["heads"]), float(row["spearman"]))
+        for row in _own(rows, way, part)
+    )
 
 
 def _label(axes, point, text, color, offset, side="right"):
@@ -189,7 +233,7 @@ def _label(axes, point, text, color, offset, side="right"):
         offset,
         textcoords="offset points",
         color=color,
-        fontsize=8,
+        fontsize=9,
         ha=side,
     )
 
@@ -197,7 +241,11 @@ def _label(axes, point, text, color, offset, side="right"):
 def _draw_speeds(axes, rows):
     """Points for each backend, the bound by multiplications beside them."""
     names = ["half static, folded", "all static, folded"]
-    marks = {"torch": "o", "jax": "s", "tensorflow": "^"}
+    marks = {
+        "torch": ("o", "#d1495b"),
+        "jax": ("s", "#6a7fd1"),
+        "tensorflow": ("^", "#a08a3c"),
+    }
     kinds = dict.fromkeys((row["length"], row["batch"]) for row in rows)
     ticks = []
     for at, (name, kind) in enumerate((n, k) for n in names for k in kinds):
@@ -208,22 +256,20 @@ def _draw_speeds(axes, rows):
             if (row["length"], row["batch"]) == kind and row["model"] == name
         ]
         for row in own:
-            mark = marks[row["backend"]]
-            color = list(COLORS.values())[list(marks).index(row["backend"])]
+            mark, color = marks[row["backend"]]
             axes.plot(float(row["speed"]), at, mark, color=color, ms=5)
             axes.plot(float(row["bound"]), at, "|", color=INK, ms=14)
-    for backend, color in zip(marks, COLORS.values(), strict=False):
-        axes.plot([], [], marks[backend], color=color, label=backend)
+    for backend, (mark, color) in marks.items():
+        axes.plot([], [], mark, color=color, label=backend)
     axes.plot([], [], "|", color=INK, ms=10, label="bound")
     axes.axvline(1, color=INK, lw=0.8, ls=":")
     axes.set_yticks(range(len(ticks)), ticks, fontsize=8)
     axes.invert_yaxis()
-    axes.set_title("speed, V = 1", fontsize=10, loc="left")
+    axes.set_title("speed, folded; V = 1", fontsize=10, loc="left")
     axes.legend(
         fontsize=8,
         frameon=False,
         labelcolor=INK,
-        ncols=2,
-        loc="upper center",
-        bbox_to_anchor=(0.4, -0.12),
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
     )
