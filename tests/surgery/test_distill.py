@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 
 from keras_synth import models
 from keras_synth.surgery import distill, graft
@@ -169,6 +169,7 @@ def test_what_is_frozen_is_not_trained():
     assert not training.trainable_weights
 
 
+@slow_but_on("torch")
 def test_dropout_is_a_choice():
     student, teacher = pair(dropout=0.5)
     given = inputs()
@@ -185,6 +186,7 @@ def test_a_graft_has_nothing_to_learn_at_the_start():
     assert found["loss"] < 1e-8
 
 
+@slow_but_on("torch")
 def test_encoders_with_decoders():
     sizes = {
         name: SIZES[name] for name in SIZES if name != "max_sequence_length"

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, slow_but_on
 
 from keras_synth import fold, models
 from keras_synth.analysis.averages import Averages
@@ -221,6 +221,7 @@ def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
         )
 
 
+@slow_but_on("torch")
 def test_greedy_tries_heads_as_they_would_be():
     model, given, to = bert(), inputs(), "FR(rank=3)"
     tried = []
@@ -290,6 +291,7 @@ def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
         )
 
 
+@slow_but_on("torch")
 def test_heads_of_a_task():
     model = models.SynthesizerTextClassifier(graft(bert(), "V"), 3)
     given, seen = inputs(), []
