@@ -43,13 +43,13 @@ def attention_weights(
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     2, 8, synthesizer="R+V", max_length=16)
+    ...     2, 8, synthesizer="R+V", max_length=16, name="attention")
     >>> inputs = keras.Input((10, 16))
     >>> model = keras.Model(inputs, layer(inputs))
     >>> weights = keras_synth.analysis.attention_weights(
     ...     model, np.ones((3, 10, 16)), parts=True)
     >>> [name.split("/")[-1] for name in weights]
-    ['synthetic_attention', 'part_0', 'part_1']
+    ['attention', 'part_0', 'part_1']
     >>> weights[layer.path].shape
     (3, 2, 10, 10)
     """
