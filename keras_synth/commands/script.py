@@ -1,6 +1,7 @@
 """What scripts such as `examples/` have in common: options, files, errors."""
 
 import argparse
+import contextlib
 import json
 import pathlib
 import re
@@ -305,6 +306,8 @@ class Script:
             json.dump(self.results, file, indent=1)
         for run in self.results:
             self.checkpoint(run["variant"]).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there is none, or others use it
+            self._checkpoints().rmdir()
         print(f"Presets, results.json and {path.name} are in {output}/")
 
 

@@ -37,6 +37,17 @@ class BoundedMixer(MultiHeadMixer):
             )
         return value
 
+    def _fixed_weight(self, name, shape, initializer):
+        """A weight in float32 that is saved and never trained."""
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=initializer,
+            dtype="float32",
+            trainable=False,
+            autocast=False,
+        )
+
     def _check_lengths(self, query_length, source_length):
         if isinstance(query_length, int) and query_length > self.max_length:
             raise ValueError(

@@ -113,13 +113,10 @@ class ReformerAttention(BoundedMixer):
             return
         normal = keras.initializers.RandomNormal(stddev=1.0)
         half = self.num_buckets // 2
-        self.rotations = self.add_weight(
-            name="rotations",
-            shape=(self.num_heads, self.hashes, self.key_dim, half),
-            initializer=seeded(normal, self.seed, "rotations"),
-            dtype="float32",
-            trainable=False,
-            autocast=False,
+        self.rotations = self._fixed_weight(
+            "rotations",
+            (self.num_heads, self.hashes, self.key_dim, half),
+            seeded(normal, self.seed, "rotations"),
         )
 
     def _context(self, query, value, key, mask, bias, scores, training):

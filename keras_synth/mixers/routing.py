@@ -95,13 +95,10 @@ class RoutingAttention(BoundedMixer):
         super()._build_projections(query_shape, value_shape, key_shape)
         normal = keras.initializers.RandomNormal(stddev=1.0)
         normal = seeded(normal, self.seed, "centroids")
-        self.centroids = self.add_weight(
-            name="centroids",
-            shape=(self.num_heads, self.clusters, self.key_dim),
-            initializer=lambda shape, dtype: unit(normal(shape, dtype)),
-            dtype="float32",
-            trainable=False,
-            autocast=False,
+        self.centroids = self._fixed_weight(
+            "centroids",
+            (self.num_heads, self.clusters, self.key_dim),
+            lambda shape, dtype: unit(normal(shape, dtype)),
         )
 
     def attend(

@@ -4,11 +4,9 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy, program, slow_but_on
-from keras import ops
+from backend import numpy, program, slow_but_on
 
 from keras_synth import mixers
-from keras_synth.layers import SynthesizerDecoder
 
 H, K, V, D, N, T = 2, 4, 5, 8, 13, 11
 
@@ -106,26 +104,6 @@ def test_a_token_alone_sees_itself():
 
 
 @slow_but_on("torch")
-def test_padding_and_its_length_change_nothing():
-    mixer, x, real = made(), normal(3, T, D), padding(T, 4, 1, size=T)
-    clean = numpy(mixer(x, mask=real))
-    more = np.pad(x, [[0, 0], [0, 2], [0, 0]])
-    longer = padding(T, 4, 1, size=T + 2)
-    more = np.where(longer[..., None], more, np.float32(np.nan))
-    np.testing.assert_allclose(
-        numpy(mixer(more, mask=longer))[longer], clean[real], atol=1e-5
-    )
-
-    def loss(y):
-        mask = ops.convert_to_tensor(longer)
-        return ops.sum(ops.square(mixer(y, mask=mask)))
-
-    (slopes,) = gradients(loss, more)
-    assert np.isfinite(slopes).all()
-    assert np.abs(slopes[longer]).max() > 1e-3
-
-
-@slow_but_on("torch")
 def test_rotations_are_saved_and_never_trained(tmp_path):
     inputs = keras.Input((None, D))
     model = keras.Model(inputs, mixers.ReformerAttention(H, K, N, 3)(inputs))
@@ -139,33 +117,3 @@ def test_rotations_are_saved_and_never_trained(tmp_path):
     np.testing.assert_array_equal(numpy(loaded.layers[1].rotations), before)
     x = normal(2, T, D)
     np.testing.assert_allclose(numpy(loaded(x)), numpy(model(x)), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"bucket_size": 0}, "positive"),
-        ({"bucket_size": N + 1}, "at most `max_length`"),
-        ({"hashes": 0}, "positive"),
-        ({"max_length": 0}, "positive"),
-        ({"max_length": None}, "needs `max_length`"),
-    ],
-)
-def test_bad_options_are_refused(options, words):
-    with pytest.raises(ValueError, match=r"Received") as error:
-        mixers.get("reformer", H, K, **{"max_length": N, **options})
-    assert words in str(error.value)
-
-
-def test_what_it_has_no_form_for_is_refused():
-    mixer, x = made(), normal(2, T, D)
-    with pytest.raises(ValueError, match=r"causal.*Received"):
-        mixer(x, use_causal_mask=True)
-    with pytest.raises(ValueError, match=r"no causal form.*Received"):
-        SynthesizerDecoder(16, H, synthesizer="reformer", max_length=N)
-    with pytest.raises(ValueError, match=r"14 tokens.*max_length=13.*Received"):
-        mixer(normal(2, N + 1, D))
-    with pytest.raises(ValueError, match=r"one sequence.*Received"):
-        mixer(x, normal(2, 5, D))
-    with pytest.raises(NotImplementedError, match="cannot decode"):
-        mixer.call_with_cache(x, mixer.make_cache(2, T), 0)

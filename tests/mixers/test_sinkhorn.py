@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy, program, slow_but_on
+from backend import numpy, program, slow_but_on
 from keras import ops
 
 from keras_synth import mixers
-from keras_synth.layers import SynthesizerDecoder
 
 H, K, V, D, N, T = 2, 4, 5, 8, 13, 11
 
@@ -153,50 +152,3 @@ def test_at_a_low_temperature_it_is_a_permutation():
     mixer = made(3, iterations=400, temperature=0.02)
     found = sorting(mixer, 4, np.ones(12))
     np.testing.assert_allclose(found.round(), found, atol=1e-2)
-
-
-@slow_but_on("torch")
-def test_padding_and_its_length_change_nothing():
-    mixer, x, real = made(), normal(3, T, D), padding(T, 4, 1, size=T)
-    clean = numpy(mixer(x, mask=real))
-    more = np.pad(x, [[0, 0], [0, 2], [0, 0]])
-    longer = padding(T, 4, 1, size=T + 2)
-    more = np.where(longer[..., None], more, np.float32(np.nan))
-    np.testing.assert_allclose(
-        numpy(mixer(more, mask=longer))[longer], clean[real], atol=1e-5
-    )
-
-    def loss(y):
-        mask = ops.convert_to_tensor(longer)
-        return ops.sum(ops.square(mixer(y, mask=mask)))
-
-    (slopes,) = gradients(loss, more)
-    assert np.isfinite(slopes).all()
-    assert np.abs(slopes[longer]).max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"block_size": 0}, "positive"),
-        ({"block_size": N + 1}, "at most `max_length`"),
-        ({"iterations": 0}, "positive"),
-        ({"temperature": 0}, "positive number"),
-        ({"temperature": "low"}, "positive number"),
-        ({"max_length": None}, "needs `max_length`"),
-    ],
-)
-def test_bad_options_are_refused(options, words):
-    with pytest.raises(ValueError, match=r"Received") as error:
-        mixers.get("sinkhorn", H, K, **{"max_length": N, **options})
-    assert words in str(error.value)
-
-
-def test_what_it_has_no_form_for_is_refused():
-    mixer, x = made(), normal(2, T, D)
-    with pytest.raises(ValueError, match=r"causal.*Received"):
-        mixer(x, use_causal_mask=True)
-    with pytest.raises(ValueError, match=r"no causal form.*Received"):
-        SynthesizerDecoder(16, H, synthesizer="sinkhorn", max_length=N)
-    with pytest.raises(ValueError, match=r"14 tokens.*max_length=13.*Received"):
-        mixer(normal(2, N + 1, D))
