@@ -34,7 +34,7 @@ import keras_synth_command
 
 variants = ["V", "R", "D", "R+V"]
 script = keras_synth_command.script(
-    __doc__, [], variants, epochs=10, output="demo", resumes=False
+    __doc__, variants=variants, epochs=10, output="demo", resumes=False
 )
 script.add("--examples", type=int, default=6_000, help="reviews to train on")
 settings = script.parse()

@@ -37,7 +37,7 @@ import keras_synth_command
 
 scores = ["accuracy", "matthews", "f1", "pearson"]
 script = keras_synth_command.script(
-    __doc__, scores, epochs=10, output="fine_tuned"
+    __doc__, objectives=scores, epochs=10, output="fine_tuned"
 )
 script.add(
     "--init",

@@ -34,7 +34,11 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 import keras_synth_command
 
 script = keras_synth_command.script(
-    __doc__, ["bytes", "words"], ["R+V"], epochs=3, output="language_model"
+    __doc__,
+    objectives=["bytes", "words"],
+    variants=["R+V"],
+    epochs=3,
+    output="language_model",
 )
 settings = script.parse()
 

@@ -33,7 +33,11 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 import keras_synth_command
 
 script = keras_synth_command.script(
-    __doc__, ["word_accuracy"], ["R+V"], epochs=4, output="sequence_labelling"
+    __doc__,
+    objectives=["word_accuracy"],
+    variants=["R+V"],
+    epochs=4,
+    output="sequence_labelling",
 )
 settings = script.parse()
 

@@ -37,7 +37,12 @@ import keras_synth_command
 
 scores = ["accuracy", "matthews", "f1"]  # of the tasks to choose from
 script = keras_synth_command.script(
-    __doc__, scores, ["R"], 3, "text_classification", resumes=False
+    __doc__,
+    objectives=scores,
+    variants=["R"],
+    epochs=3,
+    output="text_classification",
+    resumes=False,
 )
 settings = script.parse()
 

@@ -33,7 +33,11 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 import keras_synth_command
 
 script = keras_synth_command.script(
-    __doc__, ["bleu", "rouge_l"], ["R+V"], epochs=10, output="translation"
+    __doc__,
+    objectives=["bleu", "rouge_l"],
+    variants=["R+V"],
+    epochs=10,
+    output="translation",
 )
 settings = script.parse()
 
