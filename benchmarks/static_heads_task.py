@@ -36,7 +36,7 @@ class Task:
             tokenizer(preset), sequence_length=LENGTH
         )
         folder = pathlib.Path(folder)
-        # The file goes by sources: by lot, each part has all of them.
+        # The file goes by sources: shuffled, each part has all of them.
         train = rows(folder / "train.tsv")
         random.Random(0).shuffle(train)
         self._pairs = {
@@ -94,7 +94,7 @@ class Task:
         )
 
     def chunk(self, index, steps):
-        """Batches of steps in a row: sentences by lot, none twice an epoch."""
+        """Batches of steps in a row: sentences in random order, none twice an epoch."""
         size = steps * BATCH
         many = 1 + (index + 1) * size // len(self._sentences)
         order = np.concatenate(
