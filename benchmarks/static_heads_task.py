@@ -94,7 +94,7 @@ class Task:
         )
 
     def chunk(self, index, steps):
-        """Batches of steps in a row: shuffled sentences, none twice an epoch."""
+        """Batches of steps in a row, shuffled, no sentence twice an epoch."""
         size = steps * BATCH
         many = 1 + (index + 1) * size // len(self._sentences)
         order = np.concatenate(
