@@ -161,6 +161,7 @@ def test_callbacks_see_each_epoch_and_its_validation(data, module, tmp_path):
     assert all(0 < x["loss"] < 2 for x in found)
 
 
+@slow_but_on("torch")
 def test_callbacks_change_nothing_and_go_on_after_a_stop(
     data, module, tmp_path, monkeypatch
 ):

@@ -199,6 +199,7 @@ def test_factors_come_closer_than_the_singular_values_of_the_logits():
 CHOSEN = [(0, 1), (0, 2), (1, 0), (1, 3)]
 
 
+@slow_but_on("torch")
 def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
     monkeypatch.setattr(static_heads, "STEPS", 80)
     monkeypatch.setattr(static_heads, "_RATE", 0.05)
@@ -243,6 +244,7 @@ def test_greedy_tries_heads_as_they_would_be():
     )
 
 
+@slow_but_on("torch")
 def test_greedy_finds_heads_by_outputs_of_samples_set_apart(capsys):
     model, given = bert(STATIC), inputs(number=20)
     student = synthesize(model, given, heads=3, by="greedy", step=2, verbose=1)
