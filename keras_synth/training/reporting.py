@@ -99,8 +99,15 @@ def print_attention(statistics, window=2):
     ```python
     from keras_synth.training.reporting import print_attention
 
-    found = keras_synth.analysis.attention_statistics(model, inputs)
-    print_attention({"V": found})
+    inputs = keras.Input((8, 16))
+    block = keras_synth.layers.SynthesizerEncoder(
+        32, num_heads=2, synthesizer="R", max_length=8
+    )
+    model = keras.Model(inputs, block(inputs))
+    found = keras_synth.analysis.attention_statistics(
+        model, np.ones((2, 8, 16))
+    )
+    print_attention({"R": found})
     ```
     """
     headings = ["entropy", "distance", f"|i-j|<={window}", "first", "input"]
@@ -168,6 +175,7 @@ def save_figure(path, figure):
     ```python
     from keras_synth.training.reporting import save_figure
 
+    weights = {"encoder": np.full((1, 2, 8, 8), 1 / 8)}
     save_figure("heads.png", keras_synth.analysis.plot_heads(weights))
     ```
     """
