@@ -18,6 +18,9 @@ from keras_synth.layers.residual import Residual
 from keras_synth.layers.templates import folded_template, make_mixer, template
 from keras_synth.types import Identifier
 
+# What the mixer is called that is a block's attribute of another name.
+_NAMES = {"attention": "self_attention", "cross_attention": "cross_attention"}
+
 
 class SynthesizerBlock(keras.layers.Layer):
     """Arguments and parts of a Transformer block; `call` is a subclass's.
@@ -69,15 +72,25 @@ class SynthesizerBlock(keras.layers.Layer):
         self.normalization = check_normalization(normalization)
         self.feed_forward_use_bias = bool(feed_forward_use_bias)
         self.use_gated_activation = bool(use_gated_activation)
+        self._lenders = {}
 
-    def _mixer(self, template, num_heads, key_dim, max_length, needs, name):
-        return make_mixer(
+    def share_synthesizer(self, place, lender):
+        """Makes it share a synthesizer of a block that is built before it.
+
+        Args:
+            place: String, `"attention"` or `"cross_attention"`.
+            lender: Block of the same arguments.
+        """
+        self._lenders[place] = lambda: getattr(lender, place)
+
+    def _mixer(self, template, num_heads, key_dim, max_length, needs, place):
+        mixer = make_mixer(
             template,
             num_heads,
             key_dim,
             max_length,
             needs,
-            name=name,
+            name=_NAMES[place],
             dtype=self.dtype_policy,
             defaults={
                 "dropout": self.dropout,
@@ -86,6 +99,9 @@ class SynthesizerBlock(keras.layers.Layer):
                 "bias_initializer": self.bias_initializer,
             },
         )
+        if place in self._lenders:
+            mixer.share_synthesizer(self._lenders[place]())
+        return mixer
 
     def _self_attention(self, hidden_dim):
         return self._mixer(
@@ -94,7 +110,7 @@ class SynthesizerBlock(keras.layers.Layer):
             features_per_head(hidden_dim, self.num_heads, self.key_dim),
             self.max_length,
             self.needs,
-            "self_attention",
+            "attention",
         )
 
     def _residual(self, shape, name):

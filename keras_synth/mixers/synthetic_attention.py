@@ -229,6 +229,18 @@ class SyntheticAttention(AttentionMixer):
         self._window_cache = self._made_window_cache()
         self.overwrites_cache = self._window_cache is None
 
+    def share_synthesizer(self, other):
+        """Takes another layer's synthesizer, weights and all, for its own.
+
+        For stacks, whose config says so; before this layer is built.
+
+        Args:
+            other: `SyntheticAttention` of the same arguments.
+        """
+        self._tracker.untrack(self.synthesizer)
+        self.synthesizer = other.synthesizer
+        self._groups = HeadGroups(self.synthesizer, self.value_dim)
+
     @property
     def pattern(self) -> Pattern | None:
         """The `Pattern`, or `None`."""

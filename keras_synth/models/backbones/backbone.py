@@ -32,7 +32,9 @@ class SynthesizerBackbone(StackedBackbone):
         synthesizer: Synthesizer or mixer of every block: a name such as
             `"R"`, `"random + dot_product"` or `"fnet"`, an object without
             weights, or a config, see `keras_synth.mixers.get`; or a list of
-            them, one for each block.
+            them, one for each block. An integer in the list shares an earlier
+            block's synthesizer: `["R", 0, "V", 2]` has one table and one pair
+            of projections of queries and keys.
         dropout: Float, share to drop in training of embeddings, attention
             weights and sub-layer outputs.
         max_sequence_length: Integer, longest input in tokens; also the

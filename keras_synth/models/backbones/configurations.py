@@ -140,7 +140,7 @@ def bert_base(synthesizer: Identifier, **changes: Any) -> dict[str, Any]:
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805)
     """
-    mixer_class(as_config(synthesizer))  # raises if there is none
+    _check(synthesizer)
     return {
         "vocabulary_size": 30_522,
         "num_layers": 12,
@@ -163,7 +163,7 @@ def _t5(synthesizer, num_heads, others, changes):
 
     `others` are number and features of heads of what is not T5 itself.
     """
-    mixer_class(as_config(synthesizer))  # raises if there is none
+    _check(synthesizer)
     names = _names(synthesizer)
     heads, key_dim = others
     positions = None
@@ -196,3 +196,10 @@ def _names(synthesizer):
         return ()
     names = (SPELLINGS.get(term.name.lower(), term.name) for term in terms)
     return tuple(sorted(names))
+
+
+def _check(synthesizer):
+    """Raises if there is none of a name, nor of one in a list of them."""
+    for one in synthesizer if isinstance(synthesizer, list) else [synthesizer]:
+        if not isinstance(one, int):  # which shares an earlier layer's
+            mixer_class(as_config(one))

@@ -34,7 +34,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         synthesizer: Synthesizer or mixer in the place of self-attention: a
             name such as `"R"`, `"random + dot_product"` or `"fnet"`, an object
             without weights, or a config, see `keras_synth.mixers.get`; or a
-            list of them, one for each encoder block.
+            list of them, one for each encoder block. An integer in the list
+            shares an earlier block's synthesizer: `["R", 0, 0]`.
         decoder_synthesizer: The same for the decoder; by default that of the
             encoder. A mixer must have a causal form.
         cross_synthesizer: The same for the decoder's cross-attention. The

@@ -6,7 +6,8 @@ from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth.attention.multiplications import added
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.normalization import normalization as normalized
-from keras_synth.layers.templates import template
+from keras_synth.layers.templates import as_config, template
+from keras_synth.mixers import SyntheticAttention, names
 from keras_synth.models.backbones.embeddings import (
     Embedding,
     ReversibleEmbedding,
@@ -14,6 +15,8 @@ from keras_synth.models.backbones.embeddings import (
 from keras_synth.models.backbones.positions import make_positions
 
 _BIASED = ("supports_attention_bias",)
+# Which attribute of a block an argument of it makes.
+_PLACES = {"synthesizer": "attention", "cross_synthesizer": "cross_attention"}
 
 
 class Stack:
@@ -75,14 +78,23 @@ class Stack:
             options.dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
         )
         own = {"synthesizer": _one_each(synthesizer, num_layers)}
+        if decoder:
+            own["cross_synthesizer"] = _one_each(cross_synthesizer, num_layers)
+        self._lenders = {name: _lenders(each) for name, each in own.items()}
+        for name, lenders in self._lenders.items():
+            for index, lender in lenders.items():
+                own[name][index] = own[name][lender]
         if self.position_bias is not None:
             for one in own["synthesizer"]:
                 template(one, num_heads, max_length, _BIASED)
-        if decoder:
-            own["cross_synthesizer"] = _one_each(cross_synthesizer, num_layers)
         self.blocks = _blocks(
             options, decoder, own, max_length=max_length, **cross
         )
+        for name, lenders in self._lenders.items():
+            for index, lender in lenders.items():
+                self.blocks[index].share_synthesizer(
+                    _PLACES[name], self.blocks[lender]
+                )
         # Before post-norm blocks, or after pre-norm ones.
         self.layer_norm = normalized(
             options.normalization,
@@ -237,11 +249,12 @@ class Stack:
         configs = [
             block.folded_config(max_length, softmax) for block in self.blocks
         ]
-        names = ("synthesizer", "cross_synthesizer")
         return {
-            name: [config[name] for config in configs]
-            for name in names
-            if name in configs[0]
+            name: [
+                lenders.get(index, config[name])
+                for index, config in enumerate(configs)
+            ]
+            for name, lenders in self._lenders.items()
         }
 
     def make_caches(self, batch_size, length):
@@ -353,3 +366,39 @@ def _one_each(synthesizer, num_layers):
             )
         return list(synthesizer)
     return [synthesizer] * num_layers
+
+
+def _lenders(each):
+    """Which earlier block a block shares its synthesizer with, by index.
+
+    Args:
+        each: List of an identifier for each block, or an integer, the index
+            of an earlier one.
+
+    Returns:
+        Dictionary from indices to indices of blocks with their own.
+
+    Raises:
+        ValueError: If an integer names no earlier block, or one whose mixer
+            has no synthesizer.
+    """
+    found = {}
+    for index, one in enumerate(each):
+        if not isinstance(one, int):
+            continue
+        if isinstance(one, bool) or not 0 <= one < index:
+            raise ValueError(
+                "An integer in a list of synthesizers shares that of an "
+                "earlier layer, whose index it is, 0 for the first. "
+                f"Received: {one!r} for layer {index}"
+            )
+        lender = found.get(one, one)
+        mixer = names.mixer_class(as_config(each[lender]))
+        if mixer is not SyntheticAttention:
+            raise ValueError(
+                f"Layers share synthesizers, which a {mixer.__name__} has "
+                f"none of. Received: {one!r} for layer {index}, where layer "
+                f"{lender} has {each[lender]!r}"
+            )
+        found[index] = lender
+    return found
