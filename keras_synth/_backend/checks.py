@@ -1,5 +1,6 @@
 """Checks at the door, each with an error that names the way out."""
 
+import math
 import numbers
 
 
@@ -17,6 +18,16 @@ def check_positive(name, value):
 def check_optional(name, value):
     """Returns `None`, or what `check_positive` returns of any other value."""
     return None if value is None else check_positive(name, value)
+
+
+def check_gain(name, value):
+    """Returns a finite number above 0 as a float, or raises."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise ValueError(
+            f"`{name}` must be a number above 0. Received: {name}={value!r}"
+        )
+    return float(value)
 
 
 def check_rate(name, value):

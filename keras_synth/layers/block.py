@@ -1,5 +1,6 @@
 """What the encoder and the decoder block have in common."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -72,7 +73,7 @@ class SynthesizerBlock(keras.layers.Layer):
         self.normalization = check_normalization(normalization)
         self.feed_forward_use_bias = bool(feed_forward_use_bias)
         self.use_gated_activation = bool(use_gated_activation)
-        self._lenders = {}
+        self._lenders: dict[str, Callable] = {}
 
     def share_synthesizer(self, place, lender):
         """Makes it share a synthesizer of a block that is built before it.

@@ -164,6 +164,7 @@ def _fit_tables(made, model, chosen, sums, data, progress):
         tables = own.closest_tables()[heads]
         if bias is not None:
             tables = tables - bias[heads]
+        tables = tables / one.gain
         if isinstance(one, RandomSynthesizer):
             one.R.assign(tables)
             continue

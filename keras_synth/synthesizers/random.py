@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_gain, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -20,10 +20,12 @@ INITIAL_STDDEV = 0.1
 class RandomSynthesizer(Synthesizer):
     """Attends by position alone ("R"; with `fixed=True`, "Fix").
 
-    `S[i, j] = R[i, j]`, one trainable table per head, whatever the tokens.
-    A sequence of n tokens uses `R[:, :n, :n]`.
+    `S[i, j] = g R[i, j]`, one trainable table per head, whatever the tokens.
+    A sequence of n tokens uses `R[:, :n, :n]`. The gain g is 1, the paper's
+    form, unless it is given. Optimizers such as Adam move every weight by
+    about the learning rate in a step: logits then move g times as fast.
 
-    Initially `R ~ N(0, 0.1^2)`: attention is near uniform, `1 / n` up to ten
+    Initially `g R ~ N(0, 0.1^2)`: attention is near uniform, `1 / n` up to ten
     percent, and rows and heads differ. A fixed table of that scale is close
     to averaging; give `initializer` a larger scale for pronounced patterns.
 
@@ -33,9 +35,10 @@ class RandomSynthesizer(Synthesizer):
         fixed: Whether the table is never trained. It stays so when
             `trainable` is set on the layer or on a model around it.
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = R[i mod N, j mod N]`.
-        initializer: Initializer of the table, a normal distribution with
-            standard deviation 0.1 by default.
-        regularizer: Optional regularizer of the table.
+        initializer: Initializer of R, a normal distribution with standard
+            deviation `0.1 / g` by default.
+        regularizer: Optional regularizer of R.
+        gain: Float, `g`.
         **kwargs: `seed`, for reproducible initial values, and keyword
             arguments of `keras.layers.Layer`.
 
@@ -77,6 +80,7 @@ class RandomSynthesizer(Synthesizer):
         long_inputs: str = "error",
         initializer: Identifier | None = None,
         regularizer: Identifier | None = None,
+        gain: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -86,8 +90,10 @@ class RandomSynthesizer(Synthesizer):
             **kwargs,
         )
         self.fixed = bool(fixed)
+        self.gain = check_gain("gain", gain)
         if initializer is None:
-            initializer = keras.initializers.RandomNormal(stddev=INITIAL_STDDEV)
+            stddev = INITIAL_STDDEV / self.gain
+            initializer = keras.initializers.RandomNormal(stddev=stddev)
         self.initializer = keras.initializers.get(initializer)
         self.regularizer = keras.regularizers.get(regularizer)
         self.R: Tensor = None
@@ -116,10 +122,12 @@ class RandomSynthesizer(Synthesizer):
     ) -> Logits:
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self._table(), 1, start, target_length)
-        return Logits(bias=self.window(rows, 2, 0, source_length)[None])
+        table = self.window(rows, 2, 0, source_length)
+        return Logits(bias=_times(self.gain, table)[None])
 
     def tables(self) -> dict[str, Tensor]:
-        return {"R": self._table()}
+        """Returns the table of logits, `(H, N, N)`."""
+        return {"R": _times(self.gain, self._table())}
 
     def _table(self):
         """R, and what LoRA adds to it: `(H, N, N)`."""
@@ -181,13 +189,14 @@ class RandomSynthesizer(Synthesizer):
 class FactorizedRandomSynthesizer(Synthesizer):
     """Attends by position alone, with a table of low rank ("FR").
 
-    `S = R1 R2^T`, both `(N, r)` per head: `2 N r` parameters instead of `N^2`.
+    `S = g R1 R2^T`, both `(N, r)` per head: `2 N r` parameters instead of
+    `N^2`. The gain g, 1 unless it is given, is that of `RandomSynthesizer`.
     The rows of S differ. (In the authors' public code they are all equal, by
     a broadcast that should have been a matrix product.)
 
     R1 and R2 start as normal noise whose standard deviation,
-    `(0.1^2 / r)^(1/4)`, gives the logits a standard deviation of 0.1 for any
-    rank, the same start as `RandomSynthesizer`'s.
+    `((0.1 / g)^2 / r)^(1/4)`, gives the logits a standard deviation of 0.1 for
+    any rank, the same start as `RandomSynthesizer`'s.
 
     Args:
         num_heads: Integer, `H`.
@@ -196,6 +205,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
         initializer: Initializer of R1 and R2, by default as above.
         regularizer: Optional regularizer of R1 and R2.
+        gain: Float, `g`.
         **kwargs: `seed`, for reproducible initial values, and keyword
             arguments of `keras.layers.Layer`.
 
@@ -207,7 +217,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         length: Integer or scalar integer tensor, source length `S`.
 
     Returns:
-        `Logits`: queries R1 `(1, T, H, r)` and keys R2 `(1, S, H, r)`.
+        `Logits`: queries g R1 `(1, T, H, r)` and keys R2 `(1, S, H, r)`.
 
     Example:
 
@@ -236,6 +246,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         long_inputs: str = "error",
         initializer: Identifier | None = None,
         regularizer: Identifier | None = None,
+        gain: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -245,8 +256,9 @@ class FactorizedRandomSynthesizer(Synthesizer):
             **kwargs,
         )
         self.rank = check_positive("rank", rank)
+        self.gain = check_gain("gain", gain)
         if initializer is None:
-            stddev = (INITIAL_STDDEV**2 / self.rank) ** 0.25
+            stddev = ((INITIAL_STDDEV / self.gain) ** 2 / self.rank) ** 0.25
             initializer = keras.initializers.RandomNormal(stddev=stddev)
         self.initializer = keras.initializers.get(initializer)
         self.regularizer = keras.regularizers.get(regularizer)
@@ -277,6 +289,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
     ) -> Logits:
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self.R1, 1, start, target_length)
+        rows = _times(self.gain, rows)
         columns = self.window(self.R2, 1, 0, source_length)
         # A product of features: beside a dot product it joins its queries.
         queries, keys = (
@@ -287,4 +300,9 @@ class FactorizedRandomSynthesizer(Synthesizer):
     def tables(self) -> dict[str, Tensor]:
         """Returns the table that the factors stand for, `(H, N, N)`."""
         factors = map(ops.convert_to_tensor, (self.R1, self.R2))
-        return {"R": ops.einsum("hir,hjr->hij", *factors)}
+        table = ops.einsum("hir,hjr->hij", *factors)
+        return {"R": _times(self.gain, table)}
+
+
+def _times(gain, table):
+    return table if gain == 1 else ops.multiply(table, gain)

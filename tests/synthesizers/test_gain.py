@@ -1,0 +1,134 @@
+"""The gain of learned tables: how far a step moves their logits."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal
+from backend import numpy, slow_but_on
+
+import keras_synth
+from keras_synth.layers import SyntheticAttention
+from keras_synth.surgery import synthesize
+from keras_synth.synthesizers import get
+
+H, N, T = 2, 40, 30
+NAMES = ["R", "FR"]
+
+
+def made(name, **options):
+    synthesizer = get(name, num_heads=H, max_length=N, **options)
+    synthesizer.build((None, None, 8))
+    return synthesizer
+
+
+def logits(synthesizer, length=T):
+    query = np.zeros((1, length, 8), "float32")
+    return numpy(synthesizer(query, length=length).materialize())
+
+
+def copied(source, target):
+    for weight, value in zip(target.weights, source.weights, strict=True):
+        weight.assign(numpy(value.value))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_the_table_times_the_gain(name):
+    plain, strong = made(name), made(name, gain=10)
+    copied(plain, strong)
+    np.testing.assert_allclose(
+        logits(strong), 10 * logits(plain), rtol=1e-5, atol=1e-6
+    )
+    table = numpy(strong.tables()["R"])
+    np.testing.assert_allclose(
+        table[:, :T, :T], logits(strong)[0], rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("gain", [1, 10])
+def test_the_start_is_the_same_whatever_the_gain(name, gain):
+    start = logits(made(name, gain=gain, seed=0), N)
+    assert start.std() == pytest.approx(0.1, rel=0.15)
+
+
+def test_without_a_gain_it_is_the_published_form():
+    config = made("R").get_config()
+    assert config.pop("gain") == 1
+    assert keras_synth.synthesizers.RandomSynthesizer(**config).gain == 1
+
+
+@slow_but_on("torch")
+def test_a_step_of_adam_moves_logits_by_rate_times_gain():
+    moved = {}
+    for gain in (1, 10):
+        layer = SyntheticAttention(
+            H, 4, synthesizer=f"R(gain={gain})", max_length=N, seed=0
+        )
+        inputs = keras.Input((T, 8))
+        model = keras.Model(inputs, layer(inputs))
+        before = logits(layer.synthesizer)
+        model.compile(keras.optimizers.Adam(1e-3, epsilon=1e-20), loss="mse")
+        model.fit(normal(4, T, 8), normal(4, T, 8, seed=1), verbose=0)
+        moved[gain] = np.abs(logits(layer.synthesizer) - before)
+    np.testing.assert_allclose(np.median(moved[1]), 1e-3, rtol=0.01)
+    np.testing.assert_allclose(np.median(moved[10]), 1e-2, rtol=0.01)
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize("name", ["R(gain=5)", "FR(gain=5)", "R(gain=5) + V"])
+def test_folded_and_saved_it_is_the_same(name, tmp_path):
+    layer = SyntheticAttention(H, 4, synthesizer=name, max_length=N)
+    inputs = keras.Input((None, 8))
+    model, x = keras.Model(inputs, layer(inputs)), normal(2, T, 8)
+    for weight in layer.weights:  # attention far from even
+        weight.assign(normal(*weight.shape, seed=2))
+    expected = numpy(model(x))
+    model.save(tmp_path / "model.keras")
+    for other in (
+        keras.models.load_model(tmp_path / "model.keras"),
+        keras_synth.fold(model),
+    ):
+        np.testing.assert_allclose(numpy(other(x)), expected, atol=1e-4)
+
+
+@slow_but_on("torch")
+def test_what_lora_adds_has_the_gain_too():
+    synthesizer = made("R", gain=10)
+    start = logits(synthesizer)
+    synthesizer.enable_lora(2)
+    np.testing.assert_allclose(logits(synthesizer), start, rtol=1e-6)
+    synthesizer.lora_R_b.assign(normal(H, 2, N))
+    added = numpy(synthesizer.lora_R_a) @ normal(H, 2, N)
+    np.testing.assert_allclose(
+        logits(synthesizer)[0] - start[0],
+        10 * added[:, :T, :T],
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+@slow_but_on("torch")
+def test_surgery_gives_tables_their_heads_logits():
+    backbone = keras_synth.models.SynthesizerBackbone(
+        vocabulary_size=30,
+        num_layers=1,
+        num_heads=H,
+        hidden_dim=8,
+        intermediate_dim=8,
+        synthesizer="V",
+        max_sequence_length=8,
+        dropout=0,
+    )
+    ids = np.random.default_rng(0).integers(1, 30, (4, 8))
+    data = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    plain, strong = (
+        numpy(synthesize(backbone, data, heads=H, to=to)(data))
+        for to in ("R", "R(gain=10)")
+    )
+    np.testing.assert_allclose(strong, plain, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("inf"), True, "10"])
+def test_a_gain_is_a_number_above_zero(wrong):
+    with pytest.raises(ValueError, match="`gain` must be a number above 0"):
+        made("R", gain=wrong)
