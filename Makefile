@@ -67,10 +67,14 @@ coverage: $(READY)
 tutorials: $(READY)
 	$(BIN)/python docs/tutorials/build.py --execute
 
+# Tutorials show what models made of texts: their prose is in scripts.
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md $(filter-out docs/tutorials/%,$(wildcard docs/*.md docs/*/*.md))
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/proselint --config .proselintrc.json check $(PROSE)
 
 # The site, in site/. A warning is an error, a dead link or anchor is a warning.
 # Sources are read, not imported: no backend is installed.
