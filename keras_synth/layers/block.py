@@ -50,6 +50,7 @@ class SynthesizerBlock(keras.layers.Layer):
         normalization: str = "layer_normalization",
         feed_forward_use_bias: bool = True,
         use_gated_activation: bool = False,
+        feed_forward_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -73,6 +74,9 @@ class SynthesizerBlock(keras.layers.Layer):
         self.normalization = check_normalization(normalization)
         self.feed_forward_use_bias = bool(feed_forward_use_bias)
         self.use_gated_activation = bool(use_gated_activation)
+        self.feed_forward_dropout = check_rate(
+            "feed_forward_dropout", feed_forward_dropout
+        )
         self._lenders: dict[str, Callable] = {}
 
     def share_synthesizer(self, place, lender):
@@ -134,6 +138,7 @@ class SynthesizerBlock(keras.layers.Layer):
             self.bias_initializer,
             self.feed_forward_use_bias,
             self.use_gated_activation,
+            self.feed_forward_dropout,
             dtype=self.dtype_policy,
             name="feed_forward",
         )

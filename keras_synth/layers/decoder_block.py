@@ -58,6 +58,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         feed_forward_use_bias: Whether the feed-forward network has biases.
         use_gated_activation: Whether its hidden layer has a gate, see
             `FeedForward`.
+        feed_forward_dropout: Float, share of its hidden layer to drop in
+            training.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -292,7 +294,9 @@ class SynthesizerDecoder(SynthesizerBlock):
         return self._fed_forward(x), own, cross
 
     def _fed_forward(self, x, training=None):
-        y = self.feed_forward(self.feed_forward_residual.before(x))
+        y = self.feed_forward(
+            self.feed_forward_residual.before(x), training=training
+        )
         return self.feed_forward_residual.after(x, y, training=training)
 
     def make_caches(

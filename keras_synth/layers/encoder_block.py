@@ -42,6 +42,8 @@ class SynthesizerEncoder(SynthesizerBlock):
         feed_forward_use_bias: Whether the feed-forward network has biases.
         use_gated_activation: Whether its hidden layer has a gate, see
             `FeedForward`.
+        feed_forward_dropout: Float, share of its hidden layer to drop in
+            training.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -110,7 +112,9 @@ class SynthesizerEncoder(SynthesizerBlock):
         if return_attention_scores:
             y, scores = y
         x = self.attention_residual.after(x, y, training=training)
-        y = self.feed_forward(self.feed_forward_residual.before(x))
+        y = self.feed_forward(
+            self.feed_forward_residual.before(x), training=training
+        )
         x = self.feed_forward_residual.after(x, y, training=training)
         return (x, scores) if return_attention_scores else x
 

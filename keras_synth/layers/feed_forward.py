@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth.attention.multiplications import of_dense
@@ -26,10 +26,13 @@ class FeedForward(keras.layers.Layer):
         bias_initializer: Initializer of the biases.
         use_bias: Whether the layers have biases.
         use_gated_activation: Whether there is a gate.
+        dropout: Float, share of the hidden layer to drop in training, as T5
+            does.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: Tensor `(B, T, d)`.
+        training: Whether to apply dropout.
 
     Returns:
         Tensor `(B, T, d)`.
@@ -54,6 +57,7 @@ class FeedForward(keras.layers.Layer):
         bias_initializer: Identifier = "zeros",
         use_bias: bool = True,
         use_gated_activation: bool = False,
+        dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -72,6 +76,12 @@ class FeedForward(keras.layers.Layer):
         self.gate = None
         if self.use_gated_activation:
             self.gate = self._dense(self.intermediate_dim, None, "gate")
+        self.dropout = check_rate("dropout", dropout)
+        self.hidden_dropout = None
+        if self.dropout:
+            self.hidden_dropout = keras.layers.Dropout(
+                self.dropout, dtype=self.dtype_policy, name="hidden_dropout"
+            )
         self.output_dense: keras.Layer = None
 
     def build(self, x_shape: Shape) -> None:
@@ -82,10 +92,12 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((*x_shape[:-1], self.intermediate_dim))
         self.built = True
 
-    def call(self, x: Tensor) -> Tensor:
+    def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         hidden = self.intermediate(x)
         if self.gate is not None:
             hidden = hidden * self.gate(x)
+        if self.hidden_dropout is not None:
+            hidden = self.hidden_dropout(hidden, training=training)
         return self.output_dense(hidden)
 
     def multiplications(self, tokens: int) -> dict[str, int]:

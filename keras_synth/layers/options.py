@@ -26,6 +26,7 @@ class BlockOptions:
     normalization: str
     feed_forward_use_bias: bool
     use_gated_activation: bool
+    feed_forward_dropout: float
     dtype: Identifier | None
 
     @classmethod

@@ -129,6 +129,7 @@ def _t5(backbone):
         "positions": "t5_relative",
         "attention_use_bias": False,
         "feed_forward_use_bias": False,
+        "feed_forward_dropout": backbone.dropout,
         "scale_output": tied,
         "tie_embedding_weights": tied,
         "max_sequence_length": None,

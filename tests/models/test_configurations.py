@@ -304,3 +304,10 @@ def test_mixers_without_pairs_refuse_t5s_positions():
         models.SynthesizerSeq2SeqBackbone(
             **{**config, "positions": "t5_relative"}
         )
+
+
+def test_dropout_of_t5_is_in_its_feed_forward_networks_too():
+    assert models.t5_small("R")["feed_forward_dropout"] == 0.1
+    config = models.t5_small("R", **SMALL)
+    assert config["feed_forward_dropout"] == 0
+    assert "feed_forward_dropout" not in models.bert_base("R")

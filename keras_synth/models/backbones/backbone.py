@@ -57,6 +57,8 @@ class SynthesizerBackbone(StackedBackbone):
         feed_forward_use_bias: Whether the feed-forward networks have biases.
         use_gated_activation: Whether their hidden layers have gates, see
             `keras_synth.layers.FeedForward`.
+        feed_forward_dropout: Float, share of these hidden layers to drop in
+            training, as T5 does beside `dropout`.
         scale_output: Whether the output layer of language models, which is
             the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
         dtype: Dtype or dtype policy of computations and weights.
@@ -106,6 +108,7 @@ class SynthesizerBackbone(StackedBackbone):
         normalization: str = "layer_normalization",
         feed_forward_use_bias: bool = True,
         use_gated_activation: bool = False,
+        feed_forward_dropout: float = 0.0,
         scale_output: bool = False,
         dtype: Identifier | None = None,
         **kwargs: Any,

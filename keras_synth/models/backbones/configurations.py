@@ -182,6 +182,7 @@ def _t5(synthesizer, num_heads, others, changes):
         "positions": positions,
         "attention_use_bias": False,
         "feed_forward_use_bias": False,
+        "feed_forward_dropout": changes.get("dropout", 0.1),
         "scale_output": True,
         **changes,
     }
