@@ -126,7 +126,8 @@ class PerformerAttention(KernelMixer):
         self, queries: Tensor, keys: Tensor, training: bool | None = None
     ) -> Tensor:
         projection = ops.convert_to_tensor(self.projection)
-        if training and self.trainable and self.redraw_interval is not None:
+        # `training` last: in a `keras.RematScope` on JAX it may be traced.
+        if self.redraw_interval is not None and self.trainable and training:
             projection = self._after_step(projection)
         queries = ops.cast(queries, "float32") * self.key_dim**-0.25
         keys = ops.cast(keys, "float32") * self.key_dim**-0.25

@@ -36,6 +36,10 @@ MORE = [
     "performer(redraw_interval=None)",
     "additive",
     "relu",
+    "pooling(size=3)",
+    "compressed(stride=2, kernel=2)",
+    "reformer(bucket_size=3, hashes=1)",
+    "sinkhorn(block_size=3)",
 ]
 
 
@@ -85,14 +89,21 @@ def test_a_model_made_in_a_remat_scope_is_fit_alike(names):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_what_a_layer_changes_is_the_same_when_it_is_computed_again():
+@pytest.mark.parametrize(
+    "name",
+    [
+        "performer(redraw_interval=2)",
+        pytest.param("routing(clusters=2)", marks=slow_but_on("torch")),
+    ],
+)
+def test_what_a_layer_changes_is_the_same_when_it_is_computed_again(name):
     x, targets = normal(6, T, D), normal(6, 1, seed=1)
     found = []
     for remat in (True, False):
         keras.utils.set_random_seed(0)
         scope = keras.RematScope(mode="full" if remat else None)
         with scope:
-            mixer = made("performer(redraw_interval=2)")
+            mixer = made(name)
         tokens = keras.Input((T, D))
         mean = keras.layers.GlobalAveragePooling1D()(mixer(tokens))
         own = keras.Model(tokens, keras.layers.Dense(1)(mean))
