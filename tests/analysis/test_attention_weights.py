@@ -168,6 +168,7 @@ def test_parts_of_a_group_have_its_heads():
     check_product(weights, weights[path][:, 1:], parts, shares)
 
 
+@slow_but_on("torch")
 def test_only_the_layers_that_are_named():
     model, inputs = made("R+V")
     name = "encoder_layer_1/self_attention"
@@ -208,6 +209,7 @@ class Subclassed(keras.Model):
         return y
 
 
+@slow_but_on("torch")
 def test_a_model_that_is_not_built_yet():
     weights = analysis.attention_weights(Subclassed(), np.ones((B, T, D)))
     assert [x.shape for x in weights.values()] == [(B, H, T, T)]
@@ -276,6 +278,7 @@ def test_tables_are_those_of_the_model():
     }
 
 
+@slow_but_on("torch")
 def test_a_table_with_lora_is_the_sum():
     layer = layers.SyntheticAttention(H, 4, synthesizer="R", max_length=S)
     layer.build((None, None, D))
@@ -321,11 +324,13 @@ def without():
         (lambda: made("R+V")[0], {"layers": []}, "encoder_layer_0.*\\[\\]"),
     ],
 )
+@slow_but_on("torch")
 def test_bad_input_is_refused(make, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         analysis.attention_weights(make(), np.ones((B, T, D)), **options)
 
 
+@slow_but_on("torch")
 def test_models_without_tables_are_refused():
     with pytest.raises(ValueError, match="synthesizers that learn tables"):
         analysis.tables(Plain())

@@ -58,6 +58,7 @@ def sums(value):
     return found
 
 
+@slow_but_on("torch")
 def test_shares_and_distances():
     statistics = fed()
     total = sums(lambda b, h, i, j, w: w)
@@ -83,6 +84,7 @@ def test_shares_and_distances():
     )
 
 
+@slow_but_on("torch")
 def test_a_summary_has_means_over_heads():
     statistics = fed()
     assert statistics.summary(1) == {
@@ -110,6 +112,7 @@ def test_entropy_is_that_of_rows():
     )
 
 
+@slow_but_on("torch")
 def test_histogram_counts_pairs():
     edges, counts = fed().histogram()
     np.testing.assert_array_equal(edges, EDGES)
@@ -145,6 +148,7 @@ def test_averages_profile_and_input_dependence():
         np.testing.assert_allclose(means[:, k], expected, rtol=1e-5)
 
 
+@slow_but_on("torch")
 def test_rank_spectrum_is_of_the_first_samples():
     found = []
     for own, queries, keys, allowed, _ in batches():
@@ -162,6 +166,7 @@ def test_rank_spectrum_is_of_the_first_samples():
     assert not expected[:, spectrum.shape[1] :].any()
 
 
+@slow_but_on("torch")
 def test_heads_may_have_masks_of_their_own():
     rng = np.random.default_rng(0)
     own = weights(rng, B, T, T)
@@ -232,6 +237,7 @@ def test_a_data_set_is_streamed(kind):
         np.testing.assert_allclose(number, numbers(whole)[key], atol=1e-6)
 
 
+@slow_but_on("torch")
 def test_tables_do_not_depend_on_the_input_and_parts_are_told_apart():
     model, inputs = made("R+V")
     inputs["padding_mask"][:] = 1
@@ -242,6 +248,7 @@ def test_tables_do_not_depend_on_the_input_and_parts_are_told_apart():
     assert found[compared].input_dependence().min() > 1e-3
 
 
+@slow_but_on("torch")
 def test_separators_are_found_by_their_ids():
     model, inputs = made("R+V")
     chosen = inputs["token_ids"][0, :2]
@@ -276,6 +283,7 @@ def test_separators_of_two_sequences():
     assert not shares["decoder_layer_0/self_attention"].any()
 
 
+@slow_but_on("torch")
 def test_similarity_of_heads_and_of_models():
     (first, inputs), (other, _) = made("R+V"), made("R+V")
     for weight in other.weights:
@@ -335,12 +343,14 @@ def test_similarity_of_heads_and_of_models():
         ),
     ],
 )
+@slow_but_on("torch")
 def test_bad_input_is_refused(call, match):
     model, inputs = made("R+V")
     with pytest.raises(ValueError, match=f"(?s){match}"):
         call(model, inputs)
 
 
+@slow_but_on("torch")
 def test_separators_need_token_ids():
     inputs = {"words": np.ones((B, T))}
     seen = analysis.statistics.Observation(
@@ -350,6 +360,7 @@ def test_separators_need_token_ids():
         analysis.statistics._separators(inputs, seen, [7])
 
 
+@slow_but_on("torch")
 def test_similar_layers_are_of_the_same_tokens():
     model, inputs = made("seq2seq")
     with pytest.raises(ValueError, match=r"same tokens.*encoder_layer_0"):

@@ -11,6 +11,7 @@ import random
 import keras
 import numpy as np
 import pytest
+from backend import slow_but_on
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_cases import (
@@ -104,8 +105,20 @@ def name_of(parts):
     return parts if isinstance(parts, str) else " + ".join(parts)
 
 
-each_synthesizer = pytest.mark.parametrize("parts", SYNTHESIZERS, ids=name_of)
-each_mixer = pytest.mark.parametrize("name", MIXERS)
+def quick(names):
+    """All of them on PyTorch, on the others a quarter."""
+    return [
+        name
+        if number % 4 == 0
+        else pytest.param(name, marks=slow_but_on("torch"))
+        for number, name in enumerate(names)
+    ]
+
+
+each_synthesizer = pytest.mark.parametrize(
+    "parts", quick(SYNTHESIZERS), ids=name_of
+)
+each_mixer = pytest.mark.parametrize("name", quick(MIXERS))
 
 
 @each_synthesizer

@@ -156,6 +156,7 @@ def test_the_student_alone_is_trained(tmp_path):
     assert int(again.optimizer.iterations) == 16
 
 
+@slow_but_on("torch")
 def test_what_is_frozen_is_not_trained():
     student, teacher = pair()
     student.token_embedding.trainable = False
@@ -259,22 +260,26 @@ def test_encoders_with_decoders():
         ),
     ],
 )
+@slow_but_on("torch")
 def test_what_cannot_be_distilled_is_refused(student, teacher, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         distill(student(), teacher(), **options)
 
 
+@slow_but_on("torch")
 def test_a_model_is_not_its_own_teacher():
     model = ours()
     with pytest.raises(ValueError, match="as both"):
         distill(model, model)
 
 
+@slow_but_on("torch")
 def test_other_numbers_of_blocks_match_outputs():
     training = compiled(ours(num_layers=1), bert(), hidden_states=0.0)
     assert sorted(loss_of(training, inputs())) == ["loss", "outputs_loss"]
 
 
+@slow_but_on("torch")
 def test_labels_losses_and_other_inputs_are_refused():
     training = distill(ours(), bert())
     with pytest.raises(ValueError, match=r"(?s)loss of its own.*: loss"):

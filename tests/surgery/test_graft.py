@@ -119,6 +119,7 @@ def test_whatever_is_added_begins_without_effect(synthesizer):
     check_same(model, graft(model, synthesizer))
 
 
+@slow_but_on("torch")
 def test_some_blocks_and_shorter_sequences():
     model = trained("roberta")
     grafted = graft(model, "R+V", max_length=8, layers=[1])
@@ -160,6 +161,7 @@ def test_t5_of_every_form(gated, tied):
     ]
 
 
+@slow_but_on("torch")
 def test_blocks_of_a_decoder_are_counted_after_those_of_the_encoder():
     model = trained("t5")
     grafted = graft(model, "R+V", max_length=8, layers=[1, 2])
@@ -171,6 +173,7 @@ def test_blocks_of_a_decoder_are_counted_after_those_of_the_encoder():
     ]
 
 
+@slow_but_on("torch")
 def test_targets_shorter_than_sources_stay_so():
     model = trained("our_seq2seq")
     grafted = graft(model, "R+V", max_length=10)
@@ -357,11 +360,13 @@ class Plain(keras.Model):
         ),
     ],
 )
+@slow_but_on("torch")
 def test_what_cannot_be_grafted_is_refused(model, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         graft(model(), **{"synthesizer": "R+V", **options})
 
 
+@slow_but_on("torch")
 def test_quantized_and_adapted_models_are_refused():
     model = trained("gpt2")
     model.enable_lora(2)

@@ -62,6 +62,7 @@ def test_heads_that_ignore_their_input_are_found_and_kept(by):
         np.testing.assert_array_equal(numpy(weight), value)
 
 
+@slow_but_on("torch")
 def test_all_heads_and_none():
     model = bert([(i, j) for i in range(LAYERS) for j in range(H)])
     given = inputs()
@@ -90,6 +91,7 @@ def test_a_table_of_full_rank_is_the_table(tmp_path):
     )
 
 
+@slow_but_on("torch")
 def test_batches_are_added_up():
     model, given = bert(), inputs(full=False)
     batches = [
@@ -104,6 +106,7 @@ def test_batches_are_added_up():
     )
 
 
+@slow_but_on("torch")
 def test_averages_are_of_pairs_of_real_tokens():
     rng = np.random.default_rng(1)
     weights = rng.random((B, H, T, T))
@@ -156,6 +159,7 @@ def drawn_weights(lengths):
     return weights / weights.sum(-1, keepdims=True), real
 
 
+@slow_but_on("torch")
 def test_tables_minimise_the_divergence_from_padded_samples():
     lengths = np.array([6, 4, 4, 2, 5, 3, 6])
     weights, real = drawn_weights(lengths)
@@ -172,6 +176,7 @@ def test_tables_minimise_the_divergence_from_padded_samples():
     assert np.abs(slopes).max() < 0.01
 
 
+@slow_but_on("torch")
 def test_without_padding_the_closest_table_is_the_average():
     weights, real = drawn_weights(np.full(4, T))
     found = Sums(H, T, causal=False)
@@ -181,6 +186,7 @@ def test_without_padding_the_closest_table_is_the_average():
     )
 
 
+@slow_but_on("torch")
 def test_factors_come_closer_than_the_singular_values_of_the_logits():
     rng = np.random.default_rng(0)
     tables = 3 * rng.normal(size=(H, 12, 12))
@@ -266,6 +272,7 @@ def static_t5():
 
 
 @pytest.mark.parametrize("to", ["R", pytest.param("D", marks=pytest.mark.slow)])
+@slow_but_on("torch")
 def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
     monkeypatch.setattr(static_heads, "STEPS", 100)
     monkeypatch.setattr(static_heads, "_RATE", 0.05)
@@ -345,6 +352,7 @@ def test_heads_of_a_task():
         ({"by": "greedy", "step": 0}, "`step`.*0"),
     ],
 )
+@slow_but_on("torch")
 def test_bad_input_is_refused(options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         synthesize(bert(), **{"data": inputs(), **options})
