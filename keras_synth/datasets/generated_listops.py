@@ -60,7 +60,8 @@ def generated_listops(
 
     ```python
     texts, labels = generated_listops(12_000)
-    train, test = (texts[2_000:], labels[2_000:]), (texts[:2_000], labels[:2_000])
+    train = texts[2_000:], labels[2_000:]
+    test = texts[:2_000], labels[:2_000]
     ```
 
     References:

@@ -58,7 +58,8 @@ def evaluate_listops(expression: str) -> int:
     References:
         - [Nangia and Bowman, 2018](https://aclanthology.org/N18-4013/)
     """
-    results, open_lists = [], []  # a list: an operator and its arguments
+    results: list[int] = []
+    open_lists: list[list] = []  # of an operator and its arguments each
     for token in _flat(expression):
         if token in OPERATORS:
             open_lists.append([token])
@@ -169,4 +170,9 @@ def load_listops(path: FilePath) -> tuple[Any, ...]:
             )
         texts.append(" ".join(tokens))
         labels.append(value)
+    if not texts:
+        raise ValueError(
+            f"{path}: expected an answer, a tab and an expression on each "
+            "line. Pass another file. Received: no line"
+        )
     return texts, np.array(labels, "int32")

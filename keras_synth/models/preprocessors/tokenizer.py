@@ -345,7 +345,7 @@ class SynthesizerByteTokenizer(
         for token, attribute in zip(CONTROL_BYTES, names, strict=True):
             self._add_special_token(token, attribute)
         super().__init__(lowercase=lowercase, **kwargs)
-        self.file_assets = []
+        self.file_assets: list[str] = []
 
     def save_assets(self, dir_path: FilePath) -> None:
         """There are none: bytes are known."""
