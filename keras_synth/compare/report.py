@@ -256,7 +256,7 @@ def draw_costs(rows, score, path):
             axes.annotate(
                 place[0],
                 place[1:],
-                (0, math.sqrt(LARGEST) / 2),
+                (0, 2 + math.sqrt(LARGEST / math.pi)),  # above the largest
                 textcoords="offset points",
                 ha="center",
                 fontsize=8,
