@@ -21,6 +21,19 @@ def groups(rows):
     return found
 
 
+def labels(grouped):
+    """What tells each group from the others: no more than it takes."""
+    several = [len({*names}) > 1 for names in zip(*grouped, strict=True)]
+    found = {}
+    for key in grouped:
+        variant, heads, backend = key
+        parts = [variant]
+        parts += [f"{heads} heads"] * several[1]
+        parts += [backend] * several[2]
+        found[key] = ", ".join(parts)
+    return found
+
+
 def best(grouped, count, score):
     """The groups that did best on what is validated on, in their order.
 

@@ -200,8 +200,24 @@ def _without(config, names):
 
 
 def tokenizer(cls, init):
-    """The tokenizer of the presets in a folder, of a KerasHub class."""
-    return cls.from_preset(presets(init)[0])
+    """The tokenizer of the presets in a folder.
+
+    Args:
+        cls: Class of KerasHub's, what the task needs.
+        init: What `--init` says.
+
+    Raises:
+        ValueError: It is of another class.
+    """
+    preset = presets(init)[0]
+    found = cls.from_preset(preset)
+    if type(found) is not cls:
+        raise ValueError(
+            f"The task needs a preset with a {cls.__name__}. Name another one, "
+            f"or leave --init out. Received: {preset} with a "
+            f"{type(found).__name__}"
+        )
+    return found
 
 
 def backbone(cls, settings, run, **changes):

@@ -1,17 +1,19 @@
-"""What a results file says, as a table, a CSV file and a picture."""
+"""What a results file says, as a table, a CSV file and pictures."""
 
 import csv
+import math
 import statistics
 
 import numpy as np
 
 from keras_synth._system.files import writing
-from keras_synth.compare.groups import best, groups, mean, spread
+from keras_synth.compare.groups import best, groups, labels, mean, spread
 from keras_synth.compare.html import write_html
 from keras_synth.training.reporting import picture, score_table, smoothed
 
 SMOOTHING = 25  # steps over which the picture's loss curves are averaged
 DRAWN = 48  # runs in the picture, at most
+LARGEST = 400  # area of the largest mark in the picture of costs, square points
 STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}
 COLUMNS = (
     "task variant num_heads backend seed score validation_score test_loss "
@@ -19,6 +21,7 @@ COLUMNS = (
     "parameters multiplications peak_memory_bytes score_name "
     "generate_seconds signature"
 ).split()
+COSTS = ("steps_per_second", "score", "peak_memory_bytes")
 OF_WRITING = ("generate_seconds", "signature")  # columns of few tasks
 
 
@@ -28,7 +31,8 @@ def report(rows, task, folder, page=True):
     Args:
         rows: List of results, dictionaries.
         task: `Task` of all of them.
-        folder: Path, for `results.csv`, `results.md` and `curves.png`.
+        folder: Path, for `results.csv`, `results.md`, `curves.png` and, where
+            speed and memory are known, `costs.png`.
         page: Boolean, whether `report.html` is written, too.
     """
     from rich.console import Console  # commands start faster
@@ -38,6 +42,8 @@ def report(rows, task, folder, page=True):
     write_markdown(rows, task, folder / "results.md")
     draw(rows, task.objective, folder / "curves.png")
     files = ["results.jsonl", "results.csv", "results.md", "curves.png"]
+    if draw_costs(rows, task.objective.score, folder / "costs.png"):
+        files.append("costs.png")
     if page:
         write_html(rows, task, folder / "report.html")
         files.append("report.html")
@@ -214,3 +220,57 @@ def _drawn(rows, score):
     chosen = best(groups(rows), DRAWN, score).values()
     drawn = [row for group in chosen for row in group][:DRAWN]
     return drawn, f"{task}: {len(drawn)} of {len(rows):,} runs"
+
+
+def draw_costs(rows, score, path):
+    """Draws a mark for each group of seeds: score over speed, area memory.
+
+    Args:
+        rows: List of results.
+        score: `Score` of the test.
+        path: Path of the `.png` file.
+
+    Returns:
+        Boolean, whether speed and memory of any group are known.
+    """
+    import matplotlib  # commands start faster
+
+    grouped = groups(rows)
+    marks = [
+        (labels(grouped)[key], *figures)
+        for key, group in grouped.items()
+        if _all_finite(figures := [mean(group, x) for x in COSTS])
+    ]
+    if not marks:
+        return False
+    names, speeds, scores, memory = zip(*marks, strict=True)
+    scores = np.multiply(scores, score.scale)
+    with (
+        matplotlib.rc_context({"text.parse_math": False}),
+        picture(path, size=(8, 5), label="training steps per second") as axes,
+    ):
+        areas = LARGEST * np.divide(memory, max(memory))
+        colours = [f"C{number % 10}" for number in range(len(marks))]
+        axes.scatter(speeds, scores, areas, colours, alpha=0.6)
+        for place in zip(names, speeds, scores, strict=True):
+            axes.annotate(
+                place[0],
+                place[1:],
+                (0, 2 + math.sqrt(LARGEST / math.pi)),  # above the largest
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )
+        axes.margins(0.12)
+        axes.set_ylabel(f"test {score.name}{_unit(score)}")
+        least, most = (f(memory) / 2**20 for f in (min, max))
+        axes.set_title(
+            f"{rows[0]['key']['settings']['task']}: areas are peak memory, "
+            f"{least:,.0f} to {most:,.0f} MiB",
+            fontsize=10,
+        )
+    return True
+
+
+def _all_finite(figures):
+    return all(x is not None and math.isfinite(x) for x in figures)

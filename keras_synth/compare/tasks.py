@@ -86,6 +86,28 @@ def generated_texts(generator, source, settings):
     return train, validation, test, names
 
 
+def generated_listops(source, settings):
+    """Expressions that fit, all distinct: 2,000 each to validate and test on.
+
+    As many as Long Range Arena has, which trains on 96,000.
+    """
+    held_out, special = 2_000, 2  # tokens at both ends
+    found = datasets.generated_listops(
+        2 * held_out + (settings.examples or GENERATED),
+        max_length=settings.sequence_length - special,
+    )
+    # Those to train on come last: any number leaves the others alone.
+    test, validation, train = (
+        tuple(side[rows] for side in found)
+        for rows in (
+            slice(held_out),
+            slice(held_out, 2 * held_out),
+            slice(2 * held_out, None),
+        )
+    )
+    return train, validation, test, datasets.CLASS_NAMES["generated_listops"]
+
+
 def generated_translations(source, settings):
     """Sources and targets: 500 each to validate and to test on."""
     count = 1_000 + (settings.examples or GENERATED)
@@ -160,6 +182,7 @@ def texts(source, settings):
 LOADERS = {
     function.__name__: function
     for function in (
+        generated_listops,
         generated_translations,
         generated_sentences,
         csv_file,

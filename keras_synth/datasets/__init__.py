@@ -10,8 +10,10 @@ import importlib
 from keras_synth.datasets.csv_files import load_csv
 from keras_synth.datasets.generated import generated_reviews
 from keras_synth.datasets.generated_entities import generated_entities
+from keras_synth.datasets.generated_listops import generated_listops
 from keras_synth.datasets.generated_pairs import generated_pairs
 from keras_synth.datasets.generated_translations import generated_translations
+from keras_synth.datasets.listops import evaluate_listops, load_listops
 from keras_synth.datasets.loaders import (
     load_ag_news,
     load_dialogsum,
@@ -47,7 +49,9 @@ __all__ = [
     "LengthBuckets",
     "TokenWindows",
     "download",
+    "evaluate_listops",
     "generated_entities",
+    "generated_listops",
     "generated_pairs",
     "generated_reviews",
     "generated_translations",
@@ -57,6 +61,7 @@ __all__ = [
     "load_dialogsum",
     "load_glue",
     "load_imdb",
+    "load_listops",
     "load_multi30k",
     "load_personachat",
     "load_rt_polarity",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from keras_synth.datasets.generated_entities import LABELS as ENTITY_LABELS
+from keras_synth.datasets.listops import DIGITS
 from keras_synth.types import FilePath
 
 
@@ -93,6 +94,7 @@ CLASS_NAMES = {
     "generated_reviews": ("negative", "positive"),
     "generated_pairs": ("different", "same"),
     "generated_entities": ENTITY_LABELS,
+    "generated_listops": DIGITS,
 }
 
 

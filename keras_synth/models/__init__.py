@@ -41,7 +41,9 @@ from keras_synth.models.preprocessors.token_classifier_preprocessor import (
 )
 from keras_synth.models.preprocessors.tokenizer import (
     SynthesizerBytePairTokenizer,
+    SynthesizerByteTokenizer,
     SynthesizerTokenizer,
+    SynthesizerWordTokenizer,
 )
 from keras_synth.models.saving import layouts  # noqa: F401
 from keras_synth.models.saving.uploading import upload_preset
@@ -56,6 +58,7 @@ from keras_synth.models.tasks.token_classifier import (
 __all__ = [
     "SynthesizerBackbone",
     "SynthesizerBytePairTokenizer",
+    "SynthesizerByteTokenizer",
     "SynthesizerCausalLM",
     "SynthesizerCausalLMPreprocessor",
     "SynthesizerMaskedLM",
@@ -68,6 +71,7 @@ __all__ = [
     "SynthesizerTokenClassifier",
     "SynthesizerTokenClassifierPreprocessor",
     "SynthesizerTokenizer",
+    "SynthesizerWordTokenizer",
     "bert_base",
     "copy_weights",
     "t5_base",

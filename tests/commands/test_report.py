@@ -1,12 +1,15 @@
 """`keras-synth report --html`: of any folder, a page or one line."""
 
+import contextlib
 import re
 
+import numpy as np
 import pytest
 from result_rows import row, rows, write
 
 import keras_synth_command as command
 from keras_synth.compare import report, tasks
+from keras_synth.training import reporting
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
@@ -26,11 +29,11 @@ def test_the_page_is_written_where_it_is_asked_for(tmp_path, capsys):
     write(tmp_path, rows({"V": [0.9, 0.8], "R": [0.7, 0.75]}))
     status, out, _ = said(tmp_path, capsys)
     assert status == 0
-    assert "results.md and curves.png are in" in out
+    assert "curves.png and costs.png are in" in out
     assert not (tmp_path / "report.html").exists()
     status, out, _ = said(tmp_path, capsys, "--html")
     assert status == 0
-    assert "curves.png and report.html are in" in out
+    assert "costs.png and report.html are in" in out
     assert "V - R = 12.50" in (tmp_path / "report.html").read_text()
 
 
@@ -39,6 +42,38 @@ def test_results_of_other_settings_have_a_page_each(tmp_path, capsys):
     assert said(tmp_path, capsys, "--html")[0] == 0
     for name in ("1", "2"):
         assert (tmp_path / "reports" / name / "report.html").exists()
+
+
+def test_the_picture_of_costs_has_a_mark_for_each_line(tmp_path, monkeypatch):
+    """Its place is speed and score, its area memory."""
+    drawn = []
+
+    @contextlib.contextmanager
+    def kept(path, **options):
+        with reporting.picture(path, **options) as axes:
+            yield axes
+            drawn.append(axes)
+
+    monkeypatch.setattr(report, "picture", kept)
+    found = [
+        row("V", 0, score=0.9, steps_per_second=4.0),
+        row("V", 1, score=0.8, steps_per_second=6.0),
+        row("R", score=0.7, peak_memory_bytes=150 * 2**20),
+        row("D", peak_memory_bytes=None),
+    ]
+    score = tasks.TASKS["pairs"].objective.score
+    assert report.draw_costs(found, score, tmp_path / "costs.png")
+    assert (tmp_path / "costs.png").stat().st_size > 10_000
+    (axes,) = drawn
+    (marks,) = axes.collections
+    places = np.array([[5, 85], [21, 70]])
+    np.testing.assert_allclose(marks.get_offsets(), places)
+    first, second = marks.get_sizes()
+    assert first == pytest.approx(4 * second)
+    assert [text.get_text() for text in axes.texts] == ["V", "R"]
+    assert "150 to 600 MiB" in axes.get_title()
+    assert not report.draw_costs(found[3:], score, tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
 
 
 def test_names_are_no_markup_anywhere(tmp_path, capsys):

@@ -87,3 +87,117 @@ def test_arrays_and_columns_of_texts_are_tokenized():
         assert tokenizer(["", ""]) == [[], []]
         with pytest.raises(ValueError, match=r"inputs\[1\] .*lone surrogate"):
             tokenizer(["the", "\ud800"])
+
+
+# Words and bytes
+
+EXPRESSIONS = ["[MAX 2 [SM 6 7 ] ]", "[SM 2 2 ]"]
+
+
+def small_classifier(tokenizer):
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=tokenizer.vocabulary_size(),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=8,
+        synthesizer="R",
+        max_sequence_length=8,
+    )
+    preprocessor = models.SynthesizerTextClassifierPreprocessor(tokenizer, 8)
+    return models.SynthesizerTextClassifier(backbone, 2, preprocessor)
+
+
+def test_words_are_whole_and_the_frequent_ones_first():
+    learn = models.SynthesizerWordTokenizer.from_texts
+    tokenizer = learn(EXPRESSIONS)
+    vocabulary = tokenizer.get_vocabulary()
+    assert vocabulary[:5] == ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    assert vocabulary[5:8] == ["2", "]", "[SM"]
+    assert {*vocabulary[8:]} == {"[MAX", "6", "7"}
+    assert [tokenizer.detokenize(tokenizer(x)) for x in EXPRESSIONS] == (
+        EXPRESSIONS
+    )
+    assert tokenizer(["[SM", "[SM 2", ""]) == [[7], [7, 5], []]
+    # A part of a word is none, and neither is a word in other letters.
+    unknown = tokenizer.token_to_id("[UNK]")
+    assert tokenizer("22 [sm [SM] ##2").tolist() == [unknown] * 4
+    assert learn(EXPRESSIONS, 7).get_vocabulary() == vocabulary[:7]
+    assert learn(["[CLS] a"]).get_vocabulary() == [*vocabulary[:5], "a"]
+
+
+def test_words_that_look_like_pieces_stay_words():
+    tokenizer = models.SynthesizerWordTokenizer.from_texts(["a ##b É"])
+    assert tokenizer.detokenize(tokenizer("a ##b É")) == "a ##b É"
+    assert tokenizer("a##b").tolist() == [tokenizer.token_to_id("[UNK]")]
+
+
+def test_options_that_would_split_words_are_refused():
+    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a"]
+    for option, given in (("split", True), ("lowercase", True)):
+        with pytest.raises(ValueError, match=f"leave `{option}`.*{given}"):
+            models.SynthesizerWordTokenizer(words, **{option: given})
+    with pytest.raises(ValueError, match="at least 6: 5 special tokens"):
+        models.SynthesizerWordTokenizer.from_texts(["a"], 5)
+    with pytest.raises(ValueError, match="list of strings"):
+        models.SynthesizerWordTokenizer.from_texts("a b")
+
+
+def test_bytes_are_their_values():
+    tokenizer = models.SynthesizerByteTokenizer()
+    assert tokenizer.vocabulary_size() == 256
+    for text in ("To be", "É猫\n"):
+        assert tokenizer(text).tolist() == [*text.encode()]
+        assert tokenizer.detokenize(tokenizer(text)) == text
+    assert tokenizer(["ab", ""]) == [[97, 98], []]
+    lower = models.SynthesizerByteTokenizer(lowercase=True)
+    assert lower("AB").tolist() == [97, 98]
+    with pytest.raises(ValueError, match=r"inputs\[1\] .*lone surrogate"):
+        tokenizer(["the", "\ud800"])
+
+
+@pytest.mark.parametrize("kind", ["words", "bytes"])
+@pytest.mark.parametrize("keep", ["start", "end"])
+def test_words_and_bytes_are_packed_alike_in_graphs(kind, keep):
+    tf = pytest.importorskip("tensorflow")
+    tokenizer = models.SynthesizerByteTokenizer()
+    if kind == "words":
+        tokenizer = models.SynthesizerWordTokenizer.from_texts(EXPRESSIONS)
+    packed = models.SynthesizerTextClassifierPreprocessor(
+        tokenizer, 7, keep=keep
+    )
+    expected = []
+    for text in EXPRESSIONS:
+        ids = [*map(int, tokenizer(text))]
+        ids = ids[:5] if keep == "start" else ids[-5:]
+        ids = [tokenizer.start_token_id, *ids, tokenizer.end_token_id]
+        expected.append(ids + [tokenizer.pad_token_id] * (7 - len(ids)))
+    here = packed(EXPRESSIONS)["token_ids"]
+    assert np.asarray(here.tolist()).tolist() == expected
+    (batch,) = (
+        tf.data.Dataset.from_tensor_slices(EXPRESSIONS)
+        .batch(2)
+        .map(packed)
+        .as_numpy_iterator()
+    )
+    assert batch["token_ids"].tolist() == expected
+    real = np.array(expected) != tokenizer.pad_token_id
+    assert batch["padding_mask"].tolist() == real.tolist()
+
+
+@pytest.mark.parametrize("kind", ["words", "bytes"])
+def test_presets_bring_words_and_bytes_back(kind, tmp_path):
+    tokenizer = models.SynthesizerByteTokenizer(lowercase=True)
+    if kind == "words":
+        tokenizer = models.SynthesizerWordTokenizer.from_texts(EXPRESSIONS)
+    classifier = small_classifier(tokenizer)
+    classifier.save_to_preset(tmp_path / "preset")
+    found = models.SynthesizerTextClassifier.from_preset(tmp_path / "preset")
+    assert type(found.preprocessor.tokenizer) is type(tokenizer)
+    alone = type(tokenizer).from_preset(tmp_path / "preset")
+    assert alone(["[SM 6 A"]) == tokenizer(["[SM 6 A"])
+    np.testing.assert_allclose(
+        found.predict(EXPRESSIONS, verbose=0),
+        classifier.predict(EXPRESSIONS, verbose=0),
+        rtol=1e-5,
+    )

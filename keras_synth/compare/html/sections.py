@@ -16,6 +16,7 @@ from keras_synth.compare.differences import (
 from keras_synth.compare.groups import (
     best,
     groups,
+    labels,
     mean,
     score_of_last_epoch,
     spread,
@@ -60,8 +61,8 @@ class Comparison(NamedTuple):
     def of(cls, rows, task):
         """The comparison that results make."""
         grouped = groups(rows)
-        labels, compared = _labels(grouped), differences(grouped)
-        return cls(rows, task, grouped, labels, compared)
+        named, compared = labels(grouped), differences(grouped)
+        return cls(rows, task, grouped, named, compared)
 
     @property
     def settings(self):
@@ -104,19 +105,6 @@ class Comparison(NamedTuple):
             "table, those with the best scores on validation.",
             class_="note",
         )
-
-
-def _labels(grouped):
-    """What tells each group from the others: no more than it takes."""
-    several = [len({*names}) > 1 for names in zip(*grouped, strict=True)]
-    found = {}
-    for key in grouped:
-        variant, heads, backend = key
-        parts = [variant]
-        parts += [f"{heads} heads"] * several[1]
-        parts += [backend] * several[2]
-        found[key] = ", ".join(parts)
-    return found
 
 
 def title(comparison):

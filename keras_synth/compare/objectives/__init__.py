@@ -1,6 +1,10 @@
 """The objectives: what each has of its own. The rest is common to all."""
 
-from keras_synth.compare.objectives.classification import Classification
+from keras_synth.compare.objectives.classification import (
+    ByteClassification,
+    Classification,
+    WordClassification,
+)
 from keras_synth.compare.objectives.language_model import (
     ByteLanguageModel,
     SubwordLanguageModel,
@@ -16,6 +20,7 @@ from keras_synth.compare.objectives.translation import Translation
 
 __all__ = [
     "OBJECTIVES",
+    "ByteClassification",
     "ByteLanguageModel",
     "Classification",
     "MaskedLanguageModel",
@@ -26,12 +31,15 @@ __all__ = [
     "SubwordLanguageModel",
     "Tagging",
     "Translation",
+    "WordClassification",
     "WordLanguageModel",
 ]
 
 # By the score on the test, or what is learned, as tasks.toml names them.
 OBJECTIVES = {
     "accuracy": Classification("accuracy"),
+    "accuracy_of_words": WordClassification("accuracy"),
+    "accuracy_of_bytes": ByteClassification("accuracy"),
     "matthews": Classification("matthews"),
     "f1": Classification("f1"),
     "pearson": Classification("pearson"),

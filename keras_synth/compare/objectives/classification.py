@@ -36,7 +36,6 @@ class _Settings(settings.Settings):
     keep: str = settings.setting(
         "end", "which part of texts that are too long", ("start", "end")
     )
-    vocabulary_size: int = settings.VOCABULARY_SIZE()
     pooling: str = settings.setting(
         "mean", "how tokens become one vector", ("mean", "first")
     )
@@ -45,14 +44,22 @@ class _Settings(settings.Settings):
     init_weights: str = settings.INIT_WEIGHTS()
 
 
+@dataclasses.dataclass(frozen=True)
+class _PieceSettings(_Settings):
+    vocabulary_size: int = settings.VOCABULARY_SIZE()
+
+
 class Classification(Objective):
     """Texts, or pairs of them, and their classes; without names, scores.
 
     Args:
         metric: String, a key of `METRICS`.
+
+    Attributes:
+        tokenizer_name: Name of the tokenizer's class in `keras_synth.models`.
     """
 
-    Settings = _Settings
+    Settings = _PieceSettings
     data_settings = (
         "task",
         "sequence_length",
@@ -61,6 +68,8 @@ class Classification(Objective):
         "examples",
         "init",
     )
+    tokenizer_name = "SynthesizerTokenizer"
+    learn = None  # of texts: a new tokenizer without a size
     init_backbone = "SynthesizerBackbone"
     card = "It classifies texts."
 
@@ -74,7 +83,7 @@ class Classification(Objective):
         pairs = isinstance(train[0], tuple)
         every = [x for side in train[0] for x in side] if pairs else train[0]
         tokenizer = recipes.tokenizer(
-            keras_synth.models.SynthesizerTokenizer, every, settings, log
+            self.tokenizer_cls, every, settings, log, self.learn
         )
         preprocessor = _preprocessor(tokenizer, settings, pairs)
         log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
@@ -86,9 +95,22 @@ class Classification(Objective):
         notes = {
             "class_names": list(class_names),
             "vocabulary_size": tokenizer.vocabulary_size(),
-            "vocabulary": list(tokenizer.get_vocabulary()),
+            **self.describe(tokenizer),
         }
         return Prepared(*arrays, notes)
+
+    @property
+    def tokenizer_cls(self):
+        """The tokenizer's class."""
+        return getattr(keras_synth.models, self.tokenizer_name)
+
+    def describe(self, tokenizer):
+        """Returns the notes of `prepare` that make the tokenizer anew."""
+        return {"vocabulary": list(tokenizer.get_vocabulary())}
+
+    def tokenizer(self, notes):
+        """Returns the tokenizer of `describe`."""
+        return self.tokenizer_cls(notes["vocabulary"])
 
     def batches(self, settings, seed, prepared):
         return length_batches(settings, seed, prepared, TEST_BATCH_SIZE)
@@ -140,10 +162,37 @@ class Classification(Objective):
         return {"classes": names} if names else {}
 
     def preprocessor(self, settings, prepared):
-        tokenizer = keras_synth.models.SynthesizerTokenizer(
-            prepared.notes["vocabulary"]
+        return _preprocessor(
+            self.tokenizer(prepared.notes), settings, _are_pairs(prepared)
         )
-        return _preprocessor(tokenizer, settings, _are_pairs(prepared))
+
+
+class WordClassification(Classification):
+    """Texts as the words between spaces, all of the training texts'."""
+
+    Settings = _Settings
+    data_settings = ("task", "sequence_length", "keep", "examples", "init")
+    tokenizer_name = "SynthesizerWordTokenizer"
+
+    def learn(self, texts):
+        """Returns a tokenizer of all words in texts."""
+        return self.tokenizer_cls.from_texts(texts)
+
+
+class ByteClassification(WordClassification):
+    """Texts as bytes."""
+
+    tokenizer_name = "SynthesizerByteTokenizer"
+
+    def learn(self, texts):
+        """Returns the tokenizer, which has nothing to learn."""
+        return self.tokenizer_cls()
+
+    def describe(self, tokenizer):
+        return {}
+
+    def tokenizer(self, notes):
+        return self.tokenizer_cls()
 
 
 def _preprocessor(tokenizer, settings, pairs):

@@ -45,11 +45,22 @@ def backbone(cls, settings, run, prepared, new=None, **options):
     return cls(**known, **(new or {}), **options)
 
 
-def tokenizer(cls, texts, settings, log):
-    """A tokenizer that learns from texts, or that of a preset with `--init`."""
+def tokenizer(cls, texts, settings, log, learn=None):
+    """A tokenizer that learns from texts, or that of a preset with `--init`.
+
+    Args:
+        cls: Class of the tokenizer.
+        texts: List of strings.
+        settings: `Settings`.
+        log: Function of a line that says what is going on.
+        learn: Optional function of texts that makes a new one; `None` for one
+            of `settings.vocabulary_size`.
+    """
     if settings.init:
         log(f"The vocabulary is that of {settings.init}")
         return initial.tokenizer(cls, settings.init)
+    if learn is not None:
+        return learn(texts)
     log(f"Training a vocabulary on {len(texts):,} texts")
     return cls.from_texts(texts, settings.vocabulary_size)
 

@@ -1,5 +1,7 @@
 """Tokenizers that know their special tokens and learn from texts."""
 
+import collections
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any, Self
@@ -14,10 +16,20 @@ from keras_synth.models.backbones.seq2seq_backbone import (
 )
 from keras_synth.models.data.texts import plain_texts
 from keras_synth.models.saving.presets import PresetPathsMixin
-from keras_synth.types import Tensor
+from keras_synth.types import FilePath, Tensor
 
 WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 BYTE_PAIRS = ("<pad>", "<s>", "</s>", "<mask>")
+# ASCII's own: null, start of text, end of text, substitute.
+CONTROL_BYTES = ("\0", "\x02", "\x03", "\x1a")
+# How KerasHub's class leaves words whole: no word holds a space, so that none
+# is a suffix of another.
+_WHOLE_WORDS = {
+    "lowercase": False,
+    "strip_accents": False,
+    "split": False,
+    "suffix_indicator": " ",
+}
 # Each byte, the special tokens and one learned pair: KerasHub needs a rule.
 FEWEST_BYTE_PAIRS = 256 + len(BYTE_PAIRS) + 1
 
@@ -212,6 +224,137 @@ class SynthesizerBytePairTokenizer(
             for rule in learned["merges"]
         ]
         return cls(learned["vocab"], merges, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerWordTokenizer(SynthesizerTokenizer):
+    """A tokenizer of the words between spaces, each of them a token.
+
+    It suits notations, such as `"[MAX 2 [SM 6 7 ] ]"`, which a
+    `SynthesizerTokenizer` splits at every punctuation mark. Words that are not
+    in the vocabulary are `[UNK]`.
+
+    Args:
+        vocabulary: List of strings or path of a file with one token a line. It
+            must hold `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
+        **kwargs: Keyword arguments of `keras_hub.tokenizers.
+            WordPieceTokenizer`, but for those that say how to split words.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerWordTokenizer.from_texts(
+    ...     ["[MAX 2 [SM 6 7 ] ]", "[SM 2 2 ]"])
+    >>> tokenizer.get_vocabulary()[5:]
+    ['2', ']', '[SM', '[MAX', '6', '7']
+    >>> tokenizer("[SM 2 8 ]")
+    array([7, 5, 3, 6], dtype=int32)
+    """
+
+    def __init__(self, vocabulary: Any = None, **kwargs: Any) -> None:
+        for option, value in _WHOLE_WORDS.items():
+            if kwargs.setdefault(option, value) != value:
+                raise ValueError(
+                    f"Words are what stands between spaces: leave `{option}` "
+                    "out, or use a SynthesizerTokenizer. Received: "
+                    f"{option}={kwargs[option]!r}"
+                )
+        super().__init__(vocabulary, **kwargs)
+
+    def tokenize(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Returns token ids; arrays and pandas columns of texts do as well."""
+        words = _between_spaces(plain_texts(inputs))
+        return super().tokenize(words, *args, **kwargs)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        vocabulary_size: int | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Learns words from texts, the most frequent ones first.
+
+        Args:
+            texts: List, array or pandas column of strings.
+            vocabulary_size: Integer, how many words to learn at most, the
+                special tokens included; `None` for all there are.
+            **kwargs: Further keyword arguments of the tokenizer.
+
+        Returns:
+            `SynthesizerWordTokenizer`.
+
+        Raises:
+            ValueError: There is no text with a word in it, or
+                `vocabulary_size` has no room for one.
+        """
+        fewest = len(WORD_PIECES) + 1
+        size = fewest if vocabulary_size is None else vocabulary_size
+        texts = _checked_texts(texts, size)
+        if size < fewest:
+            raise ValueError(
+                f"`vocabulary_size` must be at least {fewest}: "
+                f"{len(WORD_PIECES)} special tokens and a word. Received: "
+                f"vocabulary_size={size}"
+            )
+        counts = collections.Counter(
+            itertools.chain.from_iterable(text.split() for text in texts)
+        )
+        for token in WORD_PIECES:
+            counts.pop(token, None)
+        room = None if vocabulary_size is None else size - len(WORD_PIECES)
+        words = [word for word, _ in counts.most_common(room)]
+        return cls([*WORD_PIECES, *words], **kwargs)
+
+
+def _between_spaces(texts):
+    """The words of texts: a string, a list of them, or a tensor."""
+    if isinstance(texts, str):
+        return texts.split()
+    if isinstance(texts, (list, tuple)):
+        return [_between_spaces(text) for text in texts]
+    import tensorflow as tf  # KerasHub's tensors of texts are its own
+
+    return tf.strings.split(texts)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizerByteTokenizer(
+    TextTokenizerMixin, keras_hub.tokenizers.ByteTokenizer
+):
+    """A tokenizer of the bytes of UTF-8; there is nothing to learn.
+
+    The id of a byte is its value. Control characters of ASCII are the special
+    tokens: null (0) pads, "start of text" (2) stands before a text, "end of
+    text" (3) behind it, "substitute" (26) is the mask.
+
+    Args:
+        lowercase: Whether text is lowercased first.
+        **kwargs: Keyword arguments of `keras_hub.tokenizers.ByteTokenizer`.
+
+    Example:
+
+    >>> tokenizer = keras_synth.models.SynthesizerByteTokenizer()
+    >>> tokenizer("é!")
+    array([195, 169,  33], dtype=int32)
+    >>> tokenizer.start_token_id, tokenizer.end_token_id
+    (2, 3)
+    """
+
+    def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
+        names = ("pad_token", "start_token", "end_token", "mask_token")
+        for token, attribute in zip(CONTROL_BYTES, names, strict=True):
+            self._add_special_token(token, attribute)
+        super().__init__(lowercase=lowercase, **kwargs)
+        self.file_assets: list[str] = []
+
+    def save_assets(self, dir_path: FilePath) -> None:
+        """There are none: bytes are known."""
+
+    def load_assets(self, dir_path: FilePath) -> None:
+        """There are none: bytes are known."""
+
+    def load_preset_assets(self, preset: FilePath) -> None:
+        """There are none: bytes are known."""
 
 
 def _check_special(vocabulary, tokens):
