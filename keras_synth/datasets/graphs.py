@@ -91,7 +91,7 @@ def _check_graph(i, x, min_edges):
     edges = int(x.sum() - np.trace(x))
     if edges < min_edges:
         raise ValueError(
-            f"A graph must have at least {min_edges} edges. Leave it out, or "
-            "pass min_edges=0 to let its nodes see themselves alone. "
+            f"A graph has fewer edges than min_edges={min_edges}. Leave it "
+            "out, or pass min_edges=0 to let its nodes see themselves alone. "
             f"Received: graph {i} of {len(x)} nodes and {edges} edges"
         )
