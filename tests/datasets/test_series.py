@@ -53,7 +53,7 @@ def test_a_single_step_is_taken_where_it_is_meant():
         (r"same features.*\(5, 2\).*\(5, 3\)", [(5, 2), (5, 3)], {}),
         (r"Series 0.*\(steps, features\).*\(2, 3, 4\)", [(2, 3, 4)], {}),
         ("min_length", [(5, 2)], {"min_length": 0}),
-        ("length", [(5, 2)], {"length": 2.5}),
+        ("`length` must be a positive", [(5, 2)], {"length": 7.5}),
     ],
 )
 def test_series_that_do_not_fit_are_refused(message, series, options):
