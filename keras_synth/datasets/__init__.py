@@ -1,8 +1,9 @@
-"""Labelled texts and words, pairs, texts to write: published, own, generated.
+"""Texts, pairs, words, series and graphs: published, your own, generated.
 
-All of them are plain Python strings; labels are NumPy arrays, those of words
-lists of strings. A pair of texts is a tuple of two lists, and so are texts to
-read and what to write in answer, such as sentences and their translations.
+Texts are plain Python strings; labels are NumPy arrays, those of words lists of
+strings. A pair of texts is a tuple of two lists, and so are texts to read and
+what to write in answer, such as sentences and their translations. Series and
+graphs are NumPy arrays.
 """
 
 import importlib
@@ -10,9 +11,14 @@ import importlib
 from keras_synth.datasets.csv_files import load_csv
 from keras_synth.datasets.generated import generated_reviews
 from keras_synth.datasets.generated_entities import generated_entities
+from keras_synth.datasets.generated_graphs import (
+    generated_communities,
+    generated_graphs,
+)
 from keras_synth.datasets.generated_listops import generated_listops
 from keras_synth.datasets.generated_pairs import generated_pairs
 from keras_synth.datasets.generated_translations import generated_translations
+from keras_synth.datasets.graphs import graph_masks
 from keras_synth.datasets.listops import evaluate_listops, load_listops
 from keras_synth.datasets.loaders import (
     load_ag_news,
@@ -35,6 +41,7 @@ from keras_synth.datasets.published import (
     download,
     load,
 )
+from keras_synth.datasets.series import pad_series, series_windows
 from keras_synth.datasets.splitting import train_validation_split
 from keras_synth.datasets.text_files import (
     load_text,
@@ -50,11 +57,14 @@ __all__ = [
     "TokenWindows",
     "download",
     "evaluate_listops",
+    "generated_communities",
     "generated_entities",
+    "generated_graphs",
     "generated_listops",
     "generated_pairs",
     "generated_reviews",
     "generated_translations",
+    "graph_masks",
     "load",
     "load_ag_news",
     "load_csv",
@@ -73,6 +83,8 @@ __all__ = [
     "load_translations",
     "load_ud_ewt",
     "load_wikitext2",
+    "pad_series",
+    "series_windows",
     "train_validation_split",
 ]
 

@@ -159,4 +159,4 @@ def test_a_failing_run_shows_the_end_of_its_log(cluster, tmp_path):
     assert pairs[0][1]["note"].startswith("starting on ")
     *_, (_, event) = pairs
     assert "/nowhere.npz" in event["failed"]
-    assert "FileNotFoundError" in event["failed"]
+    assert "No such file" in event["failed"]

@@ -1,0 +1,232 @@
+"""Masks of graphs, and what generated graphs promise."""
+
+from collections import Counter
+
+import keras
+import numpy as np
+import pytest
+
+import keras_synth
+from keras_synth import datasets
+
+
+def path(nodes):
+    """The adjacency of nodes in a row."""
+    return np.eye(nodes, k=1, dtype=bool) | np.eye(nodes, k=-1, dtype=bool)
+
+
+# Masks
+
+
+@pytest.mark.once
+def test_nodes_see_their_neighbours_and_themselves():
+    mask = datasets.graph_masks([path(3), path(2)], length=4)
+    assert mask.shape == (2, 4, 4)
+    assert mask.dtype == bool
+    for graph, row in zip([path(3), path(2)], mask, strict=True):
+        n = len(graph)
+        np.testing.assert_array_equal(
+            row[:n, :n], graph | np.eye(n, dtype=bool)
+        )
+        assert row.sum() == row[:n, :n].sum()
+
+
+@pytest.mark.once
+def test_self_loops_are_left_as_they_are_where_asked():
+    graph = path(3)
+    graph[1, 1] = True
+    mask = datasets.graph_masks([graph], self_loops=False)
+    np.testing.assert_array_equal(mask[0], graph)
+
+
+@pytest.mark.once
+def test_an_edge_may_have_one_direction():
+    graph = np.eye(3, k=1, dtype=bool)
+    mask = datasets.graph_masks([graph])
+    assert mask[0, 0, 1]
+    assert not mask[0, 1, 0]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("message", "graph"),
+    [
+        (r"square.*graph 1 of shape \(2, 3\)", np.ones((2, 3), bool)),
+        (r"square.*graph 1 of shape \(3,\)", np.ones(3, bool)),
+        (r"!= 0.*graph 1 of dtype float64.*0\.5", np.full((2, 2), 0.5)),
+        ("!= 0.*graph 1 of dtype int", np.ones((2, 2), int)),
+        ("min_edges=0.*graph 1 of 3 nodes and 0 edges", np.eye(3, dtype=bool)),
+    ],
+)
+def test_what_is_no_graph_is_refused(message, graph):
+    with pytest.raises(ValueError, match=message):
+        datasets.graph_masks([path(2), graph])
+
+
+@pytest.mark.once
+def test_a_sparse_matrix_is_refused_with_the_way_out():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(ValueError, match="toarray"):
+        datasets.graph_masks([sparse.csr_array(path(3))])
+
+
+@pytest.mark.once
+def test_graphs_must_fit():
+    with pytest.raises(ValueError, match=r"length=3.*Received: 4 nodes"):
+        datasets.graph_masks([path(2), path(4)], length=3)
+    with pytest.raises(ValueError, match="length"):
+        datasets.graph_masks([path(2)], length=0)
+    with pytest.raises(ValueError, match="must be a graph"):
+        datasets.graph_masks([])
+
+
+@pytest.mark.once
+def test_a_graph_without_edges_is_taken_where_it_is_meant():
+    mask = datasets.graph_masks([np.zeros((2, 2), bool)], min_edges=0)
+    np.testing.assert_array_equal(mask[0], np.eye(2, dtype=bool))
+
+
+@pytest.mark.parametrize("synthesizer", ["V", "R", "D"])
+def test_a_layer_reaches_neighbours_and_two_layers_theirs(synthesizer):
+    graphs = [path(5), path(3)]
+    mask = datasets.graph_masks(graphs)
+    rng = np.random.default_rng(0)
+    x, padding = datasets.pad_series([rng.normal(size=(n, 8)) for n in (5, 3)])
+    keras.utils.set_random_seed(0)
+    blocks = [
+        keras_synth.layers.SynthesizerEncoder(
+            16, 2, synthesizer=synthesizer, max_length=5
+        )
+        for _ in range(2)
+    ]
+
+    def outputs(x):
+        for block in blocks:
+            x = block(x, padding_mask=padding, attention_mask=mask)
+            yield keras.ops.convert_to_numpy(x)
+
+    changed = x.copy()
+    changed[:, 0] += 1
+    for steps, (a, b) in enumerate(
+        zip(outputs(x), outputs(changed), strict=True), start=1
+    ):
+        for sample, n in enumerate([5, 3]):
+            differs = np.abs(a - b)[sample, :n].max(axis=-1) > 1e-6
+            assert differs.tolist() == [i <= steps for i in range(n)]
+
+
+# Generated graphs
+
+
+def neighbourhoods(colors, adjacency):
+    """How often each colour stands beside which colours."""
+    return frozenset(
+        Counter(
+            (int(color), tuple(sorted(colors[row].tolist())))
+            for color, row in zip(colors, adjacency, strict=True)
+        ).items()
+    )
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("num_examples", [1, 2, 101, 400])
+def test_the_label_says_which_colours_are_three_steps_apart(num_examples):
+    (colors, graphs), labels = datasets.generated_graphs(num_examples)
+    assert len(colors) == len(graphs) == len(labels) == num_examples
+    assert labels.dtype == "int32"
+    assert labels.sum() == num_examples // 2
+    for color, graph, label in zip(colors, graphs, labels, strict=True):
+        assert graph.dtype == bool
+        assert (graph == graph.T).all()
+        assert not graph.diagonal().any()
+        place = {c: int(np.flatnonzero(color == c)[0]) for c in (1, 2, 3, 4)}
+        walks = np.linalg.matrix_power(graph.astype(int), 3) > 0
+        near = np.linalg.matrix_power(graph.astype(int) + np.eye(len(graph)), 2)
+        for first in (1, 3):
+            for second in (2, 4):
+                pair = place[first], place[second]
+                assert not near[pair]  # further than two steps
+                same = (first, second) in [(1, 2), (3, 4)]
+                assert walks[pair] == (same == bool(label))
+
+
+@pytest.mark.once
+def test_neighbourhoods_tell_nothing_of_the_label():
+    (colors, graphs), labels = datasets.generated_graphs(400)
+    of_kind = {}
+    for color, graph, label in zip(colors, graphs, labels, strict=True):
+        kind = neighbourhoods(color, graph)
+        of_kind.setdefault(kind, []).append(int(label))
+    assert len(of_kind) > 100
+    for found in of_kind.values():
+        assert 2 * sum(found) == len(found)
+
+
+@pytest.mark.once
+def test_graphs_are_as_large_as_asked_for():
+    (colors, _), _ = datasets.generated_graphs(500, max_extra_nodes=3)
+    assert {len(color) for color in colors} == {8, 9, 10, 11}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "generate", [datasets.generated_graphs, datasets.generated_communities]
+)
+def test_generated_graphs_depend_on_the_seed_only(generate):
+    first, again, other = (generate(50, seed=seed) for seed in (3, 3, 4))
+
+    def flat(data):
+        (features, graphs), labels = data
+        arrays = [*features, *graphs, *np.atleast_2d(labels)]
+        return [np.asarray(x).tolist() for x in arrays]
+
+    assert flat(first) == flat(again)
+    assert flat(first) != flat(other)
+
+
+@pytest.mark.once
+def test_communities_have_the_edges_and_hints_that_they_promise():
+    (hints, graphs), communities = datasets.generated_communities(
+        200,
+        num_nodes=30,
+        num_communities=4,
+        within=0.5,
+        between=0.1,
+        hint_rate=0.2,
+    )
+    assert graphs.shape == (200, 30, 30)
+    assert graphs.dtype == bool
+    assert hints.dtype == communities.dtype == "int32"
+    assert (graphs == graphs.transpose(0, 2, 1)).all()
+    assert not graphs.diagonal(axis1=1, axis2=2).any()
+    assert {*communities.ravel().tolist()} == {0, 1, 2, 3}
+    same = communities[:, :, None] == communities[:, None]
+    others = ~np.eye(30, dtype=bool)[None]
+    assert abs(graphs[same & others].mean() - 0.5) < 0.02
+    assert abs(graphs[~same].mean() - 0.1) < 0.01
+    assert abs((hints == communities).mean() - (0.2 + 0.8 / 4)) < 0.02
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("num_examples", {"num_examples": 0}),
+        ("num_nodes must be at least 2", {"num_nodes": 1}),
+        ("num_communities must be at least 2", {"num_communities": 1}),
+        ("within must be more than 0", {"within": 0.0}),
+        ("within must be from 0", {"within": 1.5}),
+        ("between must be from 0", {"between": -0.1}),
+        ("hint_rate must be from 0", {"hint_rate": float("nan")}),
+    ],
+)
+def test_communities_out_of_range_are_refused(message, arguments):
+    with pytest.raises(ValueError, match=message):
+        datasets.generated_communities(**{"num_examples": 2, **arguments})
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["num_examples", "max_extra_nodes"])
+def test_numbers_of_graphs_are_positive_integers(name):
+    with pytest.raises(ValueError, match=name):
+        datasets.generated_graphs(**{"num_examples": 2, name: 0})

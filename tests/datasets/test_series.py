@@ -1,0 +1,127 @@
+"""Series of unequal lengths, and windows of one: nothing is lost or mixed."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_synth import datasets
+
+pytestmark = pytest.mark.once  # nothing here depends on the backend
+
+
+@given(
+    lengths=st.lists(st.integers(2, 9), min_size=1, max_size=5),
+    features=st.sampled_from([None, 1, 3]),
+    spare=st.integers(0, 3),
+)
+@settings(deadline=None, max_examples=50)
+def test_real_steps_come_first_and_the_rest_is_zero(lengths, features, spare):
+    rng = np.random.default_rng(0)
+    shape = () if features is None else (features,)
+    series = [rng.normal(size=(n, *shape)) for n in lengths]
+    values, mask = datasets.pad_series(series, length=max(lengths) + spare)
+    assert values.shape == (len(lengths), max(lengths) + spare, *shape)
+    assert values.dtype == "float32"
+    assert mask.sum(axis=1).tolist() == lengths
+    for row, real, x in zip(values, mask, series, strict=True):
+        np.testing.assert_array_equal(row[real], x.astype("float32"))
+        assert not row[~real].any()
+        assert real[: len(x)].all()
+
+
+def test_the_longest_series_gives_the_length():
+    values, mask = datasets.pad_series([[1, 2, 3], [4, 5]])
+    assert values.tolist() == [[1, 2, 3], [4, 5, 0]]
+    assert values.dtype == "int32"
+    assert mask.tolist() == [[True] * 3, [True, True, False]]
+
+
+def test_a_single_step_is_taken_where_it_is_meant():
+    values, mask = datasets.pad_series([np.ones((1, 4))], min_length=1)
+    assert values.shape == (1, 1, 4)
+    assert mask.all()
+
+
+@pytest.mark.parametrize(
+    ("message", "series", "options"),
+    [
+        ("must be a series", [], {}),
+        (r"2 steps.*transpose.*series 1.*\(1, 80\)", [(5, 80), (1, 80)], {}),
+        (r"3 steps.*series 0.*\(2, 4\)", [(2, 4)], {"min_length": 3}),
+        (r"longer than length=4.*\(5, 2\)", [(5, 2)], {"length": 4}),
+        (r"same features.*\(5, 2\).*\(5, 3\)", [(5, 2), (5, 3)], {}),
+        (r"Series 0.*\(steps, features\).*\(2, 3, 4\)", [(2, 3, 4)], {}),
+        ("min_length", [(5, 2)], {"min_length": 0}),
+        ("`length` must be a positive", [(5, 2)], {"length": 7.5}),
+    ],
+)
+def test_series_that_do_not_fit_are_refused(message, series, options):
+    with pytest.raises(ValueError, match=message):
+        datasets.pad_series([np.ones(shape) for shape in series], **options)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_values_that_are_not_finite_are_refused_with_their_place(value):
+    series = np.ones((5, 2))
+    series[3, 1] = value
+    message = r"Fill in.*\(3, 1\), and 1 such"
+    with pytest.raises(ValueError, match=message):
+        datasets.pad_series([series])
+    with pytest.raises(ValueError, match=message):
+        datasets.series_windows(series, 2)
+
+
+def test_texts_are_no_series():
+    with pytest.raises(ValueError, match=r"must hold numbers.*dtype <U"):
+        datasets.pad_series([["a", "b"]])
+
+
+@given(
+    steps=st.integers(2, 40),
+    length=st.integers(1, 8),
+    horizon=st.integers(1, 4),
+    stride=st.integers(1, 5),
+)
+@settings(deadline=None, max_examples=100)
+def test_windows_read_steps_in_a_row_and_forecast_the_next(
+    steps, length, horizon, stride
+):
+    series = np.arange(steps)
+    if steps < length + horizon:
+        with pytest.raises(ValueError, match=f"Received: {steps} steps"):
+            datasets.series_windows(series, length, horizon, stride)
+        return
+    inputs, targets = datasets.series_windows(series, length, horizon, stride)
+    count = (steps - length - horizon) // stride + 1
+    assert inputs.shape == (count, length)
+    assert targets.shape == (count, horizon)
+    for i, row in enumerate(np.concatenate([inputs, targets], axis=1)):
+        first = i * stride
+        assert row.tolist() == [*range(first, first + length + horizon)]
+
+
+def test_windows_keep_the_features_of_a_step():
+    series = np.arange(20.0).reshape(10, 2)
+    inputs, targets = datasets.series_windows(series, 4, 2)
+    assert inputs.shape == (5, 4, 2)
+    assert targets.shape == (5, 2, 2)
+    assert targets.dtype == "float32"
+    np.testing.assert_array_equal(targets[:, 0], series[4:9])
+
+
+def test_windows_are_copies():
+    series = np.arange(10, dtype="int32")
+    inputs, _ = datasets.series_windows(series, 4)
+    inputs[:] = 0
+    assert series.tolist() == [*range(10)]
+
+
+@pytest.mark.parametrize("name", ["length", "horizon", "stride"])
+@pytest.mark.parametrize("value", [0, 1.5])
+def test_sizes_of_windows_are_positive_integers(name, value):
+    with pytest.raises(ValueError, match=name):
+        datasets.series_windows(
+            np.arange(10), **{"length": 2, "horizon": 1, name: value}
+        )
