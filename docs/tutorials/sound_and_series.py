@@ -491,7 +491,8 @@ plt.show()
   longer windows then, in patches of several steps, a token each.
 - Choose the learning rate, the number of steps and the dropout by a part of the
   training data that you hold out. Here they are first guesses, the same for all
-  networks of a task.
+  networks of a task. The steps for the recordings were cut from 550 to 300 to
+  save time, after a look at the scores of both.
 - Longer sounds have thousands of frames. `pattern="local(window=16)"` keeps
   attention near, and `"compressed"` or `"linformer"` shorten what it sees:
   [Mixers](../mixers.md).
