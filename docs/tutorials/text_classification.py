@@ -56,8 +56,8 @@ if is_real:
         ([" ".join(text.split()[-80:]) for text in texts], labels)
         for texts, labels in datasets.load("imdb", imdb[0])
     )
-    test_texts, test_labels = test_texts[::5], test_labels[::5]
-    vocabulary_size, sequence_length, epochs = 8_000, 112, 2
+    test_texts, test_labels = test_texts[::10], test_labels[::10]
+    vocabulary_size, sequence_length, epochs = 8_000, 112, 1
 else:
     train_texts, train_labels = datasets.generated_reviews(
         2_000, seed=0, hard_fraction=0, max_sentences=4
@@ -132,7 +132,6 @@ backbone = models.SynthesizerBackbone(
     hidden_dim=64,
     intermediate_dim=128,
     synthesizer="R",
-    dropout=0.2,
     max_sequence_length=sequence_length,
 )
 classifier = models.SynthesizerTextClassifier(
@@ -150,9 +149,9 @@ print(f"accuracy on {len(test_texts):,} unseen reviews: {accuracy:.1%}")
 print(f"naive Bayes, on the same words: {counted_accuracy:.1%}")
 
 """
-With so few words of each text, counting them is hard to beat, and here is not
-beaten. On whole reviews models of two layers are ahead of it, see the [tables
-of accuracy](../benchmarks/accuracy_tables.md). Set the bar before you train.
+One epoch and one layer, on the end of each review, do not beat counting words.
+Two layers on whole reviews reach about 86%, see the [tables of
+accuracy](../benchmarks/accuracy_tables.md). Set the bar before you train.
 
 Without `compile` the optimizer would be `AdamW(1e-3)`, and loss and accuracy
 those that suit the labels, as they are here. `predict` takes strings, too, and
@@ -258,8 +257,8 @@ if is_real:
     (texts, labels), (new_texts, new_labels) = datasets.load(
         "ag_news", folder / "ag_news"
     )
-    texts, labels = texts[:4_000], labels[:4_000]
-    new_texts, new_labels = new_texts[:2_000], new_labels[:2_000]
+    texts, labels = texts[:3_000], labels[:3_000]
+    new_texts, new_labels = new_texts[:1_000], new_labels[:1_000]
     topic_names = [*datasets.CLASS_NAMES["ag_news"]]
 else:
     texts, labels = train_texts, mentions_relative(train_texts)
@@ -270,10 +269,10 @@ topics = models.SynthesizerTextClassifier.from_preset(
     "reviews", num_classes=len(topic_names), class_names=topic_names
 )
 topics.backbone.enable_lora(rank=4)
-topics.compile(optimizer=keras.optimizers.AdamW(1e-2))  # after enable_lora
+topics.compile(optimizer=keras.optimizers.AdamW(2e-2))  # after enable_lora
 trained = sum(int(np.prod(w.shape)) for w in topics.trainable_weights)
 print(f"{trained:,} of {topics.count_params():,} weights are trained")
-topics.fit(texts, labels, batch_size=64, epochs=4, verbose=2)
+topics.fit(texts, labels, batch_size=32, epochs=5, verbose=2)
 _, topic_accuracy = topics.evaluate(new_texts, new_labels, verbose=0)
 constant = np.bincount(new_labels).max() / len(new_labels)
 print(f"accuracy {topic_accuracy:.1%}; a constant answer's: {constant:.1%}")
@@ -281,6 +280,10 @@ topics.backbone.save_lora_weights("topics.lora.h5")
 print(kilobytes("topics.lora.h5"))
 
 """
+That is better than a constant answer, and not good: what one epoch of opinions
+has taught the backbone says little about topics, and updates of rank 4 cannot
+make up for it. LoRA is for backbones that know more.
+
 `load_lora_weights` brings them back to a backbone of the preset. The new head
 is not among them: to keep the task whole, save it as a `.keras` file or as a
 preset. Both hold the sums, and load as plain models.
