@@ -8,9 +8,9 @@ python docs/tutorials/build.py first_steps            # first_steps.ipynb
 python docs/tutorials/build.py first_steps --execute  # first_steps.md, too
 ```
 
-Without names all tutorials are built. Notebooks hold no outputs, and the same
-script always makes the same notebook. The backend is that of `KERAS_BACKEND`,
-or JAX.
+Without names all tutorials are built. A notebook shows the outputs of its page,
+so that the same script and page always make the same notebook. The backend is
+that of `KERAS_BACKEND`, or JAX.
 """
 
 import argparse
@@ -151,6 +151,47 @@ def colab(name):
     )
 
 
+def with_outputs(new, name):
+    """Gives a notebook's cells the outputs that its page shows."""
+    path = FOLDER / f"{name}.md"
+    page = path.read_text(encoding="utf-8") if path.exists() else ""
+    _, _, *cells = new.cells
+    blocks = [_block(cell) for cell in cells]
+    start = 0
+    for cell, block, following in zip(
+        cells, blocks, [*blocks[1:], None], strict=True
+    ):
+        at = page.find(block, start)
+        if at < 0:
+            continue  # the script has changed since it was run
+        start = at + len(block)
+        end = page.find(following, start) if following else len(page)
+        if cell.cell_type == "code":
+            cell.outputs = _outputs(page[start:end])
+    return new
+
+
+def _block(cell):
+    """What a page shows of a cell itself."""
+    code = cell.cell_type == "code"
+    return f"```python\n{cell.source}\n```" if code else cell.source
+
+
+def _outputs(part):
+    """The outputs that a part of a page shows."""
+    found = []
+    pattern = r"(`{3,})text\n(.*?)\n\1|!\[.*?\]\((img/.+?)\)"
+    for match in re.finditer(pattern, part, re.DOTALL):
+        if match[3]:
+            image = base64.b64encode((FOLDER / match[3]).read_bytes())
+            data = {"image/png": image.decode()}
+            output = nbformat.v4.new_output("display_data", data)
+        else:
+            output = nbformat.v4.new_output("stream", text=match[2] + "\n")
+        found.append(output)
+    return found
+
+
 def write_notebook(new, path):
     path.write_text(nbformat.writes(new) + "\n", encoding="utf-8")
 
@@ -179,7 +220,7 @@ def write_page(name, new):
             headings = re.findall(r"^#+ (.*)$", cell.source, re.MULTILINE)
             heading = [heading, *headings][-1]
             continue
-        parts.append(f"```python\n{cell.source}\n```")
+        parts.append(_block(cell))
         for output in cell.outputs:
             data = output.get("data", {})
             if "image/png" in data:
@@ -214,11 +255,12 @@ def main():
             known = ", ".join(NAMES)
             parser.error(f"no tutorial is called {name}; there are {known}")
     for name in settings.names or NAMES:
-        new = notebook(name)
-        write_notebook(new, FOLDER / f"{name}.ipynb")
         if settings.execute:
+            new = notebook(name)
             execute(new)
             write_page(name, new)
+        new = with_outputs(notebook(name), name)
+        write_notebook(new, FOLDER / f"{name}.ipynb")
 
 
 if __name__ == "__main__":
