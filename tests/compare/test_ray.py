@@ -160,3 +160,34 @@ def test_a_failing_run_shows_the_end_of_its_log(cluster, tmp_path):
     *_, (_, event) = pairs
     assert "/nowhere.npz" in event["failed"]
     assert "No such file" in event["failed"]
+
+
+CALLBACKS = """
+import json
+import keras
+
+class Notes(keras.callbacks.Callback):
+    def __init__(self, run):
+        super().__init__()
+        self.path = run.folder / "notes.jsonl"
+        self.path.parent.mkdir(parents=True)
+
+    def on_epoch_end(self, epoch, logs=None):
+        with open(self.path, "a") as file:
+            print(json.dumps([epoch, logs["val_score"]]), file=file)
+"""
+
+
+def test_workers_of_a_cluster_have_the_callbacks(on_ray, tmp_path, monkeypatch):
+    (tmp_path / "watching.py").write_text(CALLBACKS)
+    monkeypatch.chdir(tmp_path)
+    status, _, err = command_line.run(
+        tmp_path / "out", *GRID, *on_ray, "--callbacks", "watching:Notes"
+    )
+    assert status == 0, err
+    for row in rows(tmp_path / "out"):
+        (notes,) = (tmp_path / "out" / "callbacks").glob(
+            f"{row['key']['variant']}-*/notes.jsonl"
+        )
+        found = [json.loads(line) for line in notes.read_text().splitlines()]
+        assert found == [[*x] for x in enumerate(row["validation_scores"])]
