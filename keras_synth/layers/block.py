@@ -79,7 +79,7 @@ class SynthesizerBlock(keras.layers.Layer):
         )
         self._lenders: dict[str, Callable] = {}
 
-    def share_synthesizer(self, place, lender):
+    def share_synthesizer(self, place: str, lender: "SynthesizerBlock") -> None:
         """Makes it share a synthesizer of a block that is built before it.
 
         Args:

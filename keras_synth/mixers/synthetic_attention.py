@@ -229,7 +229,7 @@ class SyntheticAttention(AttentionMixer):
         self._window_cache = self._made_window_cache()
         self.overwrites_cache = self._window_cache is None
 
-    def share_synthesizer(self, other):
+    def share_synthesizer(self, other: "SyntheticAttention") -> None:
         """Takes another layer's synthesizer, weights and all, for its own.
 
         For stacks, whose config says so; before this layer is built.

@@ -12,7 +12,12 @@ from keras_synth._backend.configs import parameters_of
 
 FOLDER = ROOT / "tests" / "files" / "version_0_2_0"
 # Arguments since then, and what they are by default.
-SINCE = {"pattern": None, "normalizer": "softmax", "learns_slopes": False}
+SINCE = {
+    "pattern": None,
+    "normalizer": "softmax",
+    "learns_slopes": False,
+    "gain": 1.0,
+}
 FILES = sorted([*FOLDER.glob("*.keras"), *FOLDER.glob("presets/*/config.json")])
 
 
