@@ -120,8 +120,9 @@ def _check_examples(texts, labels):
     if not len(texts) or labels.shape != (len(texts),):
         raise ValueError(
             "texts and labels must have the same length, at least 1, and one "
-            f"label per text. Received: {len(texts)} texts and labels of "
-            f"shape {labels.shape}"
+            "label per text. Data that come split, as from the loaders, are "
+            "(texts, labels), (test_texts, test_labels). Received: "
+            f"{len(texts)} texts and labels of shape {labels.shape}"
         )
 
 
