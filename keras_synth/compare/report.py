@@ -156,12 +156,14 @@ def write_markdown(rows, task, path):
 def write_csv(rows, score, path):
     """Writes one line for each run, scores as `results.jsonl` has them."""
     columns = [x for x in COLUMNS if x not in OF_WRITING or x in rows[0]]
-    columns += rows[0].get("metrics", {})
+    # Results of an older version have fewer.
+    metrics = {name: "" for row in rows for name in row.get("metrics", ())}
+    columns += metrics
     with writing(path) as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         for row in rows:
-            known = {**row["key"]["settings"], **row["key"], **row}
+            known = {**metrics, **row["key"]["settings"], **row["key"], **row}
             known.update(row.get("metrics", {}))
             known["score_name"] = score.name
             known["validation_score"] = row["validation_scores"][-1]

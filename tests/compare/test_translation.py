@@ -91,7 +91,9 @@ def test_translations_are_written_and_scored(whole):
     assert 0 < scores[0] < scores[-1] < 1
     assert row["test_loss"] > 0
     assert 0 <= row["score"] <= 100
-    assert "version:" in row["signature"]
+    assert 0 < row["metrics"]["chrf"] <= 100
+    assert row["signature"].count("version:") == 2  # BLEU's, chrF's
+    assert "chrf" in (folder / "results.csv").read_text().splitlines()[0]
     assert row["generate_seconds"] > 0
     assert len(row["samples"]) == 10
     for sample in row["samples"]:

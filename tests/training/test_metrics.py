@@ -1,5 +1,6 @@
 """Means over tokens, whatever the batches' lengths and padding."""
 
+import collections
 import sys
 import warnings
 
@@ -149,6 +150,28 @@ def test_texts_may_have_different_numbers_of_references():
     score, signature = metrics.rouge_l(texts, references)
     assert score == pytest.approx(100)
     assert "version:" in signature
+
+
+@slow_but_on("torch")
+def test_chrf_is_f2_of_characters():
+    """Precision and recall are means over n-grams of 1 to 6 characters."""
+    text, reference = "the dogs ran off", "the dog runs"
+    shares = []
+    for n in range(1, 7):
+        counts = [
+            collections.Counter(joined[i : i + n] for i in range(len(joined)))
+            for joined in (x.replace(" ", "") for x in (text, reference))
+        ]
+        for count in counts:
+            for piece in [x for x in count if len(x) < n]:
+                del count[piece]
+        both = (counts[0] & counts[1]).total()
+        shares.append([both / count.total() for count in counts])
+    precision, recall = np.mean(shares, axis=0)
+    expected = 100 * 5 * precision * recall / (4 * precision + recall)
+    score, signature = metrics.chrf([text], [["none of it", reference]])
+    assert score == pytest.approx(expected)
+    assert signature.startswith("nrefs:2")
 
 
 IOB = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"]]

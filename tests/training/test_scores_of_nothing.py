@@ -6,7 +6,7 @@ from backend import slow_but_on
 from keras_synth import metrics
 
 pytestmark = slow_but_on("torch")  # they depend on no backend
-TEXTS = ["bleu", "rouge_l"]
+TEXTS = ["bleu", "chrf", "rouge_l"]
 LABELS = ["accuracy", "f1", "matthews", "pearson", "spearman"]
 
 

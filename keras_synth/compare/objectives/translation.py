@@ -14,10 +14,11 @@ from keras_synth.compare.objectives.recipes import length_batches, schedule
 
 SAMPLES = 10
 WRITTEN_AT_ONCE = 64  # one shape, since JAX and XLA compile for each
-# Functions of `keras_synth.metrics`: their scores and packages.
+# Functions of `keras_synth.metrics`: their scores, their packages, and those
+# that are computed, too.
 METRICS = {
-    "bleu": (Score("BLEU", "BLEU"), "sacrebleu"),
-    "rouge_l": (Score("ROUGE-L", "ROUGE-L"), "rouge_score"),
+    "bleu": (Score("BLEU", "BLEU"), "sacrebleu", ("chrf",)),
+    "rouge_l": (Score("ROUGE-L", "ROUGE-L"), "rouge_score", ()),
 }
 
 
@@ -54,7 +55,7 @@ class Translation(Objective):
 
     def __init__(self, metric="bleu"):
         self.metric = metric
-        self.score, package = METRICS[metric]
+        self.score, package, self.further = METRICS[metric]
         self.packages = (package,)
 
     def prepare(self, examples, settings, preprocess, log):
@@ -119,8 +120,13 @@ class Translation(Objective):
         model.preprocessor = self.preprocessor(settings, prepared)
         written = write_all(model, sources, lengths, emit)
         seconds = time.perf_counter() - started
-        compute = getattr(keras_synth.metrics, self.metric)
-        score, signature = compute(written, references)
+        (score, *others), signatures = zip(
+            *(
+                getattr(keras_synth.metrics, name)(written, references)
+                for name in (self.metric, *self.further)
+            ),
+            strict=True,
+        )
         rows = np.linspace(0, len(written) - 1, min(SAMPLES, len(written)))
         samples = [
             {
@@ -132,7 +138,8 @@ class Translation(Objective):
         ]
         return {
             "score": score,
-            "signature": signature,
+            "metrics": dict(zip(self.further, others, strict=True)),
+            "signature": "; ".join(signatures),
             "samples": samples,
             "generate_seconds": seconds,
             "dropped": prepared.notes["dropped"],
