@@ -1,7 +1,9 @@
+import collections
 import gc
 import importlib.util
 import os
 import pathlib
+import zlib
 
 import compiler_flags  # noqa: F401  (before Keras: sets XLA_FLAGS)
 import keras
@@ -15,19 +17,53 @@ ONCE = next(
 )
 
 
+# What is compiled for each case takes time: these two share the cases out.
+SHARES = {"jax": 0, "tensorflow": 1}
+# Those that are skipped on one of the two (or slow there, see `slow_but_on`).
+NOT_SHARED = ("each_backend", "accelerator", "skipif")
+
+
 def pytest_report_header():
     """Says where the tests are that other backends leave out."""
-    if keras.backend.backend() != ONCE:
-        return f"tests that are marked `once` run on {ONCE} alone"
+    backend = keras.backend.backend()
+    if backend == ONCE:
+        return None
+    lines = [f"tests that are marked `once` run on {ONCE} alone"]
+    if backend in SHARES:
+        other = next(x for x in SHARES if x != backend)
+        lines.append(f"of the cases of a test half are slow: {other} runs them")
+    return lines
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leaves what depends on no backend to one of them."""
+    """Leaves what depends on no backend to one of them, and shares out cases.
+
+    Parameters of a test ask much the same of a compiler. A half of them,
+    whichever, is slow on JAX, the other half on TensorFlow.
+    """
     if keras.backend.backend() == ONCE:
         return
     left_out = [x for x in items if x.get_closest_marker("once")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [x for x in items if not x.get_closest_marker("once")]
+    for case in cases_of_the_other(items):
+        case.add_marker(pytest.mark.slow)
+
+
+def cases_of_the_other(items):
+    """The cases of tests that the other backend of `SHARES` runs."""
+    share = SHARES.get(keras.backend.backend())
+    tests = collections.defaultdict(list)
+    for item in items:
+        marked = any(map(item.get_closest_marker, NOT_SHARED))
+        if share is not None and hasattr(item, "callspec") and not marked:
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        # At random, but the same in each process and on each machine.
+        cases.sort(key=lambda case: zlib.crc32(case.nodeid.encode()))
+        if len(cases) > 1:
+            yield from cases[1 - share :: 2]
 
 
 @pytest.fixture(scope="module", autouse=True)

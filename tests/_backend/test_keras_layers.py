@@ -20,6 +20,7 @@ from keras_synth import mixers
 from keras_synth._backend.keras_layers import EinsumDense, LayerNormalization
 from keras_synth.layers import SyntheticAttention
 
+pytestmark = pytest.mark.each_backend
 B, H, D = 3, 4, 6
 ROOT = pathlib.Path(__file__).parent.parent
 COMPILED = [False, True] if keras.backend.backend() == "tensorflow" else [False]

@@ -19,7 +19,7 @@ pytest.importorskip("ray", reason="needs the extra `ray`")
 pytestmark = [pytest.mark.slow, slow_but_on("torch")]
 
 GRID = (
-    "--task reviews --examples 400 --epochs 4 --num-layers 1 --num-heads 2 "
+    "--task reviews --examples 400 --epochs 12 --num-layers 1 --num-heads 2 "
     "--hidden-dim 16 --sequence-length 48 --lengths 32 --vocabulary-size 300 "
     "--batch-size 16 --variants R V"
 ).split()
