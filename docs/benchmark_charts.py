@@ -13,6 +13,7 @@ PALETTES = {
     "light": ("#1f2328", "#656d76", "#d8dee4", "#0b62c4 #b54a00 #1a7f37"),
     "dark": ("#e6e8eb", "#a0a6ae", "#4a505c", "#79b8ff #ffab70 #7ee787"),
 }
+LARGEST = 13  # radius of a chart's largest disc
 SHAPES = ("circle", "square", "triangle")
 
 
@@ -37,6 +38,12 @@ class Canvas:
         self.lines.append(
             f'<polyline points="{path}" fill="none" stroke="{color}" '
             f'stroke-width="{width}"{dashed}/>'
+        )
+
+    def disc(self, x, y, radius, color):
+        self.lines.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
+            f'fill="{color}" fill-opacity="0.45" stroke="{color}"/>'
         )
 
     def mark(self, x, y, shape, color, opacity=1.0):
@@ -136,6 +143,85 @@ def _legend(canvas, names, y):
         canvas.mark(x, y - 4, SHAPES[number], color)
         canvas.text(x + 10, y, name, color=color)
         x += 26 + 7.4 * len(name)
+
+
+def costs(title, panel, palette):
+    """A chart of discs: a score over the speed, their area the memory.
+
+    Args:
+        title: String, for those who cannot see it.
+        panel: Dictionary: `title`; `discs`, name -> `(speed, score, memory)`;
+            `area`, what the memory of the largest disc is called; `x` and `y`,
+            dictionaries of `range`, `ticks` and `title`. The axis of speeds is
+            logarithmic.
+        palette: `"light"` or `"dark"`.
+    """
+    canvas, height, top, right = Canvas(palette), 400, 54, WIDTH - 12
+    x = scale(panel["x"]["range"], 40, right, log=True)
+    y = scale(panel["y"]["range"], height - 46, top, log=False)
+    canvas.text(4, 18, panel["title"], bold=True)
+    canvas.text(4, 40, panel["y"]["title"], color=canvas.muted)
+    canvas.text(right, 40, panel["area"], "end", canvas.muted)
+    for tick in panel["x"]["ticks"]:
+        canvas.line([(x(tick), top), (x(tick), height - 46)], canvas.grid)
+        said = f"{tick:,g}"
+        canvas.text(x(tick), height - 28, said, "middle", canvas.muted)
+    for tick in panel["y"]["ticks"]:
+        canvas.line([(40, y(tick)), (right, y(tick))], canvas.grid)
+        canvas.text(34, y(tick) + 4.5, f"{tick:,g}", "end", canvas.muted)
+    said = panel["x"]["title"]
+    canvas.text((40 + right) / 2, height - 8, said, "middle", canvas.muted)
+    most = max(memory for *_, memory in panel["discs"].values())
+    discs = {
+        name: (x(speed), y(score), LARGEST * math.sqrt(memory / most))
+        for name, (speed, score, memory) in panel["discs"].items()
+    }
+    for disc in discs.values():
+        canvas.disc(*disc, canvas.series[0])
+    for name, place in labels(discs, 42, right, top, height - 48).items():
+        canvas.text(*place, name)
+    return canvas.svg(height, title)
+
+
+def labels(discs, left, right, top, bottom):
+    """Where names of discs stand: beside them, and over as little as can be.
+
+    Args:
+        discs: Dictionary, name -> `(x, y, radius)`.
+        left, right, top, bottom: Floats, the sides of where they may stand.
+
+    Returns:
+        Dictionary, name -> `(x, y)`, the start of its baseline.
+    """
+    taken = [(x - r, y - r, x + r, y + r) for x, y, r in discs.values()]
+    places = {}
+    for name, (x, y, r) in sorted(discs.items(), key=lambda item: item[1][1]):
+        wide = 0.55 * SIZE * len(name)
+        boxes = [
+            (x0, y0, x0 + wide, y0 + SIZE)
+            for away in range(2, 60, 4)
+            for x0, y0 in (
+                (x + r + away, y - SIZE / 2),
+                (x - r - away - wide, y - SIZE / 2),
+                (x - wide / 2, y - r - away - SIZE),
+                (x - wide / 2, y + r + away),
+                (x + r, y - r - away - SIZE / 2),
+                (x + r, y + r + away - SIZE / 2),
+            )
+            if left <= x0 and x0 + wide <= right
+            if top <= y0 and y0 + SIZE <= bottom
+        ]
+        box = min(boxes, key=lambda box: sum(_shared(box, x) for x in taken))
+        taken.append(box)
+        places[name] = box[0], box[3] - 2.5
+    return places
+
+
+def _shared(one, two):
+    """The area that two boxes `(left, top, right, bottom)` share."""
+    across = min(one[2], two[2]) - max(one[0], two[0])
+    down = min(one[3], two[3]) - max(one[1], two[1])
+    return max(across, 0) * max(down, 0)
 
 
 def curves(title, panel, palette):

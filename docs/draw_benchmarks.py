@@ -224,11 +224,39 @@ def length(palette):
     )
 
 
+def costs(palette):
+    content = records.load("accuracy/listops.json")
+    discs = {
+        row["name"].split("(")[0]: (row["ratio"], row["accuracy"], row["mib"])
+        for row in content["rows"]
+        if "ratio" in row
+    }
+    most = max(memory for *_, memory in discs.values())
+    panel = {
+        "title": "ListOps, up to 200 tokens, PyTorch, one CPU core",
+        "discs": discs,
+        "area": f"area: memory of a step, at most {most:.0f} MiB",
+        "x": {
+            "title": "speed of a layer's training step, V is 1",
+            "range": (0.25, 3),
+            "ticks": [0.25, 0.5, 1, 2],
+        },
+        "y": {
+            "title": "accuracy, %",
+            "range": (43, 48),
+            "ticks": range(43, 49),
+        },
+    }
+    return charts.costs(
+        "Accuracy on ListOps over the speed of a training step", panel, palette
+    )
+
+
 def drawn():
     """Name of each chart's file -> its content."""
     return {
         f"{draw.__name__}_{palette}.svg": draw(palette)
-        for draw in (accuracy, speed, memory, length)
+        for draw in (accuracy, speed, memory, length, costs)
         for palette in charts.PALETTES
     }
 

@@ -214,6 +214,44 @@ def test_a_chart_puts_values_in_order(palette):
     assert {"a < b", "V", "R", "x", "y", "end", "1", "8"} <= {*texts}
 
 
+@pytest.mark.parametrize("palette", charts.PALETTES)
+def test_discs_are_as_large_as_the_memory(palette):
+    axis = {"range": (1, 8), "ticks": [1, 8], "title": "of an axis"}
+    discs = {"V": (1, 1, 400), "R": (2, 8, 100), "D": (8, 4.5, 25)}
+    panel = {"title": "a", "area": "b", "x": axis, "y": axis, "discs": discs}
+    root = ElementTree.fromstring(charts.costs("A chart", panel, palette))
+    x, y, radii = zip(
+        *(
+            [float(circle.get(name)) for name in ("cx", "cy", "r")]
+            for circle in root.findall("{*}circle")
+        ),
+        strict=True,
+    )
+    assert radii == pytest.approx(
+        [charts.LARGEST / 2**i for i in range(3)], 0.02
+    )
+    assert x[2] - x[0] == pytest.approx(3 * (x[1] - x[0]), abs=0.3)  # log
+    assert y[0] - y[1] == pytest.approx(2 * (y[0] - y[2]), abs=0.3)
+    said = {text.text for text in root.findall("{*}text")}
+    assert {"a", "b", "of an axis", "V", "R", "D"} <= said
+
+
+def test_names_of_discs_lie_over_nothing():
+    discs = {"first": (100, 100, 10), "second": (112, 104, 10)}
+    discs |= {"third": (195, 100, 10), "edge": (5, 5, 4)}
+    places = charts.labels(discs, 0, 200, 0, 200)
+    boxes = {
+        name: (x, y - charts.SIZE + 2.5, x + 0.55 * charts.SIZE * len(name), y)
+        for name, (x, y) in places.items()
+    }
+    for name, (left, top, right, bottom) in boxes.items():
+        assert 0 <= left < right <= 200
+        assert 0 <= top < bottom <= 200
+        for other, (x, y, r) in discs.items():
+            apart = x + r <= left or right <= x - r
+            assert apart or y + r <= top or bottom <= y - r, (name, other)
+
+
 def contrast(one, other):
     """WCAG's contrast of two colours."""
 
