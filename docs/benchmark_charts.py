@@ -13,6 +13,7 @@ PALETTES = {
     "light": ("#1f2328", "#656d76", "#d8dee4", "#0b62c4 #b54a00 #1a7f37"),
     "dark": ("#e6e8eb", "#a0a6ae", "#4a505c", "#79b8ff #ffab70 #7ee787"),
 }
+TOP = 54  # of axes, in pixels
 LARGEST = 13  # radius of a chart's largest disc
 SHAPES = ("circle", "square", "triangle")
 
@@ -145,6 +146,29 @@ def _legend(canvas, names, y):
         x += 26 + 7.4 * len(name)
 
 
+def _axes(canvas, panel, left, right, height, logarithmic=False):
+    """Draws a title and two axes, the one of x logarithmic.
+
+    Returns:
+        `(x, y)`, functions from values to places.
+    """
+    bottom = height - 46
+    x = scale(panel["x"]["range"], left, right, log=True)
+    y = scale(panel["y"]["range"], bottom, TOP, log=logarithmic)
+    canvas.text(4, 18, panel["title"], bold=True)
+    canvas.text(4, 40, panel["y"]["title"], color=canvas.muted)
+    for tick in panel["x"]["ticks"]:
+        canvas.line([(x(tick), TOP), (x(tick), bottom)], canvas.grid)
+        canvas.text(x(tick), bottom + 18, f"{tick:,g}", "middle", canvas.muted)
+    for tick in panel["y"]["ticks"]:
+        canvas.line([(left, y(tick)), (right, y(tick))], canvas.grid)
+        said = f"{tick:,g}"
+        canvas.text(left - 6, y(tick) + 4.5, said, "end", canvas.muted)
+    said = panel["x"]["title"]
+    canvas.text((left + right) / 2, height - 8, said, "middle", canvas.muted)
+    return x, y
+
+
 def costs(title, panel, palette):
     """A chart of discs: a score over the speed, their area the memory.
 
@@ -156,21 +180,9 @@ def costs(title, panel, palette):
             logarithmic.
         palette: `"light"` or `"dark"`.
     """
-    canvas, height, top, right = Canvas(palette), 400, 54, WIDTH - 12
-    x = scale(panel["x"]["range"], 40, right, log=True)
-    y = scale(panel["y"]["range"], height - 46, top, log=False)
-    canvas.text(4, 18, panel["title"], bold=True)
-    canvas.text(4, 40, panel["y"]["title"], color=canvas.muted)
+    canvas, height, right = Canvas(palette), 400, WIDTH - 12
+    x, y = _axes(canvas, panel, 40, right, height)
     canvas.text(right, 40, panel["area"], "end", canvas.muted)
-    for tick in panel["x"]["ticks"]:
-        canvas.line([(x(tick), top), (x(tick), height - 46)], canvas.grid)
-        said = f"{tick:,g}"
-        canvas.text(x(tick), height - 28, said, "middle", canvas.muted)
-    for tick in panel["y"]["ticks"]:
-        canvas.line([(40, y(tick)), (right, y(tick))], canvas.grid)
-        canvas.text(34, y(tick) + 4.5, f"{tick:,g}", "end", canvas.muted)
-    said = panel["x"]["title"]
-    canvas.text((40 + right) / 2, height - 8, said, "middle", canvas.muted)
     most = max(memory for *_, memory in panel["discs"].values())
     discs = {
         name: (x(speed), y(score), LARGEST * math.sqrt(memory / most))
@@ -178,7 +190,7 @@ def costs(title, panel, palette):
     }
     for disc in discs.values():
         canvas.disc(*disc, canvas.series[0])
-    for name, place in labels(discs, 42, right, top, height - 48).items():
+    for name, place in labels(discs, 42, right, TOP, height - 48).items():
         canvas.text(*place, name)
     return canvas.svg(height, title)
 
@@ -234,20 +246,8 @@ def curves(title, panel, palette):
             logarithmic.
         palette: `"light"` or `"dark"`.
     """
-    canvas, height, top, right = Canvas(palette), 330, 54, WIDTH - 112
-    x = scale(panel["x"]["range"], 52, right, log=True)
-    y = scale(panel["y"]["range"], height - 46, top, log=True)
-    canvas.text(4, 18, panel["title"], bold=True)
-    canvas.text(4, 40, panel["y"]["title"], color=canvas.muted)
-    for tick in panel["x"]["ticks"]:
-        canvas.line([(x(tick), top), (x(tick), height - 46)], canvas.grid)
-        said = f"{tick:,g}"
-        canvas.text(x(tick), height - 28, said, "middle", canvas.muted)
-    for tick in panel["y"]["ticks"]:
-        canvas.line([(52, y(tick)), (right, y(tick))], canvas.grid)
-        canvas.text(46, y(tick) + 4.5, f"{tick:,g}", "end", canvas.muted)
-    said = panel["x"]["title"]
-    canvas.text((52 + right) / 2, height - 8, said, "middle", canvas.muted)
+    canvas, height, right = Canvas(palette), 330, WIDTH - 112
+    x, y = _axes(canvas, panel, 52, right, height, logarithmic=True)
     ends = {}
     for number, (name, points) in enumerate(panel["lines"].items()):
         color = canvas.series[number % 3]
