@@ -81,6 +81,8 @@ class TokenSynthesizer(Synthesizer):
         scale = np.ones(1, "float32") if scale is None else scale
         for name, value in self._folded_tables(target, scale).items():
             if value is not None:
+                # As an array: JAX would share its memory, which steps free.
+                value = ops.convert_to_numpy(value)
                 getattr(target, name).assign(value)
 
     def _table_initializer(self, fan_in, fan_out):

@@ -28,6 +28,24 @@ def test_a_window_beyond_the_longest_sequence_sees_all(synthesizer):
     np.testing.assert_allclose(numpy(folded(x)), numpy(model(x)), atol=2e-5)
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="others copy what they assign"
+)
+@pytest.mark.parametrize("length", [None, 5])
+@pytest.mark.parametrize("name", ["R", "FR", "D", "FD", "relative", "R+FD+V"])
+def test_nothing_of_a_folded_layer_is_the_layers_memory(name, length):
+    """`predict` gives the memory of weights away, and takes other back."""
+    layer = mixers.get(name, 2, 4, max_length=8)
+    layer(normal(2, 8, 8), normal(2, 8, 8))
+    folded = keras_synth.fold(layer, length)
+    ours, theirs = (
+        {x.value.unsafe_buffer_pointer() for x in model.variables}
+        for model in (layer, folded)
+    )
+    assert ours and theirs
+    assert not ours & theirs
+
+
 @pytest.mark.parametrize("synthesizer", ["R+V", "gmlp"])
 def test_a_quantized_classifier_is_folded_with_its_head(synthesizer):
     model = task("classifier", synthesizer)
