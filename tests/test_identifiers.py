@@ -2,8 +2,6 @@
 
 import itertools
 import random
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -11,7 +9,6 @@ import pytest
 from backend import numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from places import ROOT
 
 from keras_synth import synthesizers
 from keras_synth.identifiers import Term, read
@@ -584,26 +581,3 @@ def test_variants_of_the_comparison_are_checked_as_they_will_be_made():
     for wrong in ("R(max_length=8)", "FD(factors=(2,4))", "FR(rank=0)"):
         with pytest.raises(ValueError, match="Received"):
             grid.runs([wrong], [2], [0], ["jax"], settings)
-
-
-@pytest.mark.slow
-def test_the_example_saves_a_name_with_options(tmp_path):
-    script = ROOT / "examples"
-    arguments = (
-        "--epochs 1 --examples 200 --num-layers 1 --vocabulary-size 300 "
-        "--hidden-dim 16 --num-heads 2 --batch-size 16 --rank 5 --synthesizers"
-    ).split()
-    done = subprocess.run(
-        [sys.executable, script / "text_classification.py", *arguments]
-        + ["FR(rank=3)", "factorized-random", "--output", tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    import keras_synth.models  # noqa: F401
-
-    for file, rank in {"FR_rank_3": 3, "factorized-random": 5}.items():
-        model = keras.saving.load_model(tmp_path / f"{file}.keras")
-        tables = [w for w in model.weights if w.name == "R1"]
-        assert [table.shape[-1] for table in tables] == [rank]

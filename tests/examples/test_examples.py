@@ -11,7 +11,7 @@ import keras
 import pytest
 from places import ROOT
 
-from keras_synth import datasets
+from keras_synth import datasets, models
 
 FOLDER = ROOT / "examples"
 TRANSLATION = "translation.py --examples 300 --epochs 3".split()
@@ -177,6 +177,10 @@ def test_a_classifier_learns_pairs_of_a_file(tmp_path):
         *("--variants", "FR(rank=2)", "--output", tmp_path / "pairs"),
     )
     assert status == 0, out
-    card = (tmp_path / "pairs" / "FR_rank_2" / "README.md").read_text()
+    preset = tmp_path / "pairs" / "FR_rank_2"
+    model = models.SynthesizerTextClassifier.from_preset(str(preset))
+    ranks = {x.shape[-1] for x in model.weights if x.name in ("R1", "R2")}
+    assert ranks == {2}
+    card = (preset / "README.md").read_text()
     assert 'predict((["a text"], ["another"]))' in card
     assert "license" not in card
