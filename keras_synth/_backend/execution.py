@@ -204,6 +204,18 @@ def has_cpu_kernel():
     return keras.backend.backend() == "torch"
 
 
+def attends_in_half_precision(x):
+    """Whether `ops.dot_product_attention` takes the dtype of `x` where it is.
+
+    JAX's refuses half precision on CPUs in some shapes ("The precision
+    'F16_F16_F32' is not supported by dot_general on CPU").
+
+    Args:
+        x: Tensor.
+    """
+    return keras.backend.backend() != "jax" or not on_cpu(x)
+
+
 def has_unsafe_flash_kernels():
     """Whether flash kernels that Keras takes by itself may be wrong.
 

@@ -93,7 +93,9 @@ def test_pretraining_goes_on_and_its_preset_is_fine_tuned(tmp_path):
     command = ["pretraining.py", "--data", tmp_path / "reviews.txt"]
     folder = goes_on([*command, "--epochs", "3"], tmp_path)
     preset = folder / "R+V"
-    assert "log-perplexity, test" in (preset / "README.md").read_text()
+    card = (preset / "README.md").read_text()
+    assert "log-perplexity, test" in card
+    assert "license" not in card  # of what it was given nothing is known
     fine_tuned_twice(preset, tmp_path / "fine_tuned")
 
 

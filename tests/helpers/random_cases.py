@@ -14,7 +14,6 @@ import keras
 import numpy as np
 import reference
 from arrays import normal
-from backend import on_cpu
 from keras import ops
 
 from keras_synth import mixers, routes
@@ -146,7 +145,7 @@ def attention_case(parts, choose):
     if parts == (LOCAL,):
         source = None  # neighbours are of one sequence
     longest = max(target, source or 0)
-    case = Case(
+    return Case(
         parts=parts,
         heads=choose([1, 2, 3, 4]),
         key_dim=choose([1, 2, 3, 4]),
@@ -164,18 +163,6 @@ def attention_case(parts, choose):
         piece=choose(PIECES),
         seed=choose(range(2**16)),
     )
-    if case.route == "fused" and case.policy != "float32" and _is_jax_on_cpu():
-        return case._replace(route=None)
-    return case
-
-
-def _is_jax_on_cpu():
-    """Whether this is JAX on a CPU.
-
-    Its own attention refuses half precision there in some shapes ("precision
-    not supported"). No layer takes it on CPUs, unless a test demands it.
-    """
-    return keras.backend.backend() == "jax" and on_cpu()
 
 
 def mixer_case(name, choose):

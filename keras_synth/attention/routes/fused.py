@@ -147,7 +147,8 @@ def _arguments(request, features):
     if not causal:
         request = request.with_pairs()
     logits, values, mask = request.logits, request.values, request.mask
-    if logits.is_steep and not request.flash_attention:
+    in_half = execution.attends_in_half_precision(values)
+    if not request.flash_attention and (logits.is_steep or not in_half):
         values = ops.cast(values, "float32")
     queries, keys, bias = _for_kernel(logits, values, mask, features)
     if features and mask.keys is not None and _is_shared(bias):
