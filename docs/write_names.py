@@ -84,7 +84,7 @@ def mixer_rows():
 
 
 def pattern_rows():
-    for name, (cls, words) in patterns._NAMES.items():
+    for name, (cls, words) in patterns.names.NAMES.items():
         said = {field: word for word, field in words.items()}
         fields = dataclasses.fields(cls)
         shown = []

@@ -15,7 +15,7 @@ from keras_synth.mixers.linear import LinearAttention
 from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.local import LocalAttention
 from keras_synth.mixers.longformer import LongformerAttention
-from keras_synth.mixers.mixer import Mixer, SelfMixer
+from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.names import get
@@ -24,6 +24,7 @@ from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.reformer import ReformerAttention
 from keras_synth.mixers.relu import ReLUAttention
 from keras_synth.mixers.routing import RoutingAttention
+from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import SparseAttention, StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention

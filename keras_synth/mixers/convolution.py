@@ -14,7 +14,7 @@ from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
 from keras_synth.mixers import last_tokens
-from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 BORDERS = ("zero", "renormalize")

@@ -9,7 +9,7 @@ from keras import ops
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth.attention import masks
-from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.types import Shape, Tensor
 
 

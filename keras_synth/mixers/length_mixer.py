@@ -10,7 +10,7 @@ from keras_synth._backend.seeds import seeded
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.projections import cloned
-from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.types import Shape, Size
 
 

@@ -14,7 +14,7 @@ from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.multiplications import of_mixer
-from keras_synth.types import Shape, Size, Tensor, WeightAxes
+from keras_synth.types import Size, Tensor, WeightAxes
 
 # What `call` may be given, and the attribute that allows it.
 _NEEDS = {
@@ -381,7 +381,7 @@ class Mixer(keras.layers.Layer):
         query = ops.convert_to_tensor(query)
         places = self._cache_places(cache, start)
         pairs, bias = self._of_pairs(
-            _FLAT, query, places, attention_mask, attention_bias
+            FLAT, query, places, attention_mask, attention_bias
         )
         keys, is_causal = masks.as_boolean(value_mask), False
         if start is not None:
@@ -455,7 +455,7 @@ def _has_tensors(arguments):
 
 
 _NO_TENSORS = {"training", "use_causal_mask", "return_attention_scores"}
-_FLAT = AttentionAxes(None, 3)
+FLAT = AttentionAxes(None, 3)
 
 
 def _padding(mask, query, places, start):
@@ -477,112 +477,3 @@ def _padding(mask, query, places, start):
 
 def _no_cache(mixer):
     return f"{type(mixer).__name__} has no cache: it cannot decode."
-
-
-class SelfMixer(Mixer):
-    """A mixer of the tokens of one sequence, without logits.
-
-    A subclass implements `mix`; one that has a causal form sets
-    `supports_causal_mask` and implements `make_cache` and `call_with_cache`.
-
-    Call arguments:
-        query: Tensor `(B, T, d)`.
-        value: The same tensor, or left out.
-        key: The same tensor, or left out.
-        query_mask: Boolean `(B, T)`; where it is False the output is zero.
-        value_mask: Boolean `(B, T)`; where it is False a token has no
-            influence.
-        key_mask: Boolean `(B, T)`, likewise.
-        attention_mask: Refused, as are `attention_bias` and
-            `return_attention_scores`.
-        mask: Boolean `(B, T)`, a short way to mask query and value alike.
-        training: Whether to apply dropout.
-        use_causal_mask: Whether no token sees a later one; refused by mixers
-            without a causal form.
-
-    Returns:
-        Tensor `(B, T, d)`.
-
-    Example:
-
-    >>> @keras.saving.register_keras_serializable()
-    ... class Shift(keras_synth.mixers.SelfMixer):
-    ...     supports_causal_mask = True
-    ...
-    ...     def mix(self, x, padding_mask=None, causal=False, training=None):
-    ...         if padding_mask is not None:
-    ...             real = keras.ops.expand_dims(padding_mask, -1)
-    ...             x = keras.ops.where(real, x, keras.ops.zeros_like(x))
-    ...         return keras.ops.pad(x[:, :-1], ((0, 0), (1, 0), (0, 0)))
-    >>> block = keras_synth.layers.SynthesizerEncoder(
-    ...     intermediate_dim=64, num_heads=4, synthesizer=Shift())
-    >>> block(keras.random.normal((2, 10, 32))).shape
-    (2, 10, 32)
-    """
-
-    supports_causal_mask = False
-    supports_cross_attention = False
-    supports_attention_mask = False
-    supports_attention_bias = False
-    supports_attention_scores = False
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def mix(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None = None,
-        causal: bool = False,
-        training: bool | None = None,
-    ) -> Tensor:
-        """Mixes tokens.
-
-        Args:
-            x: Tensor `(B, T, d)`; padding may hold anything, inf and NaN too.
-            padding_mask: Boolean `(B, T)`, False for padding, or `None`.
-            causal: Whether no token sees a later one.
-            training: Whether to apply dropout.
-
-        Returns:
-            Tensor `(B, T, d)`.
-        """
-        raise NotImplementedError
-
-    def _call_flat(self, query, value, key, mask, bias, scores, training):
-        output = self.mix(
-            query, mask.keys, causal=mask.causal, training=training
-        )
-        return masks.zero_padding(output, mask.queries)
-
-    def _checked_axes(self, query_shape, value_shape, key_shape):
-        self._check_rank(query_shape)
-        return _FLAT
-
-    def _check_rank(self, query_shape):
-        if len(query_shape) != 3:
-            raise ValueError(
-                f"{type(self).__name__} mixes tensors (batch, length, "
-                f"features). Received: query.shape={tuple(query_shape)}"
-            )
-
-    def _check_decodes(self, query, start, use_causal_mask):
-        """Raises for a step that is not one of the causal form."""
-        self._check_rank(query.shape)
-        self._check_supported({"query": query, "use_causal_mask": True})
-        if start is None or not use_causal_mask:
-            raise ValueError(
-                f"{type(self).__name__} decodes in its causal form, token "
-                "after token: pass the position of the first one as `start`, "
-                "and leave `use_causal_mask` true. Received: "
-                f"start={start}, use_causal_mask={use_causal_mask}"
-            )
-
-    def compute_output_shape(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> Shape:
-        return query_shape

@@ -10,7 +10,7 @@ from keras_synth._backend.configs import Configured
 from keras_synth._backend.tensors import pad
 from keras_synth.attention import masks
 from keras_synth.mixers import last_tokens
-from keras_synth.mixers.mixer import SelfMixer
+from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.types import Shape, Size, Tensor
 
 

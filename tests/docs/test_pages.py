@@ -17,7 +17,7 @@ pytestmark = pytest.mark.once  # names are the same on all backends
 DOCS = ROOT / "docs"
 TABLES = {
     "Synthesizers": synthesizers._NAMES,
-    "Patterns": patterns._NAMES,
+    "Patterns": patterns.names.NAMES,
     "Normalizers": normalizers._KNOWN,
     "Mixers": mixers._MIXERS,
 }

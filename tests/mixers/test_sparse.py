@@ -167,7 +167,7 @@ def check_blocks(pattern, length, causal):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of queries so small that windows have several."""
-    monkeypatch.setattr(patterns, "BLOCK", 4)
+    monkeypatch.setattr(patterns.regular, "BLOCK", 4)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -1,0 +1,30 @@
+"""Sparse patterns: which positions may see which, combined by `|`.
+
+A pattern is a small immutable value. `allows` is its definition; how it is
+computed without a tensor of all pairs is the matter of its `piece`, see
+`keras_synth.attention.blocks`.
+"""
+
+from keras_synth.attention.patterns.names import get
+from keras_synth.attention.patterns.of_blocks import BlockWindow, RandomBlocks
+from keras_synth.attention.patterns.pairs import Pairs
+from keras_synth.attention.patterns.pattern import Pattern, Union
+from keras_synth.attention.patterns.regular import (
+    FirstTokens,
+    GlobalTokens,
+    Stride,
+    Window,
+)
+
+__all__ = [
+    "BlockWindow",
+    "FirstTokens",
+    "GlobalTokens",
+    "Pairs",
+    "Pattern",
+    "RandomBlocks",
+    "Stride",
+    "Union",
+    "Window",
+    "get",
+]

@@ -1,0 +1,196 @@
+"""Patterns of blocks of tokens: neighbouring ones, and random ones."""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_synth._backend.checks import check_seed
+from keras_synth._backend.tensors import from_array
+from keras_synth.attention.blocks import Drawn, Grid, Neighbours
+from keras_synth.attention.patterns.pattern import (
+    Pattern,
+    check_reach,
+    deserialized,
+    is_numpy,
+)
+from keras_synth.types import Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True)
+class BlockWindow(Pattern):
+    """Neighbouring blocks: each sees `number` of them, its own in the middle.
+
+    Args:
+        number: Odd integer, blocks that are seen.
+        block_size: Integer, in tokens.
+
+    Example:
+
+    >>> window = keras_synth.mixers.patterns.BlockWindow(number=3, block_size=2)
+    >>> [j for j in range(12) if window.allows(5, j)]
+    [2, 3, 4, 5, 6, 7]
+    """
+
+    number: int
+    block_size: int
+
+    def __post_init__(self):
+        self._check("number", "block_size")
+        if self.number % 2 == 0:
+            raise ValueError(
+                "A window of blocks has as many on each side of a block: its "
+                f"number must be odd. Received: number={self.number}"
+            )
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        distance = abs(rows // self.block_size - columns // self.block_size)
+        return distance <= self.number // 2
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        check_reach("block size", self.block_size, max_length)
+        return self
+
+    def cut(self, max_length: int) -> "Pattern":
+        return BlockWindow(self.number, min(self.block_size, max_length))
+
+    def piece(self, length: Size, causal: bool) -> Any:
+        before = self.number // 2 * self.block_size
+        grid = Grid(length, block=self.block_size, exact=True)
+        return grid, Neighbours(before, 0 if causal else before)
+
+    def visited(self, length: int) -> float:
+        return self.number * self.block_size
+
+    def columns(self, row: Size, length: int) -> Tensor:
+        reach = (self.number // 2 + 1) * self.block_size
+        return row - ops.arange(reach)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True)
+class RandomBlocks(Pattern):
+    """Each block of rows sees random blocks of keys.
+
+    They are drawn over the whole of `max_length`, from the seed alone: the
+    same ones in training and inference, however long a batch is. A block that
+    lies beyond the end of a sequence is seen no more than other padding.
+
+    Args:
+        number: Integer, blocks that a block of rows sees.
+        block_size: Integer, in tokens.
+        seed: Integer.
+        max_length: Integer, in tokens; that of the layer by default.
+        without: Optional pattern: what it allows to the first token of a block
+            is not drawn for that block. Where fewer blocks than `number` are
+            left, all of them are seen.
+
+    Example:
+
+    >>> blocks = keras_synth.mixers.patterns.RandomBlocks(
+    ...     number=1, block_size=2, seed=0, max_length=12)
+    >>> len([j for j in range(12) if blocks.allows(5, j)])
+    2
+    """
+
+    number: int
+    block_size: int
+    seed: int = 0
+    max_length: int | None = None
+    without: Pattern | None = None
+
+    sees_itself: ClassVar[bool] = False
+
+    def __post_init__(self):
+        self._check("number", "block_size")
+        if check_seed("seed", self.seed) is None or self.seed < 0:
+            raise ValueError(
+                "Random blocks need a seed, an integer from 0, so that a saved "
+                f"layer draws the same again. Received: seed={self.seed}"
+            )
+        object.__setattr__(self, "seed", int(self.seed))
+        object.__setattr__(self, "without", deserialized(self.without))
+        if self.max_length is not None:
+            self._check("max_length")
+            self._check_length(self.max_length)
+
+    def _check_length(self, max_length):
+        blocks = -(-max_length // self.block_size)
+        if self.number > blocks and self.without is None:
+            raise ValueError(
+                f"There are {blocks} blocks of {self.block_size} tokens in "
+                f"max_length={max_length}. Draw fewer of them, or make them "
+                f"smaller. Received: number={self.number}"
+            )
+
+    @functools.cached_property
+    def table(self):
+        """Blocks seen by each block of rows, `(blocks, n)`; -1 is none."""
+        if self.max_length is None:
+            raise ValueError(
+                "Random blocks are drawn over the longest sequence. Pass "
+                "max_length to the pattern, or to the layer. Received: "
+                "max_length=None"
+            )
+        rng = np.random.default_rng(self.seed)
+        blocks = -(-self.max_length // self.block_size)
+        firsts = np.arange(blocks) * self.block_size
+        drawn = np.full((blocks, min(self.number, blocks)), -1, "int32")
+        for row in range(blocks):
+            order = rng.permutation(blocks)
+            if self.without is not None:
+                seen = self.without.allows(firsts[row], firsts[order])
+                order = order[~np.asarray(seen)]
+            order = order[: self.number]
+            drawn[row, : len(order)] = order
+        return drawn
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        of_rows = rows // self.block_size
+        of_columns = columns // self.block_size
+        last = len(self.table) - 1
+        if is_numpy(rows) and is_numpy(columns):
+            seen = self.table[np.clip(of_rows, 0, last)]
+            return (seen == np.asarray(of_columns)[..., None]).any(-1)
+        of_rows = ops.clip(of_rows, 0, last)
+        seen = ops.take(from_array(self.table), of_rows, axis=0)
+        of_columns = ops.convert_to_tensor(of_columns, "int32")
+        return ops.any(seen == of_columns[..., None], axis=-1)
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        if max_length is None and self.max_length is None:
+            self.table  # noqa: B018, raises
+        if self.max_length is None:
+            return dataclasses.replace(self, max_length=max_length)
+        if max_length is not None and max_length > self.max_length:
+            raise ValueError(
+                "Random blocks are drawn over one length: that of the layer. "
+                "Leave out the pattern's. Received: max_length="
+                f"{max_length}, and {self.max_length} of {self}"
+            )
+        return self
+
+    def piece(self, length: Size, causal: bool) -> Any:
+        grid = Grid(length, block=self.block_size, exact=True)
+        return grid, Drawn(self.table)
+
+    def visited(self, length: int) -> float:
+        return self.number * self.block_size
+
+    def columns(self, row: Size, length: int) -> Tensor:
+        table = from_array(self.table)
+        block = ops.clip(row // self.block_size, 0, len(self.table) - 1)
+        first = ops.take(table, block, axis=0) * self.block_size
+        within = ops.arange(self.block_size)
+        return ops.reshape(first[:, None] + within, (-1,))
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        if self.without is not None:
+            without = keras.saving.serialize_keras_object(self.without)
+            config["without"] = without
+        return config

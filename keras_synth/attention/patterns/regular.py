@@ -1,0 +1,178 @@
+"""Windows, strides, and the first tokens of a sequence."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_synth.attention.blocks import First, Grid, Neighbours
+from keras_synth.attention.patterns.pattern import BLOCK, Pattern, check_reach
+from keras_synth.types import Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True)
+class Window(Pattern):
+    """Neighbours: `|i - j| <= size * dilation`, every `dilation`-th of them.
+
+    Args:
+        size: Integer, how many tokens are seen on each side.
+        dilation: Integer, distance from one of them to the next.
+
+    Example:
+
+    >>> window = keras_synth.mixers.patterns.Window(size=2, dilation=3)
+    >>> [j for j in range(20) if window.allows(10, j)]
+    [4, 7, 10, 13, 16]
+    """
+
+    size: int
+    dilation: int = 1
+
+    relative: ClassVar[bool] = True
+
+    def __post_init__(self):
+        self._check("size", "dilation")
+
+    @property
+    def reach(self) -> int | None:
+        return self.size if self.dilation == 1 else None
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        distance = abs(rows - columns)
+        near = distance <= self.size * self.dilation
+        if self.dilation == 1:
+            return near
+        return near & (distance % self.dilation == 0)
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        check_reach("window", self.size * self.dilation, max_length)
+        return self
+
+    def cut(self, max_length: int) -> "Pattern":
+        size = max(1, max_length // self.dilation)
+        return dataclasses.replace(self, size=min(self.size, size))
+
+    def piece(self, length: Size, causal: bool) -> Any:
+        grid = Grid(length, self.dilation, max(BLOCK, self.size))
+        return grid, Neighbours(self.size, 0 if causal else self.size)
+
+    def visited(self, length: int) -> float:
+        return max(BLOCK, self.size) + 2 * self.size
+
+    def columns(self, row: Size, length: int) -> Tensor:
+        return row - self.dilation * ops.arange(self.size + 1)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True)
+class Stride(Pattern):
+    """Tokens at multiples of a distance: `(i - j) % stride == 0`.
+
+    Args:
+        stride: Integer, in tokens.
+
+    Example:
+
+    >>> stride = keras_synth.mixers.patterns.Stride(4)
+    >>> [j for j in range(16) if stride.allows(5, j)]
+    [1, 5, 9, 13]
+    """
+
+    stride: int
+
+    relative: ClassVar[bool] = True
+
+    def __post_init__(self):
+        self._check("stride")
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        return (rows - columns) % self.stride == 0
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        check_reach("stride", self.stride, max_length)
+        return self
+
+    def cut(self, max_length: int) -> "Pattern":
+        return Stride(min(self.stride, max_length))
+
+    def piece(self, length: Size, causal: bool) -> Any:
+        return Grid(length, self.stride), Neighbours()
+
+    def visited(self, length: int) -> float:
+        return length / self.stride
+
+    def columns(self, row: Size, length: int) -> Tensor:
+        return row % self.stride + ops.arange(0, length, self.stride)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True)
+class FirstTokens(Pattern):
+    """The first tokens are seen by all: attention sinks.
+
+    Args:
+        number: Integer, how many.
+
+    Example:
+
+    >>> first = keras_synth.mixers.patterns.FirstTokens(2)
+    >>> [j for j in range(6) if first.allows(5, j)]
+    [0, 1]
+
+    References:
+        - [Xiao et al., 2024](https://arxiv.org/abs/2309.17453)
+    """
+
+    number: int
+
+    sees_itself: ClassVar[bool] = False
+
+    def __post_init__(self):
+        self._check("number")
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        return (columns < self.number) & (rows >= 0)
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        check_reach("number of first tokens", self.number, max_length)
+        return self
+
+    def cut(self, max_length: int) -> "Pattern":
+        return type(self)(min(self.number, max_length))
+
+    def piece(self, length: Size, causal: bool) -> Any:
+        return None, First(self.number)
+
+    def visited(self, length: int) -> float:
+        return self.number
+
+    def columns(self, row: Size, length: int) -> Tensor:
+        return ops.arange(self.number)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+@dataclasses.dataclass(frozen=True)
+class GlobalTokens(FirstTokens):
+    """The first tokens see all and are seen by all.
+
+    In blocks their columns are computed; rows that see all are no matter of
+    blocks.
+
+    Args:
+        number: Integer, how many.
+
+    Example:
+
+    >>> first = keras_synth.mixers.patterns.GlobalTokens(2)
+    >>> [j for j in range(6) if first.allows(1, j)]
+    [0, 1, 2, 3, 4, 5]
+    """
+
+    def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
+        return (rows < self.number) | (columns < self.number)
+
+    def fitted(self, max_length: int | None) -> "Pattern":
+        check_reach("number of global tokens", self.number, max_length)
+        return self
