@@ -13,6 +13,8 @@ from keras_synth.types import Shape, Tensor
 
 # Added to each feature, whose largest is 1, so that no row's weights vanish.
 FLOOR = 1e-6
+# A number this near to the largest, relative to it, will do in its stead.
+NEARLY = 1e-5
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -177,11 +179,14 @@ def _along(x, projection):
 
 
 def _largest(x):
-    """The largest of the last axis, `(..., 1)`.
+    """The largest of the last axis but for `NEARLY`, `(..., 1)`.
 
     It does not count as a constant: beside the floor it does not cancel. Its
     gradient is that of a place, since compilers that compute `x` twice need
-    not find an entry that is equal to the maximum.
+    not find an entry that is equal to the maximum. Booleans have that place:
+    that of numbers asks for their signs' bits, which ONNX cannot.
     """
-    places = ops.argmax(x, axis=-1, keepdims=True)
+    largest = ops.stop_gradient(ops.max(x, axis=-1, keepdims=True))
+    near = x >= largest - NEARLY * (1.0 + ops.abs(largest))
+    places = ops.argmax(ops.cast(near, "int32"), axis=-1, keepdims=True)
     return ops.take_along_axis(x, places, axis=-1)

@@ -129,7 +129,8 @@ class RoutingAttention(BoundedMixer):
         if training and self.trainable:
             self._move(queries, keys, real)
         order = ops.argsort(-near_queries, axis=-1)  # (B, H, clusters, L)
-        of_keys = ops.top_k(near_keys, size)[1]
+        # Devices that share samples sort their own; of `top_k` they send all.
+        of_keys = ops.argsort(-near_keys, axis=-1)[..., :size]
         own = self._chosen(queries, order[..., :size])
         logits = ops.matmul(
             own * self.key_dim**-0.5,
