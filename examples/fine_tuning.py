@@ -128,7 +128,8 @@ for start in ("pretrained", "random"):
         classifier, train_batches, path, settings.epochs, validation_batches
     )
     found = script.objective.evaluate(classifier, test_batches)
-    figures = {x: found[x] for x in script.objective.metrics or ["score"]}
+    figures = {name: found[name] for name in script.objective.metrics}
+    figures = figures or {script.objective.score.name: found["score"]}
     classifier.preprocessor = preprocessor  # from here on it takes texts
     data = f"{len(train[1]):,} examples"
     script.save(classifier, start, history, figures, data)
