@@ -18,7 +18,7 @@ $(TESTING): export TF_NUM_INTRAOP_THREADS ?= 1
 $(TESTING): export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/jax
 $(TESTING): export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 $(TESTING): export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
-# Nor does it rewrite a test's assertions again.
+# pytest keeps what it makes of the assertions, for each process and each run.
 $(TESTING): export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-slow test-oldest test-nightly coverage tutorials lint docs release clean

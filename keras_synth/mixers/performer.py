@@ -183,8 +183,9 @@ def _largest(x):
 
     It does not count as a constant: beside the floor it does not cancel. Its
     gradient is that of a place, since compilers that compute `x` twice need
-    not find an entry that is equal to the maximum. Booleans have that place:
-    that of numbers asks for their signs' bits, which ONNX cannot.
+    not find an entry that is equal to the maximum. The place is looked for
+    among integers: of floats, Keras' `argmax` asks for the bits of signs on
+    JAX, which ONNX Runtime cannot give.
     """
     largest = ops.stop_gradient(ops.max(x, axis=-1, keepdims=True))
     near = x >= largest - NEARLY * (1.0 + ops.abs(largest))

@@ -172,7 +172,8 @@ class Union(Pattern):
             if not isinstance(pattern, Pattern):
                 raise ValueError(
                     "A pattern must be one of keras_synth.mixers.patterns, "
-                    f"such as Window(16). Received: {pattern!r}"
+                    "such as Window(16); its `get` reads names and arrays. "
+                    f"Received: {pattern!r}"
                 )
         flat = [part for one in patterns for part in one.patterns]
         if not flat:
@@ -213,11 +214,8 @@ class Union(Pattern):
         return {"patterns": [*serialized]}
 
 
-# Names, their classes, and what arguments are called in brackets.
-
-
 def deserialized(pattern):
-    """A pattern from its config, and everything else as it is."""
+    """A pattern from its config; everything else as it is."""
     if isinstance(pattern, dict):
         return keras.saving.deserialize_keras_object(pattern)
     return pattern

@@ -18,7 +18,6 @@ by `gap`, and `Z = sum_j exp(S_j - max S)`, the relative error is about
 `S Z LEAST_WEIGHT exp(gap)`: with `S Z = 1000` 1e-8 for a gap of 50, 2e-2 for
 one of 65, and everything beyond 70. Under a compiler accelerators take the
 exact way in float16, which would lose what little weight may be left.
-
 """
 
 import functools
@@ -272,7 +271,7 @@ def _weights_gradient(slopes, columns, along, given):
 
 
 def is_float16(x):
-    """Whether a tensor is of half precision with 5 bits of exponent."""
+    """Whether a tensor is float16."""
     return keras.backend.standardize_dtype(x.dtype) == "float16"
 
 
