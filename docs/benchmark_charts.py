@@ -15,6 +15,7 @@ PALETTES = {
 }
 TOP = 54  # of axes, in pixels
 LARGEST = 13  # radius of a chart's largest disc
+FARTHER = 4  # pixels² that a name may cover to be a pixel nearer to its disc
 SHAPES = ("circle", "square", "triangle")
 
 
@@ -180,7 +181,7 @@ def costs(title, panel, palette):
             logarithmic.
         palette: `"light"` or `"dark"`.
     """
-    canvas, height, right = Canvas(palette), 400, WIDTH - 12
+    canvas, height, right = Canvas(palette), 460, WIDTH - 12
     x, y = _axes(canvas, panel, 40, right, height)
     canvas.text(right, 40, panel["area"], "end", canvas.muted)
     most = max(memory for *_, memory in panel["discs"].values())
@@ -196,7 +197,7 @@ def costs(title, panel, palette):
 
 
 def labels(discs, left, right, top, bottom):
-    """Where names of discs stand: beside them, and over as little as can be.
+    """Where names of discs stand: near them, and over as little as can be.
 
     Args:
         discs: Dictionary, name -> `(x, y, radius)`.
@@ -210,7 +211,7 @@ def labels(discs, left, right, top, bottom):
     for name, (x, y, r) in sorted(discs.items(), key=lambda item: item[1][1]):
         wide = 0.55 * SIZE * len(name)
         boxes = [
-            (x0, y0, x0 + wide, y0 + SIZE)
+            (away, (x0, y0, x0 + wide, y0 + SIZE))
             for away in range(2, 60, 4)
             for x0, y0 in (
                 (x + r + away, y - SIZE / 2),
@@ -223,7 +224,12 @@ def labels(discs, left, right, top, bottom):
             if left <= x0 and x0 + wide <= right
             if top <= y0 and y0 + SIZE <= bottom
         ]
-        box = min(boxes, key=lambda box: sum(_shared(box, x) for x in taken))
+        _, box = min(
+            boxes,
+            key=lambda found: (
+                FARTHER * found[0] + sum(_shared(found[1], x) for x in taken)
+            ),
+        )
         taken.append(box)
         places[name] = box[0], box[3] - 2.5
     return places

@@ -238,13 +238,13 @@ def costs(palette):
         "area": f"area: memory of a step, at most {most:.0f} MiB",
         "x": {
             "title": "speed of a layer's training step, V is 1",
-            "range": (0.25, 3),
-            "ticks": [0.25, 0.5, 1, 2],
+            "range": (0.12, 11),
+            "ticks": [0.25, 0.5, 1, 2, 4, 8],
         },
         "y": {
             "title": "accuracy, %",
-            "range": (43, 48),
-            "ticks": range(43, 49),
+            "range": (40, 47),
+            "ticks": range(40, 48),
         },
     }
     return charts.costs(
