@@ -110,17 +110,16 @@ batches = datasets.LengthBuckets(
     preprocessor(texts), labels, batch_size=32, drop_remainder=True
 )
 timed = callbacks.TimedBatches(batches)
-history = {name: [] for name in callbacks.STEPS}
-log = callbacks.StepLog(timed, history)
+log = callbacks.StepLog(timed)
 classifier.fit(timed, callbacks=[log], verbose=0)
 classifier.preprocessor = preprocessor
 classifier.save(f"{output}.keras")
 
-speed = callbacks.speed(history)
+speed = callbacks.speed(log.history)
 np.savez(
     f"{output}.npz",
     logits=logits,
-    losses=history["losses"],
+    losses=log.history["losses"],
     first=speed["compile_seconds"],
     steps_per_second=speed["steps_per_second"],
 )

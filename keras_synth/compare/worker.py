@@ -30,7 +30,6 @@ from keras_synth.compare import callbacks, grid, prepare, tasks
 from keras_synth.compare.launchers.local import WITH_INPUT
 from keras_synth.training.batches import StepsPerEpoch
 from keras_synth.training.callbacks import (
-    STEPS,
     EpochCheckpoint,
     StepLog,
     TimedBatches,
@@ -117,7 +116,7 @@ def train(settings, run, paths, emit, keep=False, more=()):
     model = objective.build(settings, run, prepared, steps)
     share_initial_weights(model, paths["weights"])
     validated = ("validation_scores", "validation_losses")
-    history = {name: [] for name in (*STEPS, *validated)}
+    history = {name: [] for name in validated}
     checkpoint = EpochCheckpoint(paths["checkpoint"], history, run.seed)
     scorer = objective.scorer(model)
 

@@ -6,7 +6,6 @@ from keras_synth.training.callbacks.checkpoints import (
     fit_from_checkpoint,
 )
 from keras_synth.training.callbacks.logs import (
-    STEPS,
     EpochLog,
     StepLog,
     TimedBatches,
@@ -14,7 +13,6 @@ from keras_synth.training.callbacks.logs import (
 )
 
 __all__ = [
-    "STEPS",
     "AttentionSummary",
     "EpochCheckpoint",
     "EpochLog",

@@ -47,9 +47,6 @@ class EpochLog(keras.callbacks.Callback):
             self.history.setdefault(name, []).append(float(value))
 
 
-STEPS = ("losses", "seconds", "lengths", "delivering")
-
-
 class TimedBatches(keras.utils.PyDataset):
     """Batches of another dataset, whose time is noted.
 
@@ -84,27 +81,35 @@ class StepLog(keras.callbacks.Callback):
     """Notes loss and duration of each step.
 
     ```python
-    from keras_synth.training import callbacks
-
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    model.compile("adam", "mse")
     tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
-    batches = keras_synth.batches.TokenWindows(tokens, length=4, batch_size=2)
-    timed = callbacks.TimedBatches(batches)
-    history = {name: [] for name in callbacks.STEPS}
-    log = callbacks.StepLog(timed, history)
+    windows = keras_synth.batches.TokenWindows(tokens, length=8, batch_size=4)
+    inputs = {
+        name: keras.Input((8,), name=name)
+        for name in ("token_ids", "padding_mask")
+    }
+    embedded = keras.layers.Embedding(256, 256)(inputs["token_ids"])
+    model = keras.Model(inputs, embedded)
+    model.compile("adam", keras_synth.losses.LabelSmoothedCrossentropy())
+    timed = keras_synth.callbacks.TimedBatches(windows)
+    log = keras_synth.callbacks.StepLog(timed)
+    model.fit(timed, epochs=2, callbacks=[log], verbose=0)
+    print(len(log.history["losses"]) == 2 * len(windows))  # True
     ```
 
     Args:
         timed: `TimedBatches`, what is trained on.
-        history: Dictionary of lists, among them those named by `STEPS`: of
-            each step the loss, the seconds and the length in tokens, of each
-            epoch the seconds that making its batches took.
+        history: Optional dictionary of lists that grow: `"losses"`,
+            `"seconds"` and `"lengths"` (in tokens) with each step, and
+            `"delivering"`, the seconds that making batches took, with each
+            epoch.
     """
 
-    def __init__(self, timed: Any, history: Any) -> None:
+    def __init__(self, timed: Any, history: Any = None) -> None:
         super().__init__()
-        self.timed, self.history = timed, history
+        self.timed = timed
+        self.history = {} if history is None else history
+        for name in ("losses", "seconds", "lengths", "delivering"):
+            self.history.setdefault(name, [])
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
