@@ -6,8 +6,10 @@ import pathlib
 import zlib
 
 import compiler_flags  # noqa: F401  (before Keras: sets XLA_FLAGS)
-import keras
 import pytest
+
+# Keras is imported where it is used: what only hands tests out to processes
+# can do without, and it takes seconds.
 
 # The fastest to test on, of those that are installed.
 ONCE = next(
@@ -24,15 +26,12 @@ NOT_SHARED = ("each_backend", "accelerator", "skipif")
 
 
 def pytest_report_header():
-    """Says where the tests are that other backends leave out."""
-    backend = keras.backend.backend()
-    if backend == ONCE:
-        return None
-    lines = [f"tests that are marked `once` run on {ONCE} alone"]
-    if backend in SHARES:
-        other = next(x for x in SHARES if x != backend)
-        lines.append(f"of the cases of a test half are slow: {other} runs them")
-    return lines
+    """Says where the tests are that a backend leaves out."""
+    halves = " and half on ".join(SHARES)
+    return [
+        f"tests that are marked `once` run on {ONCE} alone",
+        f"of the cases of a test, half are slow on {halves}",
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,18 +41,20 @@ def pytest_collection_modifyitems(config, items):
     Parameters of a test ask much the same of a compiler. A half of them,
     whichever, is slow on JAX, the other half on TensorFlow.
     """
-    if keras.backend.backend() == ONCE:
+    import keras
+
+    backend = keras.backend.backend()
+    if backend == ONCE:
         return
     left_out = [x for x in items if x.get_closest_marker("once")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [x for x in items if not x.get_closest_marker("once")]
-    for case in cases_of_the_other(items):
+    for case in cases_of_the_other(items, SHARES.get(backend)):
         case.add_marker(pytest.mark.slow)
 
 
-def cases_of_the_other(items):
+def cases_of_the_other(items, share):
     """The cases of tests that the other backend of `SHARES` runs."""
-    share = SHARES.get(keras.backend.backend())
     tests = collections.defaultdict(list)
     for item in items:
         marked = any(map(item.get_closest_marker, NOT_SHARED))
@@ -80,6 +81,8 @@ def few_objects():
 @pytest.fixture(autouse=True)
 def seed():
     """Every test starts from the same seed."""
+    import keras
+
     keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
@@ -91,6 +94,8 @@ def without_graphs():
 
     It traces a step for longer than a few of them take.
     """
+    import keras
+
     if keras.backend.backend() != "tensorflow":
         yield
         return

@@ -100,11 +100,20 @@ def _stamp(source):
     return found
 
 
-def _preprocess(preprocessor, *inputs):
-    """What a KerasHub preprocessor makes of all examples, as arrays."""
+def _preprocess(preprocessor, splits):
+    """Yields what a KerasHub preprocessor makes of each split, as arrays."""
     import keras
     import tensorflow as tf  # workers read arrays and do without
 
-    batches = tf.data.Dataset.from_tensor_slices(inputs).batch(BATCH_SIZE)
-    made = list(batches.map(preprocessor).as_numpy_iterator())
-    return keras.tree.map_structure(lambda *x: np.concatenate(x), *made)
+    datasets = [
+        tf.data.Dataset.from_tensor_slices(inputs).batch(BATCH_SIZE)
+        for inputs in splits
+    ]
+    # Traced once, of any number of texts: byte pairs take seconds.
+    traced = tf.function(preprocessor, input_signature=datasets[0].element_spec)
+    for batches in datasets:
+        made = [
+            keras.tree.map_structure(lambda x: x.numpy(), traced(*batch))
+            for batch in batches
+        ]
+        yield keras.tree.map_structure(lambda *x: np.concatenate(x), *made)

@@ -138,6 +138,9 @@ def test_train_leaves_a_preset_with_a_model_card(trained, monkeypatch):
     assert f"The model is in {folder / 'preset'}" in out
     # Progress and the score, and nothing of TensorFlow's start.
     assert [line.split(" ")[0] for line in err.splitlines()] == ["R,", "all"]
+    for log in (folder / "logs").iterdir():  # of its processes
+        assert ".cc:" not in log.read_text()
+        assert "absl" not in log.read_text()
     card = (folder / "preset" / "README.md").read_text()
     assert "SynthesizerTextClassifier, reviews, R" in card
     assert "200 examples" in card

@@ -15,6 +15,7 @@ from keras_synth.compare import (
     callbacks,
     grid,
     jobs,
+    launchers,
     options,
     prepare,
     worker,
@@ -191,11 +192,12 @@ def test_a_run_whose_callback_fails_says_so(data, module, tmp_path):
 
 @slow_but_on("torch")
 def test_the_command_hands_them_to_its_processes(module, tmp_path):
-    process = command_line.start(
-        tmp_path / "out", *SMALL, "--callbacks", f"{module}:notes"
+    status, _, err = command_line.run_here(
+        tmp_path / "out",
+        *(*SMALL, "--callbacks", f"{module}:notes"),
+        launcher=launchers.Local,
     )
-    _, err = process.communicate()
-    assert process.returncode == 0, err
+    assert status == 0, err
     (row,) = rows(tmp_path / "out")
     assert row["options"] == {"callbacks": f"{module}:notes"}
     (folder,) = (tmp_path / "out" / "callbacks").iterdir()

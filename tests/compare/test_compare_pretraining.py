@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from backend import slow_but_on
-from command_line import BACKEND, rows, run
+from command_line import BACKEND, rows, run_here
 
 from keras_synth import datasets, models
 from keras_synth.commands import compare
@@ -38,7 +38,9 @@ def text(tmp_path_factory):
 def pretrained(text, tmp_path_factory):
     """The output of a grid that pre-trained R+V."""
     folder = tmp_path_factory.mktemp("mlm")
-    status, out, err = run(folder, "--task", "mlm", "--data", str(text), *SMALL)
+    status, out, err = run_here(
+        folder, "--task", "mlm", "--data", str(text), *SMALL
+    )
     assert status == 0, err
     assert "mlm: test log-perplexity after the last epoch, lower is" in out
     return folder
@@ -60,7 +62,7 @@ def test_masked_tokens_are_learned_and_a_preset_is_kept(pretrained):
 
 
 def reviews(folder, *arguments):
-    return run(
+    return run_here(
         folder,
         *"--task reviews --examples 64 --epochs 1 --lengths --variants".split(),
         *("R+V", "--num-heads", "2", "--sequence-length", "24", *arguments),
@@ -173,7 +175,7 @@ def test_span_corruption_is_learned_and_translations_start_from_it(
     text, tmp_path
 ):
     first, second = tmp_path / "first", tmp_path / "second"
-    status, _, err = run(
+    status, _, err = run_here(
         first,
         *("--task", "span_corruption", "--data", str(text)),
         *(*SMALL, "--sequence-length", "48"),
@@ -182,7 +184,7 @@ def test_span_corruption_is_learned_and_translations_start_from_it(
     (row,) = rows(first)
     scores = row["validation_scores"]
     assert 1 < scores[-1] < scores[0] < np.log(500)
-    status, _, err = run(
+    status, _, err = run_here(
         second,
         *"--task translations --examples 64 --epochs 1 --lengths".split(),
         *"--variants R+V --num-heads 2 --sequence-length 48".split(),

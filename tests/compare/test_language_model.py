@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from backend import slow_but_on
-from command_line import BACKEND, kill_after_an_epoch, rows, run
+from command_line import BACKEND, kill_after_an_epoch, rows, run_here
 
 from keras_synth import datasets, models
 from keras_synth.callbacks import EpochCheckpoint
@@ -37,7 +37,7 @@ def whole(tmp_path_factory):
     texts, _ = datasets.generated_reviews(120)
     (folder / "text.txt").write_text("\n".join(texts))
     arguments = [*SMALL, "--data", str(folder / "text.txt")]
-    status, out, err = run(folder, *arguments)
+    status, out, err = run_here(folder, *arguments)
     assert status == 0, err
     return folder, out, arguments
 
@@ -60,7 +60,7 @@ def test_bits_per_byte_fall(whole):
 def test_a_killed_run_goes_on(whole, tmp_path):
     folder = tmp_path / "killed"
     kill_after_an_epoch(folder, *whole[2])
-    status, _, err = run(folder, *whole[2], "--resume")
+    status, _, err = run_here(folder, *whole[2], "--resume")
     assert status == 0, err
     (resumed,), (expected,) = rows(folder), rows(whole[0])
     for name in ("losses", "validation_scores", "score"):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 from backend import slow_but_on
-from command_line import BACKEND, kill_after_an_epoch, rows, run
+from command_line import BACKEND, kill_after_an_epoch, rows, run_here
 
 from keras_synth import datasets, metrics
 from keras_synth.compare import grid, jobs, prepare, tasks, worker
@@ -45,7 +45,7 @@ def whole(tmp_path_factory):
         )
     ]
     arguments = [*SMALL, "--data", files[0], "--test-data", files[1]]
-    status, out, err = run(folder, *arguments)
+    status, out, err = run_here(folder, *arguments)
     assert status == 0, err
     return folder, out, arguments
 
@@ -165,9 +165,10 @@ def prepared(task, path, **options):
     )
     examples = tasks.load(task, tasks.Source(str(path)), settings)
 
-    def preprocess(preprocessor, *inputs):
-        made = preprocessor(*inputs)
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, made)
+    def preprocess(preprocessor, splits):
+        for inputs in splits:
+            made = preprocessor(*inputs)
+            yield keras.tree.map_structure(keras.ops.convert_to_numpy, made)
 
     objective = tasks.TASKS[task].objective
     return objective.prepare(examples, settings, preprocess, print)

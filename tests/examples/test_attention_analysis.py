@@ -1,6 +1,7 @@
 """The example that looks inside trained models."""
 
 import os
+import runpy
 import subprocess
 import sys
 
@@ -46,10 +47,12 @@ def byte_pairs():
         (["--encoder", "x", "--data", "y"], "--data is what all but"),
     ],
 )
-def test_it_says_what_it_needs(arguments, words):
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert words in done.stderr
+def test_it_says_what_it_needs(arguments, words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.slow

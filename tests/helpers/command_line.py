@@ -1,5 +1,7 @@
-"""The command in a process of its own, as its users run it."""
+"""The command in a process of its own, as its users run it, or in this one."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -8,6 +10,10 @@ import sys
 import time
 
 import keras
+import pytest
+
+from keras_synth.commands import compare
+from keras_synth.compare import launchers, worker
 
 BACKEND = keras.backend.backend()
 COMMAND = ["-m", "keras_synth.compare"]
@@ -38,6 +44,37 @@ def run(folder, *arguments):
     process = start(folder, *arguments)
     out, err = process.communicate()
     return process.returncode, out, err
+
+
+class Here(launchers.Local):
+    """Trains in this process: others import for seconds."""
+
+    def __call__(self, runs, jobs):
+        for run in runs:
+            spec = json.loads(jobs.write_spec(run).read_text())
+            jobs.paths(run)["log"].touch()
+            events, started = [], time.time()
+            result = worker.perform(spec, events.append)
+            result |= {"started": started, "seconds": time.time() - started}
+            for event in (*events, {"result": result}):
+                yield run, json.loads(json.dumps(event))
+
+
+def run_here(folder, *arguments, launcher=Here):
+    """As `run`, without a process for the command or for its runs."""
+    given = ["--backends", BACKEND, "--output", str(folder), *arguments]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        patch.setitem(launchers.LAUNCHERS, "local", launcher)
+        patch.setenv("COLUMNS", "80")
+        try:
+            status = compare.main(given, "keras-synth compare")
+        except SystemExit as stop:
+            status = stop.code
+    return status, out.getvalue(), err.getvalue()
 
 
 def kill_after_an_epoch(folder, *arguments, how=signal.SIGKILL):

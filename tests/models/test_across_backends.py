@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import across_backends
 import keras
 import numpy as np
 import pytest
@@ -20,7 +21,12 @@ pytestmark = pytest.mark.skipif(
 
 
 def save_job(folder):
-    """A model with all kinds of synthesizers, and batches to train it on."""
+    """A model with all kinds of synthesizers, and batches to train it on.
+
+    Of one seed: where losses fall steeply, differences in the last bit grow
+    with each step.
+    """
+    keras.utils.set_random_seed(0)
     backbone = models.SynthesizerBackbone(
         vocabulary_size=50,
         num_layers=3,
@@ -47,8 +53,9 @@ def save_job(folder):
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("backends")
     save_job(folder)
+    across_backends.main(folder)
     script = HELPERS / "across_backends.py"
-    for name in INSTALLED:
+    for name in INSTALLED[1:]:
         done = subprocess.run(
             [sys.executable, script, folder],
             env={**os.environ, "KERAS_BACKEND": name},

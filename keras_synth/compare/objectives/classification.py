@@ -87,11 +87,12 @@ class Classification(Objective):
         )
         preprocessor = _preprocessor(tokenizer, settings, pairs)
         log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
-        arrays = []
-        for texts, labels in splits:
-            # With labels, since a pair alone is taken for a text and its label.
-            features, _ = preprocess(preprocessor, texts, labels)
-            arrays.append({**features, "labels": labels})
+        # With labels, since a pair alone is taken for a text and its label.
+        made = preprocess(preprocessor, splits)
+        arrays = [
+            {**features, "labels": labels}
+            for (features, _), (_, labels) in zip(made, splits, strict=True)
+        ]
         notes = {
             "class_names": list(class_names),
             "vocabulary_size": tokenizer.vocabulary_size(),

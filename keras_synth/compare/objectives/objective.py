@@ -94,8 +94,9 @@ class Objective:
         Args:
             examples: What the task's loader returns.
             settings: `Settings`.
-            preprocess: Function of a KerasHub preprocessor and its inputs, for
-                all examples. Returns its outputs as arrays.
+            preprocess: Function of a KerasHub preprocessor and a list of
+                tuples, its inputs for all examples of each split. Yields its
+                outputs as arrays.
             log: Function of a line that says what is going on.
 
         Returns:

@@ -55,10 +55,8 @@ class Pretraining(Objective):
         log(f"Training a vocabulary on {len(sample):,} lines")
         tokenizer = self.learn(sample, settings.vocabulary_size)
         log(f"Tokenizing {len(train) + sum(map(len, others)):,} lines")
-        splits = [
-            preprocess(lambda x: tokenizer(x).flat_values, lines)
-            for lines in (train, *others)
-        ]
+        inputs = [(lines,) for lines in (train, *others)]
+        splits = [*preprocess(lambda x: tokenizer(x).flat_values, inputs)]
         if settings.examples:
             length = settings.sequence_length
             check_count(settings.examples, len(splits[0]) // length)

@@ -70,13 +70,13 @@ class Translation(Objective):
         kept = _short_enough(train, tokenizer, settings, log)
         splits = kept, validation, (sources, [x[0] for x in references])
         log(f"Tokenizing {sum(len(split[0]) for split in splits):,} pairs")
-        preprocessor, arrays = _preprocessor(tokenizer, settings), []
-        for encoder, decoder in splits:
-            features, labels, weight = preprocess(
-                preprocessor, {"encoder_text": encoder, "decoder_text": decoder}
+        inputs = [({"encoder_text": x, "decoder_text": y},) for x, y in splits]
+        arrays = [
+            {**features, "labels": labels, "sample_weight": weight}
+            for features, labels, weight in preprocess(
+                _preprocessor(tokenizer, settings), inputs
             )
-            targets = {"labels": labels, "sample_weight": weight}
-            arrays.append({**features, **targets})
+        ]
         # Bytes, so that they count in the digest as all arrays do.
         texts = json.dumps([sources, references]).encode()
         arrays[2]["texts"] = np.frombuffer(texts, "uint8")
