@@ -33,8 +33,9 @@ def presets(init):
     if not found:
         raise ValueError(
             f"--init must name a preset ({CONFIG}, {WEIGHTS} and a tokenizer), "
-            "or the --output of `train`, or of a comparison with --task mlm or "
-            f"span_corruption that has ended. Received: --init {init}"
+            "or the --output of `train`, or of a comparison with --task mlm, "
+            "mlm_words, mlm_bytes or span_corruption that has ended. Received: "
+            f"--init {init}"
         )
     for preset in found:
         if not (preset / WEIGHTS).is_file():

@@ -79,6 +79,59 @@ def test_a_classifier_starts_from_it(pretrained, tmp_path):
     assert data == own
 
 
+def write_reviews(folder):
+    texts, labels = datasets.generated_reviews(60)
+    for number, (text, label) in enumerate(zip(texts, labels, strict=True)):
+        split = "train" if number < 50 else "test"
+        name = f"pos/{number}_9.txt" if label else f"neg/{number}_2.txt"
+        path = folder / split / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return "\n".join(texts[:50]), "byte_text", ("--data", str(folder))
+
+
+def write_expressions(folder):
+    expressions, _ = datasets.generated_listops(300)
+    return "\n".join(expressions), "listops", ("--examples", "64")
+
+
+@pytest.mark.parametrize(
+    ("pretraining", "write", "least"),
+    [("mlm_words", write_expressions, 20), ("mlm_bytes", write_reviews, 256)],
+)
+def test_classifiers_of_words_and_bytes_start_from_their_own(
+    pretraining, write, least, tmp_path
+):
+    text, task, given = write(tmp_path / "data")
+    (tmp_path / "text.txt").write_text(text)
+    output = tmp_path / "pretrained"
+    status, _, err = run_here(
+        output,
+        *("--task", pretraining, "--data", str(tmp_path / "text.txt")),
+        *f"{SIZE} --epochs 2 --steps-per-epoch 10 --variants R".split(),
+        *"--batch-size 8 --learning-rate 1e-2".split(),
+    )
+    assert status == 0, err
+    (row,) = rows(output)
+    first, last = row["validation_scores"]
+    assert last < first < np.log(2 * least)
+    (preset,) = initial.presets(output)
+    masked_lm = models.SynthesizerMaskedLM.from_preset(preset)
+    assert masked_lm.backbone.vocabulary_size <= least
+    (guesses,) = masked_lm.fill_mask(
+        f"{text[:7]}{masked_lm.preprocessor.tokenizer.mask_token}", top_k=2
+    )
+    assert len(guesses) == 2
+    status, _, err = run_here(
+        tmp_path / "tuned",
+        *("--task", task, *given, "--init", str(output)),
+        *"--epochs 1 --variants R --num-heads 2 --sequence-length 24".split(),
+        *"--lengths --batch-size 8".split(),
+    )
+    assert status == 0, err
+    assert rows(tmp_path / "tuned")[0]["key"]["settings"]["hidden_dim"] == 16
+
+
 def settings(init, task="reviews", **values):
     values = {"sequence_length": 24, "lengths": (), **values, "init": str(init)}
     return tasks.TASKS[task].settings(task, **values)

@@ -12,7 +12,9 @@ from keras_synth.compare.objectives.language_model import (
 )
 from keras_synth.compare.objectives.objective import Objective, Prepared, Score
 from keras_synth.compare.objectives.pretraining import (
+    MaskedBytes,
     MaskedLanguageModel,
+    MaskedWords,
     SpanCorruption,
 )
 from keras_synth.compare.objectives.tagging import Tagging
@@ -23,7 +25,9 @@ __all__ = [
     "ByteClassification",
     "ByteLanguageModel",
     "Classification",
+    "MaskedBytes",
     "MaskedLanguageModel",
+    "MaskedWords",
     "Objective",
     "Prepared",
     "Score",
@@ -50,5 +54,7 @@ OBJECTIVES = {
     "subwords": SubwordLanguageModel(),
     "word_accuracy": Tagging(),
     "masked_tokens": MaskedLanguageModel(),
+    "masked_words": MaskedWords(),
+    "masked_bytes": MaskedBytes(),
     "span_corruption": SpanCorruption(),
 }

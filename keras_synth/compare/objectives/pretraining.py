@@ -17,6 +17,7 @@ from keras_synth.compare.objectives.recipes import (
 LOG_PERPLEXITY = Score(
     "log-perplexity", "log-perpl.", digits=3, higher_is_better=False
 )
+NAMED = ("start", "end", "mask")
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")  # never hidden
 VOCABULARY_LINES = 100_000
 SENTINELS = 100  # of T5's vocabulary, at its end
@@ -25,6 +26,11 @@ SENTINELS = 100  # of T5's vocabulary, at its end
 @dataclasses.dataclass(frozen=True)
 class _Settings(settings.Settings):
     vocabulary_size: int = settings.VOCABULARY_SIZE()
+    weight_decay: float = settings.WEIGHT_DECAY()
+
+
+@dataclasses.dataclass(frozen=True)
+class _SettingsOfWords(settings.Settings):
     weight_decay: float = settings.WEIGHT_DECAY()
 
 
@@ -49,11 +55,7 @@ class Pretraining(Objective):
 
     def prepare(self, examples, settings, preprocess, log):
         train, *others = ([*_lines(texts)] for texts in examples)
-        sample = train
-        if len(train) > VOCABULARY_LINES:  # all of them would take an hour
-            sample = random.Random(0).sample(train, VOCABULARY_LINES)
-        log(f"Training a vocabulary on {len(sample):,} lines")
-        tokenizer = self.learn(sample, settings.vocabulary_size)
+        tokenizer = self.learn(train, settings, log)
         log(f"Tokenizing {len(train) + sum(map(len, others)):,} lines")
         inputs = [(lines,) for lines in (train, *others)]
         splits = [*preprocess(lambda x: tokenizer(x).flat_values, inputs)]
@@ -68,8 +70,8 @@ class Pretraining(Objective):
             self.describe(tokenizer),
         )
 
-    def learn(self, texts, size):
-        """Returns a tokenizer of at most so many tokens."""
+    def learn(self, lines, settings, log):
+        """Returns a tokenizer of the lines to train on."""
         raise NotImplementedError
 
     def describe(self, tokenizer):
@@ -92,18 +94,20 @@ class MaskedLanguageModel(Pretraining):
 
     card = "It guesses 15% of the tokens, which are hidden, as BERT."
 
-    def learn(self, texts, size):
-        return keras_synth.models.SynthesizerTokenizer.from_texts(texts, size)
+    def learn(self, lines, settings, log):
+        return keras_synth.models.SynthesizerTokenizer.from_texts(
+            _sample(lines, log), settings.vocabulary_size
+        )
 
     def describe(self, tokenizer):
         vocabulary = list(tokenizer.get_vocabulary())
-        named = ("start", "end", "mask")
-        return {
-            "vocabulary_size": len(vocabulary),
-            "vocabulary": vocabulary,
-            **{x: getattr(tokenizer, f"{x}_token_id") for x in named},
-            "special": [vocabulary.index(x) for x in SPECIAL],
-        }
+        special = [vocabulary.index(x) for x in SPECIAL]
+        notes = {"vocabulary": vocabulary, "special": special}
+        return {**notes, **_ids(tokenizer)}
+
+    def tokenizer(self, notes):
+        """Returns the tokenizer of `describe`."""
+        return keras_synth.models.SynthesizerTokenizer(notes["vocabulary"])
 
     def batches(self, settings, seed, prepared):
         notes = prepared.notes
@@ -137,11 +141,38 @@ class MaskedLanguageModel(Pretraining):
         return compiled(model, settings, steps)
 
     def preprocessor(self, settings, prepared):
-        models = keras_synth.models
-        return models.SynthesizerMaskedLMPreprocessor(
-            models.SynthesizerTokenizer(prepared.notes["vocabulary"]),
+        return keras_synth.models.SynthesizerMaskedLMPreprocessor(
+            self.tokenizer(prepared.notes),
             sequence_length=settings.sequence_length,
         )
+
+
+class MaskedWords(MaskedLanguageModel):
+    """The same of the words between spaces, all of the training text's."""
+
+    Settings = _SettingsOfWords
+    data_settings = ("task", "examples", "sequence_length")
+
+    def learn(self, lines, settings, log):
+        return keras_synth.models.SynthesizerWordTokenizer.from_texts(lines)
+
+    def tokenizer(self, notes):
+        return keras_synth.models.SynthesizerWordTokenizer(notes["vocabulary"])
+
+
+class MaskedBytes(MaskedWords):
+    """The same of bytes."""
+
+    def learn(self, lines, settings, log):
+        return self.tokenizer({})
+
+    def describe(self, tokenizer):
+        ids = _ids(tokenizer)
+        special = [tokenizer.pad_token_id, *(ids[name] for name in NAMED)]
+        return {"special": special, **ids}
+
+    def tokenizer(self, notes):
+        return keras_synth.models.SynthesizerByteTokenizer()
 
 
 class SpanCorruption(Pretraining):
@@ -150,9 +181,9 @@ class SpanCorruption(Pretraining):
     card = "It writes what was cut out of a text, as T5."
     needs = ("supports_causal_mask",)
 
-    def learn(self, texts, size):
+    def learn(self, lines, settings, log):
         return keras_synth.models.SynthesizerBytePairTokenizer.from_texts(
-            texts, size - SENTINELS
+            _sample(lines, log), settings.vocabulary_size - SENTINELS
         )
 
     def describe(self, tokenizer):
@@ -213,6 +244,22 @@ def _lines(texts):
     """The lines of texts that are not blank."""
     for text in texts:
         yield from filter(str.strip, text.split("\n"))
+
+
+def _sample(lines, log):
+    """The lines that a vocabulary of parts of words is learned from."""
+    if len(lines) > VOCABULARY_LINES:  # all of them would take an hour
+        lines = random.Random(0).sample(lines, VOCABULARY_LINES)
+    log(f"Training a vocabulary on {len(lines):,} lines")
+    return lines
+
+
+def _ids(tokenizer):
+    """The numbers of a tokenizer that packing and hiding ask for."""
+    return {
+        "vocabulary_size": tokenizer.vocabulary_size(),
+        **{x: getattr(tokenizer, f"{x}_token_id") for x in NAMED},
+    }
 
 
 def compiled(model, settings, steps):
