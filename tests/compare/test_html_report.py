@@ -14,7 +14,14 @@ from result_rows import row, rows
 
 from keras_synth._system import files
 from keras_synth.compare import tasks
-from keras_synth.compare.html import charts, page, sections, write_html
+from keras_synth.compare.html import charts, page, write_html
+from keras_synth.compare.html.comparison import Comparison
+from keras_synth.compare.html.sections import (
+    curves,
+    differences,
+    parts,
+    scores,
+)
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
@@ -61,7 +68,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def made(found, task="pairs"):
-    text = page(sections.Comparison.of(found, tasks.TASKS[task]))
+    text = page(Comparison.of(found, tasks.TASKS[task]))
     return text, Reader(text)
 
 
@@ -217,13 +224,13 @@ def test_thousands_of_runs_stay_readable_and_small():
         found += rows({f"FR(rank={number + 1}) + V": [score, score + 0.01]})
     text, reader = made(found)
     assert len(text) < 600_000
-    assert f"The table shows {sections.LINES} of 1,500 lines" in reader.text
-    assert f"Each chart shows {sections.CURVES} of 1,500 lines" in reader.text
-    assert f"{sections.SENTENCES} of 1,499 differences" in reader.text
+    assert f"The table shows {scores.LINES} of 1,500 lines" in reader.text
+    assert f"Each chart shows {curves.CURVES} of 1,500 lines" in reader.text
+    assert f"{differences.SENTENCES} of 1,499 differences" in reader.text
     best = max(found, key=lambda x: x["validation_scores"][-1])
-    curves = [x["aria-label"] for x in reader.attributes("svg")][1]
-    assert best["key"]["variant"] in curves
-    assert curves.count(" from ") == sections.CURVES
+    drawn = [x["aria-label"] for x in reader.attributes("svg")][1]
+    assert best["key"]["variant"] in drawn
+    assert drawn.count(" from ") == curves.CURVES
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e30])
@@ -285,8 +292,8 @@ def test_a_disk_that_is_full_leaves_the_last_report(tmp_path, monkeypatch):
 
 
 def test_there_is_a_mark_for_each_line():
-    assert len({*sections.GLYPHS.values()}) == charts.SERIES
-    assert {*sections.GLYPHS} == {*charts.MARKERS}
+    assert len({*parts.GLYPHS.values()}) == charts.SERIES
+    assert {*parts.GLYPHS} == {*charts.MARKERS}
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -6,8 +6,10 @@ import string
 from importlib import resources
 
 from keras_synth._system.files import writing
-from keras_synth.compare.html import sections
+from keras_synth.compare.html.comparison import Comparison
 from keras_synth.compare.html.markup import Html, joined
+from keras_synth.compare.html.sections import SECTIONS
+from keras_synth.compare.html.sections.opening import summary, title
 from keras_synth.version import __version__
 
 
@@ -22,7 +24,7 @@ def write_html(rows, task, path):
     Raises:
         UnwrittenError: It cannot be written.
     """
-    text = page(sections.Comparison.of(rows, task))
+    text = page(Comparison.of(rows, task))
     with writing(path, "wb") as file:
         # Names come from a file, which may hold half of a character.
         file.write(text.encode("utf-8", "replace"))
@@ -33,11 +35,9 @@ def page(comparison):
     script = _file("page.js")
     digest = hashlib.sha256(script.encode()).digest()
     made = {
-        "title": sections.title(comparison),
-        "summary": sections.summary(comparison),
-        "sections": joined(
-            *(section(comparison) for section in sections.SECTIONS)
-        ),
+        "title": title(comparison),
+        "summary": summary(comparison),
+        "sections": joined(*(section(comparison) for section in SECTIONS)),
         "version": __version__,
         # The browser runs this script and no other, whatever a name holds.
         "script_hash": f"sha256-{base64.b64encode(digest).decode()}",
