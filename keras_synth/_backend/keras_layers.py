@@ -13,13 +13,14 @@ from keras_synth.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class EinsumDense(keras.layers.EinsumDense):
-    """A dense layer whose bias is added along its own axes.
+    """A dense layer whose bias is added along its own axes, of any samples.
 
     `keras.ops.add` is TensorFlow's `bias_add` where one summand has a single
     axis that is longer than 1. If that is as long as the second axis of the
     other summand, but not as its last one, it is added along the second: a
-    bias `(H, 1)` of heads along a length `T = H`, known in advance. Tokens are
-    then samples of one token each.
+    bias `(H, 1)` of heads along a length `T = H`, known in advance. And
+    `keras.ops.einsum` makes one sample of none there, if none has a token.
+    Tokens are then samples of one token each.
 
     Args:
         *args: Arguments of `keras.layers.EinsumDense`, for tensors
@@ -46,7 +47,9 @@ class EinsumDense(keras.layers.EinsumDense):
         return ops.reshape(outputs, (batch, length, *outputs.shape[2:]))
 
     def _is_mistaken(self, inputs):
-        """Whether TensorFlow would take the heads of the bias for tokens."""
+        """Whether TensorFlow would take heads for tokens, or make up a sample."""
+        if inputs.shape[1] == 0:
+            return True
         if self.bias is None:
             return False
         return self.bias.shape[-1] == 1 and inputs.shape[1] in self.bias.shape
