@@ -47,7 +47,7 @@ class EinsumDense(keras.layers.EinsumDense):
         return ops.reshape(outputs, (batch, length, *outputs.shape[2:]))
 
     def _is_mistaken(self, inputs):
-        """Whether TensorFlow would take heads for tokens, or make up a sample."""
+        """Whether TensorFlow takes heads for tokens, or makes up a sample."""
         if inputs.shape[1] == 0:
             return True
         if self.bias is None:
