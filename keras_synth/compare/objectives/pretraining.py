@@ -17,7 +17,7 @@ from keras_synth.compare.objectives.recipes import (
 LOG_PERPLEXITY = Score(
     "log-perplexity", "log-perpl.", digits=3, higher_is_better=False
 )
-NAMED = ("start", "end", "mask")
+TOKENS = ("start", "end", "mask")  # that packing and hiding ask for
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")  # never hidden
 VOCABULARY_LINES = 100_000
 SENTINELS = 100  # of T5's vocabulary, at its end
@@ -30,7 +30,7 @@ class _Settings(settings.Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class _SettingsOfWords(settings.Settings):
+class _SettingsWithoutVocabulary(settings.Settings):
     weight_decay: float = settings.WEIGHT_DECAY()
 
 
@@ -148,9 +148,9 @@ class MaskedLanguageModel(Pretraining):
 
 
 class MaskedWords(MaskedLanguageModel):
-    """The same of the words between spaces, all of the training text's."""
+    """Words between spaces with 15% of them hidden; each word is a token."""
 
-    Settings = _SettingsOfWords
+    Settings = _SettingsWithoutVocabulary
     data_settings = ("task", "examples", "sequence_length")
 
     def learn(self, lines, settings, log):
@@ -161,14 +161,14 @@ class MaskedWords(MaskedLanguageModel):
 
 
 class MaskedBytes(MaskedWords):
-    """The same of bytes."""
+    """Bytes with 15% of them hidden."""
 
     def learn(self, lines, settings, log):
         return self.tokenizer({})
 
     def describe(self, tokenizer):
         ids = _ids(tokenizer)
-        special = [tokenizer.pad_token_id, *(ids[name] for name in NAMED)]
+        special = [tokenizer.pad_token_id, *(ids[name] for name in TOKENS)]
         return {"special": special, **ids}
 
     def tokenizer(self, notes):
@@ -255,10 +255,10 @@ def _sample(lines, log):
 
 
 def _ids(tokenizer):
-    """The numbers of a tokenizer that packing and hiding ask for."""
+    """The size of a vocabulary and the ids of `TOKENS`."""
     return {
         "vocabulary_size": tokenizer.vocabulary_size(),
-        **{x: getattr(tokenizer, f"{x}_token_id") for x in NAMED},
+        **{x: getattr(tokenizer, f"{x}_token_id") for x in TOKENS},
     }
 
 
