@@ -30,18 +30,19 @@ class Timing(NamedTuple):
     first: float  # seconds of the first call: compiling
 
 
-def interleaved(steps, rounds, progress=lambda: None, clock=time.perf_counter):
+def interleaved(steps, rounds, progress=lambda: None, clock=None):
     """Times functions in turn, so that all see the same weather.
 
     Args:
         steps: Dictionary of functions without arguments.
         rounds: Integer, how often each is timed after its warm-up.
         progress: Function to call after each round.
-        clock: Function that returns seconds.
+        clock: Function that returns seconds; `time.perf_counter` by default.
 
     Returns:
         Dictionary of `Timing`.
     """
+    clock = clock or time.perf_counter
     first, repeats = {}, {}
     for name, step in steps.items():
         first[name] = _seconds(step, clock)

@@ -11,6 +11,9 @@ import pytest
 # Keras is imported where it is used: what only hands tests out to processes
 # can do without, and it takes seconds.
 
+# What is imported stays: to look for garbage among it takes seconds, too.
+gc.disable()
+
 # The fastest to test on, of those that are installed.
 ONCE = next(
     name
@@ -32,6 +35,16 @@ def pytest_report_header():
         f"tests that are marked `once` run on {ONCE} alone",
         f"of the cases of a test, half are slow on {halves}",
     ]
+
+
+def pytest_ignore_collect(collection_path):
+    """Spares the others the modules that run on one backend alone."""
+    import keras
+
+    if keras.backend.backend() == ONCE or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return True if "\npytestmark = pytest.mark.once" in text else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,6 +78,10 @@ def cases_of_the_other(items, share):
         cases.sort(key=lambda case: zlib.crc32(case.nodeid.encode()))
         if len(cases) > 1:
             yield from cases[1 - share :: 2]
+
+
+def pytest_collection_finish():
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,19 +1,15 @@
 """The benchmarks run, go on where they stopped, and skip what cannot run."""
 
-import contextlib
 import csv
-import io
 import itertools
-import runpy
 import sys
-from typing import NamedTuple
-from unittest import mock
 
 import keras
 import pytest
 import small_tasks
 from backend import slow_but_on
 from places import ROOT
+from scripts import run_script
 
 FOLDER = ROOT / "benchmarks"
 sys.path.append(str(FOLDER))
@@ -26,25 +22,8 @@ pytestmark = slow_but_on("torch")
 FIELDS = ["name", "value", "note"]
 
 
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 def script(name, *arguments):
-    """Runs a script here: a process of its own imports for seconds first."""
-    out, err, status = io.StringIO(), io.StringIO(), 0
-    with (
-        mock.patch.object(sys, "argv", [name, *map(str, arguments)]),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            runpy.run_path(str(FOLDER / name), run_name="__main__")
-        except SystemExit as stop:
-            status = stop.code or 0
-    return Done(status, out.getvalue(), err.getvalue())
+    return run_script(FOLDER / name, *arguments)
 
 
 def small_layers(output, *arguments):

@@ -1,13 +1,8 @@
 """The example that looks inside trained models."""
 
-import os
-import runpy
-import subprocess
-import sys
-
-import keras
 import pytest
 from places import ROOT
+from scripts import run_script
 
 from keras_synth import models
 from keras_synth.training.model_card import save_with_card
@@ -19,12 +14,7 @@ TEXTS = ["a man plays the flute on the street", "ein mann spielt flöte"]
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, SCRIPT, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "KERAS_BACKEND": keras.backend.backend()},
-    )
+    return run_script(SCRIPT, *arguments)
 
 
 def pictures(folder):
@@ -47,12 +37,10 @@ def byte_pairs():
         (["--encoder", "x", "--data", "y"], "--data is what all but"),
     ],
 )
-def test_it_says_what_it_needs(arguments, words, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
-    with pytest.raises(SystemExit) as stop:
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert stop.value.code == 2
-    assert words in capsys.readouterr().err
+def test_it_says_what_it_needs(arguments, words):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 @pytest.mark.slow

@@ -1,12 +1,8 @@
 """What `make demo` runs, made small."""
 
-import os
-import subprocess
-import sys
-
-import keras
 import pytest
 from places import ROOT
+from scripts import run_script
 
 from keras_synth import models
 
@@ -14,19 +10,8 @@ SCRIPT = ROOT / "examples" / "demo.py"
 
 
 def run(*arguments):
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": keras.backend.backend(),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "COLUMNS": "80",
-        },
-    )
-    return done.returncode, done.stdout
+    done = run_script(SCRIPT, *arguments)
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.slow
@@ -46,7 +31,7 @@ def test_the_demo_ends_in_a_table_a_picture_and_presets_for_strings(tmp_path):
     assert scores.shape == (1, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

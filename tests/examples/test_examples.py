@@ -10,6 +10,7 @@ import time
 import keras
 import pytest
 from places import ROOT
+from scripts import run_script
 
 from keras_synth import datasets, models
 
@@ -29,10 +30,9 @@ def start(script, *arguments):
     )
 
 
-def run(*command):
-    process = start(*command)
-    out, _ = process.communicate()
-    return process.returncode, out
+def run(script, *arguments):
+    done = run_script(FOLDER / script, *arguments)
+    return done.returncode, done.stdout + done.stderr
 
 
 def result(folder):
@@ -112,7 +112,7 @@ def fine_tuned_twice(init, folder):
         assert "accuracy, test" in (folder / start / "README.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -157,7 +157,7 @@ def test_wrong_arguments_are_one_line(arguments, words):
     assert "Traceback" not in out
 
 
-@pytest.mark.slow
+@pytest.mark.once
 def test_a_text_that_is_too_short_is_one_line(tmp_path):
     path = tmp_path / "short.txt"
     path.write_text("to be or not to be")

@@ -23,14 +23,17 @@ from random_cases import (
     mixer_case,
 )
 
+BACKEND = keras.backend.backend()
 # Cases of each name: PyTorch compiles nothing, the others' time is XLA's.
-QUICK = {"torch": 24, "tensorflow": 1, "jax": 1}[keras.backend.backend()]
-# JAX compiles each operation that runs by itself, for each shape.
-ONE_BY_ONE = keras.backend.backend() != "jax"
-# TensorFlow keeps what XLA has compiled as long as the process lives, in some
-# 100 regions of memory a program, and Linux lets a process have 65,530: of many
-# cases, so many are compiled, by their seed.
-ONE_IN = {"torch": 0, "tensorflow": 20, "jax": 1}[keras.backend.backend()]
+QUICK = {"torch": 24, "tensorflow": 1, "jax": 1}[BACKEND]
+# Of many cases one in so many is both compiled and run one by one, others are
+# the one or the other. TensorFlow keeps what XLA has compiled as long as the
+# process lives, in some 100 regions of memory a program, and Linux lets a
+# process have 65,530. JAX compiles each operation that runs by itself, for each
+# shape.
+ONE_IN = 20
+# Whether few cases are compiled, and run one by one.
+FEW = BACKEND != "torch", BACKEND != "jax"
 MANY = int(os.environ.get("KERAS_SYNTH_CASES", 20 * QUICK))
 # Of the largest number that there is, or of 1, by dtype policy.
 TOLERANCES = {"float32": 1e-4, "mixed_float16": 0.05, "mixed_bfloat16": 0.2}
@@ -91,8 +94,8 @@ def check_formula(case, run, found, tolerance):
     assert abs(mine - wanted) <= tolerance * max(1.0, size), (mine, wanted)
 
 
-def check(case, compiles, one_by_one=True):
-    """Asks everything of a case, also of operations that run one by one."""
+def check(case, compiles, one_by_one):
+    """Asks everything of a case that is compiled, run one by one, or both."""
     run, tolerance = Run(case), TOLERANCES[case.policy]
     found = run.found(compiles)
     if not case.is_mixer:
@@ -104,9 +107,10 @@ def check(case, compiles, one_by_one=True):
         compare(run.found(False), found, tolerance, "one by one")
 
 
-def is_compiled(case):
-    """Whether a case is one of those that are compiled, of many."""
-    return ONE_IN > 0 and case.seed % ONE_IN == 0
+def check_one_of_many(case):
+    """Asks what this backend has the time and the memory for."""
+    both = BACKEND != "torch" and case.seed % ONE_IN == 0
+    check(case, both or BACKEND == "jax", both or BACKEND != "jax")
 
 
 def name_of(parts):
@@ -133,14 +137,14 @@ each_mixer = pytest.mark.parametrize("name", quick(MIXERS))
 def test_attention_drawn_at_random_is_its_formula(parts):
     for number in range(QUICK):
         choose = random.Random(f"{parts}, {number}").choice
-        check(attention_case(parts, choose), ONE_IN > 0, ONE_BY_ONE)
+        check(attention_case(parts, choose), *FEW)
 
 
 @each_mixer
 def test_mixers_drawn_at_random_see_one_sample_as_two(name):
     for number in range(QUICK):
         choose = random.Random(f"{name}, {number}").choice
-        check(mixer_case(name, choose), ONE_IN > 0, ONE_BY_ONE)
+        check(mixer_case(name, choose), *FEW)
 
 
 def chooser(data):
@@ -152,8 +156,7 @@ def chooser(data):
 @many
 @given(data=st.data())
 def test_much_more_attention_is_its_formula(parts, data):
-    case = attention_case(parts, chooser(data))
-    check(case, is_compiled(case))
+    check_one_of_many(attention_case(parts, chooser(data)))
 
 
 @pytest.mark.slow
@@ -161,5 +164,4 @@ def test_much_more_attention_is_its_formula(parts, data):
 @many
 @given(data=st.data())
 def test_many_more_mixers_see_one_sample_as_two(name, data):
-    case = mixer_case(name, chooser(data))
-    check(case, is_compiled(case))
+    check_one_of_many(mixer_case(name, chooser(data)))

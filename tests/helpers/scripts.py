@@ -1,0 +1,36 @@
+"""Runs a script in this process: others import for seconds first."""
+
+import contextlib
+import io
+import pathlib
+import runpy
+import sys
+from typing import NamedTuple
+from unittest import mock
+
+
+class Done(NamedTuple):
+    """What a script left: status, and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_script(path, *arguments):
+    """Runs the script `path`, called with `arguments`."""
+    path = pathlib.Path(path)
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as stop:
+            status = stop.code or 0
+    if isinstance(status, str):  # what Python prints of `sys.exit("text")`
+        err.write(f"{status}\n")
+        status = 1
+    return Done(status, out.getvalue(), err.getvalue())
