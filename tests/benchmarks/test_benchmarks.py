@@ -323,7 +323,8 @@ def test_endurance(tmp_path):
 
 def test_endurance_has_nothing_to_report(tmp_path):
     done = script("endurance.py", "--report", "--output", tmp_path)
-    assert "There are no endurance_*.csv" in done.returncode
+    assert done.returncode == 1
+    assert "There are no endurance_*.csv" in done.stderr
     done = script("endurance.py", "--minutes", "0")
     assert "--minutes must be more than 0. Received: 0" in done.stderr
 
