@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import pathlib
 import runpy
 import sys
@@ -18,11 +19,12 @@ class Done(NamedTuple):
 
 
 def run_script(path, *arguments):
-    """Runs the script `path`, called with `arguments`."""
+    """Runs the script `path`, called with `arguments`, for 80 columns."""
     path = pathlib.Path(path)
     out, err, status = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
+        mock.patch.dict(os.environ, COLUMNS="80"),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
