@@ -1,4 +1,5 @@
 import collections
+import functools
 import gc
 import importlib.util
 import os
@@ -93,6 +94,22 @@ def few_objects():
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_context():
+    """Spares JAX a context of MLIR for each of thousands of small programs."""
+    import keras
+
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    from jax._src.interpreters import mlir
+
+    with pytest.MonkeyPatch.context() as patched:
+        made = functools.cache(mlir.make_ir_context)
+        patched.setattr(mlir, "make_ir_context", made)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -109,14 +109,19 @@ def _product(tensors, arrays):
 
 
 def _compiled(function, arrays):
-    """Compiled by TensorFlow and XLA, for a batch size yet unknown."""
+    """Compiled by TensorFlow and XLA, for a batch size yet unknown.
+
+    Without AutoGraph, as Keras compiles a step.
+    """
     import tensorflow as tf
 
     signature = [
         tf.TensorSpec((None if len(x) > 1 else 1, *x.shape[1:]), x.dtype)
         for x in arrays
     ]
-    return tf.function(function, jit_compile=True, input_signature=signature)
+    return tf.function(
+        function, input_signature=signature, autograph=False, jit_compile=True
+    )
 
 
 def second_derivatives(function, arrays, directions, compiled=False):
