@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 
 from keras_synth.analysis.learned import mixtures
+from keras_synth.analysis.panels import (
+    COLORS,
+    WIDTH,
+    check_any,
+    draw_lines,
+    draw_matrix,
+    new_figure,
+    shown_length,
+    write_tokens,
+)
+from keras_synth.analysis.short_names import shortened
 from keras_synth.analysis.statistics import AttentionStatistics
 
-WIDTH = 4.8  # inches
-# Okabe and Ito's colours, the dark ones first; beyond them lines are dashed.
-COLORS = "#0072B2 #D55E00 #009E73 #CC79A7 #56B4E9 #E69F00".split()
-DASHES = "-", "--", ":", "-."
 HATCHES = "", "///", "...", "xx", "\\\\"
-COLORMAP = "magma"
-# Tokens are written out up to this many.
-MOST_TOKENS = 40
 
 Statistics = Mapping[str, AttentionStatistics]
 
@@ -73,21 +77,21 @@ def plot_attention(
             f"There are heads 0 to {len(weights) - 1}. Received: heads={heads}"
         )
     rows, columns = weights.shape[1:]
-    rows = _length("tokens", tokens, rows)
-    columns = _length("source_tokens", source_tokens, columns)
+    rows = shown_length("tokens", tokens, rows)
+    columns = shown_length("source_tokens", source_tokens, columns)
     across = min(2, len(chosen))
     down = -(-len(chosen) // across)
     height = WIDTH / across * min(2.0, max(0.6, rows / columns)) + 0.5
-    figure, panels = _figure(down, across, down * height)
+    figure, panels = new_figure(down, across, down * height)
     for axes, head in itertools.zip_longest(panels.flat, chosen):
         if head is None:
             axes.set_axis_off()
             continue
-        _matrix(axes, weights[head, :rows, :columns])
+        draw_matrix(axes, weights[head, :rows, :columns])
         if len(weights) > 1:
             axes.set_title(f"head {head}", fontsize=9)
-        _write(axes.set_yticks, tokens, 0, axes in panels[:, 0])
-        _write(axes.set_xticks, source_tokens, 90, True)
+        write_tokens(axes.set_yticks, tokens, 0, axes in panels[:, 0])
+        write_tokens(axes.set_xticks, source_tokens, 90, True)
     return figure
 
 
@@ -112,7 +116,7 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
     >>> len(keras_synth.analysis.plot_heads(weights).axes)
     8
     """
-    _check(weights)
+    check_any(weights)
     sheets = {}
     for name, own in weights.items():
         own = np.asarray(own)
@@ -123,14 +127,14 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
         sheets[name] = own[sample] if own.ndim == 4 else own
     most = max(len(own) for own in sheets.values())
     size = WIDTH / (most + 1)
-    figure, panels = _figure(len(sheets), most, len(sheets) * size + 0.4)
-    labels = _short(sheets)
+    figure, panels = new_figure(len(sheets), most, len(sheets) * size + 0.4)
+    labels = shortened(sheets)
     for line, label, own in zip(panels, labels, sheets.values(), strict=True):
         for head, axes in enumerate(line):
             if head >= len(own):
                 axes.set_axis_off()
                 continue
-            _matrix(axes, own[head])
+            draw_matrix(axes, own[head])
             if axes in panels[0]:
                 axes.set_title(str(head), fontsize=8)
         line[0].set_ylabel(
@@ -173,7 +177,9 @@ def plot_histograms(
         axes.set_xscale("log")
         axes.set_xlim(max(edges[1] / 2, 1e-6), edges[-1])
 
-    return _lines(statistics, draw, "attention weight", "share of all pairs")
+    return draw_lines(
+        statistics, draw, "attention weight", "share of all pairs"
+    )
 
 
 def plot_distance_profile(
@@ -217,7 +223,7 @@ def plot_distance_profile(
             places, means.mean(0), c=color, ls=linestyle, lw=1.6, label=label
         )
 
-    return _lines(statistics, draw, "distance j - i, tokens", "mean weight")
+    return draw_lines(statistics, draw, "distance j - i, tokens", "mean weight")
 
 
 def plot_input_dependence(statistics: Statistics) -> Any:
@@ -240,12 +246,12 @@ def plot_input_dependence(statistics: Statistics) -> Any:
     >>> len(picture.axes)
     2
     """
-    _check(statistics)
+    check_any(statistics)
     rows = [own.input_dependence() for own in statistics.values()]
     values = np.full((len(rows), max(map(len, rows))), np.nan)
     for line, row in zip(values, rows, strict=True):
         line[: len(row)] = row
-    figure, panels = _figure(1, 1, 0.36 * len(rows) + 1.2)
+    figure, panels = new_figure(1, 1, 0.36 * len(rows) + 1.2)
     axes = panels[0, 0]
     shown = axes.imshow(
         values,
@@ -254,7 +260,7 @@ def plot_input_dependence(statistics: Statistics) -> Any:
         vmax=max(0.2, np.nanmax(values)),
         aspect="auto",
     )
-    axes.set_yticks(range(len(rows)), _short(statistics), fontsize=9)
+    axes.set_yticks(range(len(rows)), shortened(statistics), fontsize=9)
     axes.set_xticks(range(values.shape[1]))
     axes.set_xlabel("head")
     for (i, j), value in np.ndenumerate(values):
@@ -300,8 +306,8 @@ def plot_alphas(model: Any) -> Any:
             'A built model with mixtures is expected, such as "R+V", whose '
             f"alphas are learned. Received: {model!r}"
         )
-    figure, panels = _figure(len(found), 1, 1.1 * len(found) + 0.9)
-    pairs = zip(panels[:, 0], _short(found), found.values(), strict=True)
+    figure, panels = new_figure(len(found), 1, 1.1 * len(found) + 0.9)
+    pairs = zip(panels[:, 0], shortened(found), found.values(), strict=True)
     for axes, label, (names, shares) in pairs:
         below = np.zeros(shares.shape[1])
         for i, (part, own) in enumerate(zip(names, shares, strict=True)):
@@ -328,133 +334,3 @@ def plot_alphas(model: Any) -> Any:
             )
     panels[-1, 0].set_xlabel("head")
     return figure
-
-
-# --- what they share ----------------------------------------------------------
-
-
-def _figure(down, across, height):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "Pictures are drawn by Matplotlib: pip install 'keras-synth[plot]'"
-        ) from error
-    made = Figure((WIDTH, height), layout="constrained", dpi=150)
-    made.patch.set_facecolor("white")
-    return made, made.subplots(down, across, squeeze=False)
-
-
-def _matrix(axes, matrix):
-    from matplotlib.colors import PowerNorm
-
-    largest = max(float(np.nanmax(matrix, initial=0.0)), 1e-9)
-    norm = PowerNorm(0.5, 0, largest)
-    axes.imshow(matrix, cmap=COLORMAP, norm=norm, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
-
-
-def _write(set_ticks, tokens, rotation, wanted):
-    if tokens is not None and len(tokens) <= MOST_TOKENS and wanted:
-        size = 8 if len(tokens) <= 20 else 6
-        tokens = [token.replace("$", r"\$") for token in tokens]
-        set_ticks(range(len(tokens)), tokens, fontsize=size, rotation=rotation)
-
-
-def _length(name, tokens, length):
-    if tokens is None:
-        return length
-    if not 0 < len(tokens) <= length:
-        raise ValueError(
-            f"`{name}` must be 1 to {length} strings, as the weights have it. "
-            f"Received: {len(tokens)}"
-        )
-    return len(tokens)
-
-
-def _lines(statistics, draw, xlabel, ylabel):
-    """A panel for each group of statistics, a line for each of a group."""
-    _check(statistics)
-    first = next(iter(statistics.values()))
-    groups = {"": statistics}
-    if isinstance(first, Mapping):
-        groups = statistics
-    across = min(2, len(groups))
-    down = -(-len(groups) // across)
-    figure, panels = _figure(down, across, 2.3 * down + 0.9)
-    for axes, (title, group) in itertools.zip_longest(
-        panels.flat, groups.items(), fillvalue=(None, None)
-    ):
-        if group is None:
-            axes.set_axis_off()
-            continue
-        _check(group)
-        pairs = zip(_short(group), group.values(), strict=True)
-        for i, (label, own) in enumerate(pairs):
-            color = COLORS[i % len(COLORS)]
-            dashes = DASHES[i // len(COLORS) % len(DASHES)]
-            crowded = len(group) > 3
-            draw(axes, own, crowded, color=color, linestyle=dashes, label=label)
-        axes.set_title(title, fontsize=9)
-        axes.grid(alpha=0.3)
-        axes.tick_params(labelsize=8)
-    labels = {tuple(_short(group)) for group in groups.values()}
-    alike = len(labels) == 1
-    if alike:
-        handles = panels[0, 0].get_legend_handles_labels()
-        (names,) = labels
-        widest = max(map(len, names))
-        figure.legend(
-            *handles,
-            title=_common_part(next(iter(groups.values()))),
-            title_fontsize=8,
-            fontsize=8,
-            loc="outside upper center",
-            ncols=min(len(names), max(1, 48 // (widest + 7))),
-            frameon=False,
-        )
-    for axes in panels.flat[: 0 if alike else len(groups)]:
-        axes.legend(fontsize=7)
-    figure.supxlabel(xlabel, fontsize=9)
-    figure.supylabel(ylabel, fontsize=9)
-    return figure
-
-
-def _check(things):
-    if not things:
-        raise ValueError(
-            "A dictionary with an entry or more is expected, such as "
-            f"`attention_weights` returns. Received: {things!r}"
-        )
-
-
-def _short(names):
-    """What names do not have in common: of `layer_0/a` and `layer_1/a` 0, 1."""
-    names = [*names]
-    start, end = _ends(names)
-    cut = [name[len(start) : len(name) - len(end)] for name in names]
-    return cut if all(cut) else names
-
-
-def _common_part(names):
-    """What names have in common: `layer_.../a`."""
-    return "...".join(_ends([*names])).strip("./ ") or None
-
-
-def _ends(names):
-    """What all names start and end with, whole numbers."""
-    if len(names) < 2:
-        return "", ""
-    start = _common(names).rstrip("0123456789")
-    rest = [name[len(start) :][::-1] for name in names]
-    end = _common(rest)[::-1].lstrip("0123456789")
-    return start, end
-
-
-def _common(names):
-    """What all names start with."""
-    start = min(names)
-    while not all(name.startswith(start) for name in names):
-        start = start[:-1]
-    return start
