@@ -14,7 +14,7 @@ for backend in ${BACKENDS:-tensorflow jax torch}; do
         test "$tests" = tests/files/ && continue
         echo "== $tests on $backend"
         KERAS_BACKEND=$backend "$python" -m pytest -m slow -rs \
-            -n "${JOBS:-2}" --dist loadfile "$tests"
+            -n "${JOBS:-2}" --dist worksteal "$tests"
         # 5: none of its tests is slow on this backend.
         case $? in 0 | 5) ;; *) failed="$failed $backend:$tests" ;; esac
     done
