@@ -168,6 +168,7 @@ def commands(text):
                 yield words
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("page", pages_with("shell"))
 def test_the_commands_of_a_page_parse(page, parses):
     for program, *words in commands((ROOT / page).read_text(encoding="utf-8")):
@@ -191,6 +192,7 @@ def anchors(page):
     yield from re.findall(r"^::: (\S+)$", text, re.MULTILINE)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
@@ -281,6 +283,7 @@ def test_the_example_of_a_docstring_runs(path, folder):
         execute(one, namespace, path)
 
 
+@pytest.mark.once
 def test_every_public_class_has_an_example():
     classes = {
         name for name, value in public.names().items() if inspect.isclass(value)
@@ -288,5 +291,6 @@ def test_every_public_class_has_an_example():
     assert classes <= {*EXAMPLES}
 
 
+@pytest.mark.once
 def test_the_headline_functions_have_examples():
     assert {"mixers.get", "models.t5_base", "synthesizers.get"} <= {*EXAMPLES}

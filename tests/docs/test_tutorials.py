@@ -1,45 +1,23 @@
-"""Tutorials: notebooks are what their scripts say, and run to the end."""
+"""Tutorials: notebooks and pages are what their scripts say."""
 
-import importlib.util
 import json
 import re
 import subprocess
 import sys
 
-import keras
 import pytest
-from backend import slow_but_on
-from places import ROOT
+import tutorials
+from tutorials import FOLDER, NAMES
+
+pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 pytest.importorskip("jupytext")
 pytest.importorskip("nbclient")
 
-# Nothing here but what is slow anyway depends on the backend.
-pytestmark = slow_but_on("torch")
-
-FOLDER = ROOT / "docs" / "tutorials"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
-# The others run on one backend.
-ON_ALL_BACKENDS = {
-    "converting_an_encoder",
-    "first_steps",
-    "looking_inside",
-    "parts_of_speech",
-    "text_classification",
-}
-ON_THIS_BACKEND = [
-    name
-    for name in NAMES
-    if name in ON_ALL_BACKENDS or keras.backend.backend() == "jax"
-]
-
 
 @pytest.fixture(scope="module")
 def build():
-    spec = importlib.util.spec_from_file_location("build", FOLDER / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tutorials.builder()
 
 
 def test_every_script_has_its_notebook_and_its_page(build):
@@ -142,17 +120,6 @@ def test_a_notebook_installs_from_the_repository_if_it_is_known(build, address):
     source = "keras-synth[jax,compare] @ git+https://github.com/owner/name"
     assert said.strip() == f'install -qqq "{source}"'
     assert "online" in line
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ON_THIS_BACKEND)
-def test_a_notebook_runs_to_its_end_without_real_data(build, name, monkeypatch):
-    monkeypatch.delenv("KERAS_SYNTH_DATA", raising=False)
-    new = build.notebook(name)
-    build.execute(new)
-    assert all(
-        cell.execution_count for cell in new.cells if cell.cell_type == "code"
-    )
 
 
 def test_colab_is_linked_where_the_repository_is_known(build, address):
