@@ -83,7 +83,7 @@ def _before(cache, start):
     size = positions.shape[1]
     wanted = start - size + 1 + ops.arange(size)  # counted from one
     # Forbidden tokens may lie between.
-    moved = start - ops.max(positions, axis=1, keepdims=True)
+    moved = start - ops.amax(positions, axis=1, keepdims=True)
     index = ops.clip(ops.arange(size) + moved, 0, size - 1)
     found = ops.take_along_axis(positions, index, axis=1)
     real = ops.logical_and(ops.equal(found, wanted), wanted > 0)
@@ -104,7 +104,7 @@ def _after(cache, tokens, real, start):
     size = cache["positions"].shape[1]
     place = ops.arange(ops.shape(real)[1])  # among `tokens`
     # How many of the new tokens there are up to the last real one.
-    new = ops.max(real * (place - size + 1), axis=1, keepdims=True)  # (B, 1)
+    new = ops.amax(real * (place - size + 1), axis=1, keepdims=True)  # (B, 1)
     positions = real * (start - size + 1 + place)
     index = new + ops.arange(size)  # (B, width - 1)
     after = {

@@ -187,7 +187,7 @@ def _largest(x):
     among integers: of floats, Keras' `argmax` asks for the bits of signs on
     JAX, which ONNX Runtime cannot give.
     """
-    largest = ops.stop_gradient(ops.max(x, axis=-1, keepdims=True))
+    largest = ops.stop_gradient(ops.amax(x, axis=-1, keepdims=True))
     near = x >= largest - NEARLY * (1.0 + ops.abs(largest))
     places = ops.argmax(ops.cast(near, "int32"), axis=-1, keepdims=True)
     return ops.take_along_axis(x, places, axis=-1)

@@ -1,5 +1,6 @@
 """PyTorch's compiler sees each layer as one graph, for all lengths."""
 
+import re
 import warnings
 
 import keras
@@ -8,6 +9,7 @@ import pytest
 from arrays import normal, padding
 from backend import numpy
 from cases import MIXERS, D, H, K, N, T
+from places import ROOT
 
 from keras_synth import mixers, models
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
@@ -81,6 +83,19 @@ def test_each_mixer_is_one_graph(name, masked):
     given = {"value_mask": mask()} if masked else {}
     backend = "inductor" if name in INDUCTOR else "aot_eager"
     check_compiled(layer, lambda x: layer(x, **given), tokens(), backend)
+
+
+def test_largest_entries_are_asked_for_as_the_compiler_can():
+    """Keras' `ops.max` and `ops.min` look for `values`: not traced."""
+    compiled = torch.compile(
+        lambda x: keras.ops.amax(x, axis=-1), fullgraph=True, backend="eager"
+    )
+    np.testing.assert_array_equal(compiled(torch.eye(2)), [1.0, 1.0])
+    for path in (ROOT / "keras_synth").rglob("*.py"):
+        code = re.sub(
+            r"^ *(>>>|\.\.\.).*", "", path.read_text("utf-8"), flags=re.M
+        )
+        assert not re.search(r"\bops\.(max|min)\(", code), path
 
 
 @pytest.mark.parametrize(

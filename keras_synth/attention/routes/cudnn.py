@@ -165,7 +165,7 @@ def _from_the_largest(request):
     bias = ops.cast(request.logits.bias, "float32")
     allowed = request.mask.materialize()
     seen = bias if allowed is None else ops.where(allowed, bias, FORBIDDEN)
-    largest = ops.stop_gradient(ops.max(seen, axis=-1, keepdims=True))
+    largest = ops.stop_gradient(ops.amax(seen, axis=-1, keepdims=True))
     bias = held(bias - largest, request.values)
     if allowed is None:
         return bias

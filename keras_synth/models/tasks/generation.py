@@ -166,7 +166,7 @@ def sample_tokens(
     """
     prompt_mask = ops.cast(prompt_mask, "bool")
     # The shortest prompt ends here; longer ones keep their tokens.
-    end = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
+    end = ops.amin(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     if hidden_states is None:
         hidden, caches = _read(step, prompt, caches, end)
     else:
