@@ -98,7 +98,10 @@ def few_objects():
 
 @pytest.fixture(scope="module", autouse=True)
 def one_context():
-    """Spares JAX a context of MLIR for each of thousands of small programs."""
+    """Spares JAX a context of MLIR for each of thousands of small programs.
+
+    JAX has no public way to keep one.
+    """
     import keras
 
     if keras.backend.backend() != "jax":

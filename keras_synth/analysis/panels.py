@@ -49,9 +49,9 @@ def draw_matrix(axes, matrix):
     axes.set_yticks([])
 
 
-def write_tokens(set_ticks, tokens, rotation, wanted):
+def write_tokens(set_ticks, tokens, rotation):
     """Writes tokens along an axis, unless they are too many to be read."""
-    if tokens is not None and len(tokens) <= MOST_TOKENS and wanted:
+    if tokens is not None and len(tokens) <= MOST_TOKENS:
         size = 8 if len(tokens) <= 20 else 6
         tokens = [token.replace("$", r"\$") for token in tokens]
         set_ticks(range(len(tokens)), tokens, fontsize=size, rotation=rotation)

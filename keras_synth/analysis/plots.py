@@ -90,8 +90,9 @@ def plot_attention(
         draw_matrix(axes, weights[head, :rows, :columns])
         if len(weights) > 1:
             axes.set_title(f"head {head}", fontsize=9)
-        write_tokens(axes.set_yticks, tokens, 0, axes in panels[:, 0])
-        write_tokens(axes.set_xticks, source_tokens, 90, True)
+        if axes in panels[:, 0]:
+            write_tokens(axes.set_yticks, tokens, 0)
+        write_tokens(axes.set_xticks, source_tokens, 90)
     return figure
 
 
