@@ -11,10 +11,10 @@ from keras_synth.analysis.plots import (
     plot_input_dependence,
 )
 from keras_synth.analysis.samples import sample_of
+from keras_synth.analysis.similarity import head_similarity
 from keras_synth.analysis.statistics import (
     AttentionStatistics,
     attention_statistics,
-    head_similarity,
 )
 from keras_synth.analysis.weights import attention_weights
 

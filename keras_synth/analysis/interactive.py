@@ -14,7 +14,7 @@ def view_attention(
 ) -> Any:
     """Returns a picture with sliders for layers and heads.
 
-    The cell under the pointer tells its tokens and its weight. It needs the
+    The cell under the pointer shows its tokens and its weight. It needs the
     extra `interactive`. A notebook shows it; `treescope.render_to_html(view)`
     makes a page that loads nothing from elsewhere.
 

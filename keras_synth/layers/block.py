@@ -77,16 +77,16 @@ class SynthesizerBlock(keras.layers.Layer):
         self.feed_forward_dropout = check_rate(
             "feed_forward_dropout", feed_forward_dropout
         )
-        self._lenders: dict[str, Callable] = {}
+        self._owners: dict[str, Callable] = {}
 
-    def share_synthesizer(self, place: str, lender: "SynthesizerBlock") -> None:
+    def share_synthesizer(self, place: str, owner: "SynthesizerBlock") -> None:
         """Makes it share a synthesizer of a block that is built before it.
 
         Args:
             place: String, `"attention"` or `"cross_attention"`.
-            lender: Block of the same arguments.
+            owner: Block of the same arguments.
         """
-        self._lenders[place] = lambda: getattr(lender, place)
+        self._owners[place] = lambda: getattr(owner, place)
 
     def _mixer(self, template, num_heads, key_dim, max_length, needs, place):
         mixer = make_mixer(
@@ -104,8 +104,8 @@ class SynthesizerBlock(keras.layers.Layer):
                 "bias_initializer": self.bias_initializer,
             },
         )
-        if place in self._lenders:
-            mixer.share_synthesizer(self._lenders[place]())
+        if place in self._owners:
+            mixer.share_synthesizer(self._owners[place]())
         return mixer
 
     def _self_attention(self, hidden_dim):

@@ -55,13 +55,13 @@ def with_own(shared):
     """The same function, of a model whose layers each have their own."""
     own = backbone(["R", "R", "D", "D", "R"])
     given = {weight.path: weight for weight in shared.weights}
-    lenders = {1: 0, 3: 2, 4: 0}
+    owners = {1: 0, 3: 2, 4: 0}
     for weight in own.weights:
         path = weight.path
         if "/synthesizer/" in path:
             layer = int(path.split("/")[0].removeprefix("encoder_layer_"))
-            lender = lenders.get(layer, layer)
-            path = path.replace(f"layer_{layer}", f"layer_{lender}", 1)
+            owner = owners.get(layer, layer)
+            path = path.replace(f"layer_{layer}", f"layer_{owner}", 1)
         weight.assign(numpy(given[path].value))
     return own
 

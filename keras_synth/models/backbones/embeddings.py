@@ -11,6 +11,7 @@ up first takes no more memory than Adam's moments, which are dense anyway.
 import keras
 from keras import ops
 
+from keras_synth._backend.checks import check_positive
 from keras_synth._backend.execution import has_sparse_gradients
 
 
@@ -42,3 +43,32 @@ class ReversibleEmbedding(keras.layers.ReversibleEmbedding, Embedding):
             # Of a file: `quantize("int4")` leaves what comes in as it is, but
             # Keras 3.15 rounds it to int8 in a layer that is built so.
             self.inputs_quantizer = None
+
+
+def token_embedding(
+    vocabulary_size,
+    hidden_dim,
+    positions,
+    dtype,
+    scale_output=False,
+    tie_weights=True,
+):
+    """The embedding of tokens, which may be the output layer, too.
+
+    Beside learned positions it starts as they do. Beside sinusoids, which have
+    unit scale, so do tokens: `embed` multiplies them by `sqrt(d)`. T5's start
+    with unit scale, since the output layer divides by `sqrt(d)`.
+    """
+    initializer = "uniform"
+    if scale_output:
+        initializer = keras.initializers.RandomNormal(stddev=1.0)
+    elif positions == "sinusoidal":
+        initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
+    return ReversibleEmbedding(
+        check_positive("vocabulary_size", vocabulary_size),
+        hidden_dim,
+        tie_weights=tie_weights,
+        embeddings_initializer=initializer,
+        dtype=dtype,
+        name="token_embedding",
+    )

@@ -1,4 +1,4 @@
-"""What tells a stack where its tokens stand."""
+"""Embeddings and biases of positions."""
 
 import keras
 import keras_hub
@@ -77,7 +77,7 @@ RELATIVE = {"t5_relative": RelativePositionBias}
 def make_positions(
     positions, max_length, num_heads, bidirectional, prefix, dtype
 ):
-    """Makes what tells a stack where its tokens stand.
+    """Makes a stack's embedding or bias of positions.
 
     Args:
         positions: String, a key of `ADDED` or `RELATIVE`, or `None` for none.

@@ -7,12 +7,10 @@ import keras
 from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth.attention.multiplications import added
 from keras_synth.attention.positions import shortest
-from keras_synth.models.backbones.stack import (
-    Stack,
-    check_length,
-    token_embedding,
-)
-from keras_synth.models.backbones.stacked import StackedBackbone, check_sizes
+from keras_synth.models.backbones.embeddings import token_embedding
+from keras_synth.models.backbones.sizes import check_length, check_sizes
+from keras_synth.models.backbones.stack import Stack
+from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.types import Identifier, Tensor
 
 _CROSS = "cross_synthesizer", "cross_num_heads", "cross_key_dim"

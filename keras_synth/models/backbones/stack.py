@@ -6,13 +6,10 @@ from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth.attention.multiplications import added
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.normalization import normalization as normalized
-from keras_synth.layers.templates import as_config, template
-from keras_synth.mixers import SyntheticAttention, names
-from keras_synth.models.backbones.embeddings import (
-    Embedding,
-    ReversibleEmbedding,
-)
+from keras_synth.layers.templates import template
+from keras_synth.models.backbones.embeddings import Embedding
 from keras_synth.models.backbones.positions import make_positions
+from keras_synth.models.backbones.sharing import one_each, owners_of
 
 _BIASED = ("supports_attention_bias",)
 # Which attribute of a block an argument of it makes.
@@ -77,23 +74,23 @@ class Stack:
         self.dropout = keras.layers.Dropout(
             options.dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
         )
-        own = {"synthesizer": _one_each(synthesizer, num_layers)}
+        own = {"synthesizer": one_each(synthesizer, num_layers)}
         if decoder:
-            own["cross_synthesizer"] = _one_each(cross_synthesizer, num_layers)
-        self._lenders = {name: _lenders(each) for name, each in own.items()}
-        for name, lenders in self._lenders.items():
-            for index, lender in lenders.items():
-                own[name][index] = own[name][lender]
+            own["cross_synthesizer"] = one_each(cross_synthesizer, num_layers)
+        self._owners = {name: owners_of(each) for name, each in own.items()}
+        for name, owners in self._owners.items():
+            for index, owner in owners.items():
+                own[name][index] = own[name][owner]
         if self.position_bias is not None:
             for one in own["synthesizer"]:
                 template(one, num_heads, max_length, _BIASED)
         self.blocks = _blocks(
             options, decoder, own, max_length=max_length, **cross
         )
-        for name, lenders in self._lenders.items():
-            for index, lender in lenders.items():
+        for name, owners in self._owners.items():
+            for index, owner in owners.items():
                 self.blocks[index].share_synthesizer(
-                    _PLACES[name], self.blocks[lender]
+                    _PLACES[name], self.blocks[owner]
                 )
         # Before post-norm blocks, or after pre-norm ones.
         self.layer_norm = normalized(
@@ -251,10 +248,10 @@ class Stack:
         ]
         return {
             name: [
-                lenders.get(index, config[name])
+                owners.get(index, config[name])
                 for index, config in enumerate(configs)
             ]
-            for name, lenders in self._lenders.items()
+            for name, owners in self._owners.items()
         }
 
     def make_caches(self, batch_size, length):
@@ -280,64 +277,6 @@ class Stack:
         return self.layer_norm(x) if self.normalize_first else x
 
 
-def token_embedding(
-    vocabulary_size,
-    hidden_dim,
-    positions,
-    dtype,
-    scale_output=False,
-    tie_weights=True,
-):
-    """The embedding of tokens, which may be the output layer, too.
-
-    Beside learned positions it starts as they do. Beside sinusoids, which have
-    unit scale, so do tokens: `embed` multiplies them by `sqrt(d)`. T5's start
-    with unit scale, since the output layer divides by `sqrt(d)`.
-    """
-    initializer = "uniform"
-    if scale_output:
-        initializer = keras.initializers.RandomNormal(stddev=1.0)
-    elif positions == "sinusoidal":
-        initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
-    return ReversibleEmbedding(
-        check_positive("vocabulary_size", vocabulary_size),
-        hidden_dim,
-        tie_weights=tie_weights,
-        embeddings_initializer=initializer,
-        dtype=dtype,
-        name="token_embedding",
-    )
-
-
-def check_width(hidden_dim, num_heads, key_dim=None):
-    """Raises unless heads divide the model width, or have one of their own."""
-    check_positive("hidden_dim", hidden_dim)
-    check_positive("num_heads", num_heads)
-    if key_dim is None and hidden_dim % num_heads:
-        raise ValueError(
-            "`hidden_dim` must be divisible by `num_heads` where no `key_dim` "
-            "is given. Received: "
-            f"hidden_dim={hidden_dim}, num_heads={num_heads}"
-        )
-
-
-def check_length(token_ids, longest, name):
-    """Raises if sequences are longer than the backbone allows.
-
-    Args:
-        token_ids: Tensor `(B, T)`.
-        longest: Integer, the most tokens.
-        name: String, the backbone's argument that sets this limit.
-    """
-    length = token_ids.shape[1]
-    if isinstance(length, int) and length > longest:
-        raise ValueError(
-            f"Sequences of {length} tokens are longer than {name}={longest}. "
-            f"Shorten them, or build the backbone with a larger {name}. "
-            f"Received: length={length}"
-        )
-
-
 def _sum(x, y):
     return x if y is None else x + y
 
@@ -354,51 +293,3 @@ def _blocks(options, decoder, own, **shared):
         options.make(cls, name=f"{name}_layer_{i}", **one, **shared)
         for i, one in enumerate(each)
     ]
-
-
-def _one_each(synthesizer, num_layers):
-    """One identifier for each block, which makes its own synthesizer of it."""
-    if isinstance(synthesizer, (list, tuple)):
-        if len(synthesizer) != num_layers:
-            raise ValueError(
-                "A list of synthesizers must name one for each layer. "
-                f"Received: {len(synthesizer)} of them, num_layers={num_layers}"
-            )
-        return list(synthesizer)
-    return [synthesizer] * num_layers
-
-
-def _lenders(each):
-    """Which earlier block a block shares its synthesizer with, by index.
-
-    Args:
-        each: List of an identifier for each block, or an integer, the index
-            of an earlier one.
-
-    Returns:
-        Dictionary from indices to indices of blocks with their own.
-
-    Raises:
-        ValueError: If an integer names no earlier block, or one whose mixer
-            has no synthesizer.
-    """
-    found = {}
-    for index, one in enumerate(each):
-        if not isinstance(one, int):
-            continue
-        if isinstance(one, bool) or not 0 <= one < index:
-            raise ValueError(
-                "An integer in a list of synthesizers shares that of an "
-                "earlier layer, whose index it is, 0 for the first. "
-                f"Received: {one!r} for layer {index}"
-            )
-        lender = found.get(one, one)
-        mixer = names.mixer_class(as_config(each[lender]))
-        if mixer is not SyntheticAttention:
-            raise ValueError(
-                f"Layers share synthesizers, which a {mixer.__name__} has "
-                f"none of. Received: {one!r} for layer {index}, where layer "
-                f"{lender} has {each[lender]!r}"
-            )
-        found[index] = lender
-    return found

@@ -1,6 +1,5 @@
 """`StackedBackbone`: saving and LoRA of both backbones."""
 
-import inspect
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -9,16 +8,13 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
 from keras_synth._backend.policies import (
     assign_policies,
     check_quantization,
     with_policies,
     without_counters,
 )
-from keras_synth.layers.options import BlockOptions
 from keras_synth.layers.templates import as_config
-from keras_synth.models.backbones.stack import check_width
 from keras_synth.models.saving import layouts
 from keras_synth.models.saving.exporting import ExportMixin
 from keras_synth.models.saving.lora_files import BESIDE, LoraFile
@@ -238,29 +234,6 @@ class StackedBackbone(
             for weight in self.trainable_weights
             if not weight.name.startswith("lora_kernel")
         }
-
-
-def check_sizes(arguments):
-    """Raises if sizes of a backbone are out of range or do not fit.
-
-    Args:
-        arguments: Dictionary, those of its constructor.
-
-    Returns:
-        `BlockOptions`, what its blocks are made of.
-    """
-    for name in ("max_sequence_length", "max_decoder_length"):
-        if name in arguments:
-            check_positive(name, arguments[name])
-    check_width(*map(arguments.get, ("hidden_dim", "num_heads", "key_dim")))
-    layouts.check_divides(
-        **{
-            name: arguments[name]
-            for name in inspect.signature(layouts.check_divides).parameters
-            if arguments.get(name) is not None
-        }
-    )
-    return BlockOptions.among(arguments)
 
 
 def _as_is(value):

@@ -8,7 +8,7 @@ import keras_hub
 from keras import ops
 
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.backbones.stack import check_length
+from keras_synth.models.backbones.sizes import check_length
 from keras_synth.models.data.examples import check_form
 from keras_synth.models.data.fitting import check_fits
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (

@@ -10,7 +10,7 @@ from keras import ops
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.models.backbones.stack import check_length
+from keras_synth.models.backbones.sizes import check_length
 from keras_synth.models.data.examples import check_form
 from keras_synth.models.data.fitting import check_fits_both
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
