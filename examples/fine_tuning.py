@@ -138,9 +138,9 @@ script.report("accuracy" if class_names else "loss")
 """
 ## What to look for
 
-Half of the generated reviews cannot be told by their words alone. On 1,000 of
-them random weights fit the training reviews and stay near the 75% of a bag of
-words; weights that have read 8,000 without labels, which words belong together
-and where, learn the rule. A test set of a few hundred examples tells no
-differences of two per cent: repeat it with another `--seed`.
+Half of the generated reviews cannot be classified by their words alone. On
+1,000 of them random weights fit the training reviews and stay near the 75% of a
+bag of words; weights that have read 8,000 without labels, which words belong
+together and where, learn the rule. A test set of a few hundred examples does
+not resolve differences of two per cent: repeat it with another `--seed`.
 """

@@ -1,4 +1,4 @@
-"""What Keras is told about devices, by `keras.distribution`."""
+"""The devices that `keras.distribution` spreads a model over."""
 
 import contextlib
 from collections.abc import Iterator

@@ -74,7 +74,7 @@ def is_recorded():
     if keras.backend.backend() != "torch":
         return False
     compiler = sys.modules["torch"].compiler
-    # PyTorch 2.6 does not tell an export from a compilation.
+    # PyTorch 2.6 does not distinguish an export from a compilation.
     exports = getattr(compiler, "is_exporting", compiler.is_compiling)
     return is_traced() or exports()
 
@@ -117,10 +117,10 @@ def _on_tensorflow_cpu(x):
 
 
 def runs_one_by_one(x):
-    """Whether an accelerator is told each operation by Python, when it runs.
+    """Whether Python launches each operation on an accelerator as it runs.
 
-    What Python does then takes longer than most operations, and to ask for a
-    value is to wait for all that were told before.
+    A launch then takes longer than most operations, and to read a value is to
+    wait for all that were launched before.
 
     Args:
         x: Tensor.

@@ -9,7 +9,7 @@ from keras_synth._backend.trees import beside, put_together, taken_apart
 def with_gradient(function, gradient):
     """Gives a function of tensors a gradient written by hand.
 
-    The gradient is told the function's output, so that it need not be computed
+    The gradient takes the function's output, so that it need not be computed
     twice. For second derivatives the output must be known as a function of the
     operands nevertheless: there it is this function once more, of the value
     that is known, with the same gradient. So derivatives of any order are

@@ -63,17 +63,17 @@ def arguments(renamed):
     """Returns what the command line says, old names of options made new.
 
     Args:
-        renamed: Dictionary, old name -> new one. They are told of on standard
-            error, and go with the next release.
+        renamed: Dictionary, old name -> new one. A line on standard error
+            names the new one; the next release drops the old.
     """
     found = []
     for argument in sys.argv[1:]:
         name, equals, value = argument.partition("=")
-        found.append(_tell_of_new_name(name, renamed) + equals + value)
+        found.append(_new_name(name, renamed) + equals + value)
     return found
 
 
-def _tell_of_new_name(name, renamed):
+def _new_name(name, renamed):
     """Returns the name in use, and says so where another one was given."""
     if name not in renamed:
         return name

@@ -13,7 +13,7 @@ STATUS = "/proc/self/status"
 def peak_memory():
     """Returns the largest resident set so far, in bytes, or `None`.
 
-    Where Linux tells of this process alone, that counts: what `getrusage` says
+    Where Linux reports this process alone, that counts: what `getrusage` says
     there begins with the process that started this one.
     """
     return status("VmHWM") or _from_usage()

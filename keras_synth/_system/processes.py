@@ -11,7 +11,7 @@ PROC = pathlib.Path("/proc")
 
 
 def identity():
-    """What tells this process from all others, as a part of a file's name.
+    """Returns an id of this process for names of files.
 
     Returns:
         String `"<machine>-<process id>-<start>"`. The second of two processes
@@ -27,7 +27,7 @@ def has_ended(owner):
         owner: String that `identity` returned in that process.
 
     Returns:
-        Boolean, or `None` where nobody can tell: of a process on another
+        Boolean, or `None` where that is unknown: of a process on another
         machine or in another container, and on Windows.
     """
     machine, number, start = owner.split("-")
@@ -47,7 +47,7 @@ def has_ended(owner):
 
 @functools.cache
 def _machine():
-    """Digest of what tells this machine, or container, from others."""
+    """Digest that identifies this machine, or container."""
     known = [socket.gethostname()]
     try:
         # Containers of one machine may share a name, but not process ids.
@@ -59,7 +59,7 @@ def _machine():
 
 
 def _start(number):
-    """Digest of when a process started, or `None` where nobody tells."""
+    """Digest of when a process started, or `None` if unknown."""
     if not _has_proc():
         return _start_of_ps(number)
     try:
@@ -74,12 +74,12 @@ def _start_of_ps(number):
     command = ["ps", "-o", "lstart=", "-p", str(number)]
     same = {**os.environ, "TZ": "UTC", "LC_ALL": "C"}
     try:
-        told = subprocess.run(
+        shown = subprocess.run(
             command, env=same, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    return _digest(told.stdout.strip())
+    return _digest(shown.stdout.strip())
 
 
 def _is_zombie(number):

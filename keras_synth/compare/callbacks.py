@@ -9,7 +9,7 @@ from keras_synth.identifiers import did_you_mean
 
 
 class RunInfo(NamedTuple):
-    """What a function of `--callbacks` is told of a run.
+    """The run that a function of `--callbacks` makes callbacks for.
 
     Attributes:
         name: String, no other run's in this folder.
@@ -31,7 +31,7 @@ class RunInfo(NamedTuple):
 
     @classmethod
     def of(cls, run, settings, folder):
-        """What is told of a `Run` whose callbacks may write to a folder."""
+        """Describes a `Run` whose callbacks may write to a folder."""
         folder = pathlib.Path(folder)
         return cls(folder.name, *run, settings, folder)
 
@@ -68,8 +68,8 @@ def callbacks_of(name, info, folder):
         found = function(info)
     except Exception as error:
         raise ValueError(
-            f"--callbacks {name} must take what it is told of a run, and "
-            "return Keras callbacks. Received: "
+            f"--callbacks {name} must take a `RunInfo` and return Keras "
+            "callbacks. Received: "
             f"{type(error).__name__}: {_in_a_line(error)}"
         ) from error
     made = [*found] if isinstance(found, (list, tuple)) else [found]

@@ -31,7 +31,7 @@ class Dataset(NamedTuple):
         clean: Function of texts that returns them without traces of their
             source, or `None`.
         held_out: Dictionary, split that is not published -> the share of the
-            training set it takes unless told otherwise, or `False` for none.
+            training set it takes by default, or `False` for none.
         groups: What stays together on one side of a split, in words.
         loader: The function that reads this one alone, if not `load_<name>`.
         urls: Dictionary, URL of a file -> its published sha256.

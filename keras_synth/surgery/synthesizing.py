@@ -55,7 +55,7 @@ def synthesize(
     - `"D"`: a Dense synthesizer, trained by Adam on the rows that the model
       gives for the inputs of its attention, one pass over `data` or several.
       Unlike a table it knows the token whose row it is, and what the blocks
-      below have told it, such as how far the last separator is.
+      below have computed, such as how far the last separator is.
 
     Where samples are padded, the average is not the table of the least
     divergence: position j is averaged over the longer samples alone, whose

@@ -53,7 +53,7 @@ class EpochBatches(keras.utils.PyDataset):
         return planned[1]
 
     def make_plan(self, epoch: int) -> Any:
-        """Returns what tells the batches of an epoch."""
+        """Returns what the batches of an epoch are made from."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""What layers take to be told to PyTorch stays near MultiHeadAttention's."""
+"""Layers dispatch about as many operations as MultiHeadAttention."""
 
 import sys
 
@@ -7,7 +7,7 @@ import pytest
 from places import ROOT
 
 if keras.backend.backend() != "torch":
-    pytest.skip("counts what PyTorch is told", allow_module_level=True)
+    pytest.skip("counts PyTorch's operations", allow_module_level=True)
 
 sys.path.append(str(ROOT / "benchmarks"))
 
@@ -33,7 +33,7 @@ def floor():
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_layers_are_told_in_few_words(name, floor):
+def test_layers_dispatch_few_operations(name, floor):
     found = overhead(name)
     plain, _, padded, _ = found.operations
     most, _, most_padded, _ = floor.operations

@@ -12,8 +12,8 @@ from keras_synth._backend.execution import constant, runs_one_by_one
 from keras_synth._backend.tensors import axis_size, cast_like, pad
 from keras_synth.attention.logits import repeat_batch
 
-# Logits `(B, H, T, S)` that are small for an accelerator which is told each
-# operation by Python.
+# Logits `(B, H, T, S)` that are small for an accelerator where Python
+# launches each operation.
 SMALL = 2**25
 
 

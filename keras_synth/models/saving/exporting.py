@@ -1,4 +1,4 @@
-"""Exports: open sizes, by format, and what each format must be told of them."""
+"""Exports: open sizes, by format, and how each format takes them."""
 
 import contextlib
 import os
@@ -60,11 +60,11 @@ class ExportMixin(Mixin):
         plain operations, see `keras_synth.routes.portable`.
 
         Args:
-            filepath: Path of the file; its ending tells the format: `".onnx"`,
+            filepath: Path of the file; its ending gives the format: `".onnx"`,
                 `".tflite"`, `".xml"` for OpenVINO, `".pt2"` for `"torch"`, and
                 none for the folder of a SavedModel.
             format: `"tf_saved_model"`, `"onnx"`, `"openvino"`, `"litert"` or
-                `"torch"`; the guide to models tells which backend writes
+                `"torch"`; the guide to models says which backend writes
                 which.
             verbose: Whether to say where the file is.
             input_signature: Shapes and dtypes of the inputs, a list of one
@@ -194,7 +194,7 @@ def _check_open(format, backend, specs, axes):
 
 
 def _polymorphic(axes, specs):
-    """What `jax2tf.convert` must be told of open sizes."""
+    """Arguments of `jax2tf.convert` for open sizes."""
     shapes, constraints = {}, set()
     for name, spec in specs.items():
         sizes = []
@@ -212,7 +212,7 @@ def _polymorphic(axes, specs):
 
 
 def _dynamic(axes, specs):
-    """What `torch.export` must be told of open sizes."""
+    """The `dynamic_shapes` of `torch.export`."""
     make = sys.modules["torch"].export.Dim
     made = {}
     for of_input in axes.values():

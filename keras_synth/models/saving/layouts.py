@@ -54,7 +54,7 @@ def declared() -> WeightAxes:
 
     Raises:
         ValueError: If a class names other axes, or two classes name other axes
-            for weights that cannot be told apart by their paths.
+            for weights whose paths are alike.
     """
     found = dict[str, tuple[str | None, ...]](_EMBEDDINGS)
     owners: dict[str, type] = {}

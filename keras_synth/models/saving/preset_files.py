@@ -17,10 +17,10 @@ SHARDS = "model.weights.json"
 def files_of_preset(folder: pathlib.Path) -> set[pathlib.Path]:
     """Finds what `save_to_preset` of a model once wrote into a folder.
 
-    Told by names and, of those that others use as well, by what they hold: a
-    `tokenizer.json` of Hugging Face is none. A folder without the config of a
-    model holds no preset, perhaps a tokenizer that the model is to be saved
-    beside.
+    Recognized by names and, of those that others use as well, by what they
+    hold: a `tokenizer.json` of Hugging Face is none. A folder without the
+    config of a model holds no preset, perhaps a tokenizer that the model is to
+    be saved beside.
 
     Args:
         folder: Path of a folder that need not exist.
