@@ -17,6 +17,7 @@ _PARTIAL = re.compile(
 )
 # Of a process on another machine nobody knows whether it has ended.
 FORGOTTEN_SECONDS = 7 * 24 * 3600
+_ATTEMPTS = 100
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -90,14 +91,27 @@ def folder_beside(path, room=0):
     """
     path = pathlib.Path(path)
     with naming_what_is_unwritten(path):
-        aside = temporary(path)
-        aside.mkdir()
+        aside = _folder_made(path)
         try:
             if shutil.disk_usage(aside).free < room:
                 raise OSError(errno.ENOSPC, "")
             yield aside
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+
+
+def _folder_made(path):
+    """Makes a temporary folder, and those above it.
+
+    Another process may be removing them, empty, from one step to the next.
+    """
+    for _ in range(_ATTEMPTS):
+        aside = temporary(path)
+        with contextlib.suppress(FileNotFoundError):
+            aside.mkdir()
+            return aside
+    aside.mkdir()
+    return aside
 
 
 def temporary(path):

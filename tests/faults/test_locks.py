@@ -11,7 +11,7 @@ import children
 import pytest
 from backend import slow_but_on
 
-from keras_synth._system import processes
+from keras_synth._system import files, processes
 from keras_synth.commands import compare
 from keras_synth.compare.locks import HeldError, holder, sole_writer
 
@@ -127,6 +127,30 @@ def test_a_lock_that_somebody_removed_is_not_removed_from_the_next(tmp_path):
         (tmp_path / ".lock").unlink()
         write_lock(tmp_path)
     assert holder(tmp_path / ".lock")["host"] == "elsewhere"
+
+
+@pytest.mark.parametrize("times", [1, 20, None])
+def test_a_folder_removed_by_the_one_before_is_made_again(
+    tmp_path, monkeypatch, times
+):
+    """A writer removes the folder that it made while the next one enters."""
+    temporary, calls = files.temporary, []
+
+    def removed(path):
+        found = temporary(path)
+        calls.append(found)
+        if times is None or len(calls) <= times:
+            found.parent.rmdir()
+        return found
+
+    monkeypatch.setattr(files, "temporary", removed)
+    if times is None:  # on /proc folders cannot be made, ever
+        with pytest.raises(files.UnwrittenError, match="No such file"):
+            with sole_writer(tmp_path / "out"):
+                pass
+    else:
+        with sole_writer(tmp_path / "out"):
+            assert holder(tmp_path / "out" / ".lock")["process"] == os.getpid()
 
 
 @pytest.mark.slow
