@@ -145,9 +145,9 @@ def test_a_folder_removed_by_the_one_before_is_made_again(
 
     monkeypatch.setattr(files, "temporary", removed)
     if times is None:  # on /proc folders cannot be made, ever
-        with pytest.raises(files.UnwrittenError, match="No such file"):
-            with sole_writer(tmp_path / "out"):
-                pass
+        failing = pytest.raises(files.UnwrittenError, match="No such file")
+        with failing, sole_writer(tmp_path / "out"):
+            pass
     else:
         with sole_writer(tmp_path / "out"):
             assert holder(tmp_path / "out" / ".lock")["process"] == os.getpid()
