@@ -132,12 +132,12 @@ def may_branch(x):
     """Whether what is computed next may depend on a value, at no cost.
 
     Not where that would be to wait for an accelerator, nor within what
-    PyTorch compiles.
+    PyTorch compiles or transforms.
 
     Args:
         x: Tensor.
     """
-    if is_compiled_by_torch():
+    if is_compiled_by_torch() or is_transformed():
         return False
     return on_cpu(x) or not is_eager(x)
 
@@ -147,6 +147,28 @@ def is_compiled_by_torch():
     if keras.backend.backend() != "torch":
         return False
     return sys.modules["torch"].compiler.is_compiling()
+
+
+def is_transformed():
+    """Whether PyTorch maps or differentiates a function that computes this.
+
+    So do `torch.func.vmap` and `grad`, and `jacobian(..., vectorize=True)`:
+    their tensors have no values to ask for, and take none in place.
+    """
+    if keras.backend.backend() != "torch":
+        return False
+    torch = sys.modules["torch"]
+    if torch.compiler.is_compiling():
+        return False
+    # The second question for Jacobians: their backward pass is mapped, but not
+    # by `torch.func`.
+    core = torch._C
+    return (
+        core._are_functorch_transforms_active()
+        or core._dispatch_tls_is_dispatch_key_included(
+            core._parse_dispatch_key("VmapMode")
+        )
+    )
 
 
 def constant(number, like):
@@ -164,9 +186,14 @@ def constant(number, like):
     torch = sys.modules["torch"]
     # Of tensors that only look like tensors none must be kept.
     plain = type(like) in (torch.Tensor, torch.nn.Parameter)
-    if not plain or torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return torch.full((), number, dtype=like.dtype, device=like.device)
     key = number, like.dtype, like.device
+    if (
+        not plain
+        or torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or (key not in _CONSTANTS and is_transformed())
+    ):
+        return torch.full((), number, dtype=like.dtype, device=like.device)
     if key not in _CONSTANTS:
         with torch.inference_mode(False):
             _CONSTANTS[key] = torch.full(
@@ -183,7 +210,7 @@ def supports_inplace(x):
 
     Compilers see for themselves where they may do that.
     """
-    return keras.backend.backend() == "torch"
+    return keras.backend.backend() == "torch" and not is_transformed()
 
 
 def fuses_operations():

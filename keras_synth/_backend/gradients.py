@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_synth._backend.execution import is_transformed
 from keras_synth._backend.trees import beside, put_together, taken_apart
 
 
@@ -30,6 +31,9 @@ def with_gradient(function, gradient):
         A function of the operands, to be called once. They are tensors,
         `None`, numbers, functions or tuples of such.
     """
+    if is_transformed():
+        # Which knows no custom gradients, and differentiates what it sees.
+        return function
 
     def differentiable(*operands):
         outline, tensors = taken_apart(operands, ops.is_tensor)
@@ -61,7 +65,9 @@ def _with_gradient(function, gradient, known=None):
             upstream = args[0] if upstream is None else upstream
             again = found
             if not plain:
-                again = _with_gradient(function, gradient, found)(*operands)
+                # Each time another tensor: PyTorch makes it lead back.
+                alias = ops.stop_gradient(found)
+                again = _with_gradient(function, gradient, alias)(*operands)
             return gradient(upstream, again, *operands)
 
         return output, backward

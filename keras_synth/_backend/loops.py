@@ -11,8 +11,9 @@ import inspect
 import keras
 from keras import ops
 
-from keras_synth._backend.execution import supports_inplace
+from keras_synth._backend.execution import is_transformed, supports_inplace
 from keras_synth._backend.gradients import with_gradient
+from keras_synth._backend.tensors import pad
 
 
 def repeat(number, step, state):
@@ -104,6 +105,9 @@ def put(x, starts, part):
     if supports_inplace(x):
         x[_along(starts, part)] = part
         return x
+    if is_transformed():
+        inside = _placed(ops.ones_like(part, "bool"), starts, x)
+        return ops.where(inside, _placed(part, starts, x), x)
     if not _on_tensorflow():
         return ops.slice_update(x, starts, part)
 
@@ -120,6 +124,19 @@ def add(x, starts, part):
         x[_along(starts, part)] += part
         return x
     return put(x, starts, cut(x, starts, ops.shape(part)) + part)
+
+
+def _placed(part, starts, x):
+    """Zeros like `x` but for a slice."""
+    return pad(
+        part,
+        [
+            [start, whole - start - size]
+            for start, whole, size in zip(
+                starts, x.shape, part.shape, strict=True
+            )
+        ],
+    )
 
 
 def _along(starts, part):

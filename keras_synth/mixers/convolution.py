@@ -182,6 +182,7 @@ class Convolution(Configured, SelfMixer):
             where they are, counted from one; 0 where there is none. (With a
             width of 1 one is kept, of no effect.)
         """
+        self._check_built()
         return last_tokens.none(
             batch_size, self.width - 1, self._features, self.compute_dtype
         )

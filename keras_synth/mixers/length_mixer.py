@@ -84,6 +84,7 @@ class LengthMixer(Configured, SelfMixer):
         """
         self._check_supported({"query": None, "use_causal_mask": True})
         self._check_length(length)
+        self._check_built()
         return self._empty_cache(batch_size, length)
 
     def _check_lengths(self, query_length, source_length):

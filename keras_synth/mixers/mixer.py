@@ -367,9 +367,10 @@ class Mixer(keras.layers.Layer):
             with the tokens in it.
 
         Raises:
-            ValueError: If the cache is not this layer's, or the tokens do not
-                fit into it.
+            ValueError: If the layer is not built, the cache is not this
+                layer's, or the tokens do not fit into it.
         """
+        self._check_built()
         self._check_cache(query, cache, start, use_causal_mask)
         self._check_supported(
             {
@@ -408,6 +409,14 @@ class Mixer(keras.layers.Layer):
             necessarily that of `make_cache`.
         """
         raise NotImplementedError(_no_cache(self))
+
+    def _check_built(self):
+        if not self.built:
+            raise ValueError(
+                f"{type(self).__name__} makes its weights when it is first "
+                "called: call it, or `build` it with the shape of its input, "
+                "before it decodes. Received: a layer that is not built"
+            )
 
 
 def _is_padding(attention_mask, query):

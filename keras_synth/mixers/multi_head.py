@@ -194,6 +194,7 @@ class MultiHeadMixer(AttentionMixer):
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, `(B, S, H, k + v)`."""
+        self._check_built()
         projected = self.key(source), self.value(source)
         return ops.concatenate(projected, axis=-1)
 

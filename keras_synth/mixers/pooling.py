@@ -107,6 +107,7 @@ class PoolingMixer(Configured, SelfMixer):
             Dictionary of `"tokens"`, the last `size - 1`, and `"positions"`,
             as of `LightConvolution`.
         """
+        self._check_built()
         return last_tokens.none(
             batch_size, self.size - 1, self._features, self.compute_dtype
         )

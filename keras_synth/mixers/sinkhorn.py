@@ -9,7 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import pad, product
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.projections import cloned
@@ -202,7 +202,7 @@ def _sorted(matrix, x):
     batch, heads = ops.shape(matrix)[:2]
     _, _, number, size, features = ops.shape(x)
     flat = ops.reshape(x, (*ops.shape(x)[:2], number, size * features))
-    found = ops.matmul(matrix, flat)
+    found = product(matrix, flat)
     return ops.reshape(found, (batch, heads, number, size, features))
 
 

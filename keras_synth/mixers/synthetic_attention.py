@@ -413,6 +413,7 @@ class SyntheticAttention(AttentionMixer):
             alone if the synthesizer compares no pairs. With groups of heads a
             tuple of one for each group, with its heads.
         """
+        self._check_built()
         projected = self._groups.project(source, self.value(source))
         return self._groups.to_cache(*projected)
 

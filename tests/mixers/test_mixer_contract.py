@@ -57,6 +57,16 @@ def test_every_name_has_a_case():
     assert {*mixers.names._MIXERS} <= cased
 
 
+@each_causal_mixer
+def test_a_mixer_that_is_not_built_says_so_before_it_decodes(mixer):
+    layer = mixers.get(mixer, H, K, N)
+    with pytest.raises(ValueError, match=r"call it.*Received.*not built"):
+        layer.call_with_cache(normal(2, 1, D), layer.make_cache(2, T), 0)
+    if layer.supports_cross_attention:
+        with pytest.raises(ValueError, match="not built"):
+            layer.remember(normal(2, T, D))
+
+
 @each_mixer
 def test_output_and_config(mixer):
     x, mask = normal(3, T, D), real_tokens()

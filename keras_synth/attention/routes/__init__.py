@@ -259,7 +259,11 @@ def _serving(request, block):
         for route in known
         if route.knows(request.normalizer) and route.serves(request)
     )
-    plain = execution.is_recorded() or execution.is_compiled_by_torch()
+    plain = (
+        execution.is_recorded()
+        or execution.is_compiled_by_torch()
+        or execution.is_transformed()
+    )
     if block.portable or plain:
         found = tuple(route for route in found if route.is_portable(request))
     return found

@@ -63,7 +63,9 @@ class FusedRoute(Route):
         return 0.5
 
     def is_portable(self, request: Request) -> bool:
-        return True
+        """But where PyTorch maps or differentiates: its kernels cannot."""
+        wanted = request.flash_attention is not None
+        return wanted or not execution.is_transformed()
 
     def run(self, request: Request) -> Any:
         flash, values = _demanded(request), request.values

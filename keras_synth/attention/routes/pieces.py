@@ -16,7 +16,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_synth._backend.gradients import with_gradient
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import pad, product
 from keras_synth.attention.logits import Product, covering
 from keras_synth.attention.masks import AttentionMask, both
 from keras_synth.attention.normalizers import SOFTMAX, Normalizer
@@ -203,7 +203,7 @@ def _weights(own, fixed, at):
     """A piece's weights `(b, h, T, S)`, float32, and what multiplies values."""
     scores = None
     if own.queries is not None:
-        scores = _product(own.queries, _swapped(own.keys))
+        scores = product(own.queries, _swapped(own.keys))
         scores = ops.cast(scores, "float32")
     if own.bias is not None:
         bias = ops.cast(_bias(own, at), "float32")
@@ -251,7 +251,7 @@ def _piece_gradient(upstream, along, own, fixed, at):
     of_queries = of_keys = of_bias = of_scale = None
     if own.queries is not None:
         slopes = ops.cast(of_scores, own.queries.dtype)
-        of_queries = _product(slopes, own.keys)
+        of_queries = product(slopes, own.keys)
         of_keys = _transposed_product(slopes, own.queries)
         of_queries = _summed_to(of_queries, own.queries)
         of_keys = _summed_to(of_keys, own.keys, (0, 1))
@@ -295,17 +295,6 @@ def _summed_to(x, like, among=(0, 1, 2, 3)):
         axis for axis in among if like.shape[axis] == 1 and x.shape[axis] != 1
     ]
     return ops.sum(x, axis=axes, keepdims=True) if axes else x
-
-
-def _product(x, y):
-    """`x y`, of tensors `(b, h, ., .)`.
-
-    TensorFlow 2.21 on CPUs (oneDNN) writes beyond the end of a product of
-    `(b, 1, m, k)` and `(1, 1, k, n)`; of three axes it does not.
-    """
-    if x.shape[1] == y.shape[1] == 1:
-        return ops.matmul(x[:, 0], y[:, 0])[:, None]
-    return ops.matmul(x, y)
 
 
 def _transposed_product(x, y):

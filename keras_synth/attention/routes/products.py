@@ -145,7 +145,9 @@ def apply_bounded(table, values, keys, keep=None, pairs=None):
         values = ops.cast(values, "float32")
     weights = softmax(table)  # (H, T, S)
     least = constant(LEAST_WEIGHT, weights)
-    bounded = ops.maximum(ops.stop_gradient(weights), least)
+    plain = execution.is_transformed()  # and differentiates what is below
+    known = weights if plain else ops.stop_gradient(weights)
+    bounded = ops.maximum(known, least)
     if pairs is not None:
         # A sink is one more column, which all rows see.
         sink = ops.shape(bounded)[-1] - ops.shape(pairs)[-1]
@@ -153,7 +155,7 @@ def apply_bounded(table, values, keys, keep=None, pairs=None):
         bounded = ops.where(seen, bounded, constant(0.0, bounded))
     kept = cast_like(bounded if keep is None else bounded * keep, values)
     keys = cast_like(keys, weights)
-    if not execution.may_be_differentiated():
+    if plain or not execution.may_be_differentiated():
         context = ops.einsum("hts,bshv->bthv", kept, values)
         share = ops.einsum("hts,bs->bth", bounded, keys)
         scale = ops.reciprocal(ops.maximum(share, least))[..., None]

@@ -77,7 +77,7 @@ class SharedRoute(Route):
     def is_portable(self, request: Request) -> bool:
         """Without padding, which takes a branch, and a table in one piece.
 
-        What PyTorch compiles has bounded weights, and takes none.
+        What PyTorch compiles or transforms has bounded weights, and takes none.
         """
         if isinstance(request.logits, Weights):
             return True  # no softmax is left, which alone takes a branch
@@ -86,8 +86,8 @@ class SharedRoute(Route):
         known = all(isinstance(length, int) for length in lengths)
         heads = request.values.shape[2]
         small = not known or heads * math.prod(lengths) < LARGE_TABLE
-        compiled = execution.is_compiled_by_torch()
-        bounded = compiled and not execution.is_recorded()
+        bounded = execution.is_compiled_by_torch() or execution.is_transformed()
+        bounded = bounded and not execution.is_recorded()
         bounded = bounded and not request.logits.is_steep
         return small and (mask.keys is None or bounded)
 

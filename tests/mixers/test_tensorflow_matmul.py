@@ -1,0 +1,73 @@
+"""No layer asks TensorFlow's kernel for a product that corrupts memory.
+
+TensorFlow 2.21, on CPUs with oneDNN: matrices (B, 1) by matrices (1, 1).
+"""
+
+import keras
+import pytest
+from arrays import normal, padding
+from backend import gradients
+from cases import MIXERS, D, K, N, T
+from keras import ops
+
+from keras_synth import mixers
+from keras_synth.layers import SyntheticAttention
+
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("TensorFlow's kernel", allow_module_level=True)
+
+import tensorflow as tf
+from tensorflow.python.ops import gen_math_ops
+
+B = 3
+ONE_HEAD = [name for name in MIXERS if "heads(" not in name]
+NAMED = ["V", "D", "FD", "R", "Fix", "FR", "R+V", "D+V", "FD+V", "relative"]
+
+
+def corrupts(x, y):
+    """Whether that kernel must not be asked for `x @ y`."""
+    if max(len(x.shape), len(y.shape)) != 4:
+        return False
+    of_x, of_y = ((1, 1, *a.shape[:-2])[-2:] for a in (x, y))
+    return of_x[0] != 1 and of_x[1] == 1 and of_y == (1, 1)
+
+
+@pytest.fixture(autouse=True)
+def wrong(monkeypatch):
+    """The products that were asked for and must not be, by their shapes."""
+    found = []
+    for name in ("batch_mat_mul_v2", "batch_mat_mul_v3"):
+        ask = getattr(gen_math_ops, name)
+
+        def watched(x, y, *args, _ask=ask, **kwargs):
+            if corrupts(x, y):
+                found.append((x.shape, y.shape))
+            return _ask(x, y, *args, **kwargs)
+
+        monkeypatch.setattr(gen_math_ops, name, watched)
+    return found
+
+
+def test_it_is_known_which_products_are_wrong(wrong):
+    ops.matmul(tf.zeros((B, 2, 2, 3)), tf.zeros((1, 1, 3, 2)))
+    ops.matmul(tf.zeros((B, 1, 2, 3)), tf.zeros((1, 2, 3, 2)))
+    assert not wrong
+    x, y = tf.zeros((1, 1, 2, 3)), tf.zeros((1, 1, 3, 2))
+    ops.matmul(x, y)
+    assert not wrong
+    assert corrupts(tf.zeros((B, 1, 2, 3)), y)
+    assert corrupts(tf.zeros((B, 1, 2, 3)), y[0])
+
+
+@pytest.mark.parametrize("name", [*ONE_HEAD, *NAMED])
+def test_one_head_asks_for_no_such_product(name, wrong):
+    if name in MIXERS:
+        layer = mixers.get(name, num_heads=1, key_dim=K, max_length=N)
+    else:
+        layer = SyntheticAttention(1, K, synthesizer=name, max_length=N)
+    for given in ({}, {"value_mask": padding(T, 5, 3, size=T)}):
+        gradients(
+            lambda x, given=given: ops.sum(layer(x, **given) ** 2),
+            normal(B, T, D),
+        )
+    assert not wrong

@@ -1,0 +1,117 @@
+"""PyTorch's `torch.func` maps and differentiates each layer as Keras' own."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import numpy
+from cases import CASES, MIXERS, D, H, K, N, T
+
+from keras_synth import mixers
+from keras_synth.layers import SyntheticAttention
+from keras_synth.routes import grid
+
+if keras.backend.backend() != "torch":
+    pytest.skip("torch.func", allow_module_level=True)
+
+import torch
+from torch.autograd import functional
+
+B = 3
+MASK = torch.from_numpy(np.stack([padding(T, n, size=T)[0] for n in (7, 5, 3)]))
+LAYERS = {name: lambda name=name: mixer(name) for name in MIXERS}
+LAYERS |= {name: lambda name=name: synthetic(name) for name in CASES}
+WITHOUT_WEIGHTS = {"fnet", "pooling(size=4)"}
+
+
+def mixer(name):
+    return mixers.get(name, num_heads=H, key_dim=K, max_length=N)
+
+
+def synthetic(name):
+    return SyntheticAttention(H, K, synthesizer=CASES[name]())
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "padded"])
+def mask(request):
+    return MASK if request.param else None
+
+
+@pytest.fixture(autouse=True)
+def _in_pieces(monkeypatch):
+    monkeypatch.setattr(grid, "PIECE_SIZE", 3 * T)
+
+
+def tokens():
+    return torch.from_numpy(normal(B, T, D))
+
+
+def built(name):
+    layer = LAYERS[name]()
+    layer(tokens())
+    return layer
+
+
+def near(found, expected):
+    found, expected = numpy(found), numpy(expected)
+    size = 1 + np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, atol=2e-5 * size)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in LAYERS if name not in WITHOUT_WEIGHTS]
+)
+def test_gradients_of_each_sample_are_mapped(name, mask):
+    layer = built(name)
+    weights = [w.value.detach() for w in layer.trainable_variables]
+    others = [w.value for w in layer.non_trainable_variables]
+    masks = torch.ones(B, T, dtype=torch.bool) if mask is None else mask
+
+    def loss(weights, x, real):
+        given = {} if mask is None else {"value_mask": real[None]}
+        found, _ = layer.stateless_call(weights, others, x[None], **given)
+        return (found**2).sum()
+
+    slopes = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(
+        weights, tokens(), masks
+    )
+    for i, (x, real) in enumerate(zip(tokens(), masks, strict=True)):
+        given = {} if mask is None else {"value_mask": real[None]}
+        alone = torch.autograd.grad(
+            (layer(x[None], **given) ** 2).sum(),
+            [w.value for w in layer.trainable_variables],
+            allow_unused=True,
+        )
+        for found, expected in zip(slopes, alone, strict=True):
+            near(found[i], 0.0 if expected is None else expected)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_jacobians_are_those_of_one_output_after_another(name, mask):
+    layer = built(name)
+    given = {} if mask is None else {"value_mask": mask[1:2]}
+
+    def some(x):
+        return layer(x, **given)[0, :2, :3]
+
+    x = tokens()[1:2]
+    expected = functional.jacobian(some, x)
+    near(functional.jacobian(some, x, vectorize=True), expected)
+    near(torch.func.jacrev(some)(x), expected)
+    near(torch.func.jacfwd(some)(x), expected)
+
+
+@pytest.mark.parametrize("name", ["R", "FR", "D", "FD", "R+V", "additive+R"])
+def test_hessians_are_those_of_one_row_after_another(name, mask):
+    """Also of a gradient that is asked for its own more than once."""
+    layer = built(name)
+    given = {} if mask is None else {"value_mask": mask[1:2]}
+
+    def loss(x):
+        return (layer(x, **given)[0, :2, :3] ** 2).sum()
+
+    x = tokens()[1:2]
+    found = torch.func.hessian(loss)(x)
+    # Of PyTorch's kernels that of V has second derivatives on no CPU.
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        near(found, functional.hessian(loss, x))
