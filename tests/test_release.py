@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -97,11 +98,20 @@ def run(*words, **options):
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
-    """The folder with sdist and wheel, as `make release` builds them."""
+    """The folder with sdist and wheel, as `make release` builds them.
+
+    Of a copy: a build writes beside its sources, where another one may be.
+    """
     pytest.importorskip("build", reason="needs the extra `release`")
-    folder = tmp_path_factory.mktemp("dist")
+    checkout, folder = map(tmp_path_factory.mktemp, ("checkout", "dist"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, checkout)
+    junk = shutil.ignore_patterns("__pycache__")
+    package = ROOT / "keras_synth"
+    shutil.copytree(package, checkout / package.name, ignore=junk)
     environment = {**os.environ, "PIP_CONSTRAINT": str(CONSTRAINTS)}
-    command = [sys.executable, "-m", "build", "--outdir", folder, ROOT]
+    command = [sys.executable, "-m", "build", "--outdir", folder, checkout]
     run(*command, env=environment)
     return folder
 
