@@ -7,6 +7,7 @@ from backend import gradients, numpy, slow_but_on
 from keras import ops
 
 from keras_synth import losses, optimizers, schedules
+from keras_synth.layers import SyntheticAttention
 from keras_synth.losses import LabelSmoothedCrossentropy
 from keras_synth.schedules import InverseSquareRootDecay
 
@@ -143,3 +144,17 @@ def test_adamw_of_so_many_steps_has_a_schedule():
         optimizer.iterations.assign(step)
         rate = float(optimizer.learning_rate)
         assert rate == pytest.approx(float(expected(step)))
+
+
+def test_adafactor_trains_tables_that_are_longer_than_the_sequences():
+    """As docs/keras_bugs.md advises: its own `epsilon_1` makes NaNs."""
+    layer = SyntheticAttention(2, 2, synthesizer="R", max_length=9)
+    model = keras.Sequential([keras.Input((4, 3)), layer])
+    model.compile(keras.optimizers.Adafactor(0.1, epsilon_1=1e-18), "mse")
+    before = numpy(layer.synthesizer.weights[0])
+    x = np.random.default_rng(0).normal(size=(8, 4, 3)).astype("float32")
+    model.fit(x, x, batch_size=4, verbose=0)
+    moved = numpy(layer.synthesizer.weights[0]) != before
+    assert moved[:, :4, :4].all()
+    assert moved.sum() == 2 * 4 * 4
+    assert all(np.isfinite(numpy(w)).all() for w in model.weights)
