@@ -160,14 +160,13 @@ def is_transformed():
     torch = sys.modules["torch"]
     if torch.compiler.is_compiling():
         return False
-    # The second question for Jacobians: their backward pass is mapped, but not
-    # by `torch.func`.
     core = torch._C
-    return (
-        core._are_functorch_transforms_active()
-        or core._dispatch_tls_is_dispatch_key_included(
-            core._parse_dispatch_key("VmapMode")
-        )
+    if core._are_functorch_transforms_active():
+        return True
+    # The backward pass of such a Jacobian is mapped, but not by `torch.func`.
+    mapping = core._parse_dispatch_key("VmapMode")  # None, should it go
+    return mapping is not None and core._dispatch_tls_is_dispatch_key_included(
+        mapping
     )
 
 

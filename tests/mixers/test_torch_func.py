@@ -7,7 +7,7 @@ from arrays import normal, padding
 from backend import numpy
 from cases import CASES, MIXERS, D, H, K, N, T
 
-from keras_synth import mixers
+from keras_synth import mixers, models
 from keras_synth.layers import SyntheticAttention
 from keras_synth.routes import grid
 
@@ -115,3 +115,39 @@ def test_hessians_are_those_of_one_row_after_another(name, mask):
     # Of PyTorch's kernels that of V has second derivatives on no CPU.
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         near(found, functional.hessian(loss, x))
+
+
+@pytest.mark.parametrize("name", ["V", "R+V", "D"])
+def test_gradients_of_each_text_are_mapped(name):
+    backbone = models.SynthesizerBackbone(
+        30,
+        num_layers=2,
+        num_heads=H,
+        hidden_dim=D,
+        intermediate_dim=2 * D,
+        synthesizer=name,
+        max_sequence_length=N,
+        dropout=0.1,
+    )
+    ids = torch.from_numpy(np.random.default_rng(0).integers(1, 30, (B, T)))
+    weights = [w.value.detach() for w in backbone.trainable_variables]
+    others = [w.value for w in backbone.non_trainable_variables]
+
+    def inputs(ids, real):
+        return {"token_ids": ids[None], "padding_mask": real[None]}
+
+    def loss(weights, ids, real):
+        given = inputs(ids, real)
+        found, _ = backbone.stateless_call(weights, others, given)
+        return (found[:, 0] ** 3).sum()
+
+    slopes = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(
+        weights, ids, MASK
+    )
+    for i in range(B):
+        alone = torch.autograd.grad(
+            (backbone(inputs(ids[i], MASK[i]))[:, 0] ** 3).sum(),
+            [w.value for w in backbone.trainable_variables],
+        )
+        for found, expected in zip(slopes, alone, strict=True):
+            near(found[i], expected)
