@@ -16,6 +16,9 @@ from keras_synth.mixers.bounded import BoundedMixer, heads_first, taken, unit
 from keras_synth.mixers.last_tokens import as_integers
 from keras_synth.types import Tensor
 
+# Cosines are compared in steps of a part of one, larger than rounding errors.
+PRECISION = 2.0**16
+
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class RoutingAttention(BoundedMixer):
@@ -38,8 +41,8 @@ class RoutingAttention(BoundedMixer):
     Padding is chosen last and never seen: neither what it holds nor how much
     of it there is has any influence. Who is nearest depends on all tokens, so
     that there is no causal form; there are no attention masks but padding, no
-    biases and no scores. The choice has no gradient, and may turn with the
-    last digit of a number.
+    biases and no scores. Cosines are rounded to 2^-16, and tokens that are
+    equally near taken in their order. The choice has no gradient.
 
     Args:
         num_heads: Integer, `H`.
@@ -149,6 +152,8 @@ class RoutingAttention(BoundedMixer):
         """How near tokens are to centroids: float32 `(B, H, clusters, L)`."""
         directions = ops.stop_gradient(unit(x))
         near = ops.einsum("bhlk,hck->bhcl", directions, self.centroids)
+        # Those equally near are taken in their order, not that of rounding.
+        near = ops.round(near * PRECISION) / PRECISION
         return ops.where(real[:, None, None] > 0, near, FORBIDDEN)
 
     def _chosen(self, x, places):
