@@ -150,10 +150,10 @@ def is_compiled_by_torch():
 
 
 def is_transformed():
-    """Whether PyTorch maps or differentiates a function that computes this.
+    """Whether `torch.func` maps or differentiates a function that does this.
 
-    So do `torch.func.vmap` and `grad`, and `jacobian(..., vectorize=True)`:
-    their tensors have no values to ask for, and take none in place.
+    So does the backward pass of `jacobian(..., vectorize=True)`. Tensors then
+    have no values to ask for, and take none in place.
     """
     if keras.backend.backend() != "torch":
         return False
@@ -163,8 +163,8 @@ def is_transformed():
     core = torch._C
     if core._are_functorch_transforms_active():
         return True
-    # The backward pass of such a Jacobian is mapped, but not by `torch.func`.
-    mapping = core._parse_dispatch_key("VmapMode")  # None, should it go
+    # Jacobians are mapped by an older way of PyTorch's, if there is one still.
+    mapping = core._parse_dispatch_key("VmapMode")
     return mapping is not None and core._dispatch_tls_is_dispatch_key_included(
         mapping
     )

@@ -32,7 +32,7 @@ def with_gradient(function, gradient):
         `None`, numbers, functions or tuples of such.
     """
     if is_transformed():
-        # Which knows no custom gradients, and differentiates what it sees.
+        # `torch.func` takes no such gradient: it differentiates operations.
         return function
 
     def differentiable(*operands):
@@ -65,7 +65,7 @@ def _with_gradient(function, gradient, known=None):
             upstream = args[0] if upstream is None else upstream
             again = found
             if not plain:
-                # Each time another tensor: PyTorch makes it lead back.
+                # A new tensor each time: PyTorch records a history for it.
                 alias = ops.stop_gradient(found)
                 again = _with_gradient(function, gradient, alias)(*operands)
             return gradient(upstream, again, *operands)

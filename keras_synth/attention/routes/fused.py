@@ -63,7 +63,7 @@ class FusedRoute(Route):
         return 0.5
 
     def is_portable(self, request: Request) -> bool:
-        """But where PyTorch maps or differentiates: its kernels cannot."""
+        """Everywhere but under `torch.func`, which cannot map kernels."""
         wanted = request.flash_attention is not None
         return wanted or not execution.is_transformed()
 

@@ -145,7 +145,7 @@ def apply_bounded(table, values, keys, keep=None, pairs=None):
         values = ops.cast(values, "float32")
     weights = softmax(table)  # (H, T, S)
     least = constant(LEAST_WEIGHT, weights)
-    plain = execution.is_transformed()  # and differentiates what is below
+    plain = execution.is_transformed()  # no gradient is written by hand
     known = weights if plain else ops.stop_gradient(weights)
     bounded = ops.maximum(known, least)
     if pairs is not None:
