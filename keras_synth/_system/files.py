@@ -17,7 +17,7 @@ _PARTIAL = re.compile(
 )
 # Of a process on another machine nobody knows whether it has ended.
 FORGOTTEN_SECONDS = 7 * 24 * 3600
-_ATTEMPTS = 100
+_ATTEMPTS = 100  # of making a folder that others remove
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 

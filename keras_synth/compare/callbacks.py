@@ -68,8 +68,8 @@ def callbacks_of(name, info, folder):
         found = function(info)
     except Exception as error:
         raise ValueError(
-            f"--callbacks {name} must take a `RunInfo` and return Keras "
-            "callbacks. Received: "
+            f"--callbacks {name} must take one argument, the run, and "
+            "return Keras callbacks. Received: "
             f"{type(error).__name__}: {_in_a_line(error)}"
         ) from error
     made = [*found] if isinstance(found, (list, tuple)) else [found]

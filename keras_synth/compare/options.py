@@ -64,8 +64,8 @@ def add_callbacks(parser):
     add(
         "--callbacks",
         metavar="MODULE:FUNCTION",
-        help="a function of yours that takes a `RunInfo` and returns Keras "
-        "callbacks for that run; of a module that is installed, or in the "
+        help="a function of yours that takes a run and returns Keras "
+        "callbacks for it; of a module that is installed, or in the "
         "folder where the command is given (default: none)",
     )
 

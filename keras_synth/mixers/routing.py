@@ -16,7 +16,7 @@ from keras_synth.mixers.bounded import BoundedMixer, heads_first, taken, unit
 from keras_synth.mixers.last_tokens import as_integers
 from keras_synth.types import Tensor
 
-# Cosines are compared in steps of a part of one, larger than rounding errors.
+# Cosines are compared as multiples of 1 / PRECISION, beyond rounding errors.
 PRECISION = 2.0**16
 
 

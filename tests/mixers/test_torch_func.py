@@ -6,8 +6,9 @@ import pytest
 from arrays import normal, padding
 from backend import numpy
 from cases import CASES, MIXERS, D, H, K, N, T
+from small_tasks import VOCABULARY, backbone
 
-from keras_synth import mixers, models
+from keras_synth import mixers
 from keras_synth.layers import SyntheticAttention
 from keras_synth.routes import grid
 
@@ -119,26 +120,18 @@ def test_hessians_are_those_of_one_row_after_another(name, mask):
 
 @pytest.mark.parametrize("name", ["V", "R+V", "D"])
 def test_gradients_of_each_text_are_mapped(name):
-    backbone = models.SynthesizerBackbone(
-        30,
-        num_layers=2,
-        num_heads=H,
-        hidden_dim=D,
-        intermediate_dim=2 * D,
-        synthesizer=name,
-        max_sequence_length=N,
-        dropout=0.1,
-    )
-    ids = torch.from_numpy(np.random.default_rng(0).integers(1, 30, (B, T)))
-    weights = [w.value.detach() for w in backbone.trainable_variables]
-    others = [w.value for w in backbone.non_trainable_variables]
+    model = backbone("classifier", name)
+    drawn = np.random.default_rng(0).integers(1, len(VOCABULARY), (B, T))
+    ids = torch.from_numpy(drawn)
+    weights = [w.value.detach() for w in model.trainable_variables]
+    others = [w.value for w in model.non_trainable_variables]
 
     def inputs(ids, real):
         return {"token_ids": ids[None], "padding_mask": real[None]}
 
     def loss(weights, ids, real):
         given = inputs(ids, real)
-        found, _ = backbone.stateless_call(weights, others, given)
+        found, _ = model.stateless_call(weights, others, given)
         return (found[:, 0] ** 3).sum()
 
     slopes = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(
@@ -146,8 +139,8 @@ def test_gradients_of_each_text_are_mapped(name):
     )
     for i in range(B):
         alone = torch.autograd.grad(
-            (backbone(inputs(ids[i], MASK[i]))[:, 0] ** 3).sum(),
-            [w.value for w in backbone.trainable_variables],
+            (model(inputs(ids[i], MASK[i]))[:, 0] ** 3).sum(),
+            [w.value for w in model.trainable_variables],
         )
         for found, expected in zip(slopes, alone, strict=True):
             near(found[i], expected)
