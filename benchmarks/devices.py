@@ -15,6 +15,7 @@ import argparse
 import re
 
 from keras_synth import models
+from keras_synth.analysis import multiplications
 from keras_synth.models import layouts
 
 VARIANTS = ("V", "R", "D", "R+V", "D+V")
@@ -46,7 +47,7 @@ if __name__ == "__main__":
     print("|---" * (len(MESHES) + 2) + "|")
     for name in VARIANTS:
         model = models.SynthesizerSeq2SeqBackbone(**models.t5_base(name))
-        found = sum(model.multiplications(512).values())
+        found = sum(multiplications(model, 512, 512).values())
         found += 512 * model.vocabulary_size * model.hidden_dim
         cells = []
         for mesh in MESHES:

@@ -4,8 +4,8 @@ import keras
 import pytest
 from cases import MIXERS
 
-from keras_synth import layers, mixers, models, reporting
-from keras_synth.attention.multiplications import PARTS
+from keras_synth import layers, mixers, models, reporting, synthesizers
+from keras_synth.analysis import multiplications
 from keras_synth.mixers import names, patterns
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
@@ -40,7 +40,7 @@ def test_attention(name):
     layer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
     layer.build((None, None, D), (None, None, D))
     projections, logits = BY_HAND[name]
-    found = layer.multiplications(T, S)
+    found = multiplications(layer, T, S)
     assert found == {
         "projections": projections + VALUE,
         "softmax": PAIRS,
@@ -57,7 +57,7 @@ def test_a_gate_is_a_projection():
     for use_gate in (False, True):
         layer = layers.SyntheticAttention(**options, use_gate=use_gate)
         layer.build((None, None, D))
-        counts.append(layer.multiplications(T, T)["projections"])
+        counts.append(multiplications(layer, T, T)["projections"])
     plain, gated = counts
     assert gated - plain == T * PROJECTION + T * H * K
 
@@ -67,7 +67,7 @@ def test_feed_forward(gated):
     layer = layers.FeedForward(6, use_gated_activation=gated)
     layer.build((None, None, D))
     expected = 2 * D * 6 if not gated else 3 * D * 6 + 6
-    assert layer.multiplications(T) == T * expected
+    assert multiplications(layer, T, T) == {"feed-forward": T * expected}
 
 
 SHAPE = {
@@ -90,36 +90,36 @@ def test_models():
     }
     per_layer = {**attention, "feed-forward": T * 2 * 8 * 12}
     whole = {part: 3 * count for part, count in per_layer.items()}
-    assert backbone.multiplications(T) == whole
+    assert multiplications(backbone, T, T) == whole
     classifier = models.SynthesizerTextClassifier(backbone, 4)
-    assert classifier.multiplications(T) == {**whole, "output layer": 8 * 4}
+    assert multiplications(classifier, T, T) == {**whole, "output layer": 8 * 4}
     causal = models.SynthesizerBackbone(num_layers=3, causal=True, **SHAPE)
     lm = models.SynthesizerCausalLM(causal)
-    assert lm.multiplications(T) == {**whole, "output layer": T * 8 * 20}
+    assert multiplications(lm, T, T) == {**whole, "output layer": T * 8 * 20}
 
 
 def test_both_sides_of_a_translation_model():
     backbone = models.SynthesizerSeq2SeqBackbone(num_layers=1, **SHAPE)
     lm = models.SynthesizerSeq2SeqLM(backbone)
     own = 8 + 2  # mixing and softmax of a pair
-    assert sum(lm.multiplications(S, T).values()) == (
+    assert sum(multiplications(lm, T, S).values()) == (
         (S * 2 * 64 + S * S * own + S * 192)  # encoder
         + (T * 2 * 64 + T * T * own + T * 192)  # decoder
         + (2 * (T + S) * 64 + T * S * (own + 8))  # cross-attention
         + T * 8 * 20
     )
-    assert lm.multiplications(S) == lm.multiplications(S, S)
 
 
 def test_t5_base_has_the_papers_ratios():
     """Table 4: 3.80, 3.36, 4.03 and 4.20 TFLOPs against 3.70."""
     totals = {
         name: sum(
-            models.SynthesizerSeq2SeqLM(
-                models.SynthesizerSeq2SeqBackbone(**models.t5_base(name))
-            )
-            .multiplications(512)
-            .values()
+            multiplications(
+                models.SynthesizerSeq2SeqLM(
+                    models.SynthesizerSeq2SeqBackbone(**models.t5_base(name))
+                ),
+                *(512, 512),
+            ).values()
         )
         for name in ("V", "D", "R", "R+V", "D+V")
     }
@@ -242,7 +242,7 @@ WITHIN_ONE_SEQUENCE = {
 def test_mixers_of_one_sequence(name):
     layer = mixers.get(name, H, K, MAX, defaults={"value_dim": 4})
     layer.build((None, None, D))
-    assert layer.multiplications(L, L) == WITHIN_ONE_SEQUENCE[name]
+    assert multiplications(layer, L, L) == WITHIN_ONE_SEQUENCE[name]
 
 
 OF_A_SOURCE = {
@@ -281,7 +281,7 @@ OF_A_SOURCE = {
 def test_mixers_of_a_source(name):
     layer = mixers.get(name, H, K, MAX, defaults={"value_dim": 4})
     layer.build((None, None, D), (None, None, D))
-    assert layer.multiplications(L, S) == OF_A_SOURCE[name]
+    assert multiplications(layer, L, S) == OF_A_SOURCE[name]
 
 
 def test_random_blocks_count_as_far_as_they_are_there():
@@ -306,9 +306,9 @@ def test_random_blocks_count_as_far_as_they_are_there():
         if block >= 0
     )
     assert 0 < drawn < 11 * 11 - near
-    assert layer.multiplications(L, L) == of_pairs(near + drawn, SELF)
+    assert multiplications(layer, L, L) == of_pairs(near + drawn, SELF)
     with pytest.raises(ValueError, match="longer than max_length=13"):
-        layer.multiplications(14, 14)
+        multiplications(layer, 14, 14)
 
 
 def test_a_pair_that_several_patterns_allow_counts_once():
@@ -318,7 +318,7 @@ def test_a_pair_that_several_patterns_allow_counts_once():
     layer.build((None, None, D))
     # Of ten tokens those at a distance of 0, 1, 2, 3 and 6; first tokens.
     pairs = 10 + 2 * (9 + 8 + 7 + 4) + 2 * 11 - 1
-    assert layer.multiplications(L, L) == of_pairs(pairs, SELF)
+    assert multiplications(layer, L, L) == of_pairs(pairs, SELF)
 
 
 def test_pairs_of_many_rows_are_counted():
@@ -331,7 +331,7 @@ def test_a_sliding_window_leaves_pairs_out():
     )
     layer.build((None, None, D), (None, None, D))
     pairs = 3 + 4 + 3 * 5 + 4 + 3 + 2 + 1  # of rows 0 to 8; none of 9 and 10
-    assert layer.multiplications(L, S) == of_pairs(pairs, CROSS)
+    assert multiplications(layer, L, S) == of_pairs(pairs, CROSS)
 
 
 @pytest.mark.parametrize("name", MIXERS)
@@ -339,13 +339,13 @@ def test_every_mixer_counts_within_a_model(name):
     backbone = models.SynthesizerBackbone(
         num_layers=2, **{**SHAPE, "synthesizer": name}
     )
-    counts = backbone.multiplications(L)
+    counts = multiplications(backbone, L, L)
     assert counts.pop("feed-forward") == 2 * L * 2 * 8 * 12
     own = mixers.get(name, num_heads=2, key_dim=4, max_length=16)
     own.build((None, None, 8))
-    own = own.multiplications(L, L)
+    own = multiplications(own, L, L)
     assert counts == {part: 2 * count for part, count in own.items()}
-    assert set(counts) <= set(PARTS)
+    assert set(counts) <= set(reporting.PARTS)
     assert all(isinstance(count, int) for count in counts.values())
 
 
@@ -354,34 +354,83 @@ def test_every_name_is_tried():
     assert tried >= set(names._MIXERS)
 
 
+def classes(module, base, abstract):
+    """The public classes of a module that have a formula."""
+    found = (getattr(module, name) for name in module.__all__)
+    found = [cls for cls in found if isinstance(cls, type)]
+    return [
+        cls for cls in found if issubclass(cls, base) and cls not in abstract
+    ]
+
+
+SYNTHESIZERS = classes(
+    synthesizers, synthesizers.Synthesizer, {synthesizers.Synthesizer}
+)
+ABSTRACT = {mixers.Mixer, mixers.MultiHeadMixer, mixers.SelfMixer}
+
+
+@pytest.mark.parametrize(
+    "cls",
+    SYNTHESIZERS + classes(mixers, mixers.Mixer, ABSTRACT),
+    ids=lambda cls: cls.__name__,
+)
+def test_every_class_has_a_count(cls):
+    nothing = multiplications.dispatch(object)
+    assert multiplications.dispatch(cls) is not nothing
+
+
 @keras.saving.register_keras_serializable("tests")
+class Halved(mixers.LinformerAttention):
+    pass
+
+
+@multiplications.register(Halved)
+def _halved(layer, queries, keys):
+    base = multiplications.dispatch(mixers.LinformerAttention)
+    count = base(layer, queries, keys)
+    return {**count, "mixing": count["mixing"] // 2}
+
+
+def test_a_class_of_ones_own_counts_by_the_function_it_registers():
+    found = []
+    for cls in (mixers.LinformerAttention, Halved):
+        backbone = models.SynthesizerBackbone(
+            num_layers=3,
+            **{**SHAPE, "synthesizer": cls(2, 4, max_length=16, rank=5)},
+        )
+        found.append(multiplications(backbone, T, T))
+    plain, halved = found
+    assert plain["mixing"] == 3 * 2 * T * 5 * 4
+    assert halved == {**plain, "mixing": plain["mixing"] // 2}
+
+
 class SilentMixer(mixers.SelfMixer):
     def mix(self, x, padding_mask=None, causal=False, training=None):
         return x
 
 
-@keras.saving.register_keras_serializable("tests")
 class SilentAttention(mixers.MultiHeadMixer):
     def attend(self, queries, keys, values, mask, *, training=None):
         return values
 
 
+class SilentSynthesizer(synthesizers.Synthesizer):
+    def call(self, query, keys=None, *, start=0, length=None):
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
-    ("mixer", "expected"),
-    [
-        (SilentMixer(), "SilentMixer does not count.* `multiplications"),
-        (
-            SilentAttention(2, 4),
-            "SilentAttention does not count.* `attend_multiplications",
-        ),
-    ],
+    "layer",
+    [SilentMixer(), SilentAttention(2, 4), SilentSynthesizer(2)],
+    ids=lambda layer: type(layer).__name__,
 )
-def test_what_does_not_count_says_so(mixer, expected):
-    backbone = models.SynthesizerBackbone(
-        num_layers=1, **{**SHAPE, "synthesizer": mixer}
+def test_a_class_without_a_count_is_named_with_the_way_out(layer):
+    name = type(layer).__name__
+    match = (
+        rf"{name}\. .*@keras_synth.analysis.multiplications.register\({name}"
     )
-    with pytest.raises(ValueError, match=expected):
-        backbone.multiplications(T)
+    with pytest.raises(ValueError, match=match):
+        multiplications(layer, T, T)
 
 
 def test_a_masked_lm_guesses_hidden_tokens_alone():
@@ -394,7 +443,7 @@ def test_a_masked_lm_guesses_hidden_tokens_alone():
         synthesizer="R",
         max_sequence_length=40,
     )
-    counts = models.SynthesizerMaskedLM(backbone).multiplications(40)
+    counts = multiplications(models.SynthesizerMaskedLM(backbone), 40, 40)
     # 6 of 40 tokens: a dense layer, and the table of tokens.
     assert counts.pop("output layer") == 6 * (8 * 8 + 8 * 20)
-    assert counts == backbone.multiplications(40)
+    assert counts == multiplications(backbone, 40, 40)

@@ -247,8 +247,8 @@ one, `[CLS]`. Neither needs to compare anything.
 ## Fold, save, load
 
 `fold` computes once what does not depend on the input: the softmax of each
-table. Outputs stay the same, and fewer products are left. `multiplications`
-counts them, for one sentence:
+table. Outputs stay the same, and fewer products are left.
+`analysis.multiplications` counts them, for one sentence:
 """
 
 folded = keras_synth.fold(student)
@@ -263,7 +263,7 @@ counts = {
     f"{heads} static heads": students[heads],
 }
 counts = {
-    name: sum(model.multiplications(LENGTH).values())
+    name: sum(analysis.multiplications(model, LENGTH, LENGTH).values())
     for name, model in counts.items()
 }
 most = counts["all heads compare"]

@@ -2,6 +2,7 @@
 
 from keras_synth.analysis.interactive import view_attention
 from keras_synth.analysis.learned import tables
+from keras_synth.analysis.mixer_counts import multiplications
 from keras_synth.analysis.plots import (
     plot_alphas,
     plot_attention,
@@ -23,6 +24,7 @@ __all__ = [
     "attention_statistics",
     "attention_weights",
     "head_similarity",
+    "multiplications",
     "plot_alphas",
     "plot_attention",
     "plot_distance_profile",

@@ -26,6 +26,7 @@ from keras_synth._system.files import (
 )
 from keras_synth._system.memory import peak_memory
 from keras_synth._system.startup_lines import without_startup_lines
+from keras_synth.analysis import multiplications
 from keras_synth.compare import callbacks, grid, prepare, tasks
 from keras_synth.compare.launchers.local import WITH_INPUT
 from keras_synth.training.batches import StepsPerEpoch
@@ -137,7 +138,7 @@ def train(settings, run, paths, emit, keep=False, more=()):
         **{name: history[name] for name in (*validated, "losses")},
         **speed(history),
         "parameters": model.count_params(),
-        "multiplications": multiplications(model, settings.sequence_length),
+        "multiplications": counted(model, settings.sequence_length),
         "peak_memory_bytes": peak_memory(),
         "data": prepared.digest,
         "versions": versions(),
@@ -152,10 +153,10 @@ def train(settings, run, paths, emit, keep=False, more=()):
     return result
 
 
-def multiplications(model, length):
-    """Multiplications of a sample, or `None` where a mixer does not count."""
+def counted(model, length):
+    """Multiplications of a sample, or `None` where nothing counts a mixer's."""
     try:
-        return sum(model.multiplications(length).values())
+        return sum(multiplications(model, length, length).values())
     except ValueError:
         return None
 

@@ -9,7 +9,6 @@ from keras_synth._backend.checks import check_optional
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import assign_policies, with_policies
 from keras_synth.attention import masks
-from keras_synth.attention.multiplications import added
 from keras_synth.attention.positions import shortest
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import folded_template, template
@@ -317,29 +316,6 @@ class SynthesizerDecoder(SynthesizerBlock):
         if self.cross_attention is None:
             return own, None
         return own, self.cross_attention.make_cache(batch_size, source_length)
-
-    def multiplications(
-        self, length: int, source_length: int | None = None
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        Args:
-            length: Integer, `T`.
-            source_length: Integer, `S`, for a decoder with cross-attention.
-
-        Returns:
-            Dictionary of integers, of the attentions' parts and
-            `"feed-forward"`. Normalisations are not counted, nor are pairs
-            left out that the causal mask hides.
-        """
-        cross = {}
-        if self.cross_attention is not None:
-            cross = self.cross_attention.multiplications(length, source_length)
-        return added(
-            self.attention.multiplications(length, length),
-            cross,
-            {"feed-forward": self.feed_forward.multiplications(length)},
-        )
 
     def compute_output_shape(
         self,

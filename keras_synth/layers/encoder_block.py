@@ -6,7 +6,6 @@ import keras
 
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
-from keras_synth.attention.multiplications import added
 from keras_synth.layers.block import SynthesizerBlock
 from keras_synth.types import Shape, Tensor
 
@@ -117,21 +116,6 @@ class SynthesizerEncoder(SynthesizerBlock):
         )
         x = self.feed_forward_residual.after(x, y, training=training)
         return (x, scores) if return_attention_scores else x
-
-    def multiplications(self, length: int) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        Args:
-            length: Integer, `T`.
-
-        Returns:
-            Dictionary of integers, of the attention's parts and
-            `"feed-forward"`. Normalisations are not counted.
-        """
-        return added(
-            self.attention.multiplications(length, length),
-            {"feed-forward": self.feed_forward.multiplications(length)},
-        )
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape

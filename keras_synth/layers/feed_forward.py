@@ -7,7 +7,6 @@ import keras
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.distributions import DATA, MODEL
-from keras_synth.attention.multiplications import of_dense
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.types import Identifier, Shape, Tensor
 
@@ -99,12 +98,6 @@ class FeedForward(keras.layers.Layer):
         if self.hidden_dropout is not None:
             hidden = self.hidden_dropout(hidden, training=training)
         return self.output_dense(hidden)
-
-    def multiplications(self, tokens: int) -> dict[str, int]:
-        """Returns how many multiplications so many tokens take."""
-        layers = self.intermediate, self.gate, self.output_dense
-        gated = 0 if self.gate is None else tokens * self.intermediate_dim
-        return gated + sum(of_dense(layer, tokens) for layer in layers)
 
     def compute_output_shape(self, x_shape: Shape) -> Shape:
         return x_shape

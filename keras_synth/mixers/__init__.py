@@ -3,7 +3,6 @@
 import sys
 
 from keras_synth.attention import normalizers, patterns
-from keras_synth.mixers import costs  # noqa: F401
 from keras_synth.mixers.additive import AdditiveAttention
 from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.compressed import CompressedAttention

@@ -13,7 +13,6 @@ from keras_synth._backend.rematerialized import rematerialized
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
-from keras_synth.attention.multiplications import of_mixer
 from keras_synth.types import Size, Tensor, WeightAxes
 
 # What `call` may be given, and the attribute that allows it.
@@ -290,32 +289,6 @@ class Mixer(keras.layers.Layer):
                     f"such as SyntheticAttention. Received: another `{name}` "
                     f"of shape {tuple(other.shape)}"
                 )
-
-    def multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes.
-
-        What the layer's formula needs when nothing is padded and no causal
-        mask given: products of matrices and of pairs, and a division for each
-        attention weight. Masks, biases, activations, normalisations and
-        factors that scale a whole tensor take none, nor does what blocks are
-        filled up with.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, `S`; the same for the tokens of one
-                sequence.
-
-        Returns:
-            Dictionary: `"projections"` of tokens, `"logits"` of pairs,
-            `"softmax"`, whatever makes weights of them, `"mixing"` of values
-            and `"output"`, as far as the layer has them.
-
-        Raises:
-            ValueError: If the class does not say.
-        """
-        return of_mixer(self, query_length, source_length)
 
     def make_cache(self, batch_size: Size, length: int) -> Tensor:
         """Returns an empty cache for decoding.

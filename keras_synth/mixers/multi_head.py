@@ -3,7 +3,6 @@
 from keras import ops
 
 from keras_synth.attention import masks
-from keras_synth.attention.multiplications import of_attend, of_projections
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.types import Tensor
@@ -17,7 +16,7 @@ class MultiHeadMixer(AttentionMixer):
     names, layouts and order of MultiHeadAttention's. A subclass without a
     causal form, or without cross-attention, says so by the class attributes of
     `Mixer`; attention masks, biases and scores are refused unless it allows
-    them. To count multiplications it implements `attend_multiplications`.
+    them.
 
     When decoding, all keys and values are remembered, `(B, S, H, k + v)`. A
     subclass that needs less overrides `make_cache`, `call_with_cache` and
@@ -154,38 +153,6 @@ class MultiHeadMixer(AttentionMixer):
         weights = masks.zero_rows(weights, visible)
         weights = masks.zero_padding(weights, mask.queries)
         return context, ops.transpose(weights, (0, 2, 1, 3))
-
-    def projection_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications the projections of a sample take.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, `S`.
-
-        Returns:
-            Dictionary: `"projections"` of queries, keys and values.
-        """
-        return of_projections(self, query_length, source_length)
-
-    def attend_multiplications(
-        self, query_length: int, source_length: int
-    ) -> dict[str, int]:
-        """Returns how many multiplications `attend` takes for a sample.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, `S`.
-
-        Returns:
-            Dictionary: `"logits"`, `"softmax"` and `"mixing"`, as far as it
-            has them.
-
-        Raises:
-            ValueError: If the class does not say.
-        """
-        return of_attend(self, query_length, source_length)
 
     def dropped(self, weights: Tensor, training: bool) -> Tensor:
         """Attention weights after dropout."""

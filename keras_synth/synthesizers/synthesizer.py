@@ -17,7 +17,6 @@ from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.seeds import seeded
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.multiplications import of_synthesizer
 from keras_synth.attention.positions import check_length, window
 from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
@@ -217,29 +216,6 @@ class Synthesizer(Configured, keras.layers.Layer):
             What `call` takes as `keys`; by default the keys themselves.
         """
         return keys
-
-    def multiplications(
-        self, query_length: int, source_length: int, pairs: int | None = None
-    ) -> dict[str, int]:
-        """Returns how many multiplications the logits of a sample take.
-
-        Products of matrices and of pairs; what is done once for each feature
-        or table, such as scaling by alphas, is not counted.
-
-        Args:
-            query_length: Integer, `T`.
-            source_length: Integer, `S`.
-            pairs: Integer, how many of the `T S` pairs count, those within a
-                window; all by default. Rows that are made as a whole count as
-                a whole.
-
-        Returns:
-            Dictionary: `"projections"` of tokens, and `"logits"`.
-
-        Raises:
-            ValueError: If the class does not say.
-        """
-        return of_synthesizer(self, query_length, source_length, pairs)
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any

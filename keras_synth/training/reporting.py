@@ -7,7 +7,17 @@ import pathlib
 import numpy as np
 
 from keras_synth._system.files import writing
-from keras_synth.attention.multiplications import PARTS
+
+# The columns of `print_multiplications`, in the order of the computation.
+PARTS = (
+    "projections",
+    "logits",
+    "softmax",
+    "mixing",
+    "output",
+    "feed-forward",
+    "output layer",
+)
 
 
 def print_table(title, headings, rows, caption=None):
@@ -46,8 +56,9 @@ def print_multiplications(counts):
     """Prints multiplications of models by parts, and as multiples.
 
     Args:
-        counts: Dictionary: name of a model -> what its `multiplications`
-            returns. Sums are compared with the first one's.
+        counts: Dictionary: name of a model -> what
+            `keras_synth.analysis.multiplications` returns of it. Sums are
+            compared with the first one's.
 
     Example:
 
@@ -63,7 +74,10 @@ def print_multiplications(counts):
     for block in blocks.values():
         block.build((None, None, 64))
     print_multiplications(
-        {name: block.multiplications(512) for name, block in blocks.items()}
+        {
+            name: keras_synth.analysis.multiplications(block, 512, 512)
+            for name, block in blocks.items()
+        }
     )
     ```
     """

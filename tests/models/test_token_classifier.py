@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from backend import numpy, slow_but_on
 
-from keras_synth import datasets, models
+from keras_synth import analysis, datasets, models
 from keras_synth.datasets import LengthBuckets
 
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
@@ -313,7 +313,7 @@ def test_causal_backbones_and_half_precision_serve(options):
 
 
 def test_multiplications_are_counted():
-    counts = tagger().multiplications(8)
+    counts = analysis.multiplications(tagger(), 8, 8)
     assert counts["output layer"] == 8 * 8 * 3
 
 

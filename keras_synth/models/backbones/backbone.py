@@ -5,6 +5,8 @@ from typing import Any
 import keras
 
 from keras_synth._backend.configs import arguments_of, config_of
+from keras_synth.analysis import multiplications
+from keras_synth.analysis.counts import of_layers
 from keras_synth.attention.positions import shortest
 from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.sizes import check_length, check_sizes
@@ -170,23 +172,6 @@ class SynthesizerBackbone(StackedBackbone):
     ) -> Any:
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
-    def multiplications(self, length: int) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        See `keras_synth.reporting.print_multiplications` for a table.
-
-        Args:
-            length: Integer, `T`.
-
-        Returns:
-            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
-            `"mixing"` and `"output"` of attention, and `"feed-forward"`.
-
-        Raises:
-            ValueError: If a mixer does not count its multiplications.
-        """
-        return self.stack.multiplications(length)
-
     def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
         """Returns the config of one for inference: see `keras_synth.fold`.
 
@@ -203,3 +188,8 @@ class SynthesizerBackbone(StackedBackbone):
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerBackbone, super().get_config())
+
+
+@multiplications.register(SynthesizerBackbone)
+def _multiplications(backbone, length, source_length):
+    return of_layers(backbone.stack.blocks, length, length)

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 
 from keras_synth._backend.configs import arguments_of, config_of
-from keras_synth.attention.multiplications import added
+from keras_synth.analysis import multiplications
+from keras_synth.analysis.counts import added, of_layers
 from keras_synth.attention.positions import shortest
 from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.sizes import check_length, check_sizes
@@ -247,30 +248,6 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
     ) -> Any:
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
-    def multiplications(
-        self, length: int, decoder_length: int | None = None
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        See `keras_synth.reporting.print_multiplications` for a table.
-
-        Args:
-            length: Integer, source tokens, `S`.
-            decoder_length: Integer, target tokens, by default as many.
-
-        Returns:
-            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
-            `"mixing"` and `"output"` of attention, and `"feed-forward"`.
-
-        Raises:
-            ValueError: If a mixer does not count its multiplications.
-        """
-        target = _or(decoder_length, length)
-        return added(
-            self.encoder.multiplications(length),
-            self.decoder.multiplications(target, length),
-        )
-
     def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
         """Returns the config of one for inference: see `keras_synth.fold`.
 
@@ -305,3 +282,11 @@ def _inputs():
 
 def _or(given, default):
     return default if given is None else given
+
+
+@multiplications.register(SynthesizerSeq2SeqBackbone)
+def _multiplications(backbone, length, source_length):
+    return added(
+        of_layers(backbone.encoder.blocks, source_length, source_length),
+        of_layers(backbone.decoder.blocks, length, source_length),
+    )

@@ -3,7 +3,6 @@
 import keras
 
 from keras_synth._backend.checks import check_positive, check_rate
-from keras_synth.attention.multiplications import added
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.layers.templates import template
@@ -221,16 +220,6 @@ class Stack:
             )
             filled.append(cache)
         return self._normalized(x), tuple(filled)
-
-    def multiplications(self, *lengths):
-        """Returns how many multiplications a sample takes, by parts.
-
-        Args:
-            *lengths: Integers, as the blocks' `multiplications` take them.
-        """
-        return added(
-            *(block.multiplications(*lengths) for block in self.blocks)
-        )
 
     def folded_templates(self, max_length):
         """Returns what the blocks are made of, for `keras_synth.fold`.

@@ -6,7 +6,6 @@ import keras
 
 from keras_synth._backend.checks import check_rate
 from keras_synth._backend.policies import with_policies
-from keras_synth.attention.multiplications import added, of_dense
 from keras_synth.models.data.class_labels import check_class_names
 from keras_synth.models.data.fitting import check_fits, check_segments
 from keras_synth.types import Mixin
@@ -53,30 +52,6 @@ class ClassHeadMixin(Mixin):
 
     def _head(self, x):
         return self.output_dense(self.output_dropout(x))
-
-    def _rows_of_head(self, length):
-        """For how many features of a sample of `length` tokens it is called."""
-        return length
-
-    def multiplications(self, length: int) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        See `keras_synth.reporting.print_multiplications` for a table.
-
-        Args:
-            length: Integer, `T`.
-
-        Returns:
-            Dictionary of integers: those of the backbone, and the
-            `"output layer"`.
-
-        Raises:
-            ValueError: If a mixer does not count its multiplications.
-        """
-        head = of_dense(self.output_dense, self._rows_of_head(length))
-        return added(
-            self.backbone.multiplications(length), {"output layer": head}
-        )
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

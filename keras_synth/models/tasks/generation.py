@@ -8,7 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.execution import is_eager
-from keras_synth.attention.multiplications import added
+from keras_synth.analysis import multiplications
+from keras_synth.analysis.counts import added
 from keras_synth.models.data.examples import (
     as_arrays,
     check_extras,
@@ -48,32 +49,6 @@ class GenerationMixin(Mixin):
 
     def _check_compiled(self):
         check_sampler(self.sampler)
-
-    def multiplications(
-        self, length: int, decoder_length: int | None = None
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        See `keras_synth.reporting.print_multiplications` for a table.
-
-        Args:
-            length: Integer, tokens, or source tokens.
-            decoder_length: Integer, target tokens, by default as many.
-
-        Returns:
-            Dictionary of integers: `"projections"`, `"logits"`, `"softmax"`,
-            `"mixing"` and `"output"` of attention, and `"feed-forward"`,
-            and the `"output layer"`.
-
-        Raises:
-            ValueError: If a mixer does not count its multiplications.
-        """
-        lengths = [length] + [decoder_length] * (decoder_length is not None)
-        backbone, tokens = self.backbone, lengths[-1]
-        table = backbone.vocabulary_size * backbone.hidden_dim
-        return added(
-            backbone.multiplications(*lengths), {"output layer": tokens * table}
-        )
 
     def generate(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Generates text, as `keras_hub.models.CausalLM.generate`.
@@ -262,3 +237,13 @@ def check_sampler(sampler):
             f"sampler must be one of {', '.join(SAMPLERS)}, or a "
             f"keras_hub.samplers.Sampler. Received: sampler={sampler!r}"
         )
+
+
+@multiplications.register(GenerationMixin)
+def _multiplications(task, length, source_length):
+    backbone = task.backbone
+    table = backbone.vocabulary_size * backbone.hidden_dim
+    return added(
+        multiplications(backbone, length, source_length),
+        {"output layer": length * table},
+    )

@@ -9,7 +9,8 @@ import numpy as np
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.policies import assign_policies
-from keras_synth.attention.multiplications import added
+from keras_synth.analysis import multiplications
+from keras_synth.analysis.counts import added
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.examples import as_lists, check_extras
 from keras_synth.models.data.fitting import check_fits
@@ -113,31 +114,6 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         )
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         assign_policies(self)
-
-    def multiplications(
-        self, length: int, masks: int | None = None
-    ) -> dict[str, int]:
-        """Returns how many multiplications a sample takes, by parts.
-
-        See `keras_synth.reporting.print_multiplications` for a table.
-
-        Args:
-            length: Integer, `T`.
-            masks: Integer, hidden tokens, by default 15% of `T`.
-
-        Returns:
-            Dictionary of integers: those of the backbone, and the
-            `"output layer"`, which sees the hidden tokens alone.
-
-        Raises:
-            ValueError: If a mixer does not count its multiplications.
-        """
-        masks = max(1, round(0.15 * length)) if masks is None else masks
-        width, tokens = self.backbone.hidden_dim, self.backbone.vocabulary_size
-        return added(
-            self.backbone.multiplications(length),
-            {"output layer": masks * width * (width + tokens)},
-        )
 
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
         """Guesses the tokens that stand as `[MASK]` in texts.
@@ -272,3 +248,13 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
             ]
             for row in shares
         ]
+
+
+@multiplications.register(SynthesizerMaskedLM)
+def _multiplications(task, length, source_length):
+    masks = max(1, round(0.15 * length))
+    width, tokens = task.backbone.hidden_dim, task.backbone.vocabulary_size
+    return added(
+        multiplications(task.backbone, length, source_length),
+        {"output layer": masks * width * (width + tokens)},
+    )

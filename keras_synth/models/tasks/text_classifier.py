@@ -9,6 +9,8 @@ import keras_hub
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import assign_policies
+from keras_synth.analysis import multiplications
+from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.pooling import Pooling
 from keras_synth.models.data.class_labels import (
@@ -132,9 +134,6 @@ class SynthesizerTextClassifier(
         # === Config ===
         self.pooling = pooling
 
-    def _rows_of_head(self, length):
-        return 1
-
     def compile(
         self,
         optimizer: Identifier = "auto",
@@ -193,3 +192,11 @@ class SynthesizerTextClassifier(
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerTextClassifier, super().get_config())
+
+
+@multiplications.register(SynthesizerTextClassifier)
+def _multiplications(task, length, source_length):
+    return added(
+        multiplications(task.backbone, length, source_length),
+        {"output layer": of_dense(task.output_dense, 1)},
+    )

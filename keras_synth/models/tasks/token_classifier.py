@@ -12,6 +12,8 @@ import numpy as np
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import assign_policies
+from keras_synth.analysis import multiplications
+from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.data.class_labels import encode_labels
 from keras_synth.models.data.examples import as_column, check_lengths
@@ -246,3 +248,11 @@ class SynthesizerTokenClassifier(
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerTokenClassifier, super().get_config())
+
+
+@multiplications.register(SynthesizerTokenClassifier)
+def _multiplications(task, length, source_length):
+    return added(
+        multiplications(task.backbone, length, source_length),
+        {"output layer": of_dense(task.output_dense, length)},
+    )

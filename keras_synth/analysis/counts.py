@@ -1,0 +1,281 @@
+"""`multiplications`: how many each synthesizer, mixer, block and model takes.
+
+A type's function is registered with `multiplications`; that of the nearest base
+class counts for a subclass.
+"""
+
+import collections
+import functools
+import math
+
+from keras_synth.layers import (
+    FeedForward,
+    SynthesizerDecoder,
+    SynthesizerEncoder,
+)
+from keras_synth.mixers.synthetic_attention import SyntheticAttention
+from keras_synth.synthesizers.composite import CompositeSynthesizer
+from keras_synth.synthesizers.dense import DenseSynthesizer
+from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.factorized_dense import (
+    FactorizedDenseSynthesizer,
+)
+from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
+from keras_synth.synthesizers.random import (
+    FactorizedRandomSynthesizer,
+    RandomSynthesizer,
+)
+from keras_synth.synthesizers.relative import DistanceSynthesizer
+from keras_synth.synthesizers.table import TableSynthesizer
+from keras_synth.types import Tensor
+
+
+@functools.singledispatch
+def multiplications(
+    layer: Tensor, query_length: int, source_length: int
+) -> dict[str, int]:
+    """Returns how many multiplications a sample takes, by parts.
+
+    What the formula needs when nothing is padded and no causal mask is given:
+    products of matrices and of pairs, and a division for each attention
+    weight. Masks, biases, activations, normalisations and factors that scale a
+    whole tensor take none, nor does what blocks are filled up with.
+
+    A class of your own counts as its base class does, unless you register a
+    function `(layer, query_length, source_length)` of it; for a synthesizer it
+    also takes `pairs=None`, how many of the `T S` pairs count.
+
+    Args:
+        layer: A built mixer, synthesizer, feed-forward layer, block, backbone
+            or task of this library.
+        query_length: Integer, `T`: tokens, of a translation model those of the
+            target.
+        source_length: Integer, `S`: tokens of the source, as many as `T`
+            where there is one sequence.
+
+    Returns:
+        Dictionary of integers, as far as the layer has them: `"projections"` of
+        tokens, `"logits"` of pairs, `"softmax"`, whatever makes weights of
+        them, `"mixing"` of values, `"output"`, `"feed-forward"` and
+        `"output layer"`. A masked language model's output layer sees the hidden
+        tokens, 15% of them.
+
+    Raises:
+        ValueError: If no function is registered of a class, or a sequence is
+            longer than the layer takes.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 4, synthesizer="FR", max_length=16)
+    >>> layer.build((None, None, 8))
+    >>> keras_synth.analysis.multiplications(layer, 10, 10)
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'projections': 640, 'softmax': 200, 'mixing': 800, 'output': 640,
+     'logits': 1600}
+
+    >>> class Twice(keras_synth.synthesizers.FactorizedRandomSynthesizer):
+    ...     def call(self, query, **kwargs):
+    ...         return super().call(query, **kwargs).scaled(2.0)
+    >>> @keras_synth.analysis.multiplications.register(Twice)
+    ... def count(layer, query_length, source_length, pairs=None):
+    ...     pairs = query_length * source_length if pairs is None else pairs
+    ...     return {"logits": layer.num_heads * pairs * (layer.rank + 1)}
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 4, synthesizer=Twice(2, 16, rank=8))
+    >>> layer.build((None, None, 8))
+    >>> keras_synth.analysis.multiplications(layer, 10, 10)["logits"]
+    1800
+    """
+    name = type(layer).__name__
+    raise ValueError(
+        f"Nothing counts the multiplications of {name}. Register a function: "
+        f"`@keras_synth.analysis.multiplications.register({name})` before "
+        f"`def count(layer, query_length, source_length)`. Received: {layer!r}"
+    )
+
+
+def of_dense(layer, tokens):
+    """Multiplications of a `Dense` or `EinsumDense` layer.
+
+    Args:
+        layer: The layer, or `None` for 0.
+        tokens: Integer, how many vectors it is applied to.
+    """
+    return 0 if layer is None else tokens * math.prod(layer.kernel.shape)
+
+
+def of_pairs(pairs, key_dim, value_dim):
+    """Multiplications of weights that are products of features.
+
+    Args:
+        pairs: Integer, how many of a query and a key, of all heads.
+        key_dim: Integer, features per head of queries and keys, `k`.
+        value_dim: Integer, features per head of values, `v`.
+    """
+    return {
+        "logits": pairs * key_dim,
+        "softmax": pairs,  # a division for each weight
+        "mixing": pairs * value_dim,
+    }
+
+
+def of_multi_head(layer, queries, keys):
+    """Multiplications of a `MultiHeadMixer` around its `attend`.
+
+    Args:
+        layer: The mixer.
+        queries: Integer, `T`.
+        keys: Integer, `S`.
+
+    Raises:
+        ValueError: If a sequence is too long.
+    """
+    layer._check_lengths(queries, keys)
+    source = of_dense(layer.key, keys) + of_dense(layer.value, keys)
+    return {
+        "projections": of_dense(layer.query, queries) + source,
+        "output": of_dense(layer.attention_output, queries),
+    }
+
+
+def added(*counts):
+    """Adds up dictionaries of counts."""
+    total = collections.Counter()
+    for count in counts:
+        total.update(count)
+    return dict(total)
+
+
+def of_layers(layers, queries, keys):
+    """Multiplications of several layers, added up."""
+    return added(*(multiplications(x, queries, keys) for x in layers))
+
+
+# --- logits: of `pairs` of T queries and S keys, of all by default ------------
+
+
+@multiplications.register(DistanceSynthesizer)
+@multiplications.register(RandomSynthesizer)
+@multiplications.register(TableSynthesizer)
+def _table(synthesizer, queries, keys, pairs=None):
+    return {}
+
+
+@multiplications.register(DotProductSynthesizer)
+def _dot_product(synthesizer, queries, keys, pairs=None):
+    pairs = _within(synthesizer, queries, keys, pairs)
+    return {
+        "projections": of_dense(synthesizer.query, queries)
+        + of_dense(synthesizer.key, keys),
+        "logits": synthesizer.num_heads * pairs * synthesizer.key_dim,
+    }
+
+
+@multiplications.register(DenseSynthesizer)
+@multiplications.register(LocalDenseSynthesizer)
+def _dense(synthesizer, queries, keys, pairs=None):
+    heads, width = synthesizer.num_heads, synthesizer.hidden_dim
+    if width is None:
+        heads, width, _ = synthesizer.W_a.shape  # one head if they share it
+    pairs = _within(synthesizer, queries, keys, pairs)
+    return {
+        "projections": of_dense(synthesizer.hidden, queries),
+        "logits": heads * pairs * width,
+    }
+
+
+@multiplications.register(FactorizedDenseSynthesizer)
+def _factorized_dense(synthesizer, queries, keys, pairs=None):
+    a, b = synthesizer.factors
+    rows = synthesizer.num_heads * queries  # whole ones
+    return {
+        "projections": of_dense(synthesizer.hidden, queries),
+        "logits": rows * ((a + b) * synthesizer.A.shape[1] + a * b),
+    }
+
+
+@multiplications.register(FactorizedRandomSynthesizer)
+def _factorized_random(synthesizer, queries, keys, pairs=None):
+    # As if for each sample: a batch needs them once.
+    pairs = _within(synthesizer, queries, keys, pairs)
+    return {"logits": synthesizer.num_heads * pairs * synthesizer.rank}
+
+
+@multiplications.register(CompositeSynthesizer)
+def _composite(synthesizer, queries, keys, pairs=None):
+    pairs = _within(synthesizer, queries, keys, pairs)
+    parts = synthesizer.synthesizers
+    return added(*(multiplications(x, queries, keys, pairs) for x in parts))
+
+
+def _within(synthesizer, queries, keys, pairs=None):
+    """How many of some pairs, by default all, a synthesizer has logits for."""
+    pairs = queries * keys if pairs is None else pairs
+    if synthesizer.reach is None:
+        return pairs
+    return min(pairs, _near(synthesizer.reach + 1, queries, keys))
+
+
+def _near(window, queries, keys):
+    """How many pairs there are with `|i - j| < window`."""
+    return sum(
+        max(0, min(keys, i + window) - max(0, i - window + 1))
+        for i in range(queries)
+    )
+
+
+# --- attention: of T queries and S keys ---------------------------------------
+
+
+@multiplications.register(SyntheticAttention)
+def _attention(layer, queries, keys):
+    # All pairs, unless a window or a pattern leaves some out.
+    layer._check_lengths(queries, keys)
+    within = queries * keys
+    if layer.sliding_window is not None:
+        within = _near(layer.sliding_window, queries, keys)
+    if layer.pattern is not None:
+        within = min(within, layer.pattern.pairs(queries))
+    pairs = sum(
+        group.num_heads * _within(group, queries, keys, within)
+        for group in layer.synthesizer.head_groups()
+    )
+    values = layer.num_heads * layer.value_dim
+    gate = of_dense(layer.gate, queries)
+    if layer.gate is not None:
+        gate += queries * values
+    own = {
+        "projections": gate + of_dense(layer.value, keys),
+        "softmax": pairs,
+        "mixing": pairs * layer.value_dim,
+        "output": of_dense(layer.attention_output, queries),
+    }
+    logits = multiplications(layer.synthesizer, queries, keys, within)
+    return added(own, logits)
+
+
+# --- blocks -------------------------------------------------------------------
+
+
+@multiplications.register(FeedForward)
+def _feed_forward(layer, tokens, source_length):
+    dense = layer.intermediate, layer.gate, layer.output_dense
+    count = sum(of_dense(x, tokens) for x in dense)
+    if layer.gate is not None:
+        count += tokens * layer.intermediate_dim
+    return {"feed-forward": count}
+
+
+@multiplications.register(SynthesizerEncoder)
+def _encoder(block, length, source_length):
+    return of_layers((block.attention, block.feed_forward), length, length)
+
+
+@multiplications.register(SynthesizerDecoder)
+def _decoder(block, length, source_length):
+    own = _encoder(block, length, source_length)
+    if block.cross_attention is None:
+        return own
+    cross = multiplications(block.cross_attention, length, source_length)
+    return added(own, cross)
