@@ -3,6 +3,7 @@
 - `keras_synth.layers`: `SyntheticAttention` and the blocks around it.
 - `keras_synth.synthesizers`: functions from tokens to attention logits.
 - `keras_synth.mixers`: what stands in the place of attention.
+- `keras_synth.formulas`: each of them in a few lines of `keras.ops`.
 - `keras_synth.routes`: the ways to compute attention, and how to add one.
 - `keras_synth.fold`: a model for inference, with less to compute.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
@@ -28,6 +29,7 @@ __all__ = [
     "callbacks",
     "datasets",
     "fold",
+    "formulas",
     "layers",
     "losses",
     "metrics",
@@ -99,7 +101,7 @@ def __dir__():
 # it needs: nobody who wants --help waits for Keras.
 if not _keras_waits():
     with without_startup_lines():
-        from keras_synth import layers, mixers, synthesizers
+        from keras_synth import formulas, layers, mixers, synthesizers
         from keras_synth.folding import fold
 
     for _name in _PATHS:

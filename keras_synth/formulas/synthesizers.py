@@ -1,0 +1,395 @@
+"""Logits: one number for each head and each pair of tokens, `(B, H, T, S)`.
+
+Logits that do not depend on the tokens have no batch axis: `(H, T, S)`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from keras import ops
+
+Tensor: TypeAlias = Any
+
+
+def split_heads(x: Tensor, W: Tensor, b: Tensor = 0.0) -> Tensor:
+    """Projects tokens to the features of each head: `x W + b`.
+
+    Args:
+        x: Tensor `(B, T, d)`.
+        W: Tensor `(d, H, k)`.
+        b: Tensor `(H, k)`.
+
+    Returns:
+        Tensor `(B, T, H, k)`.
+    """
+    return ops.einsum("btd,dhk->bthk", x, W) + b
+
+
+def compare(queries: Tensor, keys: Tensor) -> Tensor:
+    """Returns scaled dot products, `Q K^T / sqrt(k)`.
+
+    Args:
+        queries: Tensor `(B, T, H, k)`.
+        keys: Tensor `(B, S, H, k)`.
+
+    Returns:
+        Tensor `(B, H, T, S)`.
+    """
+    scale = keys.shape[-1] ** -0.5
+    return ops.einsum("bthk,bshk->bhts", queries * scale, keys)
+
+
+def distances(T: int, S: int) -> Tensor:
+    """Returns `j - i` for each pair of tokens, an integer tensor `(T, S)`.
+
+    Args:
+        T: Integer, tokens i of the query.
+        S: Integer, tokens j of the source.
+    """
+    return ops.arange(S)[None, :] - ops.arange(T)[:, None]
+
+
+# --- logits from tokens -------------------------------------------------------
+
+
+def dot_product(
+    x: Tensor, y: Tensor, Wq: Tensor, bq: Tensor, Wk: Tensor, bk: Tensor
+) -> Tensor:
+    """V compares pairs of tokens: `S = (x Wq + bq) (y Wk + bk)^T / sqrt(k)`.
+
+    Args:
+        x: Tensor `(B, T, d)`, the query.
+        y: Tensor `(B, S, d)`, the source.
+        Wq: Tensor `(d, H, k)`.
+        bq: Tensor `(H, k)`.
+        Wk: Tensor `(d, H, k)`.
+        bk: Tensor `(H, k)`.
+
+    Returns:
+        Tensor `(B, H, T, S)`.
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
+    """
+    return compare(split_heads(x, Wq, bq), split_heads(y, Wk, bk))
+
+
+def additive(
+    x: Tensor,
+    y: Tensor,
+    Wq: Tensor,
+    bq: Tensor,
+    Wk: Tensor,
+    bk: Tensor,
+    w: Tensor,
+) -> Tensor:
+    """Compares pairs by a layer: `S = w . tanh(x Wq + bq + y Wk + bk)`.
+
+    Args:
+        x: Tensor `(B, T, d)`, the query.
+        y: Tensor `(B, S, d)`, the source.
+        Wq: Tensor `(d, H, k)`.
+        bq: Tensor `(H, k)`.
+        Wk: Tensor `(d, H, k)`.
+        bk: Tensor `(H, k)`.
+        w: Tensor `(H, k)`.
+
+    Returns:
+        Tensor `(B, H, T, S)`.
+
+    References:
+        - [Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)
+    """
+    queries, keys = split_heads(x, Wq, bq), split_heads(y, Wk, bk)
+    pairs = ops.tanh(queries[:, :, None] + keys[:, None])  # (B, T, S, H, k)
+    return ops.einsum("btshk,hk->bhts", pairs, w)
+
+
+def dense(
+    x: Tensor,
+    W1: Tensor,
+    b1: Tensor,
+    W2: Tensor,
+    b2: Tensor,
+    S: int,
+    activation: Callable = ops.relu,
+) -> Tensor:
+    """D predicts logits from each token: `S = relu(x W1 + b1) W2 + b2`.
+
+    Args:
+        x: Tensor `(B, T, d)`.
+        W1: Tensor `(d, H, k)`.
+        b1: Tensor `(H, k)`.
+        W2: Tensor `(N, H, k)`.
+        b2: Tensor `(H, N)`.
+        S: Integer, tokens of the source, at most `N`.
+        activation: Function of a tensor.
+
+    Returns:
+        Tensor `(B, H, T, S)`.
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Dense
+    """
+    hidden = activation(split_heads(x, W1, b1))
+    return ops.einsum("bthk,shk->bhts", hidden, W2[:S]) + b2[:, None, :S]
+
+
+def factorized_dense(
+    x: Tensor,
+    W1: Tensor,
+    b1: Tensor,
+    A: Tensor,
+    bA: Tensor,
+    B: Tensor,
+    bB: Tensor,
+    S: int,
+    activation: Callable = ops.relu,
+) -> Tensor:
+    """FD multiplies two short rows: `S[i, p b + q] = A_p(x_i) B_q(x_i)`.
+
+    `A(x) = h A + bA`, `B(x) = h B + bB` and `h = relu(x W1 + b1)`.
+
+    Args:
+        x: Tensor `(B, T, d)`.
+        W1: Tensor `(d, H, k)`.
+        b1: Tensor `(H, k)`.
+        A: Tensor `(H, k, a)`.
+        bA: Tensor `(H, a)`.
+        B: Tensor `(H, k, b)`, with `a b >= N`.
+        bB: Tensor `(H, b)`.
+        S: Integer, tokens of the source, at most `N`.
+        activation: Function of a tensor.
+
+    Returns:
+        Tensor `(B, H, T, S)`.
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized
+          Dense
+    """
+    hidden = activation(split_heads(x, W1, b1))
+    rows = ops.einsum("bthk,hka->bhta", hidden, A) + bA[:, None]
+    columns = ops.einsum("bthk,hkc->bhtc", hidden, B) + bB[:, None]
+    products = rows[..., :, None] * columns[..., None, :]  # (B, H, T, a, b)
+    return ops.reshape(products, (*ops.shape(rows)[:-1], -1))[..., :S]
+
+
+def local_dense(
+    x: Tensor,
+    W1: Tensor,
+    b1: Tensor,
+    W2: Tensor,
+    b2: Tensor,
+    activation: Callable = ops.relu,
+) -> Tensor:
+    """Predicts the logits of a token's neighbours from that token.
+
+    `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from -w to
+    w. Other pairs are forbidden: `allowed` must exclude them, as
+    `window(T, T, w)` does.
+
+    Args:
+        x: Tensor `(B, T, d)`.
+        W1: Tensor `(d, H, k)`.
+        b1: Tensor `(H, k)`.
+        W2: Tensor `(2 w + 1, H, k)`.
+        b2: Tensor `(H, 2 w + 1)`.
+        activation: Function of a tensor.
+
+    Returns:
+        Tensor `(B, H, T, T)`.
+
+    References:
+        - [Xu et al., 2021](https://arxiv.org/abs/2010.12155)
+    """
+    hidden = activation(split_heads(x, W1, b1))
+    rows = ops.einsum("bthk,ohk->bhto", hidden, W2) + b2[:, None]
+    w, T = W2.shape[0] // 2, x.shape[1]
+    offsets = ops.clip(distances(T, T) + w, 0, 2 * w)
+    offsets = ops.broadcast_to(offsets, (*ops.shape(rows)[:2], T, T))
+    return ops.take_along_axis(rows, offsets, axis=-1)
+
+
+# --- logits from positions ----------------------------------------------------
+
+
+def random(R: Tensor, T: int, S: int) -> Tensor:
+    """R and Fix are a table of positions: `S[i, j] = R[i, j]`.
+
+    R is trained, Fix is not.
+
+    Args:
+        R: Tensor `(H, N, N)`.
+        T: Integer, tokens of the query, at most `N`.
+        S: Integer, tokens of the source, at most `N`.
+
+    Returns:
+        Tensor `(H, T, S)`.
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Random
+    """
+    return R[:, :T, :S]
+
+
+def factorized_random(R1: Tensor, R2: Tensor, T: int, S: int) -> Tensor:
+    """FR is a table of low rank: `S = R1 R2^T`.
+
+    Args:
+        R1: Tensor `(H, N, r)`.
+        R2: Tensor `(H, N, r)`.
+        T: Integer, tokens of the query, at most `N`.
+        S: Integer, tokens of the source, at most `N`.
+
+    Returns:
+        Tensor `(H, T, S)`.
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized
+          Random
+    """
+    return ops.einsum("htr,hsr->hts", R1[:, :T], R2[:, :S])
+
+
+def relative(w: Tensor, T: int, S: int) -> Tensor:
+    """Learns a number for each distance: `S[i, j] = w[clip(j - i, -m, m)]`.
+
+    Args:
+        w: Tensor `(H, 2 m + 1)`, distance -m first.
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+
+    Returns:
+        Tensor `(H, T, S)`.
+
+    References:
+        - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155)
+    """
+    m = w.shape[1] // 2
+    return ops.take(w, ops.clip(distances(T, S), -m, m) + m, axis=1)
+
+
+def t5_relative(
+    w: Tensor,
+    T: int,
+    S: int,
+    max_distance: int = 128,
+    bidirectional: bool = True,
+) -> Tensor:
+    """Learns a number per range of distances: `S[i, j] = w[bucket(j - i)]`.
+
+    Short distances have a bucket each. The buckets of longer distances grow
+    logarithmically up to `max_distance`.
+
+    Args:
+        w: Tensor `(buckets, H)`.
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        max_distance: Integer, in tokens.
+        bidirectional: Whether later tokens have buckets of their own, half of
+            all. Otherwise they share the bucket of distance 0.
+
+    Returns:
+        Tensor `(H, T, S)`.
+
+    References:
+        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683)
+    """
+    size = w.shape[0] // 2 if bidirectional else w.shape[0]
+    ahead = distances(T, S)
+    steps = ops.abs(ahead) if bidirectional else ops.maximum(-ahead, 0)
+    exact = size // 2
+    ratio = ops.cast(ops.maximum(steps, exact), "float32") / exact
+    growth = (size - exact) / math.log(max_distance / exact)
+    far = exact + ops.cast(ops.log(ratio) * growth, "int32")
+    bucket = ops.where(steps < exact, steps, ops.minimum(far, size - 1))
+    bucket = bucket + ops.where(ahead > 0, size * bidirectional, 0)
+    return ops.transpose(ops.take(w, bucket, axis=0), (2, 0, 1))
+
+
+def alibi(slopes: Tensor, T: int, S: int) -> Tensor:
+    """Penalizes distance: `S[i, j] = -m |i - j|`.
+
+    Args:
+        slopes: Tensor `(H,)`, `m`. For H a power of two the paper has
+            `2^(-8 / H), 2^(-16 / H), ..., 2^-8`.
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+
+    Returns:
+        Tensor `(H, T, S)`.
+
+    References:
+        - [Press et al., 2022](https://arxiv.org/abs/2108.12409)
+    """
+    steps = ops.cast(ops.abs(distances(T, S)), "float32")
+    return -slopes[:, None, None] * steps
+
+
+def gaussian(offsets: Tensor, stddev: float, T: int, S: int) -> Tensor:
+    """Prefers near tokens: `S[i, j] = -(j - i - o)^2 / (2 s^2)`.
+
+    Args:
+        offsets: Float tensor `(H,)`, `o`, in tokens.
+        stddev: Float, `s`, in tokens.
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+
+    Returns:
+        Tensor `(H, T, S)`.
+
+    References:
+        - [You et al., 2020](https://arxiv.org/abs/2005.00742)
+    """
+    away = ops.cast(distances(T, S), "float32") - offsets[:, None, None]
+    return -ops.square(away / stddev) / 2
+
+
+def pattern(names: Sequence[str], T: int, S: int, width: int = 2) -> Tensor:
+    """Sends each head to a fixed place: `S[i, j] = -20 |j - place(i)|`.
+
+    Args:
+        names: Sequence of H strings: `"current"`, `"previous"` or `"next"`
+            token; `"window"`, up to `width` tokens away; `"left"` or
+            `"right"`, all tokens but the nearest; `"start"` or `"end"`.
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        width: Integer, in tokens.
+
+    Returns:
+        Tensor `(H, T, S)`.
+
+    References:
+        - [Raganato et al., 2020](https://arxiv.org/abs/2002.10260)
+    """
+    d = ops.cast(distances(T, S), "float32")
+    away = {
+        **{"current": ops.abs(d), "window": ops.relu(ops.abs(d) - width)},
+        **{"previous": ops.abs(d + 1), "next": ops.abs(d - 1)},
+        **{"left": ops.relu(d + 2), "right": ops.relu(2 - d)},
+        **{"start": d, "end": -d},  # a constant in a row changes no weight
+    }
+    return -20 * ops.stack([away[name] for name in names])
+
+
+# --- mixtures -----------------------------------------------------------------
+
+
+def mixture(parts: Sequence[Tensor], alphas: Tensor) -> Tensor:
+    """X+Y is a weighted sum: `S = sum_p softmax(alphas)_p S_p`.
+
+    Args:
+        parts: Sequence of P tensors of logits, `(B, H, T, S)` or `(H, T, S)`.
+        alphas: Tensor `(P, H)`.
+
+    Returns:
+        Tensor `(B, H, T, S)`, or `(H, T, S)` if no part has a batch axis.
+
+    References:
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Mixture of
+          Synthesizers
+    """
+    shares = ops.softmax(alphas, axis=0)[..., None, None]
+    return sum(shares[p] * logits for p, logits in enumerate(parts))

@@ -1,0 +1,247 @@
+"""Weights: a normalizer of logits, over the pairs that a pattern allows.
+
+`allowed` is a boolean tensor that broadcasts to `(B, H, T, S)`: True where
+token i of the query may attend to token j of the source. Where it is False, the
+weight is 0. Conditions are combined by `&` and `|`.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from keras import ops
+
+from keras_synth.formulas.synthesizers import Tensor, distances
+
+Normalizer: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+FORBIDDEN = -1e30  # exp(FORBIDDEN - s) is 0 for every logit s
+
+
+# --- normalizers --------------------------------------------------------------
+
+
+def softmax(logits: Tensor, allowed: Tensor = True) -> Tensor:
+    """Makes rows sum to 1: `A[i, j] = exp(S[i, j]) / sum_j exp(S[i, j])`.
+
+    Args:
+        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
+        allowed: Boolean tensor that broadcasts to it.
+
+    Returns:
+        Tensor like the logits. Each row sums to 1, or to 0 if it has no
+        allowed pair.
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
+    """
+    weights = ops.softmax(ops.where(allowed, logits, FORBIDDEN), axis=-1)
+    return ops.where(allowed, weights, 0.0)
+
+
+def softmax1(logits: Tensor, allowed: Tensor = True) -> Tensor:
+    """Lets rows sum to less: `A = exp(S[i, j]) / (1 + sum_j exp(S[i, j]))`.
+
+    This is a softmax with one more logit, which is 0 and has no value.
+
+    Args:
+        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
+        allowed: Boolean tensor that broadcasts to it.
+
+    Returns:
+        Tensor like the logits. Each row sums to less than 1.
+
+    References:
+        - [Miller, 2023](https://www.evanmiller.org/attention-is-off-by-one.html)
+    """
+    logits = ops.where(allowed, logits, FORBIDDEN)
+    sink = ops.zeros_like(logits[..., :1])
+    return ops.softmax(ops.concatenate([logits, sink], -1), axis=-1)[..., :-1]
+
+
+def relu(logits: Tensor, allowed: Tensor = True) -> Tensor:
+    """Weighs each pair by itself: `A[i, j] = max(S[i, j], 0) / n_i`.
+
+    n_i is the number of allowed pairs of row i.
+
+    Args:
+        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
+        allowed: Boolean tensor that broadcasts to it.
+
+    Returns:
+        Tensor like the logits.
+
+    References:
+        - [Wortsman et al., 2023](https://arxiv.org/abs/2309.08586)
+    """
+    weights = ops.relu(logits) / count(logits, allowed)
+    return ops.where(allowed, weights, 0.0)
+
+
+def sigmoid(logits: Tensor, allowed: Tensor = True) -> Tensor:
+    """Weighs each pair by itself: `A = 1 / (1 + n exp(-S))`.
+
+    This is the sigmoid of `S - log n`, n being the allowed pairs of a row.
+
+    Args:
+        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
+        allowed: Boolean tensor that broadcasts to it.
+
+    Returns:
+        Tensor like the logits.
+
+    References:
+        - [Ramapuram et al., 2024](https://arxiv.org/abs/2409.04431)
+    """
+    weights = ops.sigmoid(logits - ops.log(count(logits, allowed)))
+    return ops.where(allowed, weights, 0.0)
+
+
+def count(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Returns the number of allowed pairs in each row, at least 1.
+
+    Args:
+        logits: Tensor `(..., T, S)`.
+        allowed: Boolean tensor that broadcasts to it.
+
+    Returns:
+        Tensor `(..., T, 1)`.
+    """
+    ones = ops.where(allowed, ops.ones_like(logits), 0.0)
+    return ops.maximum(ops.sum(ones, axis=-1, keepdims=True), 1.0)
+
+
+# --- patterns: boolean tensors (T, S) -----------------------------------------
+
+
+def causal(T: int, S: int) -> Tensor:
+    """Allows a token and those before it: `j <= i`.
+
+    Args:
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+
+    Returns:
+        Boolean tensor `(T, S)`.
+    """
+    return distances(T, S) <= 0
+
+
+def window(T: int, S: int, size: int, dilation: int = 1) -> Tensor:
+    """Allows neighbours: `|i - j| <= size dilation`, every dilation-th of them.
+
+    Args:
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        size: Integer, neighbours on each side.
+        dilation: Integer, tokens from one neighbour to the next.
+
+    Returns:
+        Boolean tensor `(T, S)`.
+
+    References:
+        - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
+    """
+    steps = ops.abs(distances(T, S))
+    return (steps <= size * dilation) & (steps % dilation == 0)
+
+
+def stride(T: int, S: int, stride: int) -> Tensor:
+    """Allows tokens at multiples of a distance: `(i - j) mod stride = 0`.
+
+    Args:
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        stride: Integer, in tokens.
+
+    Returns:
+        Boolean tensor `(T, S)`.
+
+    References:
+        - [Child et al., 2019](https://arxiv.org/abs/1904.10509)
+    """
+    return distances(T, S) % stride == 0
+
+
+def first_tokens(T: int, S: int, number: int) -> Tensor:
+    """Allows the first tokens to be seen by all: `j < number`.
+
+    Args:
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        number: Integer, how many.
+
+    Returns:
+        Boolean tensor `(T, S)`.
+
+    References:
+        - [Xiao et al., 2024](https://arxiv.org/abs/2309.17453)
+    """
+    return ops.broadcast_to(ops.arange(S) < number, (T, S))
+
+
+def global_tokens(T: int, S: int, number: int) -> Tensor:
+    """Allows the first tokens to see all, too: `i < number or j < number`.
+
+    Args:
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        number: Integer, how many.
+
+    Returns:
+        Boolean tensor `(T, S)`.
+
+    References:
+        - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062)
+    """
+    return (ops.arange(T)[:, None] < number) | (ops.arange(S) < number)
+
+
+def block_window(T: int, S: int, number: int, block_size: int) -> Tensor:
+    """Allows neighbouring blocks of tokens, as many on each side.
+
+    `|i // c - j // c| <= number // 2` for blocks of c tokens.
+
+    Args:
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        number: Odd integer, blocks that a token sees.
+        block_size: Integer, `c`, in tokens.
+
+    Returns:
+        Boolean tensor `(T, S)`.
+
+    References:
+        - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062)
+    """
+    rows = ops.arange(T)[:, None] // block_size
+    columns = ops.arange(S) // block_size
+    return ops.abs(rows - columns) <= number // 2
+
+
+def random_blocks(
+    T: int, S: int, number: int, block_size: int, max_length: int, seed: int
+) -> Tensor:
+    """Allows each block of tokens to see random blocks.
+
+    Args:
+        T: Integer, tokens of the query.
+        S: Integer, tokens of the source.
+        number: Integer, blocks that a token sees.
+        block_size: Integer, in tokens.
+        max_length: Integer, the longest sequence, in tokens: blocks are drawn
+            from all of it, so that they do not depend on T and S.
+        seed: Integer.
+
+    Returns:
+        Boolean tensor `(T, S)`.
+
+    References:
+        - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062)
+    """
+    rng, blocks = np.random.default_rng(seed), -(-max_length // block_size)
+    chosen: np.ndarray = np.zeros((blocks, blocks), bool)
+    for row in range(blocks):
+        chosen[row, rng.permutation(blocks)[:number]] = True
+    pairs = np.kron(chosen, np.ones((block_size, block_size), bool))
+    return ops.convert_to_tensor(pairs[:T, :S])
