@@ -78,7 +78,7 @@ def _is_known(name):
     if name in _MAKERS:
         return True
     try:
-        mixers.names.mixer_class(_folded_name(name) or name)
+        mixers.registry.mixer_class(_folded_name(name) or name)
     except ValueError:
         return False
     return True

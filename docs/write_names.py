@@ -3,31 +3,32 @@
     python docs/write_names.py            # write it
     python docs/write_names.py --check    # whether it is up to date
 
-Everything between the two marks comes from the tables of names of the package
-and from the signatures of its classes.
+Everything between the two marks comes from the registries of the package and
+from the signatures of its classes.
 """
 
 import argparse
-import dataclasses
-import inspect
 import pathlib
 import sys
 
 PAGE = pathlib.Path(__file__).resolve().parent / "names.md"
 sys.path[:0] = [str(PAGE.parent.parent)]
 
-from keras_synth._backend.configs import parameters_of  # noqa: E402
-from keras_synth._system.files import writing  # noqa: E402
-from keras_synth.attention import normalizers, patterns  # noqa: E402
+import keras_synth  # noqa: E402, F401
 from keras_synth.attention.projections import Projections  # noqa: E402
-from keras_synth.mixers import names as mixer_names  # noqa: E402
-from keras_synth.synthesizers import names as synthesizer_names  # noqa: E402
+from keras_synth.registry import SIZES, registry_of  # noqa: E402
 
 BEGIN = "<!-- made by docs/write_names.py -->"
 END = "<!-- end of what docs/write_names.py made -->"
-# What the layer around a name gives, and what the page lists once for all.
-GIVEN = ("num_heads", "key_dim", "max_length", "synthesizers")
+# Options of most classes, which the page lists once.
 SHARED = (*Projections.defaults, "dropout", "seed", "use_bias", "value_dim")
+# The kinds, and where the classes of one are documented.
+KINDS = {
+    "synthesizer": "synthesizers",
+    "pattern": "mixers.patterns",
+    "normalizer": "mixers.normalizers",
+    "mixer": "mixers",
+}
 
 
 def code(text):
@@ -36,91 +37,52 @@ def code(text):
     return f"<code>{escaped}</code>" if escaped != text else f"`{text}`"
 
 
-def link(name, cls, page):
+def link(entry, module):
     """A name, linked to its class in the API."""
-    within = "mixers." if page in ("patterns", "normalizers") else ""
-    module = f"keras_synth.{within}{page}"
-    return f"[`{name}`](api/{page}.md#{module}.{cls.__name__})"
+    if entry.name == "attention":
+        module = "layers"
+    page = module.rpartition(".")[2]
+    target = f"keras_synth.{module}.{entry.cls.__name__}"
+    return f"[`{entry.name}`](api/{page}.md#{target})"
 
 
-def options(parameters, fixed=()):
-    """Parameters of a class -> those it needs, and its own options, as text."""
+def options(kind, entry):
+    """What a name needs, and its own options, as the text of two cells."""
     needs, own = [], []
-    for name, parameter in parameters.items():
+    left_out = (*SHARED, *SIZES) if kind in ("synthesizer", "mixer") else ()
+    for name, parameter in registry_of(kind).parameters(entry).items():
+        if name in ("num_heads", "synthesizers"):
+            continue
         if parameter.default is parameter.empty:
-            needs.append(name)
-        elif name not in (*SHARED, *GIVEN, *fixed):
-            own.append(f"{name}={parameter.default!r}")
-    needs = [
-        name for name in needs if name not in ("num_heads", "synthesizers")
-    ]
-    return ", ".join(map(code, needs)), ", ".join(map(code, own))
+            needs.append(code(name))
+        elif name not in left_out:
+            own.append(code(f"{name}={parameter.default!r}"))
+    return ", ".join(needs), ", ".join(own)
 
 
-def own_parameters(cls):
-    """Arguments of a synthesizer's own class, without `self` and `**kwargs`."""
-    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    found = inspect.signature(cls).parameters
-    return {k: v for k, v in found.items() if v.kind not in kinds}
-
-
-def table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
+def table(kind, module):
+    lines = [["name", "needs", "options"], ["---"] * 3]
+    for entry in registry_of(kind).entries.values():
+        name = link(entry, module)
+        if entry.letter:
+            name += f", {code(entry.letter)}"
+        lines.append([name, *options(kind, entry)])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def synthesizer_rows():
-    for name, entry in synthesizer_names._NAMES.items():
-        needs, own = options(own_parameters(entry.cls), entry.fixed)
-        letter = code(entry.letter) if entry.letter else ""
-        yield [link(name, entry.cls, "synthesizers"), letter, needs, own]
-
-
-def mixer_rows():
-    for name, cls in mixer_names._MIXERS.items():
-        needs, own = options(parameters_of(cls))
-        page = "layers" if name == "attention" else "mixers"
-        yield [link(name, cls, page), needs, own]
-
-
-def pattern_rows():
-    for name, (cls, words) in patterns.names.NAMES.items():
-        said = {field: word for word, field in words.items()}
-        fields = dataclasses.fields(cls)
-        shown = []
-        for field in fields:
-            word = said.get(field.name, field.name)
-            needed = field.default is dataclasses.MISSING
-            shown.append(code(word if needed else f"{word}={field.default!r}"))
-        yield [link(name, cls, "patterns"), ", ".join(shown)]
-
-
-def normalizer_names():
-    for name, normalizer in normalizers._KNOWN.items():
-        yield link(name, type(normalizer), "normalizers")
 
 
 def text():
     """The tables of all names."""
+    parts = [
+        f"## {kind.capitalize()}s\n\n{table(kind, module)}"
+        for kind, module in KINDS.items()
+    ]
     shared = ", ".join(map(code, SHARED))
-    return "\n\n".join(
-        [
-            "## Synthesizers",
-            table(
-                ["name", "letter", "needs", "options"],
-                synthesizer_rows(),
-            ),
-            "## Patterns",
-            table(["name", "options"], pattern_rows()),
-            "## Normalizers",
-            ", ".join(normalizer_names()) + ".",
-            "## Mixers",
-            table(["name", "needs", "options"], mixer_rows()),
-            "Not repeated: what the layer or block gives (`num_heads`, "
-            "`key_dim`, `max_length`), and what most classes share: "
-            f"{shared}.",
-        ]
+    parts.append(
+        "The tables leave out the options that most classes share: "
+        f"{shared}. Layers and blocks pass `num_heads`, `key_dim` and "
+        "`max_length` on."
     )
+    return "\n\n".join(parts)
 
 
 def page(current):
@@ -143,8 +105,7 @@ def main():
     if check and wanted != current:
         sys.exit(f"{PAGE} is out of date; run python docs/write_names.py")
     if not check:
-        with writing(PAGE) as file:
-            file.write(wanted)
+        PAGE.write_text(wanted, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 - `keras_synth.mixers`: what stands in the place of attention.
 - `keras_synth.formulas`: each of them in a few lines of `keras.ops`.
 - `keras_synth.routes`: the ways to compute attention, and how to add one.
+- `keras_synth.register`: names of your own.
 - `keras_synth.fold`: a model for inference, with less to compute.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
 - `keras_synth.analysis`: what attention does inside a model.
@@ -37,6 +38,7 @@ __all__ = [
     "models",
     "optimizers",
     "pretraining",
+    "register",
     "routes",
     "schedules",
     "surgery",
@@ -87,6 +89,8 @@ def __getattr__(name):
     with without_startup_lines():
         if name == "fold":
             return importlib.import_module(f"{__name__}.folding").fold
+        if name == "register":
+            return importlib.import_module(f"{__name__}.registry").register
         path = _PATHS.get(name, name)
         module = importlib.import_module(f"{__name__}.{path}")
     sys.modules[f"{__name__}.{name}"] = module
@@ -103,6 +107,7 @@ if not _keras_waits():
     with without_startup_lines():
         from keras_synth import formulas, layers, mixers, synthesizers
         from keras_synth.folding import fold
+        from keras_synth.registry import register
 
     for _name in _PATHS:
         globals()[_name] = __getattr__(_name)

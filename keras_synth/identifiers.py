@@ -1,50 +1,51 @@
 """Reads strings that name parts of a model: `"FR(rank=32) + V"`.
 
-    sum := term ("+" term)*, or another operator between the terms
-    term := [count "*"] name ["(" (sum | option) ("," option)* ")"]
-    option := word "=" literal
-
-It knows the grammar and no name: whoever has a table of names makes objects of
-what it returns.
+sum := term ("+" term)*, or another operator between the terms
+term := [count "*"] name ["(" (sum | option) ("," option)* ")"]
+option := word "=" literal
 """
 
 import ast
-import difflib
 import re
 from typing import NamedTuple
 
-_PIECES = re.compile(
+_TOKENS = re.compile(
     r"""(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
     r"|(?P<joint>(?<=\w)[\s-]+(?=[^\W\d]))"  # of a name: "fixed random"
-    r"|(?P<blank>\s+)|(?P<comment>\#)",
+    r"|(?P<blank>\s+)|(?P<comment>\#)|(?P<keyword>\bglobal\b)",
     re.DOTALL,
 )
 
 
 class Term(NamedTuple):
-    """A name with what stands in its brackets.
+    """A name with the content of its brackets.
 
     Attributes:
         name: String as it was written, hyphens and blanks as underscores.
-        options: Dictionary of the options' values.
+        options: Dictionary of the options' values. A value without a name,
+            which no option can be, has the key `None`.
         parts: Tuple of `Term`s, the sum that the name stands around.
         heads: Integer before the name, as in `4 * V`, or `None`.
+        text: String, the term as `read` reads it.
     """
 
     name: str
     options: dict = {}
     parts: tuple = ()
     heads: int | None = None
+    text: str = ""
 
 
-def read(identifier, expected, operator=ast.Add):
+def read(
+    identifier: str, expected: str, operator: type = ast.Add
+) -> tuple[Term, ...]:
     """Reads a sum of names.
 
     Args:
         identifier: String, `"FR(rank=32) + V"`. Values of options are Python
             literals.
-        expected: String, which names there are, for errors.
-        operator: Class of `ast`, what stands between the names.
+        expected: String, the known names, for errors.
+        operator: Class of `ast`, the operator between the names.
 
     Returns:
         Tuple of `Term`s, at least one.
@@ -53,21 +54,23 @@ def read(identifier, expected, operator=ast.Add):
         ValueError: If the string does not follow the grammar.
     """
     try:
-        code = _PIECES.sub(_normalised, identifier.strip())
+        code = _TOKENS.sub(_normalised, identifier.strip())
         return _terms(ast.parse(code, mode="eval").body, operator)
-    # What Python's parser raises for strings of all kinds, with `_term`.
+    # Python's parser raises these for strings of all kinds, `_term` the second.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = getattr(error, "msg", None) or str(error) or "it is too long"
         raise ValueError(
-            f"Cannot read the name: {why}. Expected {expected}. Options are "
-            'Python literals in brackets: "name(option=8) + name". '
-            f"Received: {identifier!r}"
+            f"Cannot read the name: {why}. Options are Python literals in "
+            'brackets, such as "name(option=8) + name". '
+            f"Expected {expected}. Received: {identifier!r}"
         ) from error
 
 
 def _normalised(match):
     if match["comment"]:
-        raise ValueError("'#' belongs to no name")
+        raise ValueError("a name cannot contain '#'")
+    if match["keyword"]:  # which Python reserves
+        return "global_"
     return match["quoted"] or ("_" if match["joint"] else " ")
 
 
@@ -84,14 +87,18 @@ def _term(node):
         count = node.left.value if isinstance(node.left, ast.Constant) else None
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(
-                f"'{ast.unparse(node.left)}' before '*' is no positive integer"
+                f"'{ast.unparse(node.left)}' before '*' is not a positive "
+                "integer"
             )
-        return _term(node.right)._replace(heads=count)
+        term = _term(node.right)
+        return term._replace(heads=count, text=ast.unparse(node))
     if isinstance(node, ast.Name):
-        return Term(node.id)
+        return Term(_name(node), text=_name(node))
+    if isinstance(node, (ast.Tuple, ast.List)):
+        raise ValueError(f'names are joined by "+": write "{_sum(node.elts)}"')
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        raise ValueError(f"'{ast.unparse(node)}' is no name")
-    name, options = node.func.id, {}
+        raise ValueError(f"'{ast.unparse(node)}' is not a name")
+    name, options, parts = _name(node.func), {}, ()
     for keyword in node.keywords:
         if keyword.arg is None:
             raise ValueError(f"'**' in the brackets of {name!r}")
@@ -100,10 +107,23 @@ def _term(node):
         options[keyword.arg] = _literal(keyword)
     if len(node.args) > 1:
         raise ValueError(
-            f"{name!r} has {len(node.args)} values without a name. All options "
-            "are written option=value"
+            f"{name!r} has {len(node.args)} values without a name. Write "
+            f'options as option=value, and sums as "{name}({_sum(node.args)})"'
         )
-    return Term(name, options, _terms(node.args[0]) if node.args else ())
+    if node.args:
+        try:  # a value without a name, or a sum
+            options[None] = ast.literal_eval(node.args[0])
+        except (ValueError, TypeError):
+            parts = _terms(node.args[0])
+    return Term(name, options, parts, text=ast.unparse(node))
+
+
+def _name(node):
+    return node.id.removesuffix("_")
+
+
+def _sum(nodes):
+    return " + ".join(map(ast.unparse, nodes))
 
 
 def _literal(keyword):
@@ -112,29 +132,6 @@ def _literal(keyword):
     except (ValueError, TypeError) as error:
         value = ast.unparse(keyword.value)
         raise ValueError(
-            f"`{keyword.arg}={value}` is no literal such as 8, None, (4, 8) or "
-            "'tile', strings in quotes"
+            f"`{keyword.arg}={value}` is not a literal such as 8, None, (4, 8) "
+            "or 'tile', strings in quotes"
         ) from error
-
-
-def spelled(terms):
-    """The string that `read` reads as some terms."""
-    return " + ".join(map(_spelled, terms))
-
-
-def _spelled(term):
-    inner = [spelled(term.parts)] if term.parts else []
-    inner += [formatted(term.options)] if term.options else []
-    count = "" if term.heads is None else f"{term.heads} * "
-    return f"{count}{term.name}({', '.join(inner)})"
-
-
-def did_you_mean(word, words):
-    """A sentence that asks for the nearest of the known words, or nothing."""
-    found = difflib.get_close_matches(word, words, n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""
-
-
-def formatted(options):
-    """Options as they stand in brackets."""
-    return ", ".join(f"{name}={value!r}" for name, value in options.items())

@@ -1,5 +1,6 @@
-"""Names of synthesizers: the grammar, options, defaults, seeds and errors."""
+"""Names: the grammar, options, defaults, seeds, errors, names of your own."""
 
+import dataclasses
 import itertools
 import random
 
@@ -10,13 +11,15 @@ from backend import numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_synth import synthesizers
+import keras_synth
+from keras_synth import mixers, synthesizers
 from keras_synth.identifiers import Term, read
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
     SyntheticAttention,
 )
+from keras_synth.registry import registry_of
 from keras_synth.synthesizers import (
     DenseSynthesizer,
     DotProductSynthesizer,
@@ -24,7 +27,7 @@ from keras_synth.synthesizers import (
     FactorizedRandomSynthesizer,
     MixtureSynthesizer,
     RandomSynthesizer,
-    names,
+    registry,
 )
 
 H, K, D, N, T = 2, 4, 8, 9, 7
@@ -53,13 +56,18 @@ def described(synthesizer):
 
 @pytest.mark.once
 def test_a_string_becomes_a_tree_of_names_options_and_sums():
-    assert read("FR(rank=32) + V", "") == (Term("FR", {"rank": 32}), Term("V"))
+    first, second = read("FR(rank=32) + V", "")
+    assert first == Term("FR", {"rank": 32}, text="FR(rank=32)")
+    assert second == Term("V", text="V")
     text = "mixture( linformer(rank=-64)+local (window=(1, 2)), share = None )"
-    inner = (
-        Term("linformer", {"rank": -64}),
-        Term("local", {"window": (1, 2)}),
-    )
-    assert read(text, "") == (Term("mixture", {"share": None}, inner),)
+    (term,) = read(text, "")
+    assert (term.name, term.options) == ("mixture", {"share": None})
+    inner = [(part.name, part.options) for part in term.parts]
+    assert inner == [
+        ("linformer", {"rank": -64}),
+        ("local", {"window": (1, 2)}),
+    ]
+    assert read(term.text, "") == (term,)
 
 
 @pytest.mark.once
@@ -151,8 +159,8 @@ def test_every_public_synthesizer_has_a_name():
     made = {type(get(name)) for name in [*letters, f"heads(V={H})"]}
     public = {getattr(synthesizers, name) for name in synthesizers.__all__}
     of_folding = {synthesizers.SumSynthesizer, synthesizers.TableSynthesizer}
-    others = {synthesizers.Synthesizer, synthesizers.get} | of_folding
-    assert made == public - others
+    functions = {synthesizers.get, synthesizers.names}
+    assert made == public - {synthesizers.Synthesizer} - functions - of_folding
 
 
 # Keyword options.
@@ -214,41 +222,46 @@ def test_defaults_reach_the_parts_that_have_them():
 @pytest.mark.parametrize(
     ("identifier", "options", "words"),
     [
+        ("Q", {}, "Unknown synthesizer 'Q'.*\"R\""),
+        ("", {}, 'Cannot read.*"R"'),
+        ("R+", {}, 'Cannot read.*"R"'),
         ("FR(ranks=3)", {}, "no option `ranks`.*'rank'.*long_inputs.*FR"),
         ("FR", {"foo": 1}, "no option `foo`.*rank.*long_inputs"),
         ("R", {"kernel_initializer": "ones"}, "no option `kernel_init"),
-        (
-            "R+Fix",
-            {"kernel_initializer": "ones"},
-            "no option `kernel_initializer`",
-        ),
+        ("R+Fix", {"kernel_initializer": "ones"}, "no option `kernel_init"),
         ("Fix(fixed=False)", {}, "no option `fixed`"),
         ("V(num_heads=3)", {}, "no option `num_heads`"),
         ("mixture(R, synthesizers=[])", {}, "no option `synthesizers`"),
         ("FR+V", {"rank": 3}, r"of a part.*FR\(rank=32\) \+ V"),
         ("mixture(FR+V, rank=3)", {}, "of a part"),
         ("FR+V", {"foo": 3}, "no option `foo`.*per_head"),
-        ("FR(rank=4)", {"long_inputs": "tile"}, "not both.*rank.*long_inp"),
         ("FR(rank=4)", {"rank": 4}, "not both"),
         ("FR(dtype='float16')", {"dtype": "float16"}, "not both"),
-        ("mixture(R, per_head=False)", {"share_queries": True}, "not both"),
+        ("mixture(R, per_head=False)", {"per_head": False}, "not both"),
         ("FR(rank=0)", {}, "`rank` must be a positive"),
         ("FR(rank=4, rank=4)", {}, "'rank' twice"),
-        ("FR(32)", {}, "'32' is no name.*option=8"),
-        ("FR(R, V)", {}, "2 values without a name"),
-        ("FR(rank=size)", {}, "rank=size` is no literal"),
-        ("R(long_inputs=tile)", {}, "no literal.*strings in quotes"),
-        ("FR(rank=8**2)", {}, "no literal"),
+        ("FR(32)", {}, r'write "FR\(rank=32\)"'),
+        ("V + D(8)", {}, r'write "D\(hidden_dim=8\)"'),
+        ("FR(R, V)", {}, r'2 values without a name.*"FR\(R \+ V\)"'),
+        ("mixture(R, D)", {}, r'"mixture\(R \+ D\)"'),
+        ("R,V", {}, r'write "R \+ V"'),
+        ("FR(rank=size)", {}, "rank=size` is not a literal"),
+        ("R(long_inputs=tile)", {}, "not a literal.*strings in quotes"),
+        ("FR(rank=8**2)", {}, "not a literal"),
         ("FR(**{'rank': 8})", {}, r"'\*\*'"),
         ("FR(rank=8", {}, "never closed"),
         ("FR # rank", {}, "'#'"),
-        ("R + (D + V)", {}, "is no name"),
-        ("None", {}, "is no name"),
-        ("R.V", {}, "is no name"),
+        ("R + (D + V)", {}, "is not a name"),
+        ("None", {}, "is not a name"),
+        ("R.V", {}, "is not a name"),
         ("random-ish", {}, "Unknown synthesizer 'random_ish'.*'random'"),
-        ("R(D + V)", {}, "Only a mixture"),
-        ("mixture", {}, "stands around its parts"),
-        ("mixture(per_head=False)", {}, "stands around its parts"),
+        ("R(D + V)", {}, 'Only "mixture" and "heads"'),
+        ("mixture", {}, "both need them"),
+        ("mixture(per_head=False)", {}, "both need them"),
+        ("2 * V", {}, "inside of heads.*Received: 2 for"),
+        ("heads(V=1)", {}, "must add up.*num_heads=2, 1 heads"),
+        ("heads(V=True, R=1)", {}, "Each group.*Received: True for"),
+        ("heads(V + 2 * R)", {}, "Each group.*Received: None for"),
         ("R(max_length=4)", {}, "has its own.*max_length=9.*=4"),
         ("R(max_length=None)", {}, "`max_length` must be"),
         ("R(seed='a')", {}, "`seed` must be an integer"),
@@ -283,7 +296,7 @@ def test_options_beside_an_object_or_a_config_are_errors(as_config):
     made = get("R")
     if as_config:
         made = keras.saving.serialize_keras_object(made)
-    with pytest.raises(ValueError, match=r"Options are for names.*rank=4"):
+    with pytest.raises(ValueError, match=r"Options are for names.*'rank': 4"):
         get(made, rank=4)
     with pytest.raises(ValueError, match="heads"):
         synthesizers.get(made, H + 1)
@@ -300,6 +313,53 @@ def test_the_way_out_of_a_too_long_input_works(letter):
         layer(x)
     layer = SyntheticAttention(H, K, synthesizer=tiled, max_length=N)
     assert layer(x).shape == x.shape
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("identifier", "ways_out"),
+    [
+        (
+            "local(window=64)",
+            [
+                'synthesizer="V", pattern="local(window=64)"',
+                'models accept synthesizer="local(window=64)"',
+                'keras_synth.mixers.get("local(window=64)"',
+            ],
+        ),
+        (
+            "local(R, window=4)",
+            [
+                'synthesizer="R", pattern="local(window=4)"',
+                'keras_synth.mixers.get("local(R, window=4)"',
+            ],
+        ),
+        ("linear", ['keras_synth.mixers.get("linear"']),
+        ("light_conv(width=3)", ['mixers.get("light_conv(width=3)"']),
+        ("fnet", ['models accept synthesizer="fnet"']),
+        ("R + fnet", ["cannot be part of a sum"]),
+    ],
+)
+def test_the_error_for_a_mixer_names_the_pattern_or_block(identifier, ways_out):
+    for make in (
+        get,
+        lambda x: SyntheticAttention(H, K, synthesizer=x, max_length=N),
+    ):
+        with pytest.raises(ValueError, match="is a mixer, not a syn") as error:
+            make(identifier)
+        for words in ways_out:
+            assert words in str(error.value)
+
+
+@pytest.mark.once
+def test_a_list_of_names_is_answered_with_their_sum():
+    for make in (
+        get,
+        lambda x: SyntheticAttention(H, K, synthesizer=x, max_length=N),
+        lambda x: SynthesizerEncoder(8, H, synthesizer=x, max_length=N),
+    ):
+        with pytest.raises(ValueError, match=r'write "R \+ V"'):
+            make(["R", "V"])
 
 
 # No string makes anything but a synthesizer or a ValueError.
@@ -356,7 +416,7 @@ def almost_names(draw):
 def test_any_string_is_a_synthesizer_or_a_value_error(identifier):
     errors = []
     for function in (
-        lambda: names.check(identifier, H, N),
+        lambda: registry.check(identifier, H, N),
         lambda: get(identifier),
     ):
         try:
@@ -374,8 +434,8 @@ def test_any_string_is_a_synthesizer_or_a_value_error(identifier):
 @pytest.mark.parametrize("name", ["V", "D", "Fix", "R", "FD", "FR", "mixture"])
 def test_any_value_of_an_option_is_taken_or_a_value_error(name):
     """Of the right type or not."""
-    term = read("mixture(R+V)" if name == "mixture" else name, "")[0]
-    options = names._options(names._with_full_names(term, name))
+    known = registry.SYNTHESIZERS
+    options = known.options(known.find(name))
     inner = "D + V, " if name == "mixture" else ""
     taken = set()
     for option, literal in itertools.product(options, LITERALS):
@@ -418,8 +478,8 @@ def test_checking_makes_no_layer_and_draws_no_seed(monkeypatch):
 
     monkeypatch.setattr(keras.layers.Layer, "__init__", no_layer)
     for identifier in ("FR(rank=3) + V", "mixture(D + V)", "Fix", made, config):
-        names.check(identifier, H, N)
-    names.check("V", H)
+        registry.check(identifier, H, N)
+    registry.check("V", H)
     with pytest.raises(ValueError, match="a layer was made"):
         get("R")
     assert random.getstate() == state
@@ -440,7 +500,6 @@ def test_checking_makes_no_layer_and_draws_no_seed(monkeypatch):
         ("R+V", H, None),
         (3, H, N),
         (None, H, N),
-        ({"a": 1}, H, N),
         (lambda: RandomSynthesizer(H, N), H + 1, N),
         (lambda: RandomSynthesizer(H, N), H, N + 1),
         (lambda: get("R+V"), H + 1, N),
@@ -450,24 +509,31 @@ def test_checking_makes_no_layer_and_draws_no_seed(monkeypatch):
 )
 def test_check_raises_what_get_raises(identifier, num_heads, max_length):
     made = identifier() if callable(identifier) else identifier
-    config = made
-    if callable(identifier):
-        config = keras.saving.serialize_keras_object(made)
-    for one in (made, config):
-        with pytest.raises(ValueError) as raised:
-            synthesizers.get(one, num_heads, K, max_length)
-        with pytest.raises(ValueError) as checked:
-            names.check(one, num_heads, max_length)
-        # Of a config that is no synthesizer's `get` shows what it made.
-        start, *_ = str(raised.value).split("Received")
-        assert str(checked.value).startswith(start)
+    with pytest.raises(ValueError) as raised:
+        synthesizers.get(made, num_heads, K, max_length)
+    with pytest.raises(ValueError) as checked:
+        registry.check(made, num_heads, max_length)
+    assert str(checked.value) == str(raised.value)
+
+
+@pytest.mark.once
+def test_a_config_that_does_not_fit_is_refused():
+    config = keras.saving.serialize_keras_object(get("R+V"))
+    dense = keras.saving.serialize_keras_object(keras.layers.Dense(3))
+    for wrong, heads in [(config, H + 1), (dense, H), ({"a": 1}, H)]:
+        with pytest.raises(ValueError, match="Received"):
+            synthesizers.get(wrong, heads, K, N)
+        with pytest.raises(ValueError, match="Received"):
+            SynthesizerEncoder(
+                8, heads, synthesizer=wrong, max_length=N, key_dim=K
+            ).build((None, T, D))
 
 
 def test_tables_that_repeat_may_be_shorter_than_the_layers_sequences():
     identifier = "R(max_length=4, long_inputs='tile')"
     made = get(identifier)
     for one in (identifier, made, keras.saving.serialize_keras_object(made)):
-        names.check(one, H, N)
+        registry.check(one, H, N)
         assert get(one).max_length == 4
 
 
@@ -552,6 +618,106 @@ def test_an_initializer_with_a_seed_keeps_it():
 def test_a_mixture_of_objects_refuses_a_seed():
     with pytest.raises(ValueError, match="each of its parts"):
         MixtureSynthesizer([RandomSynthesizer(H, N)], seed=3)
+
+
+# Names of your own.
+
+
+@pytest.fixture
+def no_new_names():
+    kinds = [registry_of(x) for x in ("synthesizer", "mixer", "pattern")]
+    kinds.append(registry_of("normalizer"))
+    before = [dict(kind.entries) for kind in kinds]
+    yield
+    for kind, entries in zip(kinds, before, strict=True):
+        kind.entries = entries
+
+
+class Nearest(synthesizers.GaussianSynthesizer):
+    def __init__(self, num_heads, stddev=1.0, **kwargs):
+        super().__init__(num_heads, (0,), stddev, **kwargs)
+
+
+class Identity(mixers.SelfMixer):
+    def __init__(self, scale=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        return self.scale * x
+
+
+@dataclasses.dataclass(frozen=True)
+class Before(mixers.patterns.Pattern):
+    distance: int
+    has_pieces = False
+
+    def allows(self, rows, columns):
+        return abs(rows - columns) <= self.distance
+
+
+class Halved(mixers.normalizers.Softmax):
+    name = "halved"
+
+    def weights(self, logits, count=None):
+        return super().weights(logits) / 2
+
+
+@pytest.mark.usefixtures("no_new_names")
+def test_names_of_your_own_work_wherever_names_do():
+    for name, cls in {
+        "nearest": Nearest,
+        "identity": Identity,
+        "before": Before,
+        "halved": Halved,
+    }.items():
+        keras_synth.register(name, cls)
+    x = np.ones((1, T, D), "float32")
+    layer = SyntheticAttention(
+        H,
+        K,
+        synthesizer="Nearest(stddev=0.5) + V",
+        pattern="before(distance=2) | first(tokens=1)",
+        normalizer="halved",
+    )
+    _, scores = layer(x, return_attention_scores=True)
+    np.testing.assert_allclose(numpy(scores).sum(-1), 0.5, rtol=1e-5)
+    assert not numpy(scores)[0, 0, 0, 3:].any()
+    assert layer.synthesizer.synthesizers[0].stddev == 0.5
+    block = SynthesizerEncoder(16, H, synthesizer="identity(scale=2.0)")
+    assert block(x).shape == x.shape
+    assert block.attention.scale == 2.0
+    assert "nearest" in synthesizers.names()
+    assert "identity" in mixers.names()
+    with pytest.raises(ValueError, match="'nearest'"):
+        get("nearst")
+
+
+@pytest.mark.once
+@pytest.mark.usefixtures("no_new_names")
+def test_what_cannot_be_registered_is_refused():
+    keras_synth.register("nearest", Identity)
+    keras_synth.register("nearest", Nearest)  # your own may be replaced
+    assert isinstance(get("nearest"), Nearest)
+    assert "nearest" not in mixers.names()
+    for name, cls, words in [
+        ("random", Nearest, "name of a synthesizer of keras_synth"),
+        ("v", Nearest, "name of a synthesizer"),
+        ("fnet", Nearest, "name of a mixer"),
+        ("additive", Identity, "name of a synthesizer"),
+        ("local", Before, "name of a pattern"),
+        ("relu", Halved, "name of a normalizer"),
+        ("my name", Nearest, "identifier in lower case"),
+        ("Mine", Nearest, "identifier in lower case"),
+        (3, Nearest, "identifier in lower case"),
+        ("mine", keras.layers.Dense, "derived from one of"),
+        ("mine", Nearest(2), "derived from one of"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            keras_synth.register(name, cls)
+    keras_synth.register(
+        "random", Halved
+    )  # a synthesizer's, but no normalizer's
 
 
 # Commands.

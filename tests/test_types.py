@@ -9,9 +9,8 @@ import keras_synth
 
 pytestmark = pytest.mark.once
 
-PUBLIC = [
-    name for name in keras_synth.__all__ if name not in ("__version__", "fold")
-]
+OTHERS = ("__version__", "fold", "register")  # which are not modules
+PUBLIC = [name for name in keras_synth.__all__ if name not in OTHERS]
 
 
 def functions(module):

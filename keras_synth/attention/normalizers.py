@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_synth.attention.softmax import softmax
+from keras_synth.registry import Entry, Registry
 from keras_synth.types import Identifier, Tensor
 
 __all__ = ["Normalizer", "ReLU", "Sigmoid", "Softmax", "Softmax1", "get"]
@@ -95,7 +96,8 @@ class Normalizer:
 
     def serialized(self) -> Any:
         """Returns its name, or a config if that is none `get` knows."""
-        if _KNOWN.get(self.name) == self:
+        entry = NORMALIZERS.find(self.name)
+        if entry and entry.cls is type(self) and self == entry.cls():
             return self.name
         return keras.saving.serialize_keras_object(self)
 
@@ -230,7 +232,13 @@ class Sigmoid(Normalizer):
 
 
 SOFTMAX = Softmax()
-_KNOWN = {x.name: x for x in (SOFTMAX, ReLU(), Sigmoid(), Softmax1())}
+NORMALIZERS = Registry("normalizer", Normalizer)
+NORMALIZERS.add(
+    Entry("softmax", Softmax),
+    Entry("relu", ReLU),
+    Entry("sigmoid", Sigmoid),
+    Entry("softmax1", Softmax1),
+)
 
 
 def get(identifier: Identifier) -> Normalizer:
@@ -249,14 +257,5 @@ def get(identifier: Identifier) -> Normalizer:
     >>> normalizers.get("softmax1")
     <Softmax1 'softmax1'>
     """
-    if isinstance(identifier, dict):
-        identifier = keras.saving.deserialize_keras_object(identifier)
-    if isinstance(identifier, str) and identifier.lower() in _KNOWN:
-        return _KNOWN[identifier.lower()]
-    if not isinstance(identifier, Normalizer):
-        raise ValueError(
-            f"`normalizer` must be one of {sorted(_KNOWN)}, or a "
-            "keras_synth.mixers.normalizers.Normalizer. "
-            f"Received: normalizer={identifier!r}"
-        )
-    return identifier
+    (normalizer,) = NORMALIZERS.get(identifier)
+    return normalizer

@@ -5,7 +5,7 @@ import pathlib
 import sys
 from typing import NamedTuple
 
-from keras_synth.identifiers import did_you_mean
+from keras_synth.registry import did_you_mean
 
 
 class RunInfo(NamedTuple):

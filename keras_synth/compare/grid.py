@@ -93,7 +93,7 @@ def synthesizer(variant, num_heads, key_dim, max_length, rank, needs=()):
         ValueError: There is none of that name, or it cannot be made.
     """
     mixers, templates = keras_synth.mixers, keras_synth.layers.templates
-    if mixers.names.mixer_class(variant) is not mixers.SyntheticAttention:
+    if mixers.registry.mixer_class(variant) is not mixers.SyntheticAttention:
         return templates.template(variant, num_heads, max_length, needs)
     return keras_synth.synthesizers.get(
         variant, num_heads, key_dim, max_length, defaults={"rank": rank}

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_synth.mixers import Mixer, SyntheticAttention, names
+from keras_synth.mixers import Mixer, SyntheticAttention, registry
 from keras_synth.synthesizers import Synthesizer
 
 # What the models around synthesizers and mixers say that they lack.
@@ -35,11 +35,12 @@ def template(mixer, num_heads, max_length=None, needs=()):
         ValueError: If it is unknown, does not fit, lacks what is needed, or
             has weights.
     """
-    given, mixer = mixer, as_config(mixer)
-    cls = names.mixer_class(mixer)
-    _check_needs(given if isinstance(given, Mixer) else cls, needs, mixer)
-    names.check(mixer, num_heads, max_length)
-    return mixer
+    registry.check(mixer, num_heads, max_length)
+    is_made = isinstance(mixer, Mixer)
+    _check_needs(
+        mixer if is_made else registry.mixer_class(mixer), needs, mixer
+    )
+    return as_config(mixer)
 
 
 def _check_needs(mixer, needs, identifier):
@@ -103,10 +104,11 @@ def make_mixer(
     """
     identifier, template = template, _under(dtype, template)
     named = {"name": name, "dtype": dtype}
-    if names.is_mixer(template):  # a config, which knows its own name
+    # A config of a mixer knows its own name.
+    if isinstance(template, dict) and registry.is_mixer(template):
         config = {**template["config"], "name": name}
         template, named = {**template, "config": config}, {}
-    mixer = names.get(
+    mixer = registry.get(
         template, num_heads, key_dim, max_length, defaults=defaults, **named
     )
     _check_needs(mixer, needs, identifier)
@@ -128,8 +130,7 @@ def folded_template(mixer, template, max_length, softmax=True):
         return template if has_config else _unbuilt(mixer)
     config = mixer.folded_config(max_length, softmax)
     plain = type(mixer) is SyntheticAttention
-    is_mixer = names.is_named(template) or names.is_mixer(template)
-    if plain and not is_mixer:
+    if plain and not registry.is_mixer(template):
         return config["synthesizer"]
     return {**_unbuilt(mixer), "config": config}
 

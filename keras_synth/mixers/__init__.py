@@ -17,16 +17,41 @@ from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.mixers.names import get
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.reformer import ReformerAttention
+from keras_synth.mixers.registry import ATTENTION, MIXERS, get, names
 from keras_synth.mixers.relu import ReLUAttention
 from keras_synth.mixers.routing import RoutingAttention
 from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.sparse import SparseAttention, StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
+from keras_synth.registry import Entry
+
+# One line per name; its options are the arguments of the class.
+MIXERS.add(
+    ATTENTION,
+    Entry("big_bird", BigBirdAttention),
+    Entry("fnet", FourierMixer),
+    Entry("light_conv", LightConvolution),
+    Entry("dynamic_conv", DynamicConvolution),
+    Entry("pooling", PoolingMixer),
+    Entry("mlp_mixer", MLPMixer),
+    Entry("gmlp", GatedMLP),
+    Entry("linear", LinearAttention),
+    Entry("compressed", CompressedAttention),
+    Entry("linformer", LinformerAttention),
+    Entry("performer", PerformerAttention),
+    Entry("reformer", ReformerAttention),
+    Entry("routing", RoutingAttention),
+    Entry("sinkhorn", SinkhornAttention),
+    Entry("additive", AdditiveAttention),
+    Entry("relu", ReLUAttention),
+    Entry("local", LocalAttention),
+    Entry("longformer", LongformerAttention),
+    Entry("strided", StridedAttention),
+)
 
 __all__ = [
     "AdditiveAttention",
@@ -54,6 +79,7 @@ __all__ = [
     "StridedAttention",
     "SyntheticAttention",
     "get",
+    "names",
     "normalizers",
     "patterns",
 ]

@@ -72,8 +72,8 @@ class SyntheticAttention(AttentionMixer):
         bias_constraint: Optional constraint on the projections' biases.
         use_gate: Whether the context is multiplied by `sigmoid(x Wg + bg)`, x
             the query, before heads are merged.
-        seed: Optional integer, seed of the dropout and of the initial values
-            of the layer's own projections; a synthesizer has its own.
+        seed: Optional integer, seed of the dropout and of the initial
+            values, including those of a synthesizer given by name.
         synthesizer: What makes the logits: a name or a sum of names such as
             `"R"` or `"FR(rank=32) + dot_product"`, a `Synthesizer` that
             belongs to no other layer, or a config of one; see
@@ -215,6 +215,7 @@ class SyntheticAttention(AttentionMixer):
             use_bias=self.use_bias,
             defaults={
                 "dtype": self.dtype_policy,
+                "seed": self.seed,
                 **self._projections.options,
             },
         )

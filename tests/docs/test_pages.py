@@ -8,19 +8,13 @@ import sys
 import pytest
 from places import ROOT
 
-from keras_synth.attention import normalizers, patterns
-from keras_synth.mixers import names as mixers
-from keras_synth.synthesizers import names as synthesizers
+from keras_synth import mixers
+from keras_synth.registry import registry_of
 
 pytestmark = pytest.mark.once  # names are the same on all backends
 
 DOCS = ROOT / "docs"
-TABLES = {
-    "Synthesizers": synthesizers._NAMES,
-    "Patterns": patterns.names.NAMES,
-    "Normalizers": normalizers._KNOWN,
-    "Mixers": mixers._MIXERS,
-}
+KINDS = ("synthesizer", "pattern", "normalizer", "mixer")
 
 
 def test_readme_fits_on_two_screens():
@@ -34,12 +28,13 @@ def test_readme_names_both_commands():
     assert re.search(r"^make test ", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("title", TABLES)
-def test_the_cheat_sheet_names_everything(title):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_cheat_sheet_names_everything(kind):
     text = (DOCS / "names.md").read_text(encoding="utf-8")
-    section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
-    listed = re.findall(r"\[`(\w+)`\]\(api/", section)
-    assert listed == [*TABLES[title]]
+    title = f"## {kind.capitalize()}s\n"
+    section = text.partition(title)[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| \[`(\w+)`\]", section, re.MULTILINE)
+    assert listed == [*registry_of(kind).entries]
 
 
 def test_the_cheat_sheet_is_what_the_package_says():
@@ -72,6 +67,6 @@ def test_the_gallery_shows_every_synthesizer_and_mixer(gallery):
     shown = " ".join(name for x in gallery.ENTRIES.values() for name in x)
     words = {*re.findall(r"\w+", shown)}
     composite = {"mixture", "heads", "pattern"}  # of parts, or made by hand
-    for name, entry in synthesizers._NAMES.items():
+    for name, entry in registry_of("synthesizer").entries.items():
         assert {name, entry.letter} & words or name in composite, name
-    assert {*mixers._MIXERS} <= words
+    assert {*mixers.names()} <= words

@@ -15,6 +15,7 @@ NAMES = [
     "logits.Logits",
     "logits.Weights",
     "masks.AttentionMask",
+    "registry.register",
 ]
 
 

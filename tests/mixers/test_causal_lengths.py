@@ -16,8 +16,8 @@ MANY = [(256, 128), (128, 256), (130, 256), (300, 200)]
 BETWEEN = [
     name
     for name in MIXERS
-    if mixers.names.mixer_class(name).supports_cross_attention
-    and mixers.names.mixer_class(name).supports_causal_mask
+    if mixers.registry.mixer_class(name).supports_cross_attention
+    and mixers.registry.mixer_class(name).supports_causal_mask
     and not ("pattern=" in name or "local_dense" in name)  # of one sequence
 ]
 

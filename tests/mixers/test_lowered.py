@@ -93,7 +93,7 @@ def check(name, masks, platform, policy, monkeypatch, length=T):
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_one_of_each_kind(name, platform, monkeypatch):
-    causal = mixers.names.mixer_class(name).supports_causal_mask
+    causal = mixers.registry.mixer_class(name).supports_causal_mask
     masks = "both" if causal else "padding"
     check(name, masks, platform, "mixed_bfloat16", monkeypatch)
 

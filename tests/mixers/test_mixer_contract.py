@@ -54,7 +54,7 @@ each_causal_mixer = mixer_cases(filter(is_causal, MIXERS))
 
 def test_every_name_has_a_case():
     cased = {identifier.split("(")[0] for identifier in MIXERS}
-    assert {*mixers.names._MIXERS} <= cased
+    assert {*mixers.names()} <= cased
 
 
 @each_causal_mixer

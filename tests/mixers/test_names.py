@@ -3,7 +3,7 @@
 import pytest
 
 from keras_synth import mixers
-from keras_synth.mixers import names
+from keras_synth.mixers import registry
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
@@ -17,7 +17,7 @@ def test_a_synthesizer_needs_no_name_in_brackets(name):
         mixers.get(f"{name}({one}{more})", H, K, N, name="mixer")
         for one in ("FR(rank=3) + V", "synthesizer='FR(rank=3) + V'")
     )
-    assert type(short) is names.mixer_class(f"{name}(R{more})")
+    assert type(short) is registry.mixer_class(f"{name}(R{more})")
     assert short.get_config() == long.get_config()
     assert short.synthesizer.synthesizers[0].rank == 3
 
@@ -54,11 +54,14 @@ def test_defaults_are_for_those_that_have_them():
         ("attention", {}, "needs `synthesizer`"),
         ("local(R)", {}, "needs `window`"),
         ("linear(R)", {}, "option=value"),
-        ("attention(R) + V", {}, "no logits to add"),
-        ("attention(fnet)", {}, "Unknown synthesizer 'fnet'"),
+        ("attention(R) + V", {}, "cannot be part of a sum"),
+        ("attention(fnet)", {}, "is a mixer, not a synthesizer"),
+        ("2 * fnet", {}, "only allowed inside of heads"),
+        ("attention(2 * V)", {}, "inside of heads"),
+        ("local(4)", {}, r'write "local\(window=4\)"'),
         ("local(Q, window=2)", {}, "Unknown synthesizer 'Q'"),
         ("attention(R, pattern='nearby')", {}, "nearby"),
-        ("attention(R, normalizer='max')", {}, "`normalizer` must be"),
+        ("attention(R, normalizer='max')", {}, "Unknown normalizer"),
     ],
 )
 def test_what_cannot_be_is_refused(identifier, options, words):
@@ -67,4 +70,4 @@ def test_what_cannot_be_is_refused(identifier, options, words):
     assert "Received" in str(error.value)
     if not options:  # before a layer is made, too
         with pytest.raises(ValueError, match=words):
-            names.check(identifier, H, N)
+            registry.check(identifier, H, N)

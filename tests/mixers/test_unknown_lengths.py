@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 DECODING = [
     name
     for name in [*MIXERS, "R", "D+V", "R(long_inputs='tile')"]
-    if mixers.names.mixer_class(name).supports_causal_mask
+    if mixers.registry.mixer_class(name).supports_causal_mask
 ]
 # Of the present tokens, or of all that the cache has room for.
 MASKS = ["none", "present", "whole"]

@@ -5,10 +5,10 @@ computed without a tensor of all pairs is the matter of its `piece`, see
 `keras_synth.attention.blocks`.
 """
 
-from keras_synth.attention.patterns.names import get
 from keras_synth.attention.patterns.of_blocks import BlockWindow, RandomBlocks
 from keras_synth.attention.patterns.pairs import Pairs
 from keras_synth.attention.patterns.pattern import Pattern, Union
+from keras_synth.attention.patterns.registry import get
 from keras_synth.attention.patterns.regular import (
     FirstTokens,
     GlobalTokens,

@@ -31,8 +31,9 @@ def _parts(term):
     """Name and sentence of a term, and of the parts in its brackets."""
     cls = _class(term.name)
     if cls is not None:
-        spellings = keras_synth.synthesizers.names.SPELLINGS
-        full = spellings.get(term.name.lower(), term.name)
+        known = keras_synth.synthesizers.registry.SYNTHESIZERS
+        entry = known.find(term.name)
+        full = term.name if entry is None else entry.name
         name = term.name if full == term.name else f"{term.name} ({full})"
         yield name, _sentence(cls)
     for part in term.parts:
@@ -44,7 +45,7 @@ def _class(name):
     """The class that a name stands for, if it does without parts."""
     synthesizers, mixers = keras_synth.synthesizers, keras_synth.mixers
     try:
-        cls = mixers.names.mixer_class(name)
+        cls = mixers.registry.mixer_class(name)
         if cls is not mixers.SyntheticAttention:
             return cls
         return type(synthesizers.get(name, 1, 1, 1))

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from keras_synth import identifiers
 from keras_synth.layers.templates import as_config
-from keras_synth.mixers.names import mixer_class
+from keras_synth.mixers.registry import is_mixer, mixer_class
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.synthesizers.names import EXPECTED, SPELLINGS
+from keras_synth.synthesizers.registry import tree
 from keras_synth.types import Identifier
 
 # How the authors' released T5 layers make what the paper calls by these names.
@@ -190,13 +189,13 @@ def _t5(synthesizer, num_heads, others, changes):
 
 def _names(synthesizer):
     """Full names of a sum's parts, sorted; nothing where they have options."""
-    if not isinstance(synthesizer, str):
+    if not isinstance(synthesizer, str) or is_mixer(synthesizer):
         return ()
-    terms = identifiers.read(synthesizer, EXPECTED)
-    if any(term.options or term.parts or term.heads for term in terms):
+    term = tree(synthesizer)
+    parts = term.parts if term.name == "mixture" else (term,)
+    if term.options or any(part.options or part.parts for part in parts):
         return ()
-    names = (SPELLINGS.get(term.name.lower(), term.name) for term in terms)
-    return tuple(sorted(names))
+    return tuple(sorted(part.name for part in parts))
 
 
 def _check(synthesizer):

@@ -1,7 +1,7 @@
 """Which blocks of a stack share a synthesizer."""
 
 from keras_synth.layers.templates import as_config
-from keras_synth.mixers import SyntheticAttention, names
+from keras_synth.mixers import SyntheticAttention, registry
 
 
 def one_each(synthesizer, num_layers):
@@ -41,7 +41,7 @@ def owners_of(each):
                 f"Received: {one!r} for layer {index}"
             )
         owner = found.get(one, one)
-        mixer = names.mixer_class(as_config(each[owner]))
+        mixer = registry.mixer_class(as_config(each[owner]))
         if mixer is not SyntheticAttention:
             raise ValueError(
                 f"Layers share synthesizers, which a {mixer.__name__} has "

@@ -1,0 +1,286 @@
+"""Synthesizers by name: `get` and `check`; `__init__.py` has the names."""
+
+import inspect
+from typing import Any
+
+from keras_synth._backend.seeds import derived
+from keras_synth.attention.projections import Projections
+from keras_synth.identifiers import Term, read
+from keras_synth.registry import (
+    Registry,
+    check_agreement,
+    check_no_options,
+    class_of,
+    did_you_mean,
+    merged,
+    registry_of,
+)
+from keras_synth.synthesizers.synthesizer import (
+    Synthesizer,
+    unbuilt_from_config,
+)
+from keras_synth.types import Identifier
+
+
+def _parameters(cls):
+    """Arguments of a class, and those that it passes to its projections."""
+    own = inspect.signature(cls).parameters
+    found = {k: v for k, v in own.items() if v.kind is not v.VAR_KEYWORD}
+    if "use_bias" in found:
+        found |= {
+            k: inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v)
+            for k, v in Projections.defaults.items()
+        }
+    return found
+
+
+SYNTHESIZERS = Registry(
+    "synthesizer",
+    Synthesizer,
+    layer=("dtype", "name", "seed", "trainable"),
+    parameters=_parameters,
+)
+# Options of a sum that its parts have.
+_SHARED = ("dtype", "seed", "use_bias", *Projections.defaults)
+
+
+def names() -> list[str]:
+    """Returns the names of all synthesizers, letters left out."""
+    return [*SYNTHESIZERS.entries]
+
+
+def get(
+    identifier: Identifier,
+    num_heads: int | None = None,
+    key_dim: int | None = None,
+    max_length: int | None = None,
+    use_bias: bool = True,
+    *,
+    defaults: dict[str, Any] | None = None,
+    **options: Any,
+) -> Synthesizer:
+    """Makes a synthesizer from a name, a config or an object.
+
+    Args:
+        identifier: A `Synthesizer`, which is returned as it is; a config
+            dictionary of one; a name (`"dot_product"`, `"dense"`, `"random"`,
+            `"fixed_random"`, `"factorized_dense"`, `"factorized_random"`) or
+            the paper's letters for it (V, D, R, Fix, FD, FR), in any case; or
+            a sum of names for a mixture: `"R+V"`, `"random + dot_product"`.
+            A name may have options in brackets, the arguments of its class as
+            Python literals: `"FR(rank=32) + V"`. A mixture with options, or
+            within another, is written
+            `"mixture(dense + V, share_queries=True)"`.
+        num_heads: Integer, `H`. Names need it.
+        key_dim: Integer, features per head; the `hidden_dim` of "dense" and
+            "factorized_dense". These and "dot_product" need it.
+        max_length: Integer, the paper's N, in tokens. All names need it but
+            "dot_product".
+        use_bias: Whether projections and predicted logits have a bias, unless
+            brackets set it.
+        defaults: Optional dictionary of options for those parts of a name or
+            sum that have them and do not set them otherwise. Objects and
+            configs stay as they are.
+        **options: Options of the name, in place of brackets. With a sum, those
+            of the mixture (`per_head`, `share_queries`, `name`), and for all
+            parts that have them `dtype`, `seed` and the options of the
+            projections, unless brackets set them.
+            An integer `seed` makes the initial values reproducible; each
+            weight has its own.
+
+    Returns:
+        A `Synthesizer`, a new one for each name or config.
+
+    Raises:
+        ValueError: If a name or an option is unknown, what a name needs is
+            missing, or an object or config does not fit the other arguments.
+
+    Example:
+
+    >>> synthesizer = keras_synth.synthesizers.get(
+    ...     "FR(rank=32) + V", num_heads=8, key_dim=64, max_length=512)
+    >>> [type(part).__name__ for part in synthesizer.synthesizers]
+    ['FactorizedRandomSynthesizer', 'DotProductSynthesizer']
+    """
+    sizes = {"num_heads": num_heads, "key_dim": key_dim}
+    sizes["max_length"] = max_length
+    if isinstance(identifier, str):
+        defaults = {"use_bias": use_bias, **(defaults or {})}
+        _check_defaults(defaults)
+        spec = _spec(tree(identifier), options, sizes, defaults, identifier)
+        made = _make(spec, identifier)
+    else:
+        check_no_options(identifier, options)
+        made = identifier
+        if isinstance(made, dict):
+            made = unbuilt_from_config(made)
+        if not isinstance(made, Synthesizer):
+            raise not_one(identifier)
+    check_agreement("synthesizer", made, num_heads, max_length)
+    return made
+
+
+def check(
+    identifier: Identifier, num_heads: int, max_length: int | None = None
+) -> None:
+    """Raises what `get` would raise before it makes a synthesizer.
+
+    No layer is made and no random seed drawn. Only `get` checks the values of
+    options, and configs.
+
+    Args:
+        identifier: As for `get`.
+        num_heads: Integer, `H`.
+        max_length: Integer, the paper's N, in tokens; `None` if not known.
+
+    Raises:
+        ValueError: As `get` does.
+    """
+    if isinstance(identifier, str):
+        sizes = {"num_heads": num_heads, "key_dim": 1, "max_length": max_length}
+        _, own, _ = _spec(tree(identifier), {}, sizes, {}, identifier)
+        check_agreement("synthesizer", own, num_heads, max_length)
+    elif isinstance(identifier, Synthesizer):
+        check_agreement("synthesizer", identifier, num_heads, max_length)
+    elif not issubclass(class_of(identifier) or Synthesizer, Synthesizer):
+        raise not_one(identifier)
+
+
+def tree(identifier: str) -> Term:
+    """Reads a name or a sum of names, all of which are known.
+
+    Returns:
+        `Term` with full names; a sum is a `"mixture"`.
+    """
+    terms = read(identifier, _expected())
+    terms = tuple(_resolved(term, identifier) for term in terms)
+    return terms[0] if len(terms) == 1 else Term("mixture", {}, terms)
+
+
+def _resolved(term, identifier, in_heads=False):
+    """A term with full names; the groups of heads are among its parts."""
+    entry = SYNTHESIZERS.find(term.name)
+    if entry is None:
+        raise _unknown(term, identifier)
+    options, parts = term.options, term.parts
+    if entry.name == "heads":
+        # `heads(V=4, R=4)` is `heads(4 * V + 4 * R)`.
+        groups = [k for k in options if SYNTHESIZERS.find(str(k))]
+        parts = (*(Term(k, heads=options[k]) for k in groups), *parts)
+        options = {k: v for k, v in options.items() if k not in groups}
+    if ("synthesizers" in SYNTHESIZERS.parameters(entry)) != bool(parts):
+        raise ValueError(
+            'Only "mixture" and "heads" contain other names, and both need '
+            'them: "mixture(R + V)", "heads(V=4, R=4)". '
+            f"Received: {identifier!r}"
+        )
+    if (type(term.heads) is int) != in_heads:
+        raise ValueError(
+            "Each group inside of heads needs its number of heads, which "
+            'nothing else has: "heads(V=4, R=4)", "heads(4 * V + 4 * '
+            f'FR(rank=32))". Received: {term.heads} for "{term.name}" in '
+            f"{identifier!r}"
+        )
+    inner = (_resolved(x, identifier, entry.name == "heads") for x in parts)
+    return Term(entry.name, options, tuple(inner), term.heads, term.text)
+
+
+def _spec(term, options, sizes, defaults, identifier):
+    """The entry of a term, its checked arguments, and the same of its parts."""
+    entry = SYNTHESIZERS.entries[term.name]
+    options = merged(term, options, identifier)
+    of_parts = {x for part in term.parts for x in _options(part)}
+    own = {*SYNTHESIZERS.options(entry)}
+    counts = [part.heads for part in term.parts if part.heads]
+    if counts and sizes["num_heads"] not in (None, sum(counts)):
+        raise ValueError(
+            "The groups of heads must add up to the heads of the layer. "
+            f"Received: num_heads={sizes['num_heads']}, {sum(counts)} heads in "
+            f"{identifier!r}"
+        )
+    misplaced = sorted({*options} & of_parts - {*own, *_SHARED})
+    if misplaced:
+        raise ValueError(
+            f"{misplaced} is an option of a part: write it in the brackets of "
+            f'that part, as in "FR(rank=32) + V". Received: {identifier!r}'
+        )
+    shared = {k: v for k, v in options.items() if k in _SHARED}
+    rest = {k: v for k, v in options.items() if k in own or k not in of_parts}
+    arguments = SYNTHESIZERS.arguments(entry, rest, sizes, defaults, identifier)
+    if not term.parts:
+        return entry, arguments, ()
+    seed = arguments.pop("seed", None)
+    parts = []
+    for i, part in enumerate(term.parts):
+        heads = part.heads or sizes["num_heads"]
+        own_seed = derived(seed, f"{entry.cls.place}_{i}")
+        inherited = {**defaults, **shared, "seed": own_seed}
+        own_sizes = {**sizes, "num_heads": heads}
+        parts.append(_spec(part, {}, own_sizes, inherited, identifier))
+    return entry, arguments, parts
+
+
+def _make(spec, identifier):
+    entry, arguments, parts = spec
+    if parts:
+        made = [_make(part, identifier) for part in parts]
+        arguments = {**arguments, "synthesizers": made}
+    return SYNTHESIZERS.make(entry, arguments, identifier)
+
+
+def _options(term):
+    """Options of a term and of all its parts."""
+    inner = [x for part in term.parts for x in _options(part)]
+    return [*SYNTHESIZERS.options(SYNTHESIZERS.entries[term.name]), *inner]
+
+
+def _check_defaults(defaults):
+    entries = SYNTHESIZERS.entries.values()
+    known = {x for entry in entries for x in SYNTHESIZERS.options(entry)}
+    unknown = sorted({*defaults} - known | {*defaults} & {"name"})
+    if unknown:
+        raise ValueError(
+            "`defaults` must hold options that a synthesizer has: "
+            f"{', '.join(sorted(known))}. Received: {', '.join(unknown)}"
+        )
+
+
+def _expected():
+    return f'{SYNTHESIZERS.described()}, or a sum such as "FR(rank=32) + V"'
+
+
+def _unknown(term, identifier):
+    """The error for an unknown name, which may be that of a mixer."""
+    mixers = registry_of("mixer")
+    if mixers.find(term.name) is None:
+        near = [*SYNTHESIZERS.spellings(), *mixers.spellings()]
+        return ValueError(
+            f"Unknown synthesizer {term.name!r}.{did_you_mean(term.name, near)}"
+            f" Expected {_expected()}; or, where mixers are allowed, "
+            f"{mixers.described()}. Received: {identifier!r}"
+        )
+    hint = ""
+    if registry_of("pattern").find(term.name):
+        synthesizer = " + ".join(part.text for part in term.parts) or "V"
+        options = ", ".join(f"{k}={v!r}" for k, v in term.options.items())
+        hint = (
+            f" SyntheticAttention has a pattern for it: synthesizer="
+            f'"{synthesizer}", pattern="{term.name}({options})".'
+        )
+    return ValueError(
+        f'"{term.name}" is a mixer, not a synthesizer, and cannot be part of '
+        f'a sum.{hint} Blocks and models accept synthesizer="{term.text}"; '
+        f'keras_synth.mixers.get("{term.text}", ...) makes the layer. '
+        f"Received: {identifier!r}"
+    )
+
+
+def not_one(identifier, kinds="Synthesizer"):
+    """Returns the error for an identifier of another type."""
+    hint = ""
+    if isinstance(identifier, (list, tuple)):
+        hint = ' A sum is one string: write "R + V" for ["R", "V"].'
+    return ValueError(
+        f"`synthesizer` must be a {kinds}, a config of one, or a name: "
+        f"{_expected()}.{hint} Received: {identifier!r}"
+    )
