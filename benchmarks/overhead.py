@@ -6,8 +6,12 @@ Python functions that one small inference makes. On a GPU whose operations run
 one by one these, and not arithmetic, decide how long a layer takes. They are
 the same on every machine.
 
+`--package` counts the package's own Python on a CPU: the files of which
+functions run, these functions, and their calls.
+
     python benchmarks/overhead.py
     python benchmarks/overhead.py --variants V R --listing
+    python benchmarks/overhead.py --variants R R+V --package
 """
 
 import argparse
@@ -17,7 +21,10 @@ import os
 os.environ["KERAS_BACKEND"] = "torch"
 
 import cProfile
+import pathlib
 import pstats
+import sys
+import threading
 from typing import NamedTuple
 from unittest import mock
 
@@ -30,6 +37,7 @@ from rich.table import Table
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import keras_synth
 from keras_synth import mixers
 from keras_synth._backend import execution
 
@@ -38,6 +46,8 @@ VARIANTS = "V R FR D R+V D+V".split()
 VARIANTS += ["local(window=16)", "longformer(window=16)"]
 OPERATIONS = contenders.Cell(4, 256, 64, 4, "float32", "padded")
 CALLS = contenders.Cell(1, 8, 8, 2, "float32", "padded")
+PACKAGE = str(pathlib.Path(keras_synth.__file__).parent)
+LENGTHS = (9, 1024)  # in tokens; long sequences are computed in pieces
 
 
 class Overhead(NamedTuple):
@@ -63,11 +73,19 @@ def main():
         action="store_true",
         help="print the operations, or calls, by name",
     )
+    add(
+        "--package",
+        action="store_true",
+        help="count files, functions and calls of this package",
+    )
     args = command.parse(parser)
     contenders.check(parser, args.variants)
     if args.listing:
         for name in [BASELINE, *args.variants]:
             print_listing(name)
+        return
+    if args.package:
+        Console().print(package_table(args.variants))
         return
     Console().print(table({n: overhead(n) for n in [BASELINE, *args.variants]}))
 
@@ -136,6 +154,46 @@ def calls(name, is_padded):
         step()
         profile.runcall(step)
     return pstats.Stats(profile)
+
+
+def package_table(names):
+    """Files, functions and calls of the package, for each layer and kind."""
+    columns = ["inference", "training", "padded", "training, padded"]
+    shown = Table("files / functions / calls", "T", *columns)
+    for name in names:
+        for length in LENGTHS:
+            counts = [package_calls(name, length, **kind) for kind in _KINDS]
+            rows = (" / ".join(map(str, count)) for count in counts)
+            shown.add_row(name, str(length), *rows)
+    return shown
+
+
+def package_calls(name, length, is_training, is_padded):
+    """Counts the package's Python that one call of a layer runs.
+
+    Returns:
+        Integers: files of which functions run, functions, and their calls.
+    """
+    cell = contenders.Cell(2, length, 8, 2, "float32", "padded")
+    step = _step(name, cell, is_training, is_padded)
+    step()  # what is computed once only is computed here
+    found = collections.Counter()
+
+    def count(frame, event, argument):
+        code = frame.f_code
+        # Comprehensions are functions in some versions of Python only.
+        is_function = code.co_name.isidentifier() or "lambda" in code.co_name
+        is_own = is_function and code.co_filename.startswith(PACKAGE)
+        if event == "call" and is_own:
+            found[code] += 1
+
+    threading.setprofile(count)  # those that share the work
+    sys.setprofile(count)
+    step()
+    sys.setprofile(None)
+    threading.setprofile(None)
+    files = {code.co_filename for code in found}
+    return len(files), len(found), found.total()
 
 
 def _step(name, cell, is_training, is_padded):

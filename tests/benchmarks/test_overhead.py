@@ -11,7 +11,7 @@ if keras.backend.backend() != "torch":
 
 sys.path.append(str(ROOT / "benchmarks"))
 
-from overhead import BASELINE, overhead
+from overhead import BASELINE, overhead, package_calls
 
 # Most operations in inference, plain and padded, and most calls of Python
 # functions, likewise: all in those of MultiHeadAttention.
@@ -44,3 +44,10 @@ def test_layers_dispatch_few_operations(name, floor):
     )
     for ratio, limit in zip(ratios, LIMITS[name], strict=True):
         assert ratio <= limit, (name, found, floor)
+
+
+@pytest.mark.parametrize("name, most", [("R", (28, 260)), ("R+V", (33, 410))])
+def test_few_of_the_packages_files_and_functions_run(name, most):
+    files, functions, calls = package_calls(name, 9, True, True)
+    assert files <= most[0]
+    assert files < functions <= calls <= most[1]
