@@ -158,9 +158,8 @@ def test_every_public_synthesizer_has_a_name():
     letters = f"{letters} gaussian pattern local_dense".split()
     made = {type(get(name)) for name in [*letters, f"heads(V={H})"]}
     public = {getattr(synthesizers, name) for name in synthesizers.__all__}
-    of_folding = {synthesizers.SumSynthesizer, synthesizers.TableSynthesizer}
     functions = {synthesizers.get, synthesizers.names}
-    assert made == public - {synthesizers.Synthesizer} - functions - of_folding
+    assert made == public - {synthesizers.Synthesizer} - functions
 
 
 # Keyword options.

@@ -1,5 +1,6 @@
 """Values of variables, from one layer to another of the same parts."""
 
+import numpy as np
 from keras import ops
 
 
@@ -7,7 +8,7 @@ def copy_variables(source, target, instead=None):
     """Gives a layer, and all layers in it, the values of another's variables.
 
     What LoRA added is in the values, as it is in files. A table that is longer
-    than the target's is cut.
+    than the target's is cut; an axis of length 1 is repeated.
 
     Args:
         source: Layer or model with variables.
@@ -27,7 +28,10 @@ def copy_variables(source, target, instead=None):
         source.save_own_variables(store)
         target.save_own_variables(room)
         target.load_own_variables(
-            {key: _cut(value, room[key].shape) for key, value in store.items()}
+            {
+                key: _fitted(value, room[key].shape)
+                for key, value in store.items()
+            }
         )
         for pair in zip(_parts(source), _parts(target), strict=True):
             copy(*pair)
@@ -39,7 +43,7 @@ def _parts(layer):
     return list(layer._flatten_layers(include_self=False, recursive=False))
 
 
-def _cut(value, shape):
+def _fitted(value, shape):
     # As an array: JAX would share its memory, which training frees.
     value = ops.convert_to_numpy(value)
-    return value[tuple(slice(size) for size in shape)]
+    return np.broadcast_to(value[tuple(map(slice, shape))], shape)

@@ -8,6 +8,7 @@ import collections
 import functools
 import math
 
+from keras_synth.folding import TableSynthesizer
 from keras_synth.layers import (
     FeedForward,
     SynthesizerDecoder,
@@ -26,7 +27,6 @@ from keras_synth.synthesizers.random import (
     RandomSynthesizer,
 )
 from keras_synth.synthesizers.relative import DistanceSynthesizer
-from keras_synth.synthesizers.table import TableSynthesizer
 from keras_synth.types import Tensor
 
 

@@ -1,12 +1,20 @@
 """`fold`: a model for inference."""
 
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.copying import copy_variables
-from keras_synth.mixers import SyntheticAttention
-from keras_synth.synthesizers import Synthesizer
-from keras_synth.synthesizers.table import fold_into
+from keras_synth.attention import normalizers
+from keras_synth.attention.positions import shortest
+from keras_synth.folding.synthesizers import fold_synthesizer
+from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+from keras_synth.mixers import LocalAttention, SyntheticAttention
+from keras_synth.types import Tensor
 
 _CLONED = ("Functional", "Sequential")  # which Keras makes layer by layer
 
@@ -41,9 +49,9 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
 
     Raises:
         ValueError: If the model has no weights yet, a table would have no
-            bound, a layer has attention inside and no `folded_config`, or
-            texts would be padded to another length, which a mixer counts
-            (`"fnet"`).
+            bound, `folded_config` does not know a layer that has attention
+            inside, or texts would be padded to another length, which a mixer
+            counts (`"fnet"`).
 
     Example:
 
@@ -68,52 +76,163 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
             "A model is folded with its weights: build it, or call it on an "
             f"input, first. Received: {model!r}"
         )
-    made = rebuilt(model, max_length)
-    copy_variables(model, made, _copy_folded)
-    made.trainable = False
-    return made
+    folding = Folding(max_length)
+    folded = folding.rebuilt(model)
+    copy_variables(model, folded, folding.fill)
+    folded.trainable = False
+    return folded
 
 
-def rebuilt(layer, max_length, **options):
-    """Returns the folded layer, with weights that are yet to be copied.
+@dataclasses.dataclass(frozen=True)
+class Folding:
+    """One call of `fold`, as `folded_config` is given it.
+
+    Attributes:
+        max_length: Optional integer, the longest sequence to come, in tokens.
+        softmax: Whether nothing is added to the logits of attention.
+        fills: Dictionary: `id` of a synthesizer -> the function that gives its
+            folded one weights.
+    """
+
+    max_length: int | None
+    softmax: bool = True
+    fills: dict[int, Callable[[Any], None]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    def up_to(self, max_length: int | None) -> "Folding":
+        """Returns the same, of sequences that are no longer than a bound."""
+        length = shortest(self.max_length, max_length)
+        return dataclasses.replace(self, max_length=length)
+
+    def rebuilt(self, layer: Tensor, **options: Any) -> Tensor:
+        """Returns the folded layer, whose weights are yet to be copied.
+
+        Args:
+            layer: Layer with weights.
+            **options: What its config holds instead of its own.
+        """
+        if keras.saving.get_registered_name(type(layer)) in _CLONED:
+            return keras.models.clone_model(layer, clone_function=self.rebuilt)
+        config = {**folded_config(layer, self), **options}
+        folded = type(layer).from_config(config)
+        if not folded.built:
+            folded.build_from_config(layer.get_build_config())
+        return folded
+
+    def config(self, layer: Tensor) -> dict[str, Any]:
+        """Returns the folded layer as a config with its class."""
+        config = keras.saving.serialize_keras_object(layer)
+        # Who makes a layer of it builds it, too.
+        config = {k: v for k, v in config.items() if k != "build_config"}
+        return {**config, "config": folded_config(layer, self)}
+
+    def synthesizer(self, synthesizer: Tensor) -> Any:
+        """Returns the folded synthesizer as a config with its class."""
+        folded, fill = fold_synthesizer(
+            synthesizer, self.max_length, self.softmax
+        )
+        self.fills[id(synthesizer)] = fill
+        return keras.saving.serialize_keras_object(folded)
+
+    def fill(self, layer: Tensor, target: Tensor) -> bool:
+        """Gives a folded synthesizer its weights; says whether it is one."""
+        fill = self.fills.get(id(layer))
+        if fill is not None:
+            fill(target)
+        return fill is not None
+
+
+@functools.singledispatch
+def folded_config(layer: Tensor, folding: Folding) -> dict[str, Any]:
+    """Returns the config of a layer for inference.
+
+    A layer class of your own that makes attention layers from its config
+    registers a function.
 
     Args:
         layer: Layer with weights.
-        max_length: Integer, the longest sequence to come, or `None`.
-        **options: What its config is to hold in the place of its own.
+        folding: `Folding`, which has the longest sequence to come,
+            `max_length`, and folds parts: `folding.config(part)`.
+
+    Raises:
+        ValueError: If the layer has attention inside, and no function is
+            registered of its class.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable("example")
+    ... class Doubled(keras.layers.Wrapper):  # the wrapped one is `layer`
+    ...     def call(self, x):
+    ...         return 2 * self.layer(x)
+    >>> @keras_synth.folding.folded_config.register(Doubled)
+    ... def fold_doubled(layer, folding):
+    ...     return {**layer.get_config(), "layer": folding.config(layer.layer)}
+    >>> layer = Doubled(keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="R", max_length=128))
+    >>> layer.build((None, None, 64))
+    >>> keras_synth.fold(layer, max_length=32).layer.synthesizer
+    <TableSynthesizer name=synthesizer, built=True>
     """
-    if hasattr(layer, "folded_config"):
-        config = {**layer.folded_config(max_length), **options}
-        return _built(type(layer).from_config(config), layer)
-    if keras.saving.get_registered_name(type(layer)) in _CLONED:
-        return keras.models.clone_model(
-            layer, clone_function=lambda inner: rebuilt(inner, max_length)
-        )
     inside = [x for x in layer._flatten_layers() if _is_attention(x)]
     if inside:
+        name = type(layer).__name__
         raise ValueError(
-            f"{type(layer).__name__} holds {inside[0].name!r}, and nothing "
-            "says how to fold it: give the class a method "
-            "`folded_config(max_length)` that returns its config with those "
-            "of its parts. "
-            f"Received: {layer!r}"
+            f"{name} holds {inside[0].name!r}, and nothing says how to fold "
+            f"it: register `@keras_synth.folding.folded_config.register({name})"
+            "` before a function of the layer and a `Folding` that returns its "
+            f"config with those of its parts. Received: {layer!r}"
         )
-    return _built(type(layer).from_config(layer.get_config()), layer)
-
-
-def _built(made, layer):
-    if not made.built and layer._build_shapes_dict:
-        made.build(**layer._build_shapes_dict)
-    return made
+    return layer.get_config()
 
 
 def _is_attention(layer):
     return isinstance(layer, SyntheticAttention)
 
 
-def _copy_folded(source, target):
-    """Gives attention its folded logits; says whether it has."""
-    if not isinstance(source, Synthesizer):
-        return False
-    fold_into(source, target)
-    return True
+@folded_config.register(SyntheticAttention)
+def _attention(layer, folding):
+    folding = folding.up_to(layer.max_length)
+    if layer.normalizer != normalizers.SOFTMAX:
+        folding = dataclasses.replace(folding, softmax=False)
+    pattern, length = layer.pattern, folding.max_length
+    if pattern is not None:
+        pattern = pattern if length is None else pattern.cut(length)
+        pattern = pattern.serialized()
+    return {
+        **layer.get_config(),
+        "synthesizer": folding.synthesizer(layer.synthesizer),
+        "max_length": None if layer.max_length is None else length,
+        "pattern": pattern,
+    }
+
+
+@folded_config.register(LocalAttention)
+def _local(layer, folding):
+    config = _attention(layer, folding)
+    del config["pattern"]
+    # No sequence is longer, and no window may be.
+    window = shortest(layer.window, config["max_length"])
+    return {**config, "window": window}
+
+
+@folded_config.register(SynthesizerEncoder)
+def _block(block, folding):
+    folding = folding.up_to(block.max_length)
+    length = None if block.max_length is None else folding.max_length
+    return {
+        **block.get_config(),
+        "synthesizer": folding.config(block.attention),
+        "max_length": length,
+    }
+
+
+@folded_config.register(SynthesizerDecoder)
+def _decoder(block, folding):
+    config = _block(block, folding)
+    length = shortest(block.max_source_length, folding.max_length)
+    config["max_source_length"] = length
+    if block.cross_attention is not None:
+        folding = dataclasses.replace(folding, softmax=True)
+        config["cross_synthesizer"] = folding.config(block.cross_attention)
+    return config

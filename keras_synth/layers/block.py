@@ -12,11 +12,10 @@ from keras_synth._backend.checks import (
 )
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import with_policies
-from keras_synth.attention.positions import shortest
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.normalization import check_normalization
 from keras_synth.layers.residual import Residual
-from keras_synth.layers.templates import folded_template, make_mixer, template
+from keras_synth.layers.templates import make_mixer, template
 from keras_synth.types import Identifier
 
 # What the mixer is called that is a block's attribute of another name.
@@ -144,24 +143,6 @@ class SynthesizerBlock(keras.layers.Layer):
         )
         feed_forward.build(shape)
         return feed_forward
-
-    def folded_config(
-        self, max_length: int | None = None, softmax: bool = True
-    ) -> dict[str, Any]:
-        """Returns the config of one for inference: see `keras_synth.fold`.
-
-        Args:
-            max_length: Integer, the longest sequence to come, in tokens.
-            softmax: Whether no bias will be added to attention logits.
-        """
-        length = shortest(self.max_length, max_length)
-        return {
-            **self.get_config(),
-            "synthesizer": folded_template(
-                self.attention, self.synthesizer, length, softmax
-            ),
-            "max_length": None if self.max_length is None else length,
-        }
 
     def get_config(self) -> dict[str, Any]:
         config = config_of(self, SynthesizerBlock, super().get_config())

@@ -9,9 +9,8 @@ from keras_synth._backend.checks import check_optional
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import assign_policies, with_policies
 from keras_synth.attention import masks
-from keras_synth.attention.positions import shortest
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
-from keras_synth.layers.templates import folded_template, template
+from keras_synth.layers.templates import template
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -371,21 +370,6 @@ class SynthesizerDecoder(SynthesizerBlock):
                 if x is not None
             ]
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
-
-    def folded_config(
-        self, max_length: int | None = None, softmax: bool = True
-    ) -> dict[str, Any]:
-        config = super().folded_config(max_length, softmax)
-        config["max_source_length"] = shortest(
-            self.max_source_length, max_length
-        )
-        if self.cross_attention is not None:
-            config["cross_synthesizer"] = folded_template(
-                self.cross_attention,
-                self.cross_synthesizer,
-                max_length,
-            )
-        return config
 
     def get_config(self) -> dict[str, Any]:
         config = config_of(self, SynthesizerDecoder, super().get_config())

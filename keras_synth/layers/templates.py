@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_synth.mixers import Mixer, SyntheticAttention, registry
+from keras_synth.mixers import Mixer, registry
 from keras_synth.synthesizers import Synthesizer
 
 # What the models around synthesizers and mixers say that they lack.
@@ -113,32 +113,6 @@ def make_mixer(
     )
     _check_needs(mixer, needs, identifier)
     return mixer
-
-
-def folded_template(mixer, template, max_length, softmax=True):
-    """Returns what a block's mixer for inference is made of.
-
-    Args:
-        mixer: `Mixer` with weights, that of the block.
-        template: What the block made it from.
-        max_length: Integer, the longest sequence to come, in tokens.
-        softmax: Whether no bias will be added to its logits.
-    """
-    has_config = isinstance(template, dict)
-    if not isinstance(mixer, SyntheticAttention):
-        # As a name it would have the block's new length for its own.
-        return template if has_config else _unbuilt(mixer)
-    config = mixer.folded_config(max_length, softmax)
-    plain = type(mixer) is SyntheticAttention
-    if plain and not registry.is_mixer(template):
-        return config["synthesizer"]
-    return {**_unbuilt(mixer), "config": config}
-
-
-def _unbuilt(mixer):
-    """What another of its config is made of, yet to be built by a block."""
-    config = keras.saving.serialize_keras_object(mixer)
-    return {k: v for k, v in config.items() if k != "build_config"}
 
 
 def _under(policy, template):

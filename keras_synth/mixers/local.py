@@ -7,7 +7,6 @@ import keras
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_optional, check_positive
 from keras_synth.attention.patterns import Window
-from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import Projections
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.types import Identifier
@@ -100,15 +99,6 @@ class LocalAttention(SyntheticAttention):
             **kwargs,
         )
         self.window = window
-
-    def folded_config(
-        self, max_length: int | None = None, softmax: bool = True
-    ) -> dict[str, Any]:
-        config = super().folded_config(max_length, softmax)
-        del config["pattern"]
-        # No sequence is longer, and no window may be.
-        window = shortest(self.window, config["max_length"])
-        return {**config, "window": window}
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

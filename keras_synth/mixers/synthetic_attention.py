@@ -20,7 +20,6 @@ from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.position_limits import PositionLimits
 from keras_synth.mixers.window_cache import WindowCache
-from keras_synth.synthesizers.table import folded as folded_synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -432,33 +431,6 @@ class SyntheticAttention(AttentionMixer):
         return self._gated(context, query)
 
     # --------------------------------------------------------------------------
-
-    def folded_config(
-        self, max_length: int | None = None, softmax: bool = True
-    ) -> dict[str, Any]:
-        """Returns the config of one for inference: see `keras_synth.fold`.
-
-        Args:
-            max_length: Integer, the longest sequence to come, in tokens.
-            softmax: Whether no bias will be added to its logits.
-        """
-        length = shortest(self.max_length, max_length)
-        softmax = softmax and self.normalizer == normalizers.SOFTMAX
-        folded = folded_synthesizer(self.synthesizer, length, softmax)
-        return {
-            **self.get_config(),
-            "synthesizer": keras.saving.serialize_keras_object(folded),
-            "max_length": None if self.max_length is None else length,
-            "pattern": self._folded_pattern(length),
-        }
-
-    def _folded_pattern(self, length):
-        if self.pattern is None:
-            return None
-        pattern = self.pattern if length is None else self.pattern.cut(length)
-        return pattern.serialized()
-
-    # MultiHeadAttention's names of its projections.
 
     @property
     def query_dense(self) -> keras.Layer | None:

@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth.folding import TableSynthesizer
 from keras_synth.models import (
     SynthesizerBackbone,
     SynthesizerSeq2SeqBackbone,
@@ -13,7 +14,6 @@ from keras_synth.models import (
 from keras_synth.surgery.families import check_plain
 from keras_synth.surgery.tasks import with_backbone
 from keras_synth.synthesizers import Synthesizer
-from keras_synth.synthesizers.table import TableSynthesizer
 
 _LENGTHS = ("max_sequence_length", "max_decoder_length")
 

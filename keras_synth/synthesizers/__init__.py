@@ -13,7 +13,7 @@ from keras_synth.synthesizers.hand_made import (
 )
 from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
 from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
-from keras_synth.synthesizers.mixture import MixtureSynthesizer, SumSynthesizer
+from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
     RandomSynthesizer,
@@ -25,7 +25,6 @@ from keras_synth.synthesizers.relative import (
     T5RelativeSynthesizer,
 )
 from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.synthesizers.table import TableSynthesizer
 
 # One line per name; its options are the arguments of the class.
 SYNTHESIZERS.add(
@@ -60,10 +59,8 @@ __all__ = [
     "PatternSynthesizer",
     "RandomSynthesizer",
     "RelativeSynthesizer",
-    "SumSynthesizer",
     "Synthesizer",
     "T5RelativeSynthesizer",
-    "TableSynthesizer",
     "get",
     "names",
 ]

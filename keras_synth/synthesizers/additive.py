@@ -48,7 +48,6 @@ class AdditiveSynthesizer(DotProductSynthesizer):
         - [Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)
     """
 
-    folds_scale = False
     weight_axes = {"scale": (MODEL,)}
     last_weights = ("scale",)
 
@@ -92,9 +91,6 @@ class AdditiveSynthesizer(DotProductSynthesizer):
             queries = self.project_queries(query)
         scale = ops.convert_to_tensor(self.scale)
         return Logits(bias=pair_logits(queries, keys, scale))
-
-    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
-        super().fold_into(target)
 
 
 def pair_logits(queries, keys, scale):

@@ -3,12 +3,11 @@
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_synth._backend.distributions import MODEL, copied
 from keras_synth.attention.logits import Logits
-from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
+from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -162,19 +161,6 @@ class DenseSynthesizer(TokenSynthesizer):
             constants, (source_length, self.num_heads, self.hidden_dim)
         )
         return Logits(features, ops.cast(constants, features.dtype)[None], bias)
-
-    def _folded_config(self, max_length):
-        # A scale may differ from head to head.
-        return {**super()._folded_config(max_length), "shared_heads": False}
-
-    def _folded_tables(self, target, scale):
-        columns = np.arange(target.max_length) % self.max_length
-        scale = scale * np.ones(self.num_heads, "float32")
-        return {
-            "W2": part(self.W2, columns, 0, scale[None, :, None]),
-            "W_a": part(self.W_a, columns, 2, scale[:, None, None]),
-            "b2": part(self.b2, columns, 1, scale[:, None]),
-        }
 
     def _bias(self, source_length):
         """`(1, H, 1, S)`, or `None`."""

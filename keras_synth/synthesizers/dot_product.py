@@ -113,13 +113,3 @@ class DotProductSynthesizer(Synthesizer):
         if queries is None:
             queries = self.project_queries(query)
         return Logits(queries * self.key_dim**-0.5, keys)
-
-    @property
-    def folds_scale(self) -> bool:
-        return self.key.quantization_mode is None
-
-    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
-        super().fold_into(target)
-        if scale is not None:  # of the keys: others may share the queries
-            for weight in target.key.weights:  # (d, H, k), (H, k)
-                weight.assign(weight * scale[:, None])

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, Product
-from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer, part
+from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -140,22 +139,6 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
             return Logits(bias=Product(repeated, tiled, source_length))
         rows = Product(repeated, tiled, self.max_length).written_out()
         return Logits(bias=self._columns(rows, source_length))
-
-    def _folded_config(self, max_length):
-        config = super()._folded_config(max_length)
-        if max_length >= self.max_length:  # columns are tiled, factors are not
-            return self.get_config()
-        b = self.factors[1]
-        return {**config, "factors": [-(-max_length // b), b]}
-
-    def _folded_tables(self, target, scale):
-        rows = np.arange(target.factors[0])
-        return {
-            "A": part(self.A, rows, 2, scale[:, None, None]),
-            "b_A": part(self.b_A, rows, 1, scale[:, None]),
-            "B": self.B,
-            "b_B": self.b_B,
-        }
 
     def _factor(self, features, kernel, bias):
         kernel = ops.cast(ops.convert_to_tensor(kernel), features.dtype)

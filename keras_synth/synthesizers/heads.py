@@ -11,7 +11,6 @@ from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
     checked_parts,
 )
-from keras_synth.synthesizers.table import fold_into, folded
 from keras_synth.types import Identifier, Size, Tensor
 
 
@@ -62,17 +61,6 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
 
     def head_groups(self) -> Any:
         return tuple(self.synthesizers)
-
-    def folded(self, max_length: int | None, softmax: bool = True) -> Any:
-        return HeadGroupsSynthesizer(
-            [folded(group, max_length, softmax) for group in self.synthesizers],
-            name=self.name,
-            dtype=self.dtype_policy,
-        )
-
-    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
-        for pair in zip(self.synthesizers, target.synthesizers, strict=True):
-            fold_into(*pair)
 
     def project_keys(self, source: Tensor) -> Tensor:
         """Returns a tuple of what each group remembers: tensors or `None`."""

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
-from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits
@@ -82,7 +81,6 @@ class LocalDenseSynthesizer(Synthesizer):
         "b2": (MODEL,),
     }
     last_weights = ("W2", "b2")
-    folds_scale = True
     remembers_last = True
 
     def __init__(
@@ -170,15 +168,6 @@ class LocalDenseSynthesizer(Synthesizer):
         # `window` is a method of all synthesizers.
         config = {**super().get_config(), "window": self.reach}
         return config_of(self, LocalDenseSynthesizer, config)
-
-    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
-        copy_variables(self, target)
-        if scale is None:
-            return
-        scale = scale * ops.ones(self.num_heads)
-        target.W2.assign(target.W2 * scale[None, :, None])
-        if self.b2 is not None:
-            target.b2.assign(target.b2 * scale[:, None])
 
 
 def _rotated(band):

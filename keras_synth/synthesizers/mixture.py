@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_synth.attention.logits import Logits
@@ -15,7 +14,6 @@ from keras_synth.synthesizers.composite import (
 )
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.synthesizers.table import TableSynthesizer, logits_of
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -174,118 +172,12 @@ class MixtureSynthesizer(CompositeSynthesizer):
         alphas = ops.reshape(alphas, (self.alphas.shape[0], -1))
         return [alphas[i] for i in range(self.alphas.shape[0])]
 
-    def folded(self, max_length: int | None) -> Any:
-        """Returns a `SumSynthesizer`: the alphas join the weights of its parts.
-
-        Parts that read no token become one table. Where a part cannot take
-        the alphas in, the mixture stays as it is.
-        """
-        if not self._can_fold():
-            return super().folded(max_length)
-        reading = [part for part in self.synthesizers if part.reads_tokens]
-        parts = [part.folded(max_length) for part in reading]
-        if len(reading) < len(self.synthesizers):
-            table = TableSynthesizer(
-                self.num_heads,
-                max_length,
-                is_steep=any(
-                    part.is_steep
-                    for part in self.synthesizers
-                    if not part.reads_tokens
-                ),
-                name="table",
-                dtype=self.dtype_policy,
-            )
-            parts.insert(0, table)
-        return SumSynthesizer(
-            parts,
-            share_queries=self.share_queries,
-            name=self.name,
-            dtype=self.dtype_policy,
-        )
-
-    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
-        if not self._can_fold():
-            super().fold_into(target)
-            return
-        alphas = iter(self._shares())
-        targets = iter(
-            part for part in target.synthesizers if part.reads_tokens
-        )
-        total = 0.0
-        for part in self.synthesizers:
-            share = np.ones(1, "float32") if scale is None else scale
-            if self.alphas is not None and not part.is_bias:
-                share = share * ops.convert_to_numpy(next(alphas))
-            if part.reads_tokens:
-                part.fold_into(next(targets), share)
-            else:
-                length = target.synthesizers[0].max_length
-                logits = logits_of(part, length)
-                total = total + logits * share[:, None, None]
-        if not target.synthesizers[0].reads_tokens:
-            target.synthesizers[0].table.assign(total)
-
-    def _can_fold(self):
-        return all(
-            part.folds_scale or not part.reads_tokens
-            for part in self.synthesizers
-        )
-
-    @property
-    def folds_scale(self) -> bool:
-        return self._can_fold()
-
     def _shared_queries(self, query):
         """The query projection, for each part that uses it."""
         if not self.share_queries:
             return {}
         giver, takers = _sharing_parts(self.synthesizers)
         return dict.fromkeys([giver, *takers], giver.project_queries(query))
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class SumSynthesizer(MixtureSynthesizer):
-    """Adds up the logits of its parts: a mixture without alphas.
-
-    `S = sum_i S_i`. `keras_synth.fold` makes it of mixtures whose alphas it
-    has multiplied into the weights of the parts.
-
-    Args:
-        synthesizers: Sequence of synthesizers with equal `num_heads`.
-        share_queries: As of `MixtureSynthesizer`.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
-
-    Call arguments: see `MixtureSynthesizer`.
-
-    Returns:
-        `Logits`, the sum of the parts'.
-
-    Example:
-
-    >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer="R+V", max_length=128)
-    >>> layer.build((None, None, 64))
-    >>> keras_synth.fold(layer).synthesizer
-    <SumSynthesizer name=synthesizer, built=True>
-    """
-
-    def __init__(
-        self,
-        synthesizers: Sequence[Identifier],
-        share_queries: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(synthesizers, share_queries=share_queries, **kwargs)
-
-    def _build_alphas(self):
-        pass
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        for name in ("per_head", "alphas_initializer"):
-            del config[name]
-        return config
 
 
 def _sharing_parts(parts):

@@ -13,7 +13,6 @@ from keras_synth._backend.checks import (
     check_seed,
 )
 from keras_synth._backend.configs import Configured
-from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.seeds import seeded
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
@@ -62,7 +61,6 @@ class Synthesizer(Configured, keras.layers.Layer):
         remembers_last: Boolean, whether its keys follow from tokens, or by
             `keys_at` from positions: then a cache of the last tokens will do
             where no more are seen.
-        folds_scale: Boolean, whether `fold_into` takes a `scale`.
         weight_axes: Dictionary: name of a weight that the class adds, or its
             path below the layer (`"hidden/kernel"`), to a tuple that says what
             its first axes may be cut along when devices share it: `"model"`
@@ -103,7 +101,6 @@ class Synthesizer(Configured, keras.layers.Layer):
     is_steep = False
     reach: int | None = None
     remembers_last = False
-    folds_scale = False
     weight_axes: WeightAxes = {}
     last_weights: tuple[str, ...] = ()
     position_axes: dict[str, tuple[int, ...]] = {}
@@ -343,28 +340,6 @@ class Synthesizer(Configured, keras.layers.Layer):
             )
         for table in self._trainable_variables:
             table.trainable = True
-
-    def folded(self, max_length: int | None) -> Any:
-        """Returns one for inference, without weights: see `keras_synth.fold`.
-
-        By default it is another of the same config. What reads no token is not
-        asked: it becomes a table.
-
-        Args:
-            max_length: Integer, the longest sequence to come, in tokens;
-                `None` where nothing has a bound.
-        """
-        return unbuilt_from_config(keras.saving.serialize_keras_object(self))
-
-    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
-        """Gives weights to what `folded` has returned.
-
-        Args:
-            target: `Synthesizer`, built.
-            scale: Optional array `(H,)` or `(1,)` that multiplies the logits,
-                where `folds_scale` is true.
-        """
-        copy_variables(self, target)
 
     def get_build_config(self) -> dict[str, Any]:
         # The layer around it builds it, so that the paths of its weights begin

@@ -4,14 +4,11 @@ import math
 from typing import Any
 
 import keras
-import numpy as np
-from keras import ops
 
 from keras_synth._backend.checks import check_optional, check_positive
-from keras_synth._backend.copying import copy_variables
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 
 class TokenSynthesizer(Synthesizer):
@@ -62,40 +59,10 @@ class TokenSynthesizer(Synthesizer):
         projected = self.hidden(query) if queries is None else queries
         return self.activation(projected)
 
-    folds_scale = True
-
-    def folded(self, max_length: int | None) -> Any:
-        return type(self).from_config(self._folded_config(max_length))
-
-    def _folded_config(self, max_length):
-        bounded = max_length != self.max_length
-        return {
-            **self.get_config(),
-            "max_length": max_length,
-            "long_inputs": "error" if bounded else self.long_inputs,
-        }
-
-    def fold_into(self, target: Any, scale: Tensor | None = None) -> None:
-        if self.hidden is not None:
-            copy_variables(self.hidden, target.hidden)
-        scale = np.ones(1, "float32") if scale is None else scale
-        for name, value in self._folded_tables(target, scale).items():
-            if value is not None:
-                # As an array: JAX would share its memory, which steps free.
-                value = ops.convert_to_numpy(value)
-                getattr(target, name).assign(value)
-
     def _table_initializer(self, fan_in, fan_out):
         if self.initializer is None:
             return glorot(fan_in, fan_out)
         return self.initializer.clone()
-
-
-def part(table, positions, axis, scale):
-    """Positions of a table along an axis, times `scale`; `None` of `None`."""
-    if table is None:
-        return None
-    return np.take(ops.convert_to_numpy(table), positions, axis) * scale
 
 
 def glorot(fan_in, fan_out):

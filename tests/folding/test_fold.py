@@ -328,7 +328,7 @@ def test_models_of_keras_are_folded_layer_by_layer():
     tables = [
         layer
         for layer in folded._flatten_layers()
-        if isinstance(layer, synthesizers.TableSynthesizer)
+        if isinstance(layer, keras_synth.folding.TableSynthesizer)
     ]
     assert len(tables) == 2
     np.testing.assert_allclose(
@@ -395,5 +395,7 @@ def test_what_cannot_be_folded_is_named():
         keras_synth.fold(strange, 8)
     holder = _Holder()
     holder(inputs())
-    with pytest.raises(ValueError, match=r"_Holder holds .*folded_config"):
+    with pytest.raises(
+        ValueError, match=r"_Holder holds .*folded_config.register\(_Holder\)"
+    ):
         keras_synth.fold(holder)

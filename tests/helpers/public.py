@@ -7,11 +7,10 @@ import keras_synth
 
 # Beside those of `keras_synth.__all__`. Of the first all names are public, of
 # the second only these: the rest serves the package.
-MODULES = ["mixers.normalizers", "mixers.patterns"]
+MODULES = ["folding", "mixers.normalizers", "mixers.patterns"]
 MODULES += ["model_card", "reporting", "vocabulary"]
 NAMES = [
     "attend.attend",
-    "folding.fold",
     "logits.Logits",
     "logits.Weights",
     "masks.AttentionMask",

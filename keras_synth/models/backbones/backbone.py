@@ -7,7 +7,7 @@ import keras
 from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import of_layers
-from keras_synth.attention.positions import shortest
+from keras_synth.folding import folded_config
 from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.sizes import check_length, check_sizes
 from keras_synth.models.backbones.stack import Stack
@@ -172,20 +172,6 @@ class SynthesizerBackbone(StackedBackbone):
     ) -> Any:
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
-    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
-        """Returns the config of one for inference: see `keras_synth.fold`.
-
-        Args:
-            max_length: Integer, the longest sequence to come, in tokens.
-        """
-        length = shortest(self.max_sequence_length, max_length)
-        templates = self.stack.folded_templates(length)
-        return {
-            **self.get_config(),
-            "max_sequence_length": length,
-            "synthesizer": templates["synthesizer"],
-        }
-
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerBackbone, super().get_config())
 
@@ -193,3 +179,14 @@ class SynthesizerBackbone(StackedBackbone):
 @multiplications.register(SynthesizerBackbone)
 def _multiplications(backbone, length, source_length):
     return of_layers(backbone.stack.blocks, length, length)
+
+
+@folded_config.register(SynthesizerBackbone)
+def _folded_config(backbone, folding):
+    folding = folding.up_to(backbone.max_sequence_length)
+    templates = backbone.stack.folded_templates(folding)
+    return {
+        **backbone.get_config(),
+        "max_sequence_length": folding.max_length,
+        "synthesizer": templates["synthesizer"],
+    }

@@ -7,7 +7,7 @@ import keras
 from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_layers
-from keras_synth.attention.positions import shortest
+from keras_synth.folding import folded_config
 from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.sizes import check_length, check_sizes
 from keras_synth.models.backbones.stack import Stack
@@ -248,25 +248,6 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
     ) -> Any:
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
-    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
-        """Returns the config of one for inference: see `keras_synth.fold`.
-
-        Args:
-            max_length: Integer, the longest sequence to come, in tokens, be it
-                a source or a target.
-        """
-        lengths = [self.max_sequence_length, self.max_decoder_length]
-        lengths = [shortest(length, max_length) for length in lengths]
-        decoder = self.decoder.folded_templates(max(lengths))
-        return {
-            **self.get_config(),
-            "max_sequence_length": lengths[0],
-            "max_decoder_length": lengths[1],
-            "decoder_synthesizer": decoder["synthesizer"],
-            "cross_synthesizer": decoder["cross_synthesizer"],
-            **self.encoder.folded_templates(lengths[0]),
-        }
-
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerSeq2SeqBackbone, super().get_config())
 
@@ -290,3 +271,19 @@ def _multiplications(backbone, length, source_length):
         of_layers(backbone.encoder.blocks, source_length, source_length),
         of_layers(backbone.decoder.blocks, length, source_length),
     )
+
+
+@folded_config.register(SynthesizerSeq2SeqBackbone)
+def _folded_config(backbone, folding):
+    source = folding.up_to(backbone.max_sequence_length)
+    target = folding.up_to(backbone.max_decoder_length)
+    longest = max(source, target, key=lambda side: side.max_length)
+    decoder = backbone.decoder.folded_templates(longest)
+    return {
+        **backbone.get_config(),
+        "max_sequence_length": source.max_length,
+        "max_decoder_length": target.max_length,
+        "decoder_synthesizer": decoder["synthesizer"],
+        "cross_synthesizer": decoder["cross_synthesizer"],
+        **backbone.encoder.folded_templates(source),
+    }

@@ -1,8 +1,11 @@
 """`Stack`: the embeddings and blocks of a backbone."""
 
+import dataclasses
+
 import keras
 
 from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth.folding import folded_config
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.layers.templates import template
@@ -221,20 +224,19 @@ class Stack:
             filled.append(cache)
         return self._normalized(x), tuple(filled)
 
-    def folded_templates(self, max_length):
+    def folded_templates(self, folding):
         """Returns what the blocks are made of, for `keras_synth.fold`.
 
         Args:
-            max_length: Integer, the longest sequence to come, in tokens.
+            folding: `Folding`.
 
         Returns:
             Dictionary of lists, an entry for each block: `"synthesizer"` and,
             with cross-attention, `"cross_synthesizer"`.
         """
-        softmax = self.position_bias is None
-        configs = [
-            block.folded_config(max_length, softmax) for block in self.blocks
-        ]
+        if self.position_bias is not None:
+            folding = dataclasses.replace(folding, softmax=False)
+        configs = [folded_config(block, folding) for block in self.blocks]
         return {
             name: [
                 owners.get(index, config[name])

@@ -11,7 +11,7 @@ import keras
 
 from keras_synth._backend.policies import check_quantization
 from keras_synth._system.files import folder_beside
-from keras_synth.folding.folding import rebuilt
+from keras_synth.folding import folded_config
 from keras_synth.models.saving.exporting import ExportMixin
 from keras_synth.models.saving.parameters import ParametersMixin
 from keras_synth.models.saving.preset_files import (
@@ -124,39 +124,6 @@ class TaskSavingMixin(
         fixed = {} if self.trainable else {"trainable": False}
         return {**super().get_config(), **fixed}
 
-    def folded_config(self, max_length: int | None = None) -> dict[str, Any]:
-        """Returns what one for inference is made of: see `keras_synth.fold`.
-
-        Args:
-            max_length: Integer, the longest sequence to come, in tokens.
-        """
-        config = self.get_config()
-        # Where the layers of a task, too, look up whether they are quantized.
-        dtype = config["backbone"]["config"]["dtype"]
-        config = {
-            **config,
-            "backbone": rebuilt(self.backbone, max_length, dtype=dtype),
-            "preprocessor": self.preprocessor,
-        }
-        if max_length is not None and self.preprocessor is not None:
-            config["preprocessor"] = shortened(self.preprocessor, max_length)
-            self._check_shortened(config["preprocessor"], max_length)
-        return config
-
-    def _check_shortened(self, preprocessor, max_length):
-        """Raises if less padding would change outputs."""
-        if _lengths(preprocessor) == _lengths(self.preprocessor):
-            return
-        for layer in self._flatten_layers():
-            if getattr(layer, "sees_padding", False):
-                raise ValueError(
-                    f"{type(layer).__name__} counts the padding, too: padded "
-                    "to other lengths the same texts have other outputs. "
-                    "Leave out `max_length`, or train with a preprocessor of "
-                    f"this length. Received: max_length={max_length}, where "
-                    f"texts are padded to {_lengths(self.preprocessor)}"
-                )
-
     def compile(
         self, *args: Any, jit_compile: bool | str = "auto", **kwargs: Any
     ) -> None:
@@ -199,6 +166,34 @@ class TaskSavingMixin(
     def _build_optimizer(self):
         if self.optimizer is not None and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
+
+
+@folded_config.register(TaskSavingMixin)
+def _folded_config(task, folding):
+    config = task.get_config()
+    # Where the layers of a task, too, look up whether they are quantized.
+    dtype = config["backbone"]["config"]["dtype"]
+    backbone = folding.rebuilt(task.backbone, dtype=dtype)
+    preprocessor, length = task.preprocessor, folding.max_length
+    if length is not None and preprocessor is not None:
+        preprocessor = shortened(preprocessor, length)
+        _check_shortened(task, preprocessor, length)
+    return {**config, "backbone": backbone, "preprocessor": preprocessor}
+
+
+def _check_shortened(task, preprocessor, max_length):
+    """Raises if less padding would change outputs."""
+    if _lengths(preprocessor) == _lengths(task.preprocessor):
+        return
+    for layer in task._flatten_layers():
+        if getattr(layer, "sees_padding", False):
+            raise ValueError(
+                f"{type(layer).__name__} counts the padding, too: padded to "
+                "other lengths the same texts have other outputs. Leave out "
+                "`max_length`, or train with a preprocessor of this length. "
+                f"Received: max_length={max_length}, where texts are padded to "
+                f"{_lengths(task.preprocessor)}"
+            )
 
 
 def shortened(preprocessor, max_length):

@@ -1,0 +1,281 @@
+"""`folded_synthesizer`: what each synthesizer becomes for inference."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_synth._backend.copying import copy_variables
+from keras_synth.attention.positions import shortest
+from keras_synth.folding.table import SumSynthesizer, TableSynthesizer
+from keras_synth.synthesizers.additive import AdditiveSynthesizer
+from keras_synth.synthesizers.composite import CompositeSynthesizer
+from keras_synth.synthesizers.dense import DenseSynthesizer
+from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.factorized_dense import (
+    FactorizedDenseSynthesizer,
+)
+from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
+from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
+from keras_synth.synthesizers.mixture import MixtureSynthesizer
+from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.types import Tensor
+
+# Weights that no mask makes vanish in float32: any of them may be the only one
+# that is left. Rows whose logits spread by more than 46 stay logits.
+LEAST_WEIGHT = 1e-20
+
+
+class Folded(NamedTuple):
+    """A synthesizer for inference.
+
+    Fields:
+        synthesizer: `Synthesizer`, not built yet.
+        fill: Function of it, once it is built, that gives it its weights.
+    """
+
+    synthesizer: Synthesizer
+    fill: Callable[[Any], None]
+
+
+def fold_synthesizer(
+    synthesizer: Synthesizer, max_length: int | None, softmax: bool = True
+) -> Folded:
+    """Returns a synthesizer of equal logits for inference.
+
+    Args:
+        synthesizer: `Synthesizer` with weights.
+        max_length: Optional integer, the longest sequence to come, in tokens;
+            by default the synthesizer's own.
+        softmax: Whether nothing will be added to its logits.
+
+    Raises:
+        ValueError: If a table would have no bound, or its logits depend on
+            the length of the sequence.
+    """
+    max_length = shortest(_bound(synthesizer), max_length)
+    if max_length is None:
+        max_length = synthesizer.max_length  # of a table that is tiled
+    if max_length is None and _has_tables(synthesizer):
+        raise ValueError(
+            "Sequences of any length would need a table without end. Give the "
+            "longest one to come, as in fold(model, max_length=512). Received: "
+            f"max_length=None for {synthesizer!r}"
+        )
+    if not synthesizer.reads_tokens:
+        return _as_table(synthesizer, max_length, softmax)
+    if not isinstance(synthesizer, HeadGroupsSynthesizer):
+        return folded_synthesizer(synthesizer, max_length)
+    groups = [
+        fold_synthesizer(group, max_length, softmax)
+        for group in synthesizer.synthesizers
+    ]
+    return _whole(groups, HeadGroupsSynthesizer, synthesizer)
+
+
+@functools.singledispatch
+def folded_synthesizer(
+    synthesizer: Tensor,
+    max_length: int | None,
+    scale: Tensor | None = None,
+) -> Folded | None:
+    """Returns what a synthesizer that reads tokens becomes for inference.
+
+    By default it is another of the same config, with the same weights. A class
+    of your own that can do better registers a function; what reads no token is
+    not asked: it becomes a table.
+
+    Args:
+        synthesizer: `Synthesizer` with weights.
+        max_length: Integer, the longest sequence to come, in tokens; `None`
+            where nothing has a bound.
+        scale: Optional array `(H,)` that multiplies the logits: the alphas of
+            a mixture.
+
+    Returns:
+        A pair of a synthesizer that is not built yet, and a function of it that
+        gives it its weights once it is built; `None` if it cannot take the
+        scale in.
+
+    Example:
+
+    >>> class Scaled(keras_synth.synthesizers.DotProductSynthesizer):
+    ...     pass
+    >>> @keras_synth.folding.folded_synthesizer.register(Scaled)
+    ... def fold_scaled(synthesizer, max_length, scale=None):
+    ...     return None  # mixtures keep their alphas
+    """
+    return None if scale is not None else _copy(synthesizer)
+
+
+def _copy(synthesizer, scale=None, axes=None, **config):
+    """One with another config, of which some weights are scaled.
+
+    Args:
+        synthesizer: `Synthesizer` with weights.
+        scale: Optional array `(H,)`.
+        axes: Dictionary: path of a weight that the scale multiplies -> which
+            of its axes counts the heads; needed with a scale.
+        **config: What differs in its config.
+    """
+    made = type(synthesizer).from_config({**synthesizer.get_config(), **config})
+
+    def fill(target):
+        copy_variables(synthesizer, target)
+        for path, axis in axes.items() if scale is not None else ():
+            weight = functools.reduce(getattr, path.split("/"), target)
+            if weight is not None:
+                shape = [1] * len(weight.shape)
+                shape[axis] = -1
+                weight.assign(weight * scale.reshape(shape))
+
+    return Folded(made, fill)
+
+
+@folded_synthesizer.register(DotProductSynthesizer)
+def _dot_product(synthesizer, max_length, scale=None):
+    if scale is not None and synthesizer.key.quantization_mode is not None:
+        return None
+    # Of the keys: others may share the queries. (d, H, k) and (H, k)
+    return _copy(synthesizer, scale, {"key/kernel": 1, "key/bias": 0})
+
+
+@folded_synthesizer.register(AdditiveSynthesizer)
+def _additive(synthesizer, max_length, scale=None):
+    return None if scale is not None else _copy(synthesizer)
+
+
+@folded_synthesizer.register(DenseSynthesizer)
+def _dense(synthesizer, max_length, scale=None):
+    config = _bounded(synthesizer, max_length)
+    if scale is not None:  # which may differ from head to head
+        config["shared_heads"] = False
+    axes = {"W2": 1, "W_a": 0, "b2": 0}
+    return _copy(synthesizer, scale, axes, **config)
+
+
+@folded_synthesizer.register(LocalDenseSynthesizer)
+def _local_dense(synthesizer, max_length, scale=None):
+    return _copy(synthesizer, scale, {"W2": 1, "b2": 0})
+
+
+@folded_synthesizer.register(FactorizedDenseSynthesizer)
+def _factorized_dense(synthesizer, max_length, scale=None):
+    config = _bounded(synthesizer, max_length)
+    if config:
+        b = synthesizer.factors[1]
+        config["factors"] = [-(-max_length // b), b]
+    return _copy(synthesizer, scale, {"A": 0, "b_A": 0}, **config)
+
+
+@folded_synthesizer.register(MixtureSynthesizer)
+def _mixture(synthesizer, max_length, scale=None):
+    """A sum: tables are added up, alphas join the weights of other parts.
+
+    Where a part cannot take its alpha in, the mixture stays as it is.
+    """
+    alphas = synthesizer.tables().get("alphas", ())
+    alphas = iter(map(ops.convert_to_numpy, alphas))
+    folded, table, is_steep = [], None, False
+    for part in synthesizer.synthesizers:
+        share = np.ones(part.num_heads, "float32") if scale is None else scale
+        if synthesizer.alphas is not None and not part.is_bias:
+            share = share * next(alphas)
+        if part.reads_tokens:
+            folded.append(folded_synthesizer(part, max_length, share))
+        else:
+            logits = _logits(part, max_length) * share[:, None, None]
+            table = logits if table is None else table + logits
+            is_steep |= part.is_steep
+    if None in folded:
+        return None if scale is not None else _copy(synthesizer)
+    if table is not None:
+        folded.insert(0, _table(synthesizer, table, "table", is_steep=is_steep))
+    return _whole(
+        folded,
+        SumSynthesizer,
+        synthesizer,
+        share_queries=synthesizer.share_queries,
+    )
+
+
+def _whole(folded, cls, synthesizer, **options):
+    """One of several parts, each with what gives it its weights."""
+    parts, fills = zip(*folded, strict=True)
+
+    def fill(target):
+        for fill, part in zip(fills, target.synthesizers, strict=True):
+            fill(part)
+
+    name, dtype = synthesizer.name, synthesizer.dtype_policy
+    return Folded(cls(parts, name=name, dtype=dtype, **options), fill)
+
+
+def _bounded(synthesizer, max_length):
+    """What a shorter bound changes in a config; columns may be tiled."""
+    if max_length is None or max_length >= synthesizer.max_length:
+        return {}
+    return {"max_length": max_length, "long_inputs": "error"}
+
+
+def _as_table(synthesizer, max_length, softmax):
+    logits = _logits(synthesizer, max_length)
+    _check_positions(synthesizer, logits)
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    softmaxed = bool(softmax and weights.min() > LEAST_WEIGHT)
+    tiles = max_length == synthesizer.max_length
+    return _table(
+        synthesizer,
+        weights if softmaxed else logits,
+        synthesizer.name,
+        softmaxed=softmaxed,
+        long_inputs=synthesizer.long_inputs if tiles else "error",
+        is_steep=synthesizer.is_steep,
+    )
+
+
+def _table(synthesizer, values, name, **options):
+    heads, length, _ = values.shape
+    dtype = synthesizer.dtype_policy
+    made = TableSynthesizer(heads, length, name=name, dtype=dtype, **options)
+    return Folded(made, lambda target: target.table.assign(values))
+
+
+def _bound(synthesizer):
+    """The longest sequence that a synthesizer and its parts take, or `None`."""
+    tiled = synthesizer.long_inputs == "tile"
+    own = None if tiled else synthesizer.max_length
+    return shortest(own, *map(_bound, _parts(synthesizer)))
+
+
+def _has_tables(synthesizer):
+    parts = _parts(synthesizer)
+    return not synthesizer.reads_tokens or any(map(_has_tables, parts))
+
+
+def _parts(synthesizer):
+    composite = isinstance(synthesizer, CompositeSynthesizer)
+    return synthesizer.synthesizers if composite else ()
+
+
+def _logits(synthesizer, length):
+    """The logits of one that reads no token, float32 `(H, length, length)`."""
+    query = ops.zeros((1, length, 1))
+    logits = synthesizer(query, length=length).with_rows(length)
+    return ops.convert_to_numpy(logits.materialize())[0]
+
+
+def _check_positions(synthesizer, logits):
+    """Raises unless shorter sequences have the same logits, up to the rows'."""
+    half = max(1, logits.shape[1] // 2)
+    change = logits[:, :half, :half] - _logits(synthesizer, half)
+    if np.ptp(change, axis=-1).max() > 1e-3:
+        raise ValueError(
+            "A synthesizer that reads no token must have a table of positions, "
+            "the same for sequences of all lengths, to be folded. Set "
+            "`reads_tokens = True` in its class to leave it as it is. "
+            f"Received: {synthesizer!r}"
+        )

@@ -1,0 +1,143 @@
+"""Synthesizers that only folded models have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.distributions import MODEL
+from keras_synth.attention.logits import Logits, SteepLogits, Weights
+from keras_synth.synthesizers.mixture import MixtureSynthesizer
+from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.types import Identifier, Shape, Size, Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class TableSynthesizer(Synthesizer):
+    """A fixed table of logits, or of attention weights, for inference.
+
+    `keras_synth.fold` makes it of synthesizers that read no token (R, FR, Fix,
+    relative positions and their mixtures). It is not trained.
+
+    Args:
+        num_heads: Integer, `H`.
+        max_length: Integer, `N`, in tokens.
+        softmaxed: Whether the table holds weights, `softmax(S)`; otherwise
+            logits, `S`.
+        long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
+        is_steep: Whether a part of it is, see `Synthesizer`.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `RandomSynthesizer`.
+
+    Returns:
+        `Logits`: bias `(1, H, T, S)`; or `Weights` `(1, H, T, S)`.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="FR", max_length=128)
+    >>> layer.build((None, None, 64))
+    >>> folded = keras_synth.fold(layer, max_length=32)
+    >>> folded.synthesizer.table.shape
+    (4, 32, 32)
+    """
+
+    reads_tokens = False
+    is_bias = True
+    weight_axes = {"table": (MODEL,)}
+
+    def __init__(
+        self,
+        num_heads: int,
+        max_length: int,
+        softmaxed: bool = False,
+        long_inputs: str = "error",
+        is_steep: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_heads,
+            check_positive("max_length", max_length),
+            long_inputs,
+            **kwargs,
+        )
+        self.softmaxed = bool(softmaxed)
+        self.is_steep = bool(is_steep)
+        self.table = None
+
+    def build(
+        self, query_shape: Shape, source_shape: Shape | None = None
+    ) -> None:
+        self.table = self.add_table(
+            "table",
+            (self.num_heads, self.max_length, self.max_length),
+            "zeros",
+            trainable=False,
+        )
+        self.built = True
+
+    def call(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Logits | Weights:
+        target_length, source_length = self.lengths(query, start, length)
+        rows = self.window(self.table, 1, start, target_length)
+        table = self.window(rows, 2, 0, source_length)[None]
+        if not self.softmaxed:
+            return (SteepLogits if self.is_steep else Logits)(bias=table)
+        table = ops.cast(table, "float32")
+        whole = isinstance(source_length, int)
+        if not whole or source_length != self.max_length:
+            table = table / ops.sum(table, axis=-1, keepdims=True)
+        return Weights(table)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SumSynthesizer(MixtureSynthesizer):
+    """Adds up the logits of its parts: a mixture without alphas.
+
+    `S = sum_i S_i`. `keras_synth.fold` makes it of mixtures whose alphas it
+    has multiplied into the weights of the parts.
+
+    Args:
+        synthesizers: Sequence of synthesizers with equal `num_heads`.
+        share_queries: As of `MixtureSynthesizer`.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments: see `MixtureSynthesizer`.
+
+    Returns:
+        `Logits`, the sum of the parts'.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="R+V", max_length=128)
+    >>> layer.build((None, None, 64))
+    >>> keras_synth.fold(layer).synthesizer
+    <SumSynthesizer name=synthesizer, built=True>
+    """
+
+    def __init__(
+        self,
+        synthesizers: Sequence[Identifier],
+        share_queries: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(synthesizers, share_queries=share_queries, **kwargs)
+
+    def _build_alphas(self):
+        pass
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        for name in ("per_head", "alphas_initializer"):
+            del config[name]
+        return config
