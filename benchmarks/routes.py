@@ -4,7 +4,7 @@ Times are those of `SyntheticAttention` as a whole with one route forced, beside
 the route that it takes by itself.
 
     KERAS_BACKEND=torch python benchmarks/routes.py
-    KERAS_BACKEND=torch python benchmarks/routes.py --routes fused streamed
+    KERAS_BACKEND=torch python benchmarks/routes.py --routes kernel tiles
 """
 
 import argparse

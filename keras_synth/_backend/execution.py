@@ -128,20 +128,6 @@ def runs_one_by_one(x):
     return not on_cpu(x) and is_eager(x) and not is_compiled_by_torch()
 
 
-def may_branch(x):
-    """Whether what is computed next may depend on a value, at no cost.
-
-    Not where that would be to wait for an accelerator, nor within what
-    PyTorch compiles or transforms.
-
-    Args:
-        x: Tensor.
-    """
-    if is_compiled_by_torch() or is_transformed():
-        return False
-    return on_cpu(x) or not is_eager(x)
-
-
 def is_compiled_by_torch():
     """Whether `torch.compile` is tracing this."""
     if keras.backend.backend() != "torch":
@@ -204,12 +190,31 @@ def constant(number, like):
 _CONSTANTS: dict[tuple[Any, ...], Any] = {}
 
 
-def supports_inplace(x):
-    """Whether a part of `x` can be replaced where it is, without a copy.
+def loops_over_slices(x):
+    """Whether slices computed one after the other save time and memory.
 
-    Compilers see for themselves where they may do that.
+    On CPUs, whose caches hold a slice. On TensorFlow a rematerialized function
+    gives no gradient to the tensors that it captures; JAX compiles a loop anew
+    at each eager call; and what PyTorch compiles or transforms takes no loop.
+
+    Args:
+        x: Tensor.
     """
-    return keras.backend.backend() == "torch" and not is_transformed()
+    backend = keras.backend.backend()
+    if backend == "torch":
+        return on_cpu(x) and not (
+            is_compiled_by_torch() or is_recorded() or is_transformed()
+        )
+    return backend == "jax" and on_cpu(x) and not is_eager(x)
+
+
+def runs_torch_eagerly(x):
+    """Whether PyTorch runs operations on `x` one by one on a CPU.
+
+    Args:
+        x: Tensor.
+    """
+    return keras.backend.backend() == "torch" and loops_over_slices(x)
 
 
 def fuses_operations():
@@ -363,34 +368,6 @@ def may_be_differentiated():
     if keras.backend.backend() != "torch":
         return True
     return sys.modules["torch"].is_grad_enabled()
-
-
-def may_overwrite(x):
-    """Whether results may be written into tensors that are there already.
-
-    Only where operations run one by one on a CPU and no derivative is being
-    recorded, which might need what was there.
-
-    Args:
-        x: Tensor.
-    """
-    if not supports_inplace(x) or not on_cpu(x):
-        return False
-    torch = sys.modules["torch"]
-    return not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-
-
-def new_tensor(like, shape, zeros=False):
-    """Returns a tensor of the dtype and on the device of another.
-
-    Args:
-        like: Tensor.
-        shape: Sequence of integers or scalar integer tensors.
-        zeros: Whether it must hold zeros; otherwise it may hold anything.
-    """
-    if keras.backend.backend() == "torch":
-        return (like.new_zeros if zeros else like.new_empty)(tuple(shape))
-    return ops.zeros(shape, like.dtype)
 
 
 @contextlib.contextmanager

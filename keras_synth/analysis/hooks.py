@@ -71,12 +71,12 @@ def _own_mixer(layer, name, observer, parts):
             with _kept_logits(layer if parts else None) as logits:
                 output, weights = call(*inputs)
             is_self = _same(query, value)
-            visible = _written_out(mask, query, value)
+            visible = _allowed_pairs(mask, query, value)
             observer(name, weights, visible, mask.queries, is_self)
             for part, heads, own in logits:
                 masked = mask.of_heads(heads)
                 alone = _alone(layer, part, own, query, value, masked)
-                visible = _written_out(masked, query, value)
+                visible = _allowed_pairs(masked, query, value)
                 observer(part.path, alone, visible, mask.queries, is_self)
             return (output, weights) if scores else output
 
@@ -100,9 +100,9 @@ def _parts(synthesizer, heads):
             yield from _parts(part, heads)
 
 
-def _written_out(mask, query, value):
+def _allowed_pairs(mask, query, value):
     """Which pairs an `AttentionMask` lets attend, an array; or `None`."""
-    mask = mask.written_out(query.shape[1], value.shape[1]).materialize()
+    mask = mask.with_pairs(query.shape[1], value.shape[1]).materialize()
     return None if mask is None else as_array(mask)
 
 

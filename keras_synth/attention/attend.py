@@ -31,7 +31,7 @@ def attend(
     no influence on any other row, even where it holds inf or NaN.
 
     Args:
-        logits: `Logits`, or `Weights` in their place.
+        logits: `Logits` or `Weights`.
         values: Tensor `(B, S, H, v)`.
         mask: Optional `AttentionMask`.
         target_length: Integer or scalar tensor, `T`; by default the number
@@ -46,7 +46,7 @@ def attend(
             the one of least cost.
         flash_attention: `True` demands the backend's flash kernel, `False`
             forbids it.
-        normalizer: `Normalizer`, what stands in the place of the softmax; see
+        normalizer: `Normalizer`, what makes weights of the logits; see
             `keras_synth.mixers.normalizers`.
 
     Returns:
@@ -70,24 +70,16 @@ def attend(
         flash_attention,
         normalizer,
     )
-    if isinstance(logits, Weights) and not _is_served(request, route):
+    if isinstance(logits, Weights) and (
+        route is not None or not routes.serving(request)
+    ):
         request = request._replace(logits=logits.as_logits())
     chosen = routes.choose(request, route)
-    if not chosen.reads_products and not isinstance(request.logits, Weights):
-        request = request._replace(logits=request.logits.written_out())
-    found = chosen.run(request)
+    result = chosen.run(request)
     if mask.queries is None:
-        return found
+        return result
     if not return_weights:
-        return zero_padding(found, mask.queries)
-    context, weights = found
+        return zero_padding(result, mask.queries)
+    context, weights = result
     weights = ops.where(mask.queries[:, None, :, None], weights, 0.0)
     return zero_padding(context, mask.queries), weights
-
-
-def _is_served(request, route):
-    """Whether known weights serve as they are: not if they are dropped out."""
-    shared = routes.get("shared")
-    alone = request.dropout is None and route in (None, shared.name)
-    known = request.normalizer == SOFTMAX
-    return alone and known and shared.serves(request)

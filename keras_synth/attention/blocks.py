@@ -1,8 +1,8 @@
 """Blocks of queries, and the keys that each is compared with.
 
-A `Grid` cuts queries `(B, H, T, f)` into G groups of r rows, and columns are
-chosen for each group: logits are `(B, H, G, r, c)`. What lies beyond the ends
-is zero, in a mask False.
+`QueryBlocks` cut queries `(B, H, T, f)` into G groups of r rows, and columns
+are chosen for each group: logits are `(B, H, G, r, c)`. Entries beyond the ends
+are zero, in a mask False.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from keras import ops
 from keras_synth._backend.tensors import from_array, pad
 
 
-class Grid:
+class QueryBlocks:
     """Blocks of queries.
 
     Of each residue class of positions: all that are equal modulo `residues`.
@@ -105,7 +105,7 @@ class Neighbours(NamedTuple):
         """Returns the columns of each group.
 
         Args:
-            grid: `Grid`.
+            grid: `QueryBlocks`.
             x: Tensor `(B, H, T, f)`.
 
         Returns:

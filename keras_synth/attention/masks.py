@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth._backend.execution import constant
 from keras_synth._backend.tensors import pad
+from keras_synth.attention.softmax import LEAST_BIAS
 from keras_synth.types import Tensor
 
 
@@ -34,7 +35,7 @@ class AttentionMask(NamedTuple):
 
     >>> from keras_synth.masks import AttentionMask
     >>> mask = AttentionMask(keys=np.array([[True, True, False]]), causal=True)
-    >>> keras.ops.convert_to_numpy(mask.written_out(3, 3).materialize()[0, 0])
+    >>> keras.ops.convert_to_numpy(mask.with_pairs(3, 3).materialize()[0, 0])
     array([[ True, False, False],
            [ True,  True, False],
            [ True,  True, False]])
@@ -69,16 +70,6 @@ class AttentionMask(NamedTuple):
         limited = self.window is not None or self.pattern is not None
         return self.causal or limited
 
-    def with_window(self):
-        """The same, a pattern that is a window alone being `window`."""
-        reach = None if self.pattern is None else self.pattern.reach
-        if reach is None:
-            return self
-        window = (
-            reach + 1 if self.window is None else min(reach + 1, self.window)
-        )
-        return self._replace(window=window, pattern=None)
-
     def allows(self, rows, columns):
         """Whether positions alone let rows see columns: boolean `(..., r, c)`.
 
@@ -96,8 +87,8 @@ class AttentionMask(NamedTuple):
             allowed = both(allowed, self.pattern.allows(rows, columns))
         return allowed
 
-    def written_out(self, target_length, source_length):
-        """The same with the pattern among the `pairs`.
+    def with_pairs(self, target_length, source_length):
+        """Returns the same mask, its pattern being part of its `pairs`.
 
         Args:
             target_length: Integer or scalar tensor, `T`.
@@ -115,8 +106,8 @@ class AttentionMask(NamedTuple):
         """Returns keys and pairs as one mask that broadcasts to (B, H, T, S).
 
         `None` when both are `None`. `queries` are left out: they are a matter
-        of the context, not of the softmax. So is the pattern: write it out
-        before.
+        of the context, not of the softmax. So is the pattern: see
+        `with_pairs`.
         """
         keys = None if self.keys is None else self.keys[:, None, None, :]
         return both(keys, self.pairs)
@@ -141,7 +132,7 @@ class AttentionMask(NamedTuple):
         if self.keys is None and self.pairs is None and inside and sees_itself:
             return None
         if self.pairs is not None or self.pattern is not None:
-            mask = self.written_out(target_length, source_length)
+            mask = self.with_pairs(target_length, source_length)
             if mask.keys is None or not mask.shared:
                 return ops.any(mask.materialize(), axis=-1)
         return self.count(target_length, source_length) > 0
@@ -157,7 +148,7 @@ class AttentionMask(NamedTuple):
             Tensor `(B or 1, 1 or H, 1 or T)`.
         """
         if self.pairs is not None or self.pattern is not None:
-            mask = self.written_out(target_length, source_length)
+            mask = self.with_pairs(target_length, source_length)
             return mask._count_pairs()
         if self.has_pattern:
             return self._count_run(target_length, source_length)
@@ -329,10 +320,24 @@ def zero_padded_keys(logits, mask):
     return logits._replace(keys=zero_padding(keys, mask.keys))
 
 
-def zero_padded_columns(bias, mask):
-    """Zeroes what a bias `(B or 1, H or 1, T, S)` holds for padded keys.
+def bounded_bias(bias):
+    """Returns an attention bias in float32, no less than `LEAST_BIAS`.
 
-    One bias for samples of unequal padding stays as it is.
+    What a mask forbids then lies below all that a bias can say.
+
+    Args:
+        bias: Float tensor or `None`.
+    """
+    if bias is None:
+        return None
+    return ops.maximum(ops.cast(bias, "float32"), LEAST_BIAS)
+
+
+def zero_padded_columns(bias, mask):
+    """Zeroes what a bias `(B or 1, H or 1, T, S)` has for padded keys.
+
+    One bias for samples of unequal padding loses its inf and NaN there, for
+    all samples.
 
     Args:
         bias: Float tensor or `None`.
@@ -340,9 +345,11 @@ def zero_padded_columns(bias, mask):
     """
     if bias is None or mask.keys is None:
         return bias
-    if bias.shape[0] == 1 and mask.keys.shape[0] != 1:
-        return bias
-    return ops.where(mask.keys[:, None, None], bias, constant(0.0, bias))
+    keys, zero = mask.keys, constant(0.0, bias)
+    if bias.shape[0] == 1 and keys.shape[0] != 1:
+        keys = ops.all(keys, axis=0, keepdims=True)
+        zero = ops.nan_to_num(bias, nan=0.0, posinf=0.0, neginf=0.0)
+    return ops.where(keys[:, None, None], bias, zero)
 
 
 def zero_rows(context, visible):

@@ -1,7 +1,6 @@
 """Normalizers: what makes attention weights of logits.
 
-Each is an object of a class of its own. `weights` is its definition; routes
-that compute piece by piece, and write out the gradient, ask for `slopes`.
+Each is an object of a class of its own, which `weights` defines.
 """
 
 from typing import Any, ClassVar
@@ -40,9 +39,6 @@ class Normalizer:
     ...
     ...     def weights(self, logits, count=None):
     ...         return keras.ops.square(keras.ops.relu(logits)) / count
-    ...
-    ...     def slopes(self, weights, of_weights, along, count=None):
-    ...         return 2 * keras.ops.sqrt(weights / count) * of_weights
     >>> layer = keras_synth.layers.SyntheticAttention(
     ...     4, 16, synthesizer="V", normalizer=Squared())
     >>> layer(keras.random.normal((2, 10, 64))).shape
@@ -67,23 +63,6 @@ class Normalizer:
         Returns:
             Float32 tensor like the logits, zero where forbidden. Rows that
             see nothing may hold anything finite.
-        """
-        raise NotImplementedError
-
-    def slopes(
-        self,
-        weights: Tensor,
-        of_weights: Tensor,
-        along: Tensor,
-        count: Tensor | None = None,
-    ) -> Tensor:
-        """Returns the gradient by the logits.
-
-        Args:
-            weights: Float32 tensor `(..., T, S)`, as `weights` returns it.
-            of_weights: Float32 tensor `(..., T, S)`, the gradient by them.
-            along: Float32 tensor `(..., T, 1)`, the sum of both over a row.
-            count: As for `weights`.
         """
         raise NotImplementedError
 
@@ -130,15 +109,6 @@ class Softmax(Normalizer):
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         return softmax(logits)
-
-    def slopes(
-        self,
-        weights: Tensor,
-        of_weights: Tensor,
-        along: Tensor,
-        count: Tensor | None = None,
-    ) -> Tensor:
-        return weights * (of_weights - along)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -189,15 +159,6 @@ class ReLU(Normalizer):
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         return ops.relu(logits) / count
 
-    def slopes(
-        self,
-        weights: Tensor,
-        of_weights: Tensor,
-        along: Tensor,
-        count: Tensor | None = None,
-    ) -> Tensor:
-        return ops.where(weights > 0, of_weights / count, 0.0)
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Sigmoid(Normalizer):
@@ -220,15 +181,6 @@ class Sigmoid(Normalizer):
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         return ops.sigmoid(logits - ops.log(count))
-
-    def slopes(
-        self,
-        weights: Tensor,
-        of_weights: Tensor,
-        along: Tensor,
-        count: Tensor | None = None,
-    ) -> Tensor:
-        return weights * (1.0 - weights) * of_weights
 
 
 SOFTMAX = Softmax()

@@ -2,9 +2,11 @@
 
 from keras import ops
 
-# Stands for "may not attend" in float32 logits. Far below any logit, far
-# above -inf, whose differences are NaN.
-FORBIDDEN = -1e30
+# Stands for "may not attend" in float32 logits: far below any logit and any
+# bias, far above -inf, whose differences are NaN.
+FORBIDDEN = -1e38
+# The least bias that a user can give; what is below counts as this.
+LEAST_BIAS = -1e30
 
 
 def masked_softmax(scores, mask=None):
@@ -29,8 +31,10 @@ def forbid(scores, mask):
 
     Args:
         scores: Float32 tensor `(B, H, T, S)`, not NaN.
-        mask: Boolean tensor that broadcasts with `scores`.
+        mask: Boolean tensor that broadcasts with `scores`, or `None`.
     """
+    if mask is None:
+        return scores
     if mask.shape[-2] != 1:
         return ops.where(mask, scores, FORBIDDEN)
     # PyTorch selects by a broadcast mask in ten times as long on CPUs.

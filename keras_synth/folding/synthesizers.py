@@ -178,7 +178,7 @@ def _mixture(synthesizer, max_length, scale=None):
     """
     alphas = synthesizer.tables().get("alphas", ())
     alphas = iter(map(ops.convert_to_numpy, alphas))
-    folded, table, is_steep = [], None, False
+    folded, table, needs_float32 = [], None, False
     for part in synthesizer.synthesizers:
         share = np.ones(part.num_heads, "float32") if scale is None else scale
         if synthesizer.alphas is not None and not part.is_bias:
@@ -188,11 +188,13 @@ def _mixture(synthesizer, max_length, scale=None):
         else:
             logits = _logits(part, max_length) * share[:, None, None]
             table = logits if table is None else table + logits
-            is_steep |= part.is_steep
+            needs_float32 |= part.needs_float32
     if None in folded:
         return None if scale is not None else _copy(synthesizer)
     if table is not None:
-        folded.insert(0, _table(synthesizer, table, "table", is_steep=is_steep))
+        folded.insert(
+            0, _table(synthesizer, table, "table", needs_float32=needs_float32)
+        )
     return _whole(
         folded,
         SumSynthesizer,
@@ -233,7 +235,7 @@ def _as_table(synthesizer, max_length, softmax):
         synthesizer.name,
         softmaxed=softmaxed,
         long_inputs=synthesizer.long_inputs if tiles else "error",
-        is_steep=synthesizer.is_steep,
+        needs_float32=synthesizer.needs_float32,
     )
 
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth.attention.logits import Logits, SteepLogits, Weights
+from keras_synth.attention.logits import Logits, Weights
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -27,7 +27,7 @@ class TableSynthesizer(Synthesizer):
         softmaxed: Whether the table holds weights, `softmax(S)`; otherwise
             logits, `S`.
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
-        is_steep: Whether a part of it is, see `Synthesizer`.
+        needs_float32: Whether a part of it is, see `Synthesizer`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments: see `RandomSynthesizer`.
@@ -55,7 +55,7 @@ class TableSynthesizer(Synthesizer):
         max_length: int,
         softmaxed: bool = False,
         long_inputs: str = "error",
-        is_steep: bool = False,
+        needs_float32: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class TableSynthesizer(Synthesizer):
             **kwargs,
         )
         self.softmaxed = bool(softmaxed)
-        self.is_steep = bool(is_steep)
+        self.needs_float32 = bool(needs_float32)
         self.table = None
 
     def build(
@@ -91,7 +91,7 @@ class TableSynthesizer(Synthesizer):
         rows = self.window(self.table, 1, start, target_length)
         table = self.window(rows, 2, 0, source_length)[None]
         if not self.softmaxed:
-            return (SteepLogits if self.is_steep else Logits)(bias=table)
+            return Logits(bias=table, needs_float32=self.needs_float32)
         table = ops.cast(table, "float32")
         whole = isinstance(source_length, int)
         if not whole or source_length != self.max_length:

@@ -233,7 +233,7 @@ class Mixer(keras.layers.Layer):
         sizes = query, value, self.num_heads
         pairs = axes.flatten_pairs("attention_mask", mask, *sizes)
         bias = axes.flatten_pairs("attention_bias", bias, *sizes)
-        return masks.as_boolean(pairs), bias
+        return masks.as_boolean(pairs), masks.bounded_bias(bias)
 
     def _placeholders(self, *call):
         """What `call` returns where there are no numbers."""

@@ -5,12 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend import loops
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.execution import is_compiled_by_torch
-from keras_synth._backend.gradients import with_gradient
+from keras_synth._backend.loops import rematerialized
 from keras_synth._backend.seeds import seeded
-from keras_synth.attention.logits import Logits
+from keras_synth.attention.logits import Logits, float32
 from keras_synth.attention.projections import cloned
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
 from keras_synth.types import Shape, Size, Tensor
@@ -104,52 +103,19 @@ def pair_logits(queries, keys, scale):
     Returns:
         Float32 tensor `(B, H, T, S)`.
     """
-    # One feature is then a slice that lies in one piece.
-    queries, keys = (
-        ops.transpose(ops.cast(x, "float32"), (3, 0, 2, 1))
-        for x in (queries, keys)
-    )
+    # (k, B, H, T, 1) and (k, B, H, 1, S): a slice for each feature.
+    queries = ops.transpose(float32(queries), (3, 0, 2, 1))[..., :, None]
+    keys = ops.transpose(float32(keys), (3, 0, 2, 1))[..., None, :]
     scale = ops.transpose(scale)[:, None, :, None, None]
     if is_compiled_by_torch():  # it makes one loop of this
-        pairs = ops.tanh(queries[..., :, None] + keys[..., None, :])
-        return ops.sum(scale * pairs, axis=0)
-    return with_gradient(_summed, _gradient)(queries, keys, scale)
+        return ops.sum(scale * ops.tanh(queries + keys), axis=0)
+    # No tensor of pairs is kept for each feature.
+    of_feature = rematerialized(lambda q, k, w: w * ops.tanh(q + k))
 
+    def add(total, feature):
+        return total + of_feature(*feature), None
 
-def _summed(queries, keys, scale):
-    """Sums over features, which come first: `(k, B, H, T)` and so on."""
-
-    def add(feature, state):
-        own = _pairs(queries, keys, feature)
-        return (state[0] + ops.take(scale, feature, axis=0) * own,)
-
-    _, batch, heads, rows = ops.shape(queries)
-    nothing = ops.zeros((batch, heads, rows, ops.shape(keys)[3]), "float32")
-    return loops.repeat(queries.shape[0], add, (nothing,))[0]
-
-
-def _gradient(upstream, _, queries, keys, scale):
-    """Gradients by queries, keys and scale, one feature after the other."""
-
-    def put(feature, state):
-        own = _pairs(queries, keys, feature)
-        slopes = upstream * ops.take(scale, feature, axis=0)
-        slopes = slopes * (1.0 - ops.square(own))
-        found = (
-            ops.sum(slopes, axis=3),
-            ops.sum(slopes, axis=2),
-            ops.sum(upstream * own, axis=(0, 2, 3))[None, :, None, None],
-        )
-        return tuple(
-            loops.put(x, [feature] + [0] * (len(x.shape) - 1), part[None])
-            for x, part in zip(state, found, strict=True)
-        )
-
-    nothing = tuple(ops.zeros_like(x) for x in (queries, keys, scale))
-    return loops.repeat(queries.shape[0], put, nothing)
-
-
-def _pairs(queries, keys, feature):
-    """`tanh(q + k)` of one feature, for all pairs: `(B, H, T, S)`."""
-    own, other = (ops.take(x, feature, axis=0) for x in (queries, keys))
-    return ops.tanh(own[..., :, None] + other[..., None, :])
+    shape = (*ops.shape(queries)[1:4], ops.shape(keys)[4])
+    total = ops.zeros(shape, "float32")
+    total, _ = ops.scan(add, total, (queries, keys, scale))
+    return total

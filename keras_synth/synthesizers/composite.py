@@ -36,7 +36,7 @@ class CompositeSynthesizer(Synthesizer):
         super().__init__(num_heads, **kwargs)
         self.synthesizers = synthesizers
         self.reads_tokens = any(part.reads_tokens for part in synthesizers)
-        self.is_steep = any(part.is_steep for part in synthesizers)
+        self.needs_float32 = any(part.needs_float32 for part in synthesizers)
         for part in synthesizers:
             part.attach_to(self)
 

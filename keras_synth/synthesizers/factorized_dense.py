@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth.attention.logits import Logits, Product
+from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -56,7 +56,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         length: Integer or scalar integer tensor, source length `S`.
 
     Returns:
-        `Logits`: bias `(B, H, T, S)`, as `logits.Product` where `S` is known.
+        `Logits`: bias `(B, H, T, S)`, a number for each sample and pair.
 
     Example:
 
@@ -135,9 +135,9 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         features = self._features(query)
         repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
         tiled = self._factor(features, self.B, self.b_B)  # (B, H, T, b)
-        if isinstance(source_length, int) and source_length <= self.max_length:
-            return Logits(bias=Product(repeated, tiled, source_length))
-        rows = Product(repeated, tiled, self.max_length).written_out()
+        rows = repeated[..., :, None] * tiled[..., None, :]
+        columns = math.prod(self.factors)
+        rows = ops.reshape(rows, (*ops.shape(rows)[:-2], columns))
         return Logits(bias=self._columns(rows, source_length))
 
     def _factor(self, features, kernel, bias):
@@ -152,7 +152,8 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         return factor + bias[:, None, :]
 
     def _columns(self, rows, length):
-        """Gives rows `(B, H, T, N)` `length` columns."""
+        """Returns `length` columns of rows `(B, H, T, a b)`."""
+        rows = rows[..., : self.max_length]
         if self.long_inputs == "tile":
             columns = ops.mod(
                 ops.arange(length, dtype="int32"), self.max_length

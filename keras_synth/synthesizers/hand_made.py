@@ -67,7 +67,7 @@ class GaussianSynthesizer(DistanceSynthesizer):
         - [You et al., 2020](https://arxiv.org/abs/2005.00742)
     """
 
-    is_steep = True
+    needs_float32 = True
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class PatternSynthesizer(DistanceSynthesizer):
         - [Raganato et al., 2020](https://arxiv.org/abs/2002.10260)
     """
 
-    is_steep = True
+    needs_float32 = True
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.tensors import pad
-from keras_synth.attention.logits import Logits, SteepLogits
+from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -66,7 +66,7 @@ class DistanceSynthesizer(Synthesizer):
             ops.arange(rows + columns - 1, dtype="int32") - (rows - 1) - start
         )
         table = _toeplitz(self.weigh(distances), rows, columns)
-        return (SteepLogits if self.is_steep else Logits)(bias=table)
+        return Logits(bias=table, needs_float32=self.needs_float32)
 
 
 def _toeplitz(diagonals, rows, columns):
@@ -202,7 +202,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
     """
 
     is_bias = True
-    is_steep = True
+    needs_float32 = True
     weight_axes = {"log_slopes": (MODEL,)}
 
     def __init__(

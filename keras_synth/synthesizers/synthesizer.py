@@ -53,8 +53,8 @@ class Synthesizer(Configured, keras.layers.Layer):
             tables of positions.
         is_bias: Boolean, whether its logits stand outside the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
-        is_steep: Boolean, whether its logits fall without bound as tokens are
-            farther away: see `logits.SteepLogits`.
+        needs_float32: Boolean, whether its logits fall without bound with the
+            distance: see `logits.Logits`.
         reach: Integer, how far away tokens may be that it has logits for:
             attention leaves farther ones out, and is of one sequence. `None`
             if it has them for all.
@@ -98,7 +98,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     key_dim = 0
     reads_tokens = True
     is_bias = False
-    is_steep = False
+    needs_float32 = False
     reach: int | None = None
     remembers_last = False
     weight_axes: WeightAxes = {}

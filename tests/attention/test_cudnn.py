@@ -14,7 +14,7 @@ from platforms import Pretended
 
 from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
-from keras_synth.logits import SteepLogits
+from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
 from keras_synth.synthesizers import AlibiSynthesizer
 
@@ -227,12 +227,15 @@ def test_what_half_precision_costs_alibi(real, monkeypatch):
     found = [
         numpy(
             attend(
-                SteepLogits(
-                    ops.cast(queries, dtype), ops.cast(keys, dtype), table
+                Logits(
+                    ops.cast(queries, dtype),
+                    ops.cast(keys, dtype),
+                    table,
+                    needs_float32=True,
                 ),
                 ops.cast(values, dtype),
                 AttentionMask(keys=mask),
-                route="fused",
+                route="kernel",
             )
         )
         for dtype in ("float32", "bfloat16")

@@ -10,7 +10,7 @@ import keras_synth
 from keras_synth import routes
 from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
-from keras_synth.logits import Logits, SteepLogits
+from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
 
 H, D = 2, 16
@@ -18,10 +18,10 @@ H, D = 2, 16
 ERRORS = {"mixed_bfloat16": 0.03, "mixed_float16": 0.005}
 
 
-class Kernel(routes.FusedRoute):
+class Kernel(routes.KernelRoute):
     """The kernel, whatever it costs on this machine."""
 
-    name = "kernel"
+    name = "preferred kernel"
 
     def cost(self, request):
         return 0.0
@@ -78,7 +78,7 @@ def test_a_folded_layer_stays_steep(policy):
     mask = ops.convert_to_tensor(padding(length, 20, size=length))
     expected, layer = layers("gaussian + V", length, policy)
     folded = keras_synth.fold(layer)
-    assert folded.synthesizer.synthesizers[0].is_steep
+    assert folded.synthesizer.synthesizers[0].needs_float32
     with routes.using(Kernel()):
         found = numpy(folded(x, value_mask=mask))
     assert_alike(found, numpy(expected(x, value_mask=mask)), policy)
@@ -92,18 +92,20 @@ def test_a_kernel_gets_no_logits_that_float16_does_not_hold():
     for bias in (table, table[:, :, :1]):
         logits = Logits(queries, keys, ops.convert_to_tensor(bias))
         mask = AttentionMask(causal=True)
-        found = numpy(attend(logits, values, mask, route="fused"))
+        found = numpy(attend(logits, values, mask, route="kernel"))
         assert np.isfinite(found).all()
 
 
 def test_whatever_is_added_to_steep_logits_is_steep():
     table = ops.ones((1, H, 5, 5))
-    plain, steep = Logits(bias=table), SteepLogits(bias=table)
+    plain = Logits(bias=table)
+    steep = Logits(bias=table, needs_float32=True)
     half = ops.ones(H) / 2
     for logits in (steep, plain + steep, steep + plain, steep.scaled(half)):
-        assert logits.is_steep
-    assert not (plain + plain).is_steep
-    assert SteepLogits(bias=table[:, :, :1]).with_rows(5).is_steep
+        assert logits.needs_float32
+    assert not (plain + plain).needs_float32
+    row = Logits(bias=table[:, :, :1], needs_float32=True)
+    assert row.with_rows(5).needs_float32
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def test_all_routes_have_the_gradients_of_the_explicit_one(
         normalizer=normalizers.get(normalizer),
     )
     names = [route.name for route in routes.serving(request)]
-    assert {"blocked", "streamed", "explicit"} <= {*names}
+    assert {"tiles", "explicit"} <= {*names}
     theirs = gradients(loss("explicit"), *tensors)
     for route in names:
         mine = compiled_gradients(loss(route), *tensors)

@@ -4,7 +4,6 @@ import csv
 import itertools
 import sys
 
-import keras
 import pytest
 import small_tasks
 from backend import slow_but_on
@@ -261,35 +260,12 @@ def test_step_profile():
     assert "ms a step" in done.stdout
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="PyTorch's kernel for CPUs"
-)
-def test_attention_parts():
-    shape = "--batch-size 2 --sequence-length 8 --num-heads 2 --key-dim 4"
-    done = script("attention_parts.py", *shape.split(), "--rounds", "2")
-    assert done.returncode == 0, done.stderr
-    for name in ("products alone", "PyTorch's kernel", "R+V by pieces"):
-        assert name in done.stdout
-    done = script("attention_parts.py", "--rounds", "0")
-    assert done.returncode == 2
-    assert "--rounds must be at least 1. Received: 0" in done.stderr
-
-
-@pytest.mark.skipif(
-    keras.backend.backend() == "torch", reason="backends without a kernel"
-)
-def test_attention_parts_need_a_kernel():
-    done = script("attention_parts.py")
-    assert done.returncode == 2
-    assert "set KERAS_BACKEND=torch" in done.stderr
-
-
 def test_routes():
     shape = "--shapes 2x8 --hidden-dim 8 --num-heads 2 --rounds 2".split()
     done = script("routes.py", *shape, "--variants", "R", "D+V")
     assert done.returncode == 0, done.stderr
     assert "shared" in done.stdout
-    assert "streamed" in done.stdout
+    assert "explicit" in done.stdout
 
 
 def test_markdown(tmp_path):

@@ -166,18 +166,21 @@ LEADING = {
 }
 
 
-@pytest.mark.parametrize("case", ["R", "R+V"])
+# Where padding shares one table, a lead is bounded; masks of pairs set none.
+@pytest.mark.parametrize(("case", "by"), [("R", 55.0), ("R+V", 200.0)])
 @pytest.mark.parametrize("name", LEADING)
-def test_masked_logits_may_lead_by_two_hundred(case, name):
+def test_masked_logits_may_lead(case, by, name):
     where, options = LEADING[name]
+    if "value_mask" not in options:
+        by = 200.0
     layer = attention(case)
     if case == "R+V":
         # The whole lead, whatever share the mixture gives to R.
         variable(layer, "alphas").assign(np.array([[3.0] * H, [-3.0] * H]))
     x = normal(B, N, D)
     logits = logits_of(layer, x)
-    lead(layer, where, 200.0)
-    logits = logits + np.where(where, 200.0, 0.0)
+    lead(layer, where, by)
+    logits = logits + np.where(where, by, 0.0)
     mask = combined(N, N, **options)
     check(layer, [x], logits, mask, **options)
 

@@ -18,7 +18,7 @@ from keras import ops
 
 from keras_synth import mixers, routes
 from keras_synth.mixers import kernel_sums
-from keras_synth.routes import grid, in_place, shared
+from keras_synth.routes import sizes
 
 LOCAL, REACH = "local_dense(window=2)", 2
 # Sums of synthesizers, and groups of heads where one name has a bracket.
@@ -72,7 +72,7 @@ JUMPING = {"reformer(bucket_size=4, hashes=2)", "routing(clusters=3)"}
 LENGTHS = range(1, 13)  # tokens
 BIASES = [None, None, "table", "samples"]
 POLICIES = ["float32", "float32", "mixed_bfloat16", "mixed_float16"]
-ROUTES = ["shared", "fused", "streamed"]
+ROUTES = ["shared", "kernel", "tiles", "torch_cpu"]
 # Entries of a piece's weights: a row or so, a head or so.
 PIECES = [None, 4, 12, 24]
 
@@ -346,13 +346,10 @@ class Run:
     def _sizes(self):
         """Constants from which on layers cut, made small."""
         entries = self.case.piece
-        yield grid, "PIECE_SIZE", entries
-        yield in_place, "PIECE_SIZE", entries
-        yield grid, "FEWEST_ROWS", 2
-        yield shared, "LARGE_TABLE", 1
+        yield sizes, "TILE", entries
+        yield sizes, "FEWEST_ROWS", 2
+        yield sizes, "LARGE_TABLE", 1
         yield kernel_sums, "CHUNK", 4
-        for name in ("SHARED_CONTEXT", "SHARED_GRADIENT"):
-            yield in_place, name, (1, 4 * entries)
 
 
 class Preferred(routes.Route):
@@ -360,7 +357,7 @@ class Preferred(routes.Route):
 
     def __init__(self, route):
         self.route, self.name = route, f"preferred {route.name}"
-        self.reads_products = route.reads_products
+        self.takes_weights = route.takes_weights
 
     def serves(self, request):
         return self.route.serves(request)

@@ -19,7 +19,7 @@ from keras import ops
 
 from keras_synth import models
 from keras_synth.models import layouts
-from keras_synth.routes import grid
+from keras_synth.routes import sizes
 
 RNG = np.random.default_rng(0)
 BATCH, LENGTH = 16, layout_cases.LENGTH
@@ -111,8 +111,8 @@ def losses():
 
 def gathers():
     """No device is sent what others compute of their samples."""
-    # Attention in pieces of two rows, as if sequences were long.
-    grid.PIECE_SIZE, grid.FEWEST_ROWS = 2**6, 2
+    # Attention in tiles of two rows, as if sequences were long.
+    sizes.TILE, sizes.FEWEST_ROWS = 2**6, 2
     features = RNG.normal(size=(BATCH, LENGTH, layout_cases.WIDTH))
     features = features.astype("float32")
     with keras.distribution.DataParallel().scope():

@@ -16,7 +16,6 @@ from keras_synth.layers import (
     SynthesizerEncoder,
     SyntheticAttention,
 )
-from keras_synth.routes import single_query
 
 D = H * K  # so that the block's heads have K features
 
@@ -224,35 +223,6 @@ def test_half_precision_caches_stay_half():
     )
     assert keras.backend.standardize_dtype(own.dtype) == "bfloat16"
     np.testing.assert_allclose(numpy(output), expected, atol=0.05)
-
-
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("shared", [True, False])
-def test_products_of_one_row_are_products(batch, shared):
-    rng = np.random.default_rng(0)
-    weights = rng.random((1 if shared else batch, H, 1, N)).astype("float32")
-    queries, keys, values = (
-        rng.normal(size=(batch, length, H, K)).astype("float32")
-        for length in (1, N, N)
-    )
-    np.testing.assert_allclose(
-        numpy(
-            single_query.context(*map(ops.convert_to_tensor, (weights, values)))
-        ),
-        np.einsum(
-            "bhts,bshv->bthv",
-            np.repeat(weights, batch // len(weights), 0),
-            values,
-        ),
-        atol=1e-5,
-    )
-    np.testing.assert_allclose(
-        numpy(
-            single_query.scores(*map(ops.convert_to_tensor, (queries, keys)))
-        ),
-        np.einsum("bthk,bshk->bhts", queries, keys),
-        atol=1e-5,
-    )
 
 
 def block_calls(cross):

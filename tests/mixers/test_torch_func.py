@@ -10,7 +10,7 @@ from small_tasks import VOCABULARY, backbone
 
 from keras_synth import mixers
 from keras_synth.layers import SyntheticAttention
-from keras_synth.routes import grid
+from keras_synth.routes import sizes
 
 if keras.backend.backend() != "torch":
     pytest.skip("torch.func", allow_module_level=True)
@@ -40,7 +40,7 @@ def mask(request):
 
 @pytest.fixture(autouse=True)
 def _in_pieces(monkeypatch):
-    monkeypatch.setattr(grid, "PIECE_SIZE", 3 * T)
+    monkeypatch.setattr(sizes, "TILE", 3 * T)
 
 
 def tokens():

@@ -84,7 +84,7 @@ def test_it_serves_any_length_by_blocks():
         name = "watched"
 
         def cost(self, request):
-            seen.append(routes.get("blocked").serves(request))
+            seen.append(routes.get("tiles").serves(request))
             return 9.0
 
     with routes.using(Watched()):

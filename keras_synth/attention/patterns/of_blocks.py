@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_seed
 from keras_synth._backend.tensors import from_array
-from keras_synth.attention.blocks import Drawn, Grid, Neighbours
+from keras_synth.attention.blocks import Drawn, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import (
     Pattern,
     check_reach,
@@ -60,7 +60,7 @@ class BlockWindow(Pattern):
 
     def piece(self, length: Size, causal: bool) -> Any:
         before = self.number // 2 * self.block_size
-        grid = Grid(length, block=self.block_size, exact=True)
+        grid = QueryBlocks(length, block=self.block_size, exact=True)
         return grid, Neighbours(before, 0 if causal else before)
 
     def visited(self, length: int) -> float:
@@ -175,7 +175,7 @@ class RandomBlocks(Pattern):
         return self
 
     def piece(self, length: Size, causal: bool) -> Any:
-        grid = Grid(length, block=self.block_size, exact=True)
+        grid = QueryBlocks(length, block=self.block_size, exact=True)
         return grid, Drawn(self.table)
 
     def visited(self, length: int) -> float:

@@ -81,8 +81,8 @@ class Pattern:
             causal: Whether no position sees a later one.
 
         Returns:
-            `(grid, columns)`: a `Grid` of queries, or `None` where any will
-            do, and the columns that each group is compared with.
+            `(blocks, columns)`: `QueryBlocks`, or `None` where any will do,
+            and the columns that each group is compared with.
         """
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_synth.attention.blocks import First, Grid, Neighbours
+from keras_synth.attention.blocks import First, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import BLOCK, Pattern, check_reach
 from keras_synth.types import Size, Tensor
 
@@ -55,7 +55,7 @@ class Window(Pattern):
         return dataclasses.replace(self, size=min(self.size, size))
 
     def piece(self, length: Size, causal: bool) -> Any:
-        grid = Grid(length, self.dilation, max(BLOCK, self.size))
+        grid = QueryBlocks(length, self.dilation, max(BLOCK, self.size))
         return grid, Neighbours(self.size, 0 if causal else self.size)
 
     def visited(self, length: int) -> float:
@@ -98,7 +98,7 @@ class Stride(Pattern):
         return Stride(min(self.stride, max_length))
 
     def piece(self, length: Size, causal: bool) -> Any:
-        return Grid(length, self.stride), Neighbours()
+        return QueryBlocks(length, self.stride), Neighbours()
 
     def visited(self, length: int) -> float:
         return length / self.stride

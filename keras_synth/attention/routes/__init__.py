@@ -4,11 +4,10 @@ Each is an object of a file of its own and all agree to rounding:
 
 - **shared**: logits and mask do not depend on the batch, key padding
   excepted. One `(H, T, S)` table of weights serves all samples.
-- **fused**: there are queries; the backend's own attention kernel.
-- **streamed**: piece by piece, each small enough for the cache; of a window
-  only what is inside.
-- **blocked**: patterns of one sequence, in blocks of queries and the keys that
-  these see.
+- **kernel**: there are queries; the backend's own attention kernel.
+- **tiles**: groups of queries, each with the keys that it sees: those that a
+  pattern allows, or all of them, one group after the other.
+- **torch_cpu**: groups that PyTorch writes into memory at hand, on CPUs.
 - **explicit**: all weights, `(B, H, T, S)`, when these are wanted or dropped
   out per sample. The only one that makes a tensor of that size by design.
 
@@ -24,22 +23,21 @@ from typing import NamedTuple
 
 from keras_synth._backend import execution
 from keras_synth.attention.logits import Weights
-from keras_synth.attention.routes import in_place, pieces
-from keras_synth.attention.routes.blocked import BlockedRoute
 from keras_synth.attention.routes.explicit import ExplicitRoute
-from keras_synth.attention.routes.fused import FusedRoute
+from keras_synth.attention.routes.kernel import KernelRoute
 from keras_synth.attention.routes.route import Request, Route
 from keras_synth.attention.routes.shared import SharedRoute
-from keras_synth.attention.routes.streamed import StreamedRoute
+from keras_synth.attention.routes.tiles import TilesRoute
+from keras_synth.attention.routes.torch_cpu import TorchCPURoute
 
 __all__ = [
-    "BlockedRoute",
     "ExplicitRoute",
-    "FusedRoute",
+    "KernelRoute",
     "Request",
     "Route",
     "SharedRoute",
-    "StreamedRoute",
+    "TilesRoute",
+    "TorchCPURoute",
     "choose",
     "get",
     "portable",
@@ -58,13 +56,12 @@ class _Block(NamedTuple):
     portable: int = 0  # how many demand plain operations
 
 
-pieces.shortcuts.append(in_place)  # what PyTorch's CPUs want
 _NO_BLOCK = _Block()
 _routes = [
     SharedRoute(),
-    FusedRoute(),
-    BlockedRoute(),
-    StreamedRoute(),
+    KernelRoute(),
+    TilesRoute(),
+    TorchCPURoute(),
     ExplicitRoute(),
 ]
 _block = contextvars.ContextVar("block", default=_NO_BLOCK)
@@ -253,8 +250,8 @@ def serving(request: Request) -> tuple[Route, ...]:
 def _serving(request, block):
     known = (*_routes, *block.routes)
     if isinstance(request.logits, Weights):
-        return (_named("shared", known),)  # no other knows them
-    found = tuple(
+        known = tuple(route for route in known if route.takes_weights)
+    able = tuple(
         route
         for route in known
         if route.knows(request.normalizer) and route.serves(request)
@@ -265,8 +262,8 @@ def _serving(request, block):
         or execution.is_transformed()
     )
     if block.portable or plain:
-        found = tuple(route for route in found if route.is_portable(request))
-    return found
+        able = tuple(route for route in able if route.is_portable(request))
+    return able
 
 
 def choose(request: Request, name: str | None = None) -> Route:

@@ -12,7 +12,7 @@ from keras import ops
 from keras_synth._backend import execution
 from keras_synth.attention.masks import zero_padded_keys
 from keras_synth.attention.routes.kernel_arguments import (
-    held,
+    bounded,
     is_causal,
     is_row,
     least_logit,
@@ -43,7 +43,7 @@ def arguments(request):
         return None
     # Padding becomes a feature: it keeps no causal mask from its name.
     mask = request.mask
-    causal = not request.logits.is_steep and is_causal(
+    causal = not request.logits.needs_float32 and is_causal(
         request._replace(mask=mask._replace(keys=None))
     )
     request = _even(request if causal else request.with_pairs(), causal)
@@ -76,7 +76,7 @@ def _may_take(request, widest):
     lengths = request.target_length, request.source_length
     known = all(isinstance(length, int) for length in lengths)
     # Two products with vectors are no worse elsewhere.
-    worth = not request.of_one_query or request.flash_attention
+    worth = not request.has_one_query or request.flash_attention
     keys, values = request.logits.keys, request.values
     return known and worth and _width(keys.shape[-1], values) <= widest
 
@@ -130,11 +130,11 @@ def _biases(request, causal):
         `(B or 1, H or 1, T or 1, S)`, in the dtype of the values.
     """
     logits, mask, values = request.logits, request.mask, request.values
-    if logits.bias is not None and logits.is_steep:
+    if logits.bias is not None and logits.needs_float32:
         return None, _from_the_largest(request)
     row = table = None
     if logits.bias is not None:
-        table = held(logits.bias, values)
+        table = bounded(logits.bias, values)
         if is_row(table):
             row, table = table, None
     if mask.keys is not None and (table is None or table.shape[0] == 1):
@@ -166,7 +166,7 @@ def _from_the_largest(request):
     allowed = request.mask.materialize()
     seen = bias if allowed is None else ops.where(allowed, bias, FORBIDDEN)
     largest = ops.stop_gradient(ops.amax(seen, axis=-1, keepdims=True))
-    bias = held(bias - largest, request.values)
+    bias = bounded(bias - largest, request.values)
     if allowed is None:
         return bias
     return ops.where(allowed, bias, ops.cast(least_logit(dtype), dtype))

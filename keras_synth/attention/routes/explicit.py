@@ -4,15 +4,17 @@ from typing import Any
 
 from keras import ops
 
+from keras_synth._backend import execution
+from keras_synth._backend.tensors import cast_like
+from keras_synth.attention.logits import float32, within_float32
 from keras_synth.attention.masks import zero_padded_keys
 from keras_synth.attention.normalizers import SOFTMAX
-from keras_synth.attention.routes import single_query
 from keras_synth.attention.routes.route import Request, Route
 from keras_synth.attention.softmax import forbid, masked_softmax
 
 
 class ExplicitRoute(Route):
-    """The formula as it stands; the measure of all other routes.
+    """The formula itself, by which all other routes are measured.
 
     Example:
 
@@ -40,41 +42,92 @@ class ExplicitRoute(Route):
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
         logits = zero_padded_keys(logits, mask)
-        one = request.of_one_query and values.shape[1] is not None
+        one = request.has_one_query and values.shape[1] is not None
         # (B or 1, H, T, S)
-        scores = _row(logits) if one else logits.materialize()
-        weights = _weights(scores, mask.materialize(), request)
+        scores = _query_scores(logits) if one else logits.materialize()
+        weights = normalized(scores, mask.materialize(), request)
         if request.dropout is None and not request.return_weights and not one:
-            weights = ops.cast(weights, values.dtype)
             values = ops.transpose(values, (0, 2, 1, 3))
-            return ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
-        weights = ops.broadcast_to(
-            weights, (ops.shape(values)[0], *ops.shape(weights)[1:])
-        )
-        dropped = weights
-        if request.dropout is not None:
-            dropped = request.dropout(weights)
-        dropped = ops.cast(dropped, values.dtype)
+            context = ops.matmul(cast_like(weights, values), values)
+            return ops.transpose(context, (0, 2, 1, 3))
+        shape = ops.shape(values)[0], *ops.shape(weights)[1:]
+        weights = ops.broadcast_to(weights, shape)
+        dropout = request.dropout
+        kept = weights if dropout is None else dropout(weights)
+        kept = cast_like(kept, values)
         if one:
-            context = single_query.context(dropped, values)
+            context = query_context(kept, values)
         else:
-            context = ops.einsum("bhts,bshv->bthv", dropped, values)
+            context = ops.einsum("bhts,bshv->bthv", kept, values)
         return (context, weights) if request.return_weights else context
 
 
-def _weights(scores, allowed, request):
-    """Weights `(B or 1, H, T, S)`, zero where not allowed."""
+def normalized(scores, allowed, request):
+    """Returns the weights `(B or 1, H, T, S)`, zero where not allowed."""
     if request.normalizer == SOFTMAX:
         return masked_softmax(scores, allowed)
-    if allowed is not None:
-        scores = forbid(scores, allowed)
+    scores = forbid(scores, allowed)
     return request.normalizer.weights(scores, request.count())
 
 
-def _row(logits):
-    """The logits of one query, `(B or 1, H, 1, S)`."""
-    queries, keys, bias = logits
+# --- one query, as in a step of decoding --------------------------------------
+#
+# Reading keys and values once is all the work there is, but a matrix product
+# for each head first copies them into a layout that it likes. Compilers can
+# fuse a product and a sum into one loop. Where they do not, one matrix product
+# serves all heads: of features that are zero but for one head, or of the values
+# of all heads, of which each head keeps its own. That is more arithmetic and no
+# copy.
+
+
+def _query_scores(logits):
+    """Returns the logits of one query, `(B or 1, H, 1, S)`."""
+    queries, keys = logits.queries, logits.keys
     if queries is None or 1 in (queries.shape[0], keys.shape[0]):
         return logits.materialize()
-    scores = ops.cast(single_query.scores(queries, keys), "float32")
-    return scores if bias is None else scores + ops.cast(bias, "float32")
+    scores = _query_products(within_float32(queries), within_float32(keys))
+    scores = float32(scores)
+    return scores if logits.bias is None else scores + float32(logits.bias)
+
+
+def _query_products(queries, keys):
+    """Returns `queries . keys`.
+
+    Args:
+        queries: Tensor `(B, 1, H, k)`.
+        keys: Tensor `(B, S, H, k)`.
+
+    Returns:
+        Tensor `(B, H, 1, S)`.
+    """
+    if execution.fuses_dot_products():
+        products = ops.sum(queries * keys, axis=-1)  # (B, S, H)
+        return ops.transpose(products, (0, 2, 1))[:, :, None]
+    length, heads, width = keys.shape[1:]
+    own = ops.eye(heads, dtype=queries.dtype)[None, :, :, None] * queries
+    own = ops.reshape(own, (-1, heads, heads * width))  # zero but for one head
+    columns = ops.reshape(keys, (-1, length, heads * width))
+    products = ops.matmul(columns, ops.transpose(own, (0, 2, 1)))  # (B, S, H)
+    return ops.transpose(products, (0, 2, 1))[:, :, None]
+
+
+def query_context(weights, values):
+    """Returns `weights values` of one query.
+
+    Args:
+        weights: Tensor `(B or 1, H, 1, S)`.
+        values: Tensor `(B, S, H, v)`.
+
+    Returns:
+        Tensor `(B, 1, H, v)`.
+    """
+    # For a single sample XLA's loop is slow.
+    if execution.fuses_operations() and values.shape[0] != 1:
+        weights = ops.transpose(weights, (0, 3, 1, 2))  # (B or 1, S, H, 1)
+        return ops.sum(weights * values, axis=1, keepdims=True)
+    length, heads, width = values.shape[1:]
+    columns = ops.reshape(values, (-1, length, heads * width))
+    every = ops.matmul(weights[:, :, 0], columns)
+    every = ops.reshape(every, (-1, heads, heads, width))
+    own = ops.diagonal(every, axis1=1, axis2=2)  # (B, v, H)
+    return ops.transpose(own, (0, 2, 1))[:, None]

@@ -11,10 +11,8 @@ from keras import ops
 from keras_synth._backend.execution import constant, runs_one_by_one
 from keras_synth._backend.tensors import axis_size, cast_like, pad
 from keras_synth.attention.logits import repeat_batch
-
-# Logits `(B, H, T, S)` that are small for an accelerator where Python
-# launches each operation.
-SMALL = 2**25
+from keras_synth.attention.routes import sizes
+from keras_synth.attention.softmax import FORBIDDEN
 
 
 def is_row(bias):
@@ -41,9 +39,9 @@ def is_small(request):
     """Whether operations take longer to start than a bias of all samples."""
     values = request.values
     batch, source_length, heads, _ = values.shape
-    sizes = batch, heads, request.target_length, source_length
-    known = all(isinstance(size, int) for size in sizes)
-    small = known and math.prod(sizes) <= SMALL
+    axes = batch, heads, request.target_length, source_length
+    known = all(isinstance(size, int) for size in axes)
+    small = known and math.prod(axes) <= sizes.SMALL
     return small and runs_one_by_one(values)
 
 
@@ -82,22 +80,24 @@ def padding_bias(keys, values):
     return bias[:, None, None, :]
 
 
-def held(bias, values):
-    """A bias in the dtype of values, within what that holds."""
-    if _is_float16(values.dtype):
-        # A third of what stands for "may not attend".
-        most = -least_logit(values.dtype) / 3
-        bias = ops.clip(bias, -most, most)
+def bounded(bias, values):
+    """Returns a bias in the dtype of values, above what stands for a mask."""
+    if _is_half(values.dtype):
+        limit = -least_logit(values.dtype) / 3
+        bias = ops.clip(bias, -limit, limit)
     return cast_like(bias, values)
 
 
-def _is_float16(dtype):
-    return keras.backend.standardize_dtype(dtype) == "float16"
+def _is_half(dtype):
+    return keras.backend.standardize_dtype(dtype) in ("float16", "bfloat16")
 
 
 def least_logit(dtype):
-    """A logit that no real one undercuts, and twice of which is finite."""
-    return -3e4 if _is_float16(dtype) else -1e9
+    """Returns a logit that no real one undercuts, and twice which is finite."""
+    if not _is_half(dtype):
+        return FORBIDDEN
+    is_float16 = keras.backend.standardize_dtype(dtype) == "float16"
+    return -3e4 if is_float16 else -1e9
 
 
 def same_width(*features):

@@ -21,7 +21,7 @@ class Request(NamedTuple):
             zero, so that inf and NaN there have no influence.
         target_length: Integer or scalar tensor, `T`.
         mask: `AttentionMask`, what of the source each query may see. The
-            padding of queries is `attend`'s own affair.
+            padding of queries is `attend`'s own task.
         dropout: Function that drops and rescales attention weights, or `None`.
         return_weights: Whether the weights are wanted, too.
         flash_attention: `True` demands a flash kernel, `False` forbids it,
@@ -55,19 +55,17 @@ class Request(NamedTuple):
         return axis_size(self.values, 1)
 
     @property
-    def of_one_query(self) -> bool:
+    def has_one_query(self) -> bool:
         """Whether there is one query for each sample, `T = 1`."""
         return isinstance(self.target_length, int) and self.target_length == 1
 
     def with_pairs(self) -> Self:
-        """The same, the mask's pattern written out as pairs."""
-        if not self.mask.has_pattern:
-            return self
-        mask = self.mask.written_out(self.target_length, self.source_length)
+        """Returns the same request, the mask's pattern as pairs."""
+        mask = self.mask.with_pairs(self.target_length, self.source_length)
         return self._replace(mask=mask)
 
     def with_all_pairs(self) -> Self:
-        """The same, keys and pairs being one mask if there are both."""
+        """Returns the same request, keys and pairs as one mask."""
         mask = self.mask
         if mask.keys is None or not (
             mask.has_pattern or mask.pairs is not None
@@ -103,10 +101,7 @@ class Route:
         name: String, not yet taken by another route.
         normalizers: Tuple of classes of normalizers that it computes, those
             derived from them not included; `None` for all.
-        reads_products: Whether `run` takes a bias that is a `logits.Product`,
-            a product of two tensors that is not written out. By default it
-            is given the tensor. `serves` and `cost` may ask for the `shape`
-            and the `dtype` of either.
+        takes_weights: Boolean, whether the request's logits may be `Weights`.
 
     Example:
 
@@ -122,7 +117,7 @@ class Route:
 
     name: str = None
     normalizers: tuple[type[Normalizer], ...] | None = (Softmax,)
-    reads_products = False
+    takes_weights = False
 
     def knows(self, normalizer: Normalizer) -> bool:
         """Whether it computes weights of a `Normalizer`."""
@@ -149,7 +144,7 @@ class Route:
     def is_portable(self, request: Request) -> bool:
         """Whether `run` is plain operations, which every file format knows.
 
-        Without loops and branches, that is, and without kernels of one's own.
+        That is, it has no loops and no kernels of its own.
         `keras_synth.routes.portable` leaves no others. By default it is not.
         """
         return False

@@ -1,22 +1,27 @@
 """The shared route: one table of weights for the whole batch.
 
 Without padding the context is the product of one `(H, T, S)` table with the
-values of all samples, a matrix product per head with the batch folded into the
-columns. A table too large for any cache is never held as weights: the same
-product, streamed.
+values of all samples, a matrix product per head whose columns are the batch's.
+Where each sample has its own key padding `m`,
 
-What padding makes of that product: `keras_synth.attention.routes.products`.
+    softmax(table + padding) V = A (m V) / (A m),   A = softmax(table)
+
+`A` is bounded from below by `LEAST_WEIGHT`, so that some weight is left for
+every key. Where a masked logit leads the visible ones by `lead`, and
+`Z = sum_j exp(S_j - max S)`, the relative error is about
+`S Z LEAST_WEIGHT exp(lead)`: below 1e-5 up to a lead of 55 at 1,024 tokens.
 """
 
+import functools
 import math
 from typing import Any
 
 from keras import ops
 
 from keras_synth._backend import execution
-from keras_synth._backend.tensors import cast_like, pad
-from keras_synth.attention.logits import Logits, Weights
-from keras_synth.attention.masks import zero_rows
+from keras_synth._backend.loops import one_by_one
+from keras_synth._backend.tensors import axis_size, cast_like, pad
+from keras_synth.attention.logits import Weights, float32, within_float32
 from keras_synth.attention.normalizers import (
     SOFTMAX,
     ReLU,
@@ -24,21 +29,13 @@ from keras_synth.attention.normalizers import (
     Softmax,
     Softmax1,
 )
-from keras_synth.attention.routes import pieces
-from keras_synth.attention.routes.pieces import Constants, Operands
-from keras_synth.attention.routes.products import (
-    apply,
-    apply_bounded,
-    apply_known,
-    apply_padded,
-    is_float16,
-)
+from keras_synth.attention.routes import sizes
+from keras_synth.attention.routes.explicit import query_context
 from keras_synth.attention.routes.route import Request, Route
-from keras_synth.attention.routes.streamed import cuts_columns
-from keras_synth.attention.softmax import FORBIDDEN, forbid, masked_softmax
+from keras_synth.attention.softmax import forbid, masked_softmax, softmax
 
-# Entries of a table that is streamed: 128 MiB of float32.
-LARGE_TABLE = 2**25
+# Times a value it still is a normal number of float32.
+LEAST_WEIGHT = 1e-33
 
 
 class SharedRoute(Route):
@@ -56,148 +53,178 @@ class SharedRoute(Route):
 
     name = "shared"
     normalizers = (Softmax, Softmax1, ReLU, Sigmoid)
-    reads_products = True
+    takes_weights = True
 
     def serves(self, request: Request) -> bool:
-        plain = not request.return_weights and not request.flash_attention
-        if isinstance(request.normalizer, Sigmoid):
+        logits, mask = request.logits, request.mask
+        if request.return_weights or request.flash_attention:
+            return False
+        if isinstance(logits, Weights):
+            plain = request.normalizer == SOFTMAX and request.dropout is None
+            return plain and mask.shared
+        if mask.keys is not None and (
+            # A masked logit may lead by more than the bound allows.
+            logits.needs_float32
             # Its n is inside: each sample's padding gives other weights.
-            plain = plain and request.mask.keys is None
-        return plain and request.logits.shared and request.mask.shared
+            or isinstance(request.normalizer, Sigmoid)
+        ):
+            return False
+        return logits.shared and mask.shared
 
     def cost(self, request: Request) -> float:
-        """A softmax for all samples and one product; little of each sample.
+        """A softmax for all samples and one product.
 
         A single sample looks as if it were the same for the whole batch: its
         own queries are better left to routes that compare them.
         """
-        alone = request.values.shape[0] == 1
-        return 2.0 if alone and request.logits.queries is not None else 0.3
+        single = request.values.shape[0] == 1
+        compares = getattr(request.logits, "queries", None) is not None
+        return 2.0 if single and compares else 0.3
 
     def is_portable(self, request: Request) -> bool:
-        """Without padding, which takes a branch, and a table in one piece.
-
-        What PyTorch compiles or transforms has bounded weights, and takes none.
-        """
-        if isinstance(request.logits, Weights):
-            return True  # no softmax is left, which alone takes a branch
-        mask = request.mask
-        lengths = request.target_length, request.source_length
-        known = all(isinstance(length, int) for length in lengths)
-        heads = request.values.shape[2]
-        small = not known or heads * math.prod(lengths) < LARGE_TABLE
-        bounded = execution.is_compiled_by_torch() or execution.is_transformed()
-        bounded = bounded and not execution.is_recorded()
-        bounded = bounded and not request.logits.is_steep
-        return small and (mask.keys is None or bounded)
+        return not _is_large(request)
 
     def run(self, request: Request) -> Any:
-        known = isinstance(request.logits, Weights)
-        if not known and _is_streamed(request):
-            return _streamed(request)
         request = request.with_pairs()
-        logits, values, mask = request.logits, request.values, request.mask
-        if isinstance(logits, Weights):
-            return apply_known(logits.table[0], values, mask)
-        table = logits.materialize()[0]  # (H, T, S)
-        pairs = None if mask.pairs is None else mask.pairs[0]  # (., T, S)
-        if mask.keys is None:
-            weights = _weights(table, pairs, request)
-            return apply(cast_like(weights, values), values)
-        if pairs is not None:
-            table = ops.where(pairs, table, FORBIDDEN)
-        if isinstance(request.normalizer, ReLU):
-            return _apply_counted(table, request)
-        # Steep rows may see far less than that bound.
-        bounded = not (logits.is_steep or execution.may_branch(values))
-        visible = None if bounded else request.visible()
-        keys = mask.keys
-        if request.normalizer.sink:
-            table, values, keys = _with_sink(table, values, keys)
-        keep = None
-        if request.dropout is not None:
-            keep = request.dropout(ops.ones_like(table))
-        if bounded:
-            return apply_bounded(table, values, keys, keep, pairs)
-        return apply_padded(table, values, keys, visible, keep)
+        operands = _operands(request)
+        of_heads = functools.partial(_context, request)
+        if _is_large(request):
+            context = one_by_one(of_heads, operands, [0])
+        else:
+            context = of_heads(operands)
+        return cast_like(ops.transpose(context, (2, 1, 0, 3)), request.values)
 
 
-def _weights(table, pairs, request):
-    """Weights `(H, T, S)` of all samples, after dropout."""
-    if request.normalizer == SOFTMAX:
-        weights = masked_softmax(table, pairs)
-    else:
+def _is_large(request):
+    """Whether a table is better not held as a whole."""
+    lengths = request.target_length, request.source_length
+    axes = *lengths, request.values.shape[2]
+    return (
+        all(isinstance(size, int) for size in axes)
+        and math.prod(axes) >= sizes.LARGE_TABLE
+        and request.dropout is None
+        and execution.loops_over_slices(request.values)
+    )
+
+
+def _operands(request):
+    """Returns what heads differ in, a dictionary of tensors, heads first."""
+    logits, pairs, count = request.logits, request.mask.pairs, request.count()
+    operands = {"values": ops.transpose(request.values, (2, 1, 0, 3))}
+    if isinstance(logits, Weights):
+        operands["weights"] = logits.table[0][..., None]
+    elif logits.queries is not None:
+        # (H, T, k, 1) and (H, k, S, 1)
+        operands["queries"] = ops.transpose(logits.queries, (2, 1, 3, 0))
+        operands["keys"] = ops.transpose(logits.keys, (2, 3, 1, 0))
+    if not isinstance(logits, Weights) and logits.bias is not None:
+        operands["bias"] = logits.bias[0][..., None]  # (H, T, S, 1)
+    if pairs is not None:
+        operands["pairs"] = pairs[0][..., None]  # (1 or H, T, S, 1)
+    if count is not None:
+        operands["count"] = ops.transpose(count, (1, 2, 0, 3))
+    return operands
+
+
+def _context(request, operands):
+    """Returns the context of some heads, `(H, T, B, v)`.
+
+    Args:
+        request: `Request`.
+        operands: Dictionary, as of `_operands`.
+    """
+    normalizer, keys = request.normalizer, request.mask.keys
+    values, pairs = operands["values"], _squeezed(operands.get("pairs"))
+    if "weights" in operands:
+        weights = _squeezed(operands["weights"])
         if pairs is not None:
-            table = forbid(table, pairs)
-        count = request.count()
-        count = None if count is None else count[0]
-        weights = request.normalizer.weights(table, count)
+            weights = ops.where(pairs, weights, 0.0)
+        elif keys is None:
+            return _product(weights, values)
+        return _among_visible(weights, values, keys)
+    table = _table(operands)
+    if keys is None:
+        count = operands.get("count")  # (1 or H, 1 or T, 1, 1)
+        weights = _weights(table, pairs, normalizer, _squeezed(count))
+        return _product(_kept(weights, request), values)
+    table = forbid(table, pairs)
+    if isinstance(normalizer, ReLU):
+        weights = _kept(ops.relu(table), request)
+        # A sum that is yet to be divided might overflow in float16.
+        context = _product(weights, within_float32(values))
+        return float32(context) / operands["count"]
+    if normalizer.sink:
+        table = pad(table, [[0, 0], [0, 0], [0, 1]])
+    weights = ops.maximum(softmax(table), LEAST_WEIGHT)
+    sink = None
+    if normalizer.sink:
+        weights, sink = weights[..., :-1], weights[..., -1:]
+    if pairs is not None:  # the bound must not revive what they forbid
+        weights = ops.where(pairs, weights, 0.0)
+    kept = _kept(weights, request)
+    return _among_visible(weights, values, keys, sink, kept)
+
+
+def _squeezed(x):
+    return None if x is None else x[..., 0]
+
+
+def _table(operands):
+    """Returns the logits of some heads, float32 `(H, T, S)`."""
+    bias = _squeezed(operands.get("bias"))
+    if "queries" not in operands:
+        return float32(bias)
+    queries, keys = (_squeezed(operands[name]) for name in ("queries", "keys"))
+    table = ops.matmul(within_float32(queries), within_float32(keys))
+    return float32(table) if bias is None else float32(table) + float32(bias)
+
+
+def _weights(table, pairs, normalizer, count):
+    """Returns the weights `(H, T, S)` of all samples."""
+    if normalizer == SOFTMAX:
+        return masked_softmax(table, pairs)
+    return normalizer.weights(forbid(table, pairs), count)
+
+
+def _kept(weights, request):
     return weights if request.dropout is None else request.dropout(weights)
 
 
-def _apply_counted(table, request):
-    """Returns `relu(table) (m V) / n`.
+def _among_visible(weights, values, keys, sink=None, kept=None):
+    """Returns `A (m V) / (A m)`, `(H, T, B, v)`; zero where nothing is visible.
 
     Args:
-        table: Float32 tensor `(H, T, S)`, logits.
-        request: `Request`.
+        weights: Float32 tensor `(H, T, S)`, `A`.
+        values: Tensor `(H, S, B, v)`, zero where padded.
+        keys: Boolean tensor `(B or 1, S)`, `m`, or `None`.
+        sink: Optional float32 tensor `(H, T, 1)`, one more weight of each row,
+            which has no value.
+        kept: Optional float32 tensor `(H, T, S)`, the weights after dropout.
     """
-    values = request.values
-    weights = ops.relu(table)
-    if request.dropout is not None:
-        weights = request.dropout(weights)
-    # A sum that is yet to be divided might overflow in float16.
-    exact = "float32" if is_float16(values) else values.dtype
-    found = apply(ops.cast(weights, exact), ops.cast(values, exact))
-    count = ops.transpose(request.count()[..., 0], (0, 2, 1))  # (B, T, H)
-    found = ops.cast(found, "float32") / count[..., None]
-    return ops.cast(found, values.dtype)
-
-
-def _with_sink(table, values, keys):
-    """Adds a key that all rows see, whose logits and values are zero."""
-    keys = pad(ops.cast(keys, "int32"), [[0, 0], [0, 1]], value=1)
-    return (
-        pad(table, [[0, 0], [0, 0], [0, 1]]),
-        pad(values, [[0, 0], [0, 1], [0, 0], [0, 0]]),
-        ops.cast(keys, "bool"),
+    context = _product(
+        weights if kept is None else kept,
+        # float16 would lose what little weight the visible keys may have left.
+        within_float32(values),
     )
+    if keys is None:
+        total = ops.sum(weights, axis=-1, keepdims=True)
+    else:
+        total = ops.matmul(weights, float32(ops.transpose(keys)))
+    total = total if sink is None else total + sink
+    total = ops.where(total > 0, total, 1.0)[..., None]  # (H, T, B or 1, 1)
+    # A gradient of `x / y` alone would overflow in `y^-2`.
+    scale = ops.stop_gradient(ops.reciprocal(total))
+    return (float32(context) * scale) / (total * scale)
 
 
-def _is_streamed(request):
-    """Whether a table is too large to be held, and can be streamed."""
-    values, keys = request.values, request.mask.keys
-    sizes = request.target_length, request.source_length, values.shape[2]
-    known = all(isinstance(size, int) for size in sizes)
-    alike = keys is None or keys.shape[0] == 1
-    large = known and math.prod(sizes) >= LARGE_TABLE
-    plain = alike and request.dropout is None
-    return large and plain and execution.on_cpu(values)
-
-
-def _streamed(request):
-    """One sample whose features are those of all samples."""
-    count = request.count()
-    mask = request.mask.with_window()
-    if mask.pattern is not None or not cuts_columns(request):
-        request = request.with_pairs()
-        mask = request.mask
-    logits, values = request.logits, request.values
-    if not execution.supports_inplace(values):
-        logits = Logits(bias=logits.materialize())
-    batch, length, heads, width = ops.shape(values)
-    columns = ops.transpose(values, (1, 2, 0, 3))
-    columns = ops.reshape(columns, (1, length, heads, batch * width))
-    context = pieces.attend(
-        Operands.of(logits, columns),
-        Constants(
-            keys=None if mask.keys is None else mask.keys[:, None, None],
-            pairs=mask.pairs,
-            pattern=mask,
-            seen=count,
-            normalizer=request.normalizer,
-        ),
-    )
-    context = zero_rows(context, request.visible())
-    shape = (request.target_length, heads, batch, width)
-    return ops.transpose(ops.reshape(context, shape), (2, 0, 1, 3))
+def _product(weights, values):
+    """Returns `weights values`: `(H, T, S), (H, S, B, v) -> (H, T, B, v)`."""
+    weights = cast_like(weights, values)
+    if weights.shape[1] == 1 and values.shape[1] is not None:
+        values = ops.transpose(values, (2, 1, 0, 3))
+        context = query_context(weights[None], values)
+        return ops.transpose(context, (2, 1, 0, 3))
+    heads, length, _, width = (axis_size(values, axis) for axis in range(4))
+    columns = ops.reshape(values, (heads, length, -1))
+    product = ops.matmul(weights, columns)
+    return ops.reshape(product, (heads, axis_size(weights, 1), -1, width))

@@ -1,4 +1,4 @@
-"""The fused route: the backend's own attention kernel.
+"""The kernel route: the backend's own attention kernel.
 
 All that is special about `ops.dot_product_attention` on a backend is known
 here alone.
@@ -12,11 +12,10 @@ from keras import ops
 from keras_synth._backend import execution
 from keras_synth._backend.execution import constant
 from keras_synth._backend.tensors import cast_like
-from keras_synth.attention.logits import Product
 from keras_synth.attention.masks import zero_padded_keys, zero_rows
 from keras_synth.attention.routes import cudnn
 from keras_synth.attention.routes.kernel_arguments import (
-    held,
+    bounded,
     is_causal,
     is_row,
     is_small,
@@ -29,7 +28,7 @@ from keras_synth.attention.routes.kernel_arguments import (
 from keras_synth.attention.routes.route import Request, Route
 
 
-class FusedRoute(Route):
+class KernelRoute(Route):
     """`ops.dot_product_attention`, where queries are compared with keys.
 
     Example:
@@ -39,11 +38,11 @@ class FusedRoute(Route):
     >>> q, k = keras.random.normal((2, 3, 5, 2, 4))
     >>> logits = Logits(queries=q, keys=k)
     >>> values = keras.random.normal((3, 5, 2, 4))
-    >>> attend(logits, values, route="fused").shape
+    >>> attend(logits, values, route="kernel").shape
     (3, 5, 2, 4)
     """
 
-    name = "fused"
+    name = "kernel"
 
     def serves(self, request: Request) -> bool:
         compares = request.logits.queries is not None
@@ -150,7 +149,7 @@ def _arguments(request, features):
         request = request.with_pairs()
     logits, values, mask = request.logits, request.values, request.mask
     in_half = execution.attends_in_half_precision(values)
-    if not request.flash_attention and (logits.is_steep or not in_half):
+    if not request.flash_attention and (logits.needs_float32 or not in_half):
         values = ops.cast(values, "float32")
     queries, keys, bias = _for_kernel(logits, values, mask, features)
     if features and mask.keys is not None and _is_shared(bias):
@@ -192,7 +191,7 @@ def _repeats_keys(request):
     """Whether constant keys are repeated for samples of a single query."""
     keys, batch = request.logits.keys, request.values.shape[0]
     constant = keys is not None and keys.shape[0] == 1 and batch != 1
-    return constant and request.of_one_query
+    return constant and request.has_one_query
 
 
 def _has_cpu_kernel(request):
@@ -201,7 +200,9 @@ def _has_cpu_kernel(request):
     if not execution.has_cpu_kernel() or logits.queries is None:
         return False
     bias = logits.bias
-    if request.of_one_query and (bias is not None or logits.keys.shape[0] == 1):
+    if request.has_one_query and (
+        bias is not None or logits.keys.shape[0] == 1
+    ):
         # A single query is not worth a copy of all keys, be it to repeat
         # constant ones or to make the bias a feature of theirs.
         return False
@@ -220,12 +221,11 @@ def _likes_bias(request):
     they are up to 1,024 tokens and slower beyond.
     """
     bias, values = request.logits.bias, request.values
-    parts = bias[:2] if isinstance(bias, Product) else (bias,)
     return not (
         keras.backend.standardize_dtype(values.dtype) == "float32"
         or request.mask.has_pattern
-        or request.logits.is_steep
-        or execution.is_differentiated(*parts)
+        or request.logits.needs_float32
+        or execution.is_differentiated(bias)
     )
 
 
@@ -235,7 +235,7 @@ def _for_kernel(logits, values, mask, features):
     A bias of the keys becomes a feature of theirs, if `features` are wanted.
     """
     logits = zero_padded_keys(logits, mask)
-    bias = None if logits.bias is None else held(logits.bias, values)
+    bias = None if logits.bias is None else bounded(logits.bias, values)
     if features and bias is not None and is_row(bias):
         queries, keys = (cast_like(x, values) for x in logits[:2])
         queries, keys = with_bias(queries, keys, bias)

@@ -1,0 +1,163 @@
+"""Tiles of a pattern: groups of queries, and the columns that each group sees.
+
+Parts of a pattern with the same groups share their tiles. Others have tiles of
+their own, and the sums of their exponentials weigh one against the other, which
+is exact.
+"""
+
+from keras import ops
+
+from keras_synth._backend.tensors import cast_like
+from keras_synth.attention.blocks import QueryBlocks
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.patterns import Window
+from keras_synth.attention.routes.tile import (
+    combined,
+    heads_first,
+    joined,
+    tile_scores,
+)
+
+
+def pattern_of(request):
+    """Returns the pattern of a request, which may be a window; or `None`."""
+    mask = request.mask
+    if mask.pattern is not None or mask.window in (None, 1):
+        return mask.pattern
+    lengths = request.target_length, request.source_length
+    square = isinstance(lengths[0], int) and lengths[0] == lengths[1]
+    return Window(mask.window - 1) if square else None
+
+
+def attend_by_plan(request):
+    """Returns the context `(B, T, H, v)`; zero where nothing is visible."""
+    logits, values, mask = request.logits, request.values, request.mask
+    queries, keys = heads_first(logits.queries), heads_first(logits.keys)
+    heads = heads_first(values)
+    is_token = ops.ones((1, request.target_length), "int32")
+    is_token = is_token if mask.keys is None else ops.cast(mask.keys, "int32")
+    is_token = is_token[:, None, :, None]  # (B or 1, 1, T, 1)
+    earlier, tiles = None, []
+    for blocks, parts in _plan(pattern_of(request), request):
+        columns, allowed = [], []
+        for part, own in parts:
+            columns.append(own)
+            allowed.append(_allowed(blocks, own, part, earlier, is_token, mask))
+            earlier = part if earlier is None else earlier | part
+        groups = ops.shape(allowed[0])[2]
+        scores = tile_scores(
+            None if queries is None else blocks.rows(queries),
+            None if keys is None else _columns(blocks, columns, keys, groups),
+            None
+            if logits.bias is None
+            else _bias_columns(blocks, columns, logits.bias),
+        )
+        own_values = _columns(blocks, columns, heads, groups)
+        tiles.append((blocks, scores, joined(allowed), own_values))
+    context = combined(tiles, request.normalizer, request.dropout)
+    return heads_first(cast_like(context, values))
+
+
+def _plan(pattern, request):
+    """Returns pairs of blocks and the patterns computed on them."""
+    length, causal = request.target_length, request.mask.causal
+    plan, anywhere = [], []
+    for part in pattern.patterns:
+        blocks, columns = part.piece(length, causal)
+        if blocks is None:
+            anywhere.append((part, columns))
+            continue
+        same = [parts for other, parts in plan if blocks.same_as(other)]
+        if same:
+            same[0].append((part, columns))
+        else:
+            plan.append((blocks, [(part, columns)]))
+    plan = plan or [(QueryBlocks(length), [])]
+    plan[0][1].extend(anywhere)
+    return plan
+
+
+def _allowed(blocks, columns, pattern, earlier, is_token, mask):
+    """Returns which pairs count, boolean `(B or 1, 1, G, r, c)`."""
+    relative = pattern.relative and (earlier is None or earlier.relative)
+    i = blocks.positions(relative)[:, :, None]
+    j = columns.positions(blocks, relative)[:, None]
+    allowed = pattern.allows(i, j)
+    if earlier is not None:
+        allowed = allowed & ~earlier.allows(i, j)
+    if mask.causal:
+        allowed = allowed & (j <= i)
+    if mask.window is not None:
+        allowed = allowed & (abs(i - j) < mask.window)
+    is_token = ops.swapaxes(columns.take(blocks, is_token), -1, -2)
+    allowed = ops.convert_to_tensor(allowed)[None, None]
+    return ops.logical_and(is_token > 0, allowed)
+
+
+def _columns(blocks, columns, x, groups):
+    """Returns columns of `(B, H, T, f)` for each group, `(B, H, G, c, f)`."""
+    parts = [_for_groups(own.take(blocks, x), groups) for own in columns]
+    return joined(parts, axis=3)
+
+
+def _for_groups(x, groups):
+    if x.shape[2] != 1:
+        return x
+    batch, heads, _, columns, features = ops.shape(x)
+    return ops.broadcast_to(x, (batch, heads, groups, columns, features))
+
+
+def _bias_columns(blocks, columns, bias):
+    """Returns columns of `(., H, T or 1, S)`: `(., H, G, 1 or r, c)`."""
+    if bias.shape[2] == 1:
+        rows = ops.swapaxes(bias, 2, 3)  # (., H, S, 1)
+        groups = ops.shape(blocks.firsts(False))[0]
+        return ops.swapaxes(_columns(blocks, columns, rows, groups), -1, -2)
+    batch, heads, length, width = ops.shape(bias)
+    last = blocks.length - 1
+    places = [ops.convert_to_tensor(own.positions(blocks)) for own in columns]
+    groups = ops.shape(blocks.firsts(False))[0]
+    if len(places) > 1:
+        places = [
+            ops.broadcast_to(x, (groups, ops.shape(x)[1])) for x in places
+        ]
+    places = ops.clip(joined(places), 0, last)  # (G or 1, c)
+    rows = ops.clip(blocks.positions(), 0, last)[:, :, None]
+    places = ops.cast(rows * width + places[:, None], "int32")  # (G, r, c)
+    flat = ops.reshape(bias, (batch, heads, length * width))
+    entries = ops.take(flat, ops.reshape(places, (-1,)), axis=2)
+    return ops.reshape(entries, (batch, heads, *ops.shape(places)))
+
+
+# --- one query ----------------------------------------------------------------
+
+
+def seen_by_one_query(request):
+    """Returns the request of the columns that one query in a cache may see."""
+    mask, length = request.mask, request.source_length
+    row = ops.reshape(ops.convert_to_tensor(mask.start, "int32"), (1,))
+    limits = AttentionMask(causal=mask.causal, window=mask.window)
+    columns, allowed, earlier = [], [], []
+    for part in pattern_of(request).patterns:
+        own = ops.cast(part.columns(row[0], length), "int32")
+        seen = part.allows(row[0], own) & (own >= 0)
+        seen = seen & limits.allows(row, own)[0]
+        for other in earlier:
+            seen = seen & ~other.allows(row[0], own)
+        earlier.append(part)
+        columns.append(own)
+        allowed.append(seen)
+    columns = ops.clip(ops.concatenate(columns), 0, length - 1)
+    allowed = ops.concatenate(allowed)[None, None, None]
+    if mask.keys is not None:
+        is_token = ops.take(ops.cast(mask.keys, "int32"), columns, axis=1) > 0
+        allowed = ops.logical_and(allowed, is_token[:, None, None])
+    keys, bias = request.logits.keys, request.logits.bias
+    return request._replace(
+        logits=request.logits._replace(
+            keys=None if keys is None else ops.take(keys, columns, axis=1),
+            bias=None if bias is None else ops.take(bias, columns, axis=3),
+        ),
+        values=ops.take(request.values, columns, axis=1),
+        mask=AttentionMask(pairs=allowed),
+    )

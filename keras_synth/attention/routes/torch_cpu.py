@@ -1,0 +1,298 @@
+"""The route of PyTorch's CPUs: tiles written into memory at hand.
+
+There each new tensor is asked of the system, and its fresh pages cost more than
+the product that fills them (1024 x 64 by 64 x 1024 on one core: 3.1 ms, into a
+tensor at hand 1.5 ms). So all tiles share two tensors, one for scores and then
+their gradient, one for weights; products add to what is there; and a tile is
+small enough for the cache of one core.
+
+Automatic differentiation would need what is overwritten, so the gradient is
+written out: for each tile the weights are computed once more. Only a derivative
+of that gradient is left to PyTorch, by the explicit route.
+"""
+
+import functools
+import math
+import sys
+from typing import Any, NamedTuple
+
+from keras_synth._backend import execution
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.masks import zero_padded_keys, zero_rows
+from keras_synth.attention.routes import sizes
+from keras_synth.attention.routes.explicit import ExplicitRoute
+from keras_synth.attention.routes.route import Request, Route
+from keras_synth.attention.softmax import FORBIDDEN
+
+_EXPLICIT = ExplicitRoute()
+
+
+class TorchCPURoute(Route):
+    """A float32 softmax on PyTorch's CPUs, where operations run one by one.
+
+    Example:
+
+    >>> keras_synth.routes.get("torch_cpu")
+    <TorchCPURoute 'torch_cpu'>
+    """
+
+    name = "torch_cpu"
+
+    def serves(self, request: Request) -> bool:
+        logits, values, mask = request.logits, request.values, request.mask
+        if request.return_weights or request.flash_attention or request.dropout:
+            return False
+        limited = mask.window is not None or mask.pattern is not None
+        if limited or not isinstance(mask.start, int):
+            return False
+        if not execution.runs_torch_eagerly(values):
+            return False
+        float32 = sys.modules["torch"].float32
+        operands = logits.queries, logits.keys, logits.bias, values
+        return all(x is None or x.dtype == float32 for x in operands)
+
+    def cost(self, request: Request) -> float:
+        """Three quarters; a single row of weights is not worth cutting."""
+        return 1.5 if request.has_one_query else 0.75
+
+    def run(self, request: Request) -> Any:
+        request = request._replace(
+            logits=zero_padded_keys(request.logits, request.mask)
+        )
+        logits, values = request.logits, request.values
+        operands = Operands(logits.queries, logits.keys, logits.bias, values)
+        context = _function().apply(request, *operands)
+        return zero_rows(context, request.visible())
+
+
+class Operands(NamedTuple):
+    """The tensors by which the context is differentiated.
+
+    Fields:
+        queries: Tensor `(B or 1, T, H, k)` or `None`.
+        keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
+        bias: Tensor `(B or 1, H, T or 1, S)` or `None`.
+        values: Tensor `(B, S, H, v)`.
+    """
+
+    queries: Any
+    keys: Any
+    bias: Any
+    values: Any
+
+
+@functools.cache
+def _function():
+    """Returns the `torch.autograd.Function` of the context and its gradient."""
+    torch = sys.modules["torch"]
+
+    class Attention(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, request, *operands):
+            context = _context(_Tiles(request, Operands(*operands)))
+            ctx.request = request._replace(logits=None, values=None)
+            ctx.save_for_backward(*operands, context)
+            return context
+
+        @staticmethod
+        def backward(ctx, grad_context):
+            *operands, context = ctx.saved_tensors
+            operands = Operands(*operands)
+            if torch.is_grad_enabled():  # to be differentiated once more
+                grads = _recorded_gradient(
+                    ctx.request,
+                    operands,
+                    ctx.needs_input_grad[1:],
+                    grad_context,
+                )
+            else:
+                tiles = _Tiles(ctx.request, operands)
+                grads = _gradient(tiles, context, grad_context)
+            return None, *grads
+
+    return Attention
+
+
+def _recorded_gradient(request, operands, needed, grad_context):
+    """Returns the gradients, made of operations that PyTorch records."""
+    queries, keys, bias, values = operands
+    request = request._replace(
+        logits=Logits(queries, keys, bias), values=values
+    )
+    context = _EXPLICIT.run(request)
+    wanted = [x for x, need in zip(operands, needed, strict=True) if need]
+    grads = iter(
+        sys.modules["torch"].autograd.grad(
+            context, wanted, grad_context, create_graph=True, allow_unused=True
+        )
+    )
+    return [next(grads) if need else None for need in needed]
+
+
+# --- context and gradient -----------------------------------------------------
+
+
+def _context(tiles):
+    """Returns the context `(B, T, H, v)`; its gradient is not recorded."""
+    values, context = tiles.values, tiles.empty(tiles.values, tiles.rows)
+    for b, heads, rows, columns in tiles:
+        weights = tiles.weights(b, heads, rows, columns)
+        context[b, heads, rows] = weights @ values[b, heads, columns]
+    return context.transpose(1, 2)
+
+
+def _gradient(tiles, context, grad_context):
+    """Returns the gradients by `Operands`, `None` where there is no operand."""
+    torch = sys.modules["torch"]
+    grad_context = grad_context.transpose(1, 2)
+    # FlashAttention's delta: a row's weights times their gradients.
+    row_dot = (grad_context * context.transpose(1, 2)).sum(-1, keepdim=True)
+    queries, keys, bias, values = (
+        tiles.queries,
+        tiles.keys,
+        tiles.bias,
+        tiles.values,
+    )
+    # Gradients by keys and values are sums over rows, (b, h, features, S).
+    grads = {"values": _transposed_zeros(values)}
+    if queries is not None:
+        grads["queries"] = tiles.empty(queries, queries.shape[2]).zero_()
+        grads["keys"] = _transposed_zeros(keys)
+    if bias is not None:
+        grads["bias"] = torch.zeros_like(bias)
+    for b, heads, rows, columns in tiles:
+        weights = tiles.weights(b, heads, rows, columns)
+        own = grad_context[b, heads, rows]
+        grads["values"][b, heads, :, columns].baddbmm_(own.mT, weights)
+        # The scores are not needed any more.
+        grad_logits = torch.bmm(
+            own, values[b, heads, columns].mT, out=tiles.scores
+        )
+        grad_logits.sub_(row_dot[b, heads, rows]).mul_(weights)
+        if queries is not None:
+            q, k = min(b, len(queries) - 1), min(b, len(keys) - 1)
+            grads["queries"][q, heads, rows] += torch.bmm(
+                grad_logits, keys[k, heads, columns]
+            )
+            grads["keys"][k, heads, :, columns].baddbmm_(
+                queries[q, heads, rows].mT, grad_logits
+            )
+        if bias is not None:
+            own = _part(grads["bias"], b, heads, rows, columns)
+            axes = [a for a in (0, 1) if own.shape[a] != grad_logits.shape[a]]
+            own += grad_logits.sum(axes, keepdim=True) if axes else grad_logits
+    for name in ("values", "keys"):
+        if name in grads:
+            grads[name] = grads[name].mT
+    return [
+        x.transpose(1, 2) if x is not None and name != "bias" else x
+        for name, x in ((n, grads.get(n)) for n in Operands._fields)
+    ]
+
+
+def _transposed_zeros(x):
+    """Returns zeros `(b, h, k, S)` for the gradient by `(b, h, S, k)`."""
+    batch, heads, length, width = x.shape
+    return x.new_zeros((batch, heads, width, length))
+
+
+def _part(x, b, heads, rows, columns):
+    """Cuts a sample's tile out of `(B or 1, H or 1, T or 1, S)`."""
+    x = x[min(b, x.shape[0] - 1)]
+    x = x if x.shape[0] == 1 else x[heads]
+    return (x if x.shape[1] == 1 else x[:, rows])[..., columns]
+
+
+class _Tiles:
+    """Operands with heads first, cut into tiles, and the weights of each.
+
+    Iterating yields a sample and the slices of heads, rows and columns.
+    """
+
+    def __init__(self, request, operands):
+        self.queries, self.keys, self.values = (
+            None if x is None else x.transpose(1, 2)
+            for x in (operands.queries, operands.keys, operands.values)
+        )
+        self.bias, self.mask = operands.bias, request.mask
+        self.rows = request.target_length
+        self.bands = list(self._bands())
+        self.scores = None
+        self._memory = {}
+        self._forbidden = {}  # by the causal mask, for each shape of a corner
+        self._least = self.values.new_tensor(FORBIDDEN)
+
+    def __iter__(self):
+        batch, count, _, _ = self.values.shape
+        largest = max(_size(rows) * _size(cols) for rows, cols in self.bands)
+        size = max(1, min(sizes.TILE // largest, count))
+        for first in range(0, count, size):
+            heads = slice(first, min(first + size, count))
+            for rows, columns in self.bands:
+                for b in range(batch):
+                    yield b, heads, rows, columns
+
+    def _bands(self):
+        """Yields slices of rows, and of the columns that they visit."""
+        length, columns = self.rows, self.values.shape[2]
+        most = max(1, sizes.TILE // columns)
+        if self.mask.causal:
+            most = min(most, max(sizes.FEWEST_ROWS, length // 8))
+        number = -(-length // most)
+        size = -(-length // number)  # of about the same size
+        for first in range(0, length, size):
+            stop = min(first + size, length)
+            seen = self.mask.start + stop if self.mask.causal else columns
+            yield slice(first, stop), slice(max(1, min(seen, columns)))
+
+    def empty(self, x, length):
+        """Returns `(b, h, length, k)` with the memory order of projections."""
+        batch, heads, _, width = x.shape
+        return x.new_empty((batch, length, heads, width)).transpose(1, 2)
+
+    def weights(self, b, heads, rows, columns):
+        """Returns weights `(h, t, s)`; `self.scores` may be overwritten."""
+        torch = sys.modules["torch"]
+        shape = _size(heads), _size(rows), _size(columns)
+        self.scores = scores = self._tensor("scores", shape)
+        place = b, heads, rows, columns
+        if self.bias is not None:
+            scores.copy_(_part(self.bias, *place))
+        if self.queries is not None:
+            queries = self.queries[min(b, len(self.queries) - 1), heads, rows]
+            keys = self.keys[min(b, len(self.keys) - 1), heads, columns].mT
+            if self.bias is None:
+                torch.bmm(queries, keys, out=scores)
+            else:
+                scores.baddbmm_(queries, keys)
+        if self.mask.pairs is not None:
+            allowed = _part(self.mask.pairs, *place)
+            torch.where(allowed, scores, self._least, out=scores)
+        if self.mask.keys is not None:
+            padding = self.mask.keys[:, None, None]
+            allowed = _part(padding, *place)
+            # To select by a broadcast mask takes ten times as long.
+            bound = torch.where(allowed, -self._least, self._least)
+            torch.minimum(scores, bound, out=scores)
+        if self.mask.causal:
+            self._forbid_later(scores, rows, columns)
+        return torch.softmax(scores, -1, out=self._tensor("weights", shape))
+
+    def _forbid_later(self, scores, rows, columns):
+        """Forbids the columns after each row's own: a corner of the tile."""
+        first = min(self.mask.start + rows.start, columns.stop)
+        shape = _size(rows), columns.stop - first
+        if shape not in self._forbidden:
+            ones = scores.new_ones(shape, dtype=bool)
+            self._forbidden[shape] = ones.triu_(1)
+        scores[..., first:].masked_fill_(self._forbidden[shape], FORBIDDEN)
+
+    def _tensor(self, name, shape):
+        size, memory = math.prod(shape), self._memory.get(name)
+        if memory is None or memory.numel() < size:
+            memory = self._memory[name] = self._least.new_empty(size)
+        return memory[:size].view(shape)
+
+
+def _size(part):
+    return part.stop - (part.start or 0)

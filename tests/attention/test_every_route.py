@@ -1,0 +1,336 @@
+"""Every route gives what the explicit one does, gradients of all orders too."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal
+from backend import compiled_gradients, numpy, slow_but_on
+from keras import ops
+
+from keras_synth import routes
+from keras_synth.attend import attend
+from keras_synth.logits import Logits
+from keras_synth.masks import AttentionMask
+from keras_synth.mixers import normalizers, patterns
+from keras_synth.routes import sizes
+
+BACKEND = keras.backend.backend()
+B, T, H, K, V = 4, 6, 2, 3, 5
+# Operands, and the axes along which they are broadcast.
+OPERANDS = {
+    "queries and keys": {"queries": (B, T, H, K), "keys": (B, T, H, K)},
+    "constant keys": {"queries": (B, T, H, K), "keys": (1, T, H, K)},
+    "a shared table": {
+        "queries": (B, T, H, K),
+        "keys": (B, T, H, K),
+        "bias": (1, H, T, T),
+    },
+    "one row for all": {
+        "queries": (B, T, H, K),
+        "keys": (1, T, H, K),
+        "bias": (1, H, 1, T),
+    },
+    "one bias for all heads": {
+        "queries": (B, T, H, K),
+        "keys": (B, T, H, K),
+        "bias": (B, 1, T, T),
+    },
+    "a bias of every sample": {"bias": (B, H, T, T)},
+    "a table": {"bias": (1, H, T, T)},
+    "two factors": {"queries": (1, T, H, K), "keys": (1, T, H, K)},
+}
+
+
+def some(*shape, seed=3, share=0.6):
+    rng = np.random.default_rng(seed)
+    return ops.convert_to_tensor(rng.random(shape) < share)
+
+
+def padding():
+    """The first key, the last ones, all of one sample, none of another."""
+    keys = np.ones((B, T), bool)
+    keys[0, 0] = keys[1, 4:] = keys[2] = False
+    return ops.convert_to_tensor(keys)
+
+
+MASKS = {
+    "no mask": dict,
+    "padding": lambda: {"keys": padding()},
+    "causal": lambda: {"causal": True},
+    "causal, padded": lambda: {"causal": True, "keys": padding()},
+    "a window, padded": lambda: {"window": 2, "keys": padding()},
+    "a causal window": lambda: {"window": 3, "causal": True},
+    "a pattern": lambda: {
+        "pattern": patterns.Window(1) | patterns.GlobalTokens(1),
+        "keys": padding(),
+    },
+    "strides": lambda: {"pattern": patterns.Stride(2), "causal": True},
+    "pairs": lambda: {"pairs": some(1, 1, T, T), "keys": padding()},
+    "pairs of every head": lambda: {"pairs": some(B, H, T, T)},
+}
+
+
+def problem(operands, mask, normalizer="softmax", dtype="float32"):
+    """Returns a loss by the name of a route, and the operands' arrays."""
+    shapes = {**OPERANDS[operands], "values": (B, T, H, V)}
+    arrays = [normal(*s, seed=i) for i, s in enumerate(shapes.values())]
+    direction = ops.convert_to_tensor(normal(B, T, H, V, seed=9))
+    mask = AttentionMask(**MASKS[mask]())
+
+    def loss(route):
+        def function(*tensors):
+            terms = dict(zip(shapes, tensors, strict=True))
+            values = ops.cast(terms.pop("values"), dtype)
+            context = attend(
+                Logits(**{k: ops.cast(x, dtype) for k, x in terms.items()}),
+                values,
+                mask,
+                target_length=T,
+                route=route,
+                normalizer=normalizers.get(normalizer),
+            )
+            context = ops.cast(context, "float32")
+            return ops.sum(context * direction) + ops.sum(context**2)
+
+        return function
+
+    return loss, arrays
+
+
+def able(operands, mask, normalizer="softmax"):
+    """Names of the routes that serve a problem, compiled as its gradients."""
+    names = []
+
+    class Asking(routes.ExplicitRoute):
+        name = "asking"
+
+        def run(self, request):
+            found = routes.serving(request)
+            names.extend(route.name for route in found)
+            return super().run(request)
+
+    loss, arrays = problem(operands, mask, normalizer)
+    with routes.using(Asking()):
+        compiled_gradients(loss("asking"), *arrays)
+    return [x for x in dict.fromkeys(names) if x not in ("asking", "explicit")]
+
+
+@pytest.fixture(
+    params=[
+        1,
+        pytest.param(T * T, marks=slow_but_on("torch")),
+        pytest.param(2**20, marks=slow_but_on("torch")),
+    ],
+    ids="tiles of {} entries".format,
+)
+def tile(request, monkeypatch):
+    monkeypatch.setattr(sizes, "TILE", request.param)
+    monkeypatch.setattr(sizes, "FEWEST_ROWS", 2)
+    if request.param == 1:
+        monkeypatch.setattr(sizes, "LARGE_TABLE", 1)
+
+
+def assert_gradients_equal(operands, mask, normalizer="softmax"):
+    loss, arrays = problem(operands, mask, normalizer)
+    expected = compiled_gradients(loss("explicit"), *arrays)
+    names = able(operands, mask, normalizer)
+    for name in names:
+        found = compiled_gradients(loss(name), *arrays)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert np.abs(mine).max() > 1e-3
+            np.testing.assert_allclose(mine, theirs, atol=3e-5, err_msg=name)
+    return names
+
+
+def mostly_on_torch(names, everywhere):
+    """Parameters, some of them for all backends: JAX compiles each of them."""
+    return [
+        name
+        if name in everywhere
+        else pytest.param(name, marks=slow_but_on("torch"))
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    "mask", mostly_on_torch(MASKS, ("padding", "causal, padded", "a pattern"))
+)
+@pytest.mark.parametrize(
+    "operands", mostly_on_torch(OPERANDS, ("a shared table", "a table"))
+)
+def test_gradients_are_those_of_the_explicit_route(operands, mask, tile):
+    assert_gradients_equal(operands, mask)
+
+
+@pytest.mark.parametrize("normalizer", ["relu", "sigmoid", "softmax1"])
+@pytest.mark.parametrize(
+    "mask",
+    mostly_on_torch(["causal, padded", "a pattern", "pairs"], "a pattern"),
+)
+@pytest.mark.parametrize(
+    "operands", mostly_on_torch(["a shared table", "a table"], "a table")
+)
+def test_other_normalizers_have_the_gradients(operands, mask, normalizer, tile):
+    assert_gradients_equal(operands, mask, normalizer)
+
+
+def test_each_route_of_the_backend_is_among_them():
+    names = {*able("a shared table", "causal"), *able("a table", "padding")}
+    names |= {*able("queries and keys", "a pattern")}
+    expected = {"shared", "kernel", "tiles"}
+    if BACKEND == "torch":
+        expected.add("torch_cpu")
+    assert expected <= names
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("mask", ["causal, padded", "a pattern"])
+def test_half_precision_is_kept(mask, dtype, tile):
+    loss, arrays = problem("a shared table", mask, dtype=dtype)
+    exact, _ = problem("a shared table", mask)
+    expected = compiled_gradients(exact("explicit"), *arrays)
+    for name in set(able("a shared table", mask)) - {"torch_cpu"}:
+        found = compiled_gradients(loss(name), *arrays)
+        for mine, theirs in zip(found, expected, strict=True):
+            error = 0.05 * np.abs(theirs).max()
+            np.testing.assert_allclose(mine, theirs, atol=error, err_msg=name)
+
+
+# --- padding in one table of all samples --------------------------------------
+
+
+@pytest.mark.parametrize("lead", [0, 30, 50, 55])
+@pytest.mark.parametrize("length", [16, 1024])
+@pytest.mark.parametrize("use_causal", [False, True])
+def test_a_padded_key_may_lead(length, lead, use_causal):
+    """By as much as the shared route promises; the first key among them."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(1, 1, length, length)).astype("float32")
+    keys = np.ones((2, length), bool)
+    keys[0, 0] = keys[0, length // 2 :] = False
+    table[..., ~keys[0]] += lead
+    values = rng.normal(size=(2, length, 1, V)).astype("float32")
+    rows = np.tri(length, dtype=bool) if use_causal else np.ones((1, length))
+    logits = np.where(rows * keys[:, None], table[0].astype("float64"), -np.inf)
+    with np.errstate(invalid="ignore"):
+        top = logits.max(-1, keepdims=True)
+        weights = np.nan_to_num(np.exp(logits - np.maximum(top, -1e300)))
+    weights /= np.maximum(weights.sum(-1, keepdims=True), 1e-300)
+    expected = np.einsum("bts,bshv->bthv", weights, values)
+    mask = AttentionMask(keys=ops.convert_to_tensor(keys), causal=use_causal)
+    found = attend(
+        Logits(bias=ops.convert_to_tensor(table)),
+        ops.convert_to_tensor(values),
+        mask,
+        route="shared",
+    )
+    np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+
+
+def test_a_table_that_needs_float32_takes_no_bound():
+    keys = padding()
+    table = Logits(bias=ops.ones((1, H, T, T)), needs_float32=True)
+    values = ops.ones((B, T, H, V))
+    request = routes.Request(table, values, T, AttentionMask(keys=keys))
+    assert "shared" not in [route.name for route in routes.serving(request)]
+
+
+# --- biases never undo masks --------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["V", "R", "D", "R + V", "alibi + V", "FD"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "mixed_float16", "mixed_bfloat16"]
+)
+@pytest.mark.parametrize(
+    "least", [-np.inf, np.finfo("float32").min, -1e30, -1e9]
+)
+def test_the_lowest_bias_shows_no_row_the_future(name, dtype, least):
+    from keras_synth.layers import SyntheticAttention
+
+    x = normal(1, 8, 16)
+    other = np.array(x)
+    other[:, 4:] += 5.0  # the future of rows 0 and 1
+    bias = np.zeros((1, 1, 1, 8), "float32")
+    bias[..., :2] = least  # two padding tokens on the left
+    layer = SyntheticAttention(
+        2, 8, synthesizer=name, max_length=8, dtype=dtype
+    )
+    ways = [
+        {"use_causal_mask": True},
+        {"attention_mask": np.tri(8, dtype=bool)[None]},
+        {"use_causal_mask": True, "return_attention_scores": True},
+    ]
+    for way in ways:
+        outputs = []
+        for tokens in (x, other):
+            result = layer(
+                ops.convert_to_tensor(tokens), attention_bias=bias, **way
+            )
+            outputs.append(numpy(result[0] if len(way) == 2 else result))
+        assert np.isfinite(outputs[0]).all()
+        np.testing.assert_allclose(
+            outputs[0][:, :2], outputs[1][:, :2], atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("name", ["V", "R", "R + V", "D"])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_padded_columns_of_a_bias_may_hold_anything(name, batch, poison):
+    from keras_synth.layers import SyntheticAttention
+
+    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=8)
+    x = ops.convert_to_tensor(normal(3, 8, 16))
+    mask = ops.convert_to_tensor(np.arange(8) < [[5], [8], [6]])
+    bias = normal(batch, 1, 8, 8, seed=4)
+    poisoned = np.array(bias)
+    for i, length in enumerate((5, 8, 6)):
+        poisoned[i % batch, ..., length:] = poison
+    found = numpy(layer(x, value_mask=mask, attention_bias=poisoned))
+    assert np.isfinite(found).all()
+    expected = numpy(layer(x, value_mask=mask, attention_bias=bias))
+    row = 0 if batch == 1 else slice(None)
+    np.testing.assert_allclose(found[row], expected[row], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["V", "R + V", "alibi + V", "local(window=2)", "D", "FD"]
+)
+def test_large_features_do_not_overflow_in_float16(name):
+    from keras_synth import mixers
+
+    x = ops.convert_to_tensor(300 * normal(3, 8, 16))
+    layer = mixers.get(
+        name, num_heads=2, key_dim=8, max_length=8, dtype="mixed_float16"
+    )
+    assert np.isfinite(numpy(layer(x))).all()
+
+
+# --- sums ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names", [("R", "alibi"), ("D", "alibi"), ("FR", "t5_relative")]
+)
+def test_the_order_of_a_sum_does_not_matter(names):
+    """Half precision cannot tell ALiBi's logits of far tokens apart."""
+    from keras_synth import synthesizers
+
+    length, sums = 600, []
+    for order in (names, names[::-1]):
+        synthesizer = synthesizers.get(
+            "+".join(order), H, K, length, defaults={"dtype": "bfloat16"}
+        )
+        synthesizer.build((None, length, 8))
+        for i, weight in enumerate(sorted(synthesizer.weights, key=str)):
+            weight.assign(np.full(weight.shape, float(i)))
+        sums.append(synthesizer(ops.ones((1, length, 8), "bfloat16")))
+    assert sums[0].bias.dtype == sums[1].bias.dtype
+    for logits in sums:
+        if "alibi" in names:
+            assert (
+                keras.backend.standardize_dtype(logits.bias.dtype) == "float32"
+            )
+            steps = np.diff(numpy(logits.with_rows(length).bias)[0, 0, 0])
+            np.testing.assert_allclose(steps, -0.0625)
