@@ -20,7 +20,17 @@ def check_optional(name, value):
     return None if value is None else check_positive(name, value)
 
 
-def check_gain(name, value):
+def check_boolean(name, value):
+    """Returns `value` as a bool, or raises unless it is one, 0 or 1."""
+    # NumPy's booleans are not `bool`s.
+    if isinstance(value, (str, type(None))) or value not in (False, True):
+        raise ValueError(
+            f"`{name}` must be True or False. Received: {name}={value!r}"
+        )
+    return bool(value)
+
+
+def check_above_zero(name, value):
     """Returns a finite number above 0 as a float, or raises."""
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not number or not 0 < value < math.inf:

@@ -4,6 +4,8 @@ Weights, names, quantization and LoRA are those of the classes that they take
 the place of: files fit, and so do configs, which hold no sub-layers.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -27,6 +29,10 @@ class EinsumDense(keras.layers.EinsumDense):
             `(B, T, ...)` in and out.
         **kwargs: Its keyword arguments.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.supports_masking = True  # Keras warns of masks where it is not
 
     if keras.backend.backend() == "tensorflow":
 

@@ -4,55 +4,87 @@ Keras hands all that a call is given to the backend's own way to do that. JAX
 makes tensors of numbers there, booleans too, by which no Python can branch any
 more, and what a layer assigns to its variables is gone with the function that
 it was traced in. TensorFlow adds numbers to all that it is given, masks too.
+Tensors lose the masks that they carry.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
-from keras_synth._backend.trees import put_together, taken_apart
+from keras_synth.types import Mixin
 
 
-def rematerialized(layer, rematerialize, layer_call, args, kwargs):
-    """Returns a function that does what a layer's call does with arguments.
+class Rematerialized(Mixin):
+    """A layer that may be made in a `keras.RematScope` on any backend."""
 
-    Of the arguments only floats are handed to the backend. What the layer
-    changes, such as seeds, is as it was when it is computed again.
+    def rematerialized_call(
+        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """Returns `layer_call` for a layer made in a `keras.RematScope`.
 
-    Args:
-        layer: Layer.
-        rematerialize: Keras' own `rematerialized_call` of the layer.
-        layer_call: The layer's `call`.
-        args: Tuple, what it is called with.
-        kwargs: Dictionary, likewise by name.
-    """
-    outline, floats = taken_apart((args, tuple(kwargs.items())), _is_float)
-    variables, changed = _variables(layer), []
-    before = [v.value for v in variables]
-    if keras.backend.backend() != "jax":  # where variables are written to
-        before = list(map(ops.copy, before))
+        Of the arguments only floats are handed to the backend. What the layer
+        changes, such as seeds, is as it was when it is computed again.
+        """
+        leaves = keras.tree.flatten((args, kwargs))
+        at = [i for i, x in enumerate(leaves) if _is_float(x)]
+        carried = [_MaskOf()(leaves[i]) for i in at]
+        variables = _variables(self)
+        changed: list[int] = []
+        before = [v.value for v in variables]
+        if keras.backend.backend() != "jax":  # where variables are written to
+            before = list(map(ops.copy, before))
 
-    def of_floats(*floats):
-        own, named = put_together(outline, floats)
-        scope = keras.StatelessScope(zip(variables, before, strict=True))
-        old = list(map(scope.get_current_value, variables))
-        with scope:
-            output = layer_call(*own, **dict(named))
-        new = list(map(scope.get_current_value, variables))
-        changed[:] = [i for i, x in enumerate(new) if x is not old[i]]
-        return (output, *(new[i] for i in changed)) if changed else output
+        def of_floats(*floats):
+            for i, x, mask in zip(at, floats, carried, strict=True):
+                leaves[i] = x if mask is None else _Masked()(x, mask=mask)
+            own, named = keras.tree.pack_sequence_as((args, kwargs), leaves)
+            scope = keras.StatelessScope(zip(variables, before, strict=True))
+            old = list(map(scope.get_current_value, variables))
+            with scope:
+                output = layer_call(*own, **named)
+            new = list(map(scope.get_current_value, variables))
+            changed[:] = [i for i, x in enumerate(new) if x is not old[i]]
+            return (output, *(new[i] for i in changed)) if changed else output
 
-    call = rematerialize(of_floats, *args, **kwargs)
+        call = super().rematerialized_call(of_floats, *args, **kwargs)
 
-    def called(*_, **__):
-        output = call(*floats)
-        if not changed:
+        def called(*_, **__):
+            output = call(*(leaves[i] for i in at))
+            if not changed:
+                return output
+            output, *values = output
+            for i, value in zip(changed, values, strict=True):
+                variables[i].assign(value)
             return output
-        output, *values = output
-        for i, value in zip(changed, values, strict=True):
-            variables[i].assign(value)
-        return output
 
-    return called
+        return called
+
+
+class _MaskOf(keras.layers.Layer):
+    """Returns the Keras mask that a tensor carries, or `None`."""
+
+    def __init__(self):
+        super().__init__(autocast=False, name="mask_of")
+        self.supports_masking = True
+
+    def call(self, x, mask=None):
+        return mask
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+
+class _Masked(keras.layers.Layer):
+    """Returns a tensor that carries a Keras mask."""
+
+    def __init__(self):
+        super().__init__(autocast=False, name="masked")
+        self.supports_masking = True
+
+    def call(self, x, mask=None):
+        return x
 
 
 def _variables(layer):

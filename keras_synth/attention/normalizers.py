@@ -81,7 +81,10 @@ class Normalizer:
         return keras.saving.serialize_keras_object(self)
 
     def __eq__(self, other):
-        return type(self) is type(other)
+        return (
+            type(self) is type(other)
+            and self.get_config() == other.get_config()
+        )
 
     def __hash__(self):
         return hash(type(self))

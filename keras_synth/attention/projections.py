@@ -2,11 +2,14 @@
 
 import keras
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.configs import Options, serialized
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth._backend.seeds import seeded
+
+# Letters of an output token's axes.
+OUTPUT_AXES = "defgijlmnopqrsuvwxyz"
 
 
 class Projections(Options):
@@ -38,7 +41,7 @@ class Projections(Options):
     }
 
     def __init__(self, use_bias=True, seed=None, fixed=False, **options):
-        self.use_bias = use_bias
+        self.use_bias = check_boolean("use_bias", use_bias)
         self.seed = seed
         self.fixed = fixed
         self.options = {
@@ -82,7 +85,7 @@ class Projections(Options):
 
         Its kernel is `(H, v, *output_shape)`, its bias `output_shape`.
         """
-        axes = "defgijlm"[: len(output_shape)]
+        axes = OUTPUT_AXES[: len(output_shape)]
         equation = f"bthk,hk{axes}->bt{axes}"
         return self._dense(equation, output_shape, name, dtype)
 
@@ -161,6 +164,11 @@ def positive_shape(output_shape):
         raise ValueError(
             f"Invalid `output_shape`: {output_shape!r}. It must be a tuple, a "
             f"list or an int. Received: output_shape={output_shape!r}"
+        )
+    if len(output_shape) > len(OUTPUT_AXES):
+        raise ValueError(
+            f"`output_shape` may have {len(OUTPUT_AXES)} axes at most. "
+            f"Received: output_shape={output_shape!r}"
         )
     return tuple(check_positive("output_shape", x) for x in output_shape)
 

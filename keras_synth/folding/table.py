@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, Weights
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
@@ -64,8 +64,8 @@ class TableSynthesizer(Synthesizer):
             long_inputs,
             **kwargs,
         )
-        self.softmaxed = bool(softmaxed)
-        self.needs_float32 = bool(needs_float32)
+        self.softmaxed = check_boolean("softmaxed", softmaxed)
+        self.needs_float32 = check_boolean("needs_float32", needs_float32)
         self.table = None
 
     def build(

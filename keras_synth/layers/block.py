@@ -6,12 +6,15 @@ from typing import Any
 import keras
 
 from keras_synth._backend.checks import (
+    check_above_zero,
+    check_boolean,
     check_optional,
     check_positive,
     check_rate,
 )
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import with_policies
+from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.normalization import check_normalization
 from keras_synth.layers.residual import Residual
@@ -22,7 +25,7 @@ from keras_synth.types import Identifier
 _NAMES = {"attention": "self_attention", "cross_attention": "cross_attention"}
 
 
-class SynthesizerBlock(keras.layers.Layer):
+class SynthesizerBlock(Rematerialized, keras.layers.Layer):
     """Arguments and parts of a Transformer block; `call` is a subclass's.
 
     Args: see `SynthesizerEncoder`.
@@ -64,15 +67,23 @@ class SynthesizerBlock(keras.layers.Layer):
         )
         self.dropout = check_rate("dropout", dropout)
         self.activation = keras.activations.get(activation)
-        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_norm_epsilon = check_above_zero(
+            "layer_norm_epsilon", layer_norm_epsilon
+        )
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.normalize_first = bool(normalize_first)
-        self.attention_use_bias = bool(attention_use_bias)
+        self.normalize_first = check_boolean("normalize_first", normalize_first)
+        self.attention_use_bias = check_boolean(
+            "attention_use_bias", attention_use_bias
+        )
         self.key_dim = check_optional("key_dim", key_dim)
         self.normalization = check_normalization(normalization)
-        self.feed_forward_use_bias = bool(feed_forward_use_bias)
-        self.use_gated_activation = bool(use_gated_activation)
+        self.feed_forward_use_bias = check_boolean(
+            "feed_forward_use_bias", feed_forward_use_bias
+        )
+        self.use_gated_activation = check_boolean(
+            "use_gated_activation", use_gated_activation
+        )
         self.feed_forward_dropout = check_rate(
             "feed_forward_dropout", feed_forward_dropout
         )

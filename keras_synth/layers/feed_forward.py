@@ -4,15 +4,20 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.checks import (
+    check_boolean,
+    check_positive,
+    check_rate,
+)
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.distributions import DATA, MODEL
+from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.types import Identifier, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class FeedForward(keras.layers.Layer):
+class FeedForward(Rematerialized, keras.layers.Layer):
     """`activation(x W + b) W' + b'`, token by token.
 
     With a gate, `(activation(x W + b) * (x G + c)) W' + b'`
@@ -67,8 +72,10 @@ class FeedForward(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.use_bias = bool(use_bias)
-        self.use_gated_activation = bool(use_gated_activation)
+        self.use_bias = check_boolean("use_bias", use_bias)
+        self.use_gated_activation = check_boolean(
+            "use_gated_activation", use_gated_activation
+        )
         self.intermediate = self._dense(
             self.intermediate_dim, self.activation, "intermediate"
         )

@@ -4,13 +4,19 @@ from typing import Any
 
 import keras
 
+from keras_synth._backend.checks import (
+    check_above_zero,
+    check_boolean,
+    check_rate,
+)
 from keras_synth._backend.configs import config_of
+from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class Residual(keras.layers.Layer):
+class Residual(Rematerialized, keras.layers.Layer):
     """Normalisation, dropout and skip connection around a sub-layer f.
 
     Post-norm, `norm(x + dropout(f(x)))`, or pre-norm,
@@ -51,18 +57,20 @@ class Residual(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.dropout = dropout
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.normalize_first = normalize_first
+        self.dropout = check_rate("dropout", dropout)
+        self.layer_norm_epsilon = check_above_zero(
+            "layer_norm_epsilon", layer_norm_epsilon
+        )
+        self.normalize_first = check_boolean("normalize_first", normalize_first)
         self.normalization = normalization
         self.norm = normalized(
             normalization,
-            epsilon=layer_norm_epsilon,
+            epsilon=self.layer_norm_epsilon,
             dtype=self.dtype_policy,
             name="norm",
         )
         self._dropout = keras.layers.Dropout(
-            dropout, dtype=self.dtype_policy, name="dropout"
+            self.dropout, dtype=self.dtype_policy, name="dropout"
         )
 
     def build(self, x_shape: Shape, y_shape: Shape | None = None) -> None:

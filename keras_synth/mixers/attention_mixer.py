@@ -84,7 +84,7 @@ class AttentionMixer(Configured, Mixer):
             "value_dim", key_dim if value_dim is None else value_dim
         )
         self.dropout = check_rate("dropout", dropout)
-        self.use_bias = use_bias
+        self.use_bias = self._projections.use_bias
         self.seed = seed
         self._add_layers()
 
@@ -220,7 +220,10 @@ class AttentionMixer(Configured, Mixer):
     def _call_cached(self, query, cache, start, mask, bias):
         if start is not None:
             cache = self._written(cache, query, start)
-        context = self._cached_context(query, cache, mask, bias)
+        if 0 in self._cache_places(cache, start).shape[1:2]:
+            context = self._nothing(query, query, False)
+        else:
+            context = self._cached_context(query, cache, mask, bias)
         return self.attention_output(context), cache
 
     def _written(self, cache, query, start):

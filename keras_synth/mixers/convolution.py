@@ -5,7 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive, check_rate, check_seed
+from keras_synth._backend.checks import (
+    check_boolean,
+    check_positive,
+    check_rate,
+    check_seed,
+)
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
@@ -63,8 +68,8 @@ class Convolution(Configured, SelfMixer):
         self.num_heads = check_positive("num_heads", num_heads)
         self.width = check_positive("width", width)
         self.dropout = check_rate("dropout", dropout)
-        self.use_bias = use_bias
-        self.use_glu = bool(use_glu)
+        self.use_bias = self._projections.use_bias
+        self.use_glu = check_boolean("use_glu", use_glu)
         if border not in BORDERS:
             raise ValueError(
                 f"`border` must be one of {BORDERS}. Received: border="

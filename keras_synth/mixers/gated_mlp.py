@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import LayerNormalization
 from keras_synth._backend.policies import assign_policies
@@ -112,8 +112,10 @@ class GatedMLP(LengthMixer):
             )
         self.ffn_dim = ffn_dim
         self.activation = keras.activations.get(activation)
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.use_bias = use_bias
+        self.layer_norm_epsilon = check_above_zero(
+            "layer_norm_epsilon", layer_norm_epsilon
+        )
+        self.use_bias = self._projections.use_bias
         if spatial_initializer is None:
             limit = 1e-3 / self.max_length
             spatial_initializer = keras.initializers.RandomUniform(

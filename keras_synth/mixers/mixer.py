@@ -2,14 +2,13 @@
 
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_synth._backend.execution import is_placeholder
-from keras_synth._backend.rematerialized import rematerialized
+from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
@@ -24,7 +23,7 @@ _NEEDS = {
 }
 
 
-class Mixer(keras.layers.Layer):
+class Mixer(Rematerialized, keras.layers.Layer):
     """A layer called like `keras.layers.MultiHeadAttention`.
 
     Encoder and decoder blocks, and the models made of them, take any mixer.
@@ -99,7 +98,9 @@ class Mixer(keras.layers.Layer):
         mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Tensor:
-        kwargs |= _by_name(type(self).call, args)
+        if args:
+            kwargs |= _by_name(type(self).call, args, {"mask": mask, **kwargs})
+            mask = kwargs.pop("mask", mask)
         tensors = {"value": value, "key": key, "mask": mask}
         given = kwargs | {k: x for k, x in tensors.items() if x is not None}
         self._check_supported({"query": query, **given})
@@ -235,6 +236,12 @@ class Mixer(keras.layers.Layer):
         bias = axes.flatten_pairs("attention_bias", bias, *sizes)
         return masks.as_boolean(pairs), masks.bounded_bias(bias)
 
+    def _of_nothing(self, query):
+        """The output of a query `(B, T, d)` without samples or tokens."""
+        features = self._output_shape or query.shape[-1:]
+        shape = (*ops.shape(query)[:2], *features)
+        return ops.zeros(shape, self.compute_dtype)
+
     def _placeholders(self, *call):
         """What `call` returns where there are no numbers."""
         return keras.tree.map_structure(
@@ -253,13 +260,6 @@ class Mixer(keras.layers.Layer):
         return output, keras.KerasTensor(shape, dtype="float32")
 
     # --------------------------------------------------------------------------
-
-    def rematerialized_call(
-        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Callable[..., Any]:
-        """Returns `layer_call` for a layer made in a `keras.RematScope`."""
-        rematerialize = super().rematerialized_call
-        return rematerialized(self, rematerialize, layer_call, args, kwargs)
 
     def _check_supported(self, arguments):
         """Raises for arguments of `call` that this mixer cannot honour."""
@@ -353,6 +353,8 @@ class Mixer(keras.layers.Layer):
             }
         )
         query = ops.convert_to_tensor(query)
+        if 0 in query.shape[:2]:
+            return self._of_nothing(query), cache
         places = self._cache_places(cache, start)
         pairs, bias = self._of_pairs(
             FLAT, query, places, attention_mask, attention_bias
@@ -417,14 +419,23 @@ def _names(call):
     return [*inspect.signature(call).parameters][4:]
 
 
-def _by_name(call, args):
-    """Arguments of `call` given by their places, as a dictionary."""
-    names = _names(call) if args else []
+def _by_name(call, args, named):
+    """Arguments of `call` given by their places, as a dictionary.
+
+    Args:
+        call: The method.
+        args: Tuple, what follows query, value and key.
+        named: Dictionary of what is given by name.
+    """
+    names = _names(call)
     if len(args) > len(names):
         raise TypeError(
             f"`call` takes {3 + len(names)} arguments by their places. "
             f"Received: {3 + len(args)}"
         )
+    for name in names[: len(args)]:
+        if named.get(name) is not None:
+            raise TypeError(f"`call` got multiple values for argument {name!r}")
     return dict(zip(names, args, strict=False))
 
 

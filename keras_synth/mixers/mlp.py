@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention import masks
 from keras_synth.mixers.length_mixer import LengthMixer, updated
@@ -80,7 +80,7 @@ class MLPMixer(LengthMixer):
         )
         self.supports_causal_mask = self.hidden_dim == self.max_length
         self.activation = keras.activations.get(activation)
-        self.use_bias = bool(use_bias)
+        self.use_bias = check_boolean("use_bias", use_bias)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.W1 = self.W2 = self.b1 = self.b2 = None

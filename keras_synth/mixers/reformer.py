@@ -142,8 +142,7 @@ class ReformerAttention(BoundedMixer):
         x, values = (heads_first(pad(y, widths)) for y in (keys, values))
         buckets = self._buckets(x, real)  # (B, H, hashes, L)
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
-        order = ops.argsort(buckets * ops.shape(x)[2] + positions, axis=-1)
-        places = ops.cast(ops.argsort(order, axis=-1), "int32")
+        order, places = by_bucket(buckets)
         # Of each token, one beside the other: (B, H, L, 1 + 2 hashes).
         known = ops.broadcast_to(positions, ops.shape(buckets[:, :, :1]))
         known = [known, buckets, places // self.bucket_size]
@@ -228,6 +227,21 @@ class ReformerAttention(BoundedMixer):
         """`(B, H, L, f) -> (B, H, chunks, bucket_size, f)`."""
         batch, heads, _, features = ops.shape(x)
         return ops.reshape(x, (batch, heads, -1, self.bucket_size, features))
+
+
+def by_bucket(buckets):
+    """Sorts tokens by bucket, then by position.
+
+    Args:
+        buckets: Integer tensor `(..., L)`.
+
+    Returns:
+        `(order, places)`: integer tensors `(..., L)`, the tokens in order, and
+        where each of them is in it.
+    """
+    # Every backend sorts stably; `bucket * L + position` would overflow.
+    order = ops.argsort(buckets, axis=-1)
+    return order, ops.cast(ops.argsort(order, axis=-1), "int32")
 
 
 def _joined(x):

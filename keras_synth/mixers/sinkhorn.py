@@ -1,12 +1,11 @@
 """Attention to a block and to the one sorted to it: Sinkhorn attention."""
 
-import numbers
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth._backend.tensors import pad, product
@@ -94,13 +93,7 @@ class SinkhornAttention(BoundedMixer):
         super().__init__(num_heads, key_dim, max_length, **kwargs)
         self.block_size = self._fitting("block_size", block_size, 64)
         self.iterations = check_positive("iterations", iterations)
-        is_number = isinstance(temperature, numbers.Real)
-        if not is_number or not 0 < temperature < float("inf"):
-            raise ValueError(
-                "`temperature` must be a positive number. "
-                f"Received: temperature={temperature!r}"
-            )
-        self.temperature = float(temperature)
+        self.temperature = check_above_zero("temperature", temperature)
         if sort_initializer is not None:
             sort_initializer = keras.initializers.get(sort_initializer)
         self.sort_initializer = sort_initializer

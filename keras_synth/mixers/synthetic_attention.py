@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_synth import synthesizers
-from keras_synth._backend.checks import check_optional
+from keras_synth._backend.checks import check_boolean, check_optional
 from keras_synth._backend.execution import is_traced
 from keras_synth.attention import masks, normalizers
 from keras_synth.attention.masks import AttentionMask
@@ -20,6 +20,7 @@ from keras_synth.mixers.attention_mixer import AttentionMixer
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.position_limits import PositionLimits
 from keras_synth.mixers.window_cache import WindowCache
+from keras_synth.synthesizers.synthesizer import with_dtype
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
@@ -189,7 +190,7 @@ class SyntheticAttention(AttentionMixer):
             bias_constraint=bias_constraint,
             **kwargs,
         )
-        self.use_gate = bool(use_gate)
+        self.use_gate = check_boolean("use_gate", use_gate)
         self.attention_axes = attention_checks.check_axes(attention_axes)
         self.sliding_window = check_optional("sliding_window", sliding_window)
         self.normalizer = normalizers.get(normalizer)
@@ -205,6 +206,8 @@ class SyntheticAttention(AttentionMixer):
         self._make_parts(synthesizer)
 
     def _make_parts(self, synthesizer):
+        if isinstance(synthesizer, dict):
+            synthesizer = with_dtype(synthesizer, self.dtype_policy)
         # In the order of MultiHeadAttention's weights.
         self.synthesizer = synthesizers.get(
             synthesizer,
@@ -302,11 +305,14 @@ class SyntheticAttention(AttentionMixer):
         )
         if scores:
             context, weights = context
-            return self._gated(context, query), weights
-        return self._gated(context, query)
+            return self._gated(context, query, masked), weights
+        return self._gated(context, query, masked)
 
-    def _gated(self, context, query):
-        return context if self.gate is None else context * self.gate(query)
+    def _gated(self, context, query, mask):
+        if self.gate is None:
+            return context
+        # Zero times a gate that is NaN is not zero.
+        return masks.zero_padding(context * self.gate(query), mask.queries)
 
     def _without_padding(self, query, value, key, masked):
         if not self.synthesizer.reads_tokens and self.gate is None:
@@ -428,19 +434,26 @@ class SyntheticAttention(AttentionMixer):
             flash_attention=self.flash_attention,
             normalizer=self.normalizer,
         )
-        return self._gated(context, query)
+        return self._gated(context, query, mask)
 
     # --------------------------------------------------------------------------
+
+    # MultiHeadAttention's names of its projections.
+
+    def __dir__(self):
+        # Keras saves a layer under the first of the names here that leads to
+        # it: where weights are in a file must not depend on these aliases.
+        return [name for name in super().__dir__() if name not in _ALIASES]
 
     @property
     def query_dense(self) -> keras.Layer | None:
         """The projection of queries, where the synthesizer has one."""
-        return self.synthesizer.query
+        return getattr(self.synthesizer, "query", None)
 
     @property
     def key_dense(self) -> keras.Layer | None:
         """The projection of keys, where the synthesizer has one."""
-        return self.synthesizer.key
+        return getattr(self.synthesizer, "key", None)
 
     @property
     def value_dense(self) -> keras.Layer | None:
@@ -451,3 +464,6 @@ class SyntheticAttention(AttentionMixer):
     def output_dense(self) -> keras.Layer | None:
         """The projection of the merged heads."""
         return self.attention_output
+
+
+_ALIASES = {"query_dense", "key_dense", "value_dense", "output_dense"}

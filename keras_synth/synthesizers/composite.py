@@ -32,13 +32,17 @@ class CompositeSynthesizer(Synthesizer):
                 '`keras_synth.synthesizers.get("R+V", ..., seed=1)`. '
                 f"Received: seed={kwargs['seed']!r}"
             )
-        _name_parts(synthesizers, self.place)
+        names = _names_of(synthesizers, self.place)
         super().__init__(num_heads, **kwargs)
         self.synthesizers = synthesizers
         self.reads_tokens = any(part.reads_tokens for part in synthesizers)
         self.needs_float32 = any(part.needs_float32 for part in synthesizers)
         for part in synthesizers:
             part.attach_to(self)
+        # Last: a part that is refused keeps the name by which its own layer's
+        # weights are found.
+        for part, name in zip(synthesizers, names, strict=True):
+            part.name = name
 
     def build(
         self, query_shape: Shape, source_shape: Shape | None = None
@@ -61,8 +65,9 @@ class CompositeSynthesizer(Synthesizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
+        dtype = config.get("dtype")
         parts = [
-            unbuilt_from_config(part) if isinstance(part, dict) else part
+            unbuilt_from_config(part, dtype) if isinstance(part, dict) else part
             for part in config["synthesizers"]
         ]
         return cls(**{**config, "synthesizers": parts})
@@ -77,7 +82,10 @@ def checked_parts(synthesizers, whole):
     """
     if isinstance(synthesizers, (Synthesizer, str, dict)):
         synthesizers = [synthesizers]
-    parts = list(synthesizers)
+    try:
+        parts = list(synthesizers)
+    except TypeError:
+        parts = []
     if not parts or not all(isinstance(part, Synthesizer) for part in parts):
         raise ValueError(
             f"{whole} needs a sequence of one or more synthesizers; "
@@ -98,8 +106,8 @@ def checked_parts(synthesizers, whole):
     return parts
 
 
-def _name_parts(parts, place):
-    """Calls parts without a name of their own by their places."""
+def _names_of(parts, place):
+    """The names of parts, by their places where they have none of their own."""
     names = [
         f"{place}_{i}" if part.name == DEFAULT_NAME else part.name
         for i, part in enumerate(parts)
@@ -109,5 +117,4 @@ def _name_parts(parts, place):
             "The parts of a synthesizer must have different names; those made "
             f"without a name are called by their places. Received: {names}"
         )
-    for part, name in zip(parts, names, strict=True):
-        part.name = name
+    return names

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.checks import check_boolean
 from keras_synth._backend.distributions import MODEL, copied
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
@@ -89,18 +90,15 @@ class DenseSynthesizer(TokenSynthesizer):
             initializer,
             **kwargs,
         )
-        self.shared_heads = bool(shared_heads)
+        self.shared_heads = check_boolean("shared_heads", shared_heads)
         self._shares_queries = False
         self.W2 = self.W_a = self.b2 = None
 
     def share_queries(self) -> None:
-        """Gives up the hidden layer; `call` then needs `queries`."""
-        if self.built:
-            raise ValueError(
-                "A DenseSynthesizer that is already built cannot share "
-                "queries. Pass a new one to MixtureSynthesizer. Received: "
-                f"{self.name}"
-            )
+        """Gives up the hidden layer, before it is built.
+
+        `call` then needs `queries`.
+        """
         self._shares_queries = True
 
     def build(

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -71,7 +71,7 @@ class DotProductSynthesizer(Synthesizer):
         fixed: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.fixed = bool(fixed)
+        self.fixed = check_boolean("fixed", fixed)
         self._projections = Projections.taken_from(kwargs, use_bias, self.fixed)
         super().__init__(num_heads, **kwargs)
         self.key_dim = check_positive("key_dim", key_dim)

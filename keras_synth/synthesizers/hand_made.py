@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth.synthesizers.relative import DistanceSynthesizer
 from keras_synth.types import Tensor
 
@@ -84,13 +84,7 @@ class GaussianSynthesizer(DistanceSynthesizer):
                     "`offsets` must be integers, in tokens. "
                     f"Received: offsets={offsets!r}"
                 )
-        is_number = isinstance(stddev, numbers.Real)
-        if not is_number or not 0 < stddev < float("inf"):
-            raise ValueError(
-                "`stddev` must be a positive number, in tokens. "
-                f"Received: stddev={stddev!r}"
-            )
-        self.stddev = float(stddev)
+        self.stddev = check_above_zero("stddev", stddev)
 
     def weigh(self, distances: Tensor) -> Tensor:
         offsets = _cycled(self.offsets, self.num_heads)

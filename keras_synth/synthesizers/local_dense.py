@@ -98,7 +98,7 @@ class LocalDenseSynthesizer(Synthesizer):
         self.hidden_dim = check_positive("hidden_dim", hidden_dim)
         self.reach = check_positive("window", window)
         self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = self._projections.use_bias
         self.initializer = (
             None if initializer is None else keras.initializers.get(initializer)
         )

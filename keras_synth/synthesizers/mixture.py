@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.checks import check_boolean
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import shortest
 from keras_synth.synthesizers.composite import (
@@ -91,16 +92,19 @@ class MixtureSynthesizer(CompositeSynthesizer):
                 "All parts of a mixture must have the same `num_heads`. "
                 f"Received: num_heads={heads}"
             )
+        per_head = check_boolean("per_head", per_head)
+        share_queries = check_boolean("share_queries", share_queries)
+        takers = _parts_that_share(parts) if share_queries else []
+        alphas_initializer = keras.initializers.get(alphas_initializer)
         super().__init__(heads[0], parts, **kwargs)
-        self.per_head = bool(per_head)
-        self.share_queries = bool(share_queries)
-        self.alphas_initializer = keras.initializers.get(alphas_initializer)
+        for taker in takers:
+            taker.share_queries()
+        self.per_head, self.share_queries = per_head, share_queries
+        self.alphas_initializer = alphas_initializer
         self.key_dim = sum(part.key_dim for part in parts)
         self.reach = shortest(*(part.reach for part in parts))
         self.is_bias = all(part.is_bias for part in parts)
         self.alphas = None
-        if self.share_queries:
-            _share_queries(parts)
 
     def build(
         self, query_shape: Shape, source_shape: Shape | None = None
@@ -191,7 +195,8 @@ def _sharing_parts(parts):
     return (givers[0] if givers else None), takers
 
 
-def _share_queries(parts):
+def _parts_that_share(parts):
+    """The Dense parts that take queries, or raises if they cannot."""
     giver, takers = _sharing_parts(parts)
     widths = [taker.hidden_dim for taker in takers]
     if giver is None or not takers or set(widths) != {giver.key_dim}:
@@ -201,5 +206,10 @@ def _share_queries(parts):
             f"{[type(part).__name__ for part in parts]} with "
             f"key_dim={giver and giver.key_dim}, hidden_dim={widths}"
         )
-    for taker in takers:
-        taker.share_queries()
+    if any(taker.built for taker in takers):
+        raise ValueError(
+            "A DenseSynthesizer that is already built cannot share queries. "
+            "Pass a new one to MixtureSynthesizer. Received: "
+            f"{[taker.name for taker in takers if taker.built]}"
+        )
+    return takers

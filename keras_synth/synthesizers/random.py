@@ -5,7 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_gain, check_positive
+from keras_synth._backend.checks import (
+    check_above_zero,
+    check_boolean,
+    check_positive,
+)
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -89,8 +93,8 @@ class RandomSynthesizer(Synthesizer):
             long_inputs,
             **kwargs,
         )
-        self.fixed = bool(fixed)
-        self.gain = check_gain("gain", gain)
+        self.fixed = check_boolean("fixed", fixed)
+        self.gain = check_above_zero("gain", gain)
         if initializer is None:
             stddev = INITIAL_STDDEV / self.gain
             initializer = keras.initializers.RandomNormal(stddev=stddev)
@@ -256,7 +260,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
             **kwargs,
         )
         self.rank = check_positive("rank", rank)
-        self.gain = check_gain("gain", gain)
+        self.gain = check_above_zero("gain", gain)
         if initializer is None:
             stddev = ((INITIAL_STDDEV / self.gain) ** 2 / self.rank) ** 0.25
             initializer = keras.initializers.RandomNormal(stddev=stddev)

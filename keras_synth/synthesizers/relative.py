@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits
@@ -209,12 +209,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
         self, num_heads: int, trainable: bool = False, **kwargs: Any
     ) -> None:
         super().__init__(num_heads, **kwargs)
-        if not isinstance(trainable, bool):
-            raise ValueError(
-                "`trainable` says whether the slopes are learned: it must be "
-                f"True or False. Received: trainable={trainable!r}"
-            )
-        self.learns_slopes = trainable
+        self.learns_slopes = check_boolean("trainable", trainable)
         self.log_slopes = None
 
     def build(
@@ -313,7 +308,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         super().__init__(num_heads, **kwargs)
         self.num_buckets = check_positive("num_buckets", num_buckets)
         self.max_distance = check_positive("max_distance", max_distance)
-        self.bidirectional = bool(bidirectional)
+        self.bidirectional = check_boolean("bidirectional", bidirectional)
         one_side = self.num_buckets // (2 if self.bidirectional else 1)
         uneven = self.bidirectional and self.num_buckets % 2
         if uneven or one_side < 2 or self.max_distance <= one_side // 2:

@@ -1,6 +1,8 @@
 """The contract of a synthesizer."""
 
+import functools
 import gc
+import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -248,14 +250,17 @@ class Synthesizer(Configured, keras.layers.Layer):
 
         What Keras does around each call of a layer takes longer than the call,
         where operations run one by one. The layer around it has done it: inputs
-        are tensors of the right dtype. A class from elsewhere, with a `call`
-        that may count on more, is called as a layer.
+        are tensors of the right dtype. As a layer is called one that has hooks
+        of PyTorch, or a `call` with arguments that Keras fills in.
 
         Args:
             query: Tensor `(B, T, d)`, what it will be called with.
         """
-        own = type(self).__module__.startswith("keras_synth.")
-        if not own or not self.built or self.activity_regularizer is not None:
+        if not self.built or self.activity_regularizer is not None:
+            return self
+        if _is_filled_in(type(self).call) or any(
+            getattr(self, name, None) for name in _HOOKS
+        ):
             return self
         dtype = keras.backend.standardize_dtype(query.dtype)
         return self.call if dtype == self.compute_dtype else self
@@ -347,6 +352,20 @@ class Synthesizer(Configured, keras.layers.Layer):
         # queries before they make a hidden layer.
         return None
 
+    def serialized(self) -> dict[str, Any]:
+        """Returns what the config of the layer around it holds of it.
+
+        The dtype is left out if it is that layer's: a layer whose config is
+        changed, as by `keras.models.clone_model`, changes as a whole.
+        """
+        config = keras.saving.serialize_keras_object(self)
+        owner = None if self._owner is None else self._owner()
+        if owner is None:
+            return config
+        dtype = "dtype", keras.dtype_policies.serialize(owner.dtype_policy)
+        own = {k: v for k, v in config["config"].items() if (k, v) != dtype}
+        return {**config, "config": own}
+
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config["num_heads"] = self.num_heads
@@ -358,8 +377,34 @@ class Synthesizer(Configured, keras.layers.Layer):
         return config
 
 
-def unbuilt_from_config(config):
-    """Makes a synthesizer, not built yet, of its config."""
+# Of modules of PyTorch, which are called with the layer.
+_HOOKS = "_forward_hooks", "_forward_pre_hooks"
+
+
+@functools.cache
+def _is_filled_in(call):
+    """Whether Keras gives a `call` more than its caller does."""
+    return not {"training", "mask"}.isdisjoint(
+        inspect.signature(call).parameters
+    )
+
+
+def with_dtype(config, dtype):
+    """Returns a config with a dtype, unless it has one of its own."""
+    own = config.get("config")
+    if not isinstance(own, dict) or dtype is None:
+        return config
+    return {**config, "config": {"dtype": dtype, **own}}
+
+
+def unbuilt_from_config(config, dtype=None):
+    """Makes a synthesizer, not built yet, of its config.
+
+    Args:
+        config: Dictionary.
+        dtype: Dtype policy, or a config of one, of a config without.
+    """
+    config = with_dtype(config, dtype)
     # Configs in files of version 0.1.0 would build it; see `get_build_config`.
     config = {k: v for k, v in config.items() if k != "build_config"}
     return keras.saving.deserialize_keras_object(config)

@@ -36,7 +36,7 @@ class TokenSynthesizer(Synthesizer):
         )
         self.hidden_dim = check_optional("hidden_dim", hidden_dim)
         self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
+        self.use_bias = self._projections.use_bias
         self.initializer = (
             None if initializer is None else keras.initializers.get(initializer)
         )

@@ -9,7 +9,7 @@ from arrays import normal, padding
 from backend import numpy, slow_but_on
 from keras import ops
 
-from keras_synth import mixers
+from keras_synth import layers, mixers
 
 B, T, D = 3, 6, 8
 BACKEND = keras.backend.backend()
@@ -112,6 +112,57 @@ def test_what_a_layer_changes_is_the_same_when_it_is_computed_again(name):
         found.append([numpy(weight.value) for weight in own.weights])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+BLOCKS = {
+    "encoder": lambda name, **options: layers.SynthesizerEncoder(
+        16, 2, synthesizer=name, max_length=T, **options
+    ),
+    "decoder": lambda name, **options: layers.SynthesizerDecoder(
+        16, 2, synthesizer=name, max_length=T, **options
+    ),
+    "attention": lambda name, **options: made(name, **options),
+}
+
+
+@pytest.mark.parametrize("name", ["V", "R"])
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_layer_made_in_a_remat_scope_is_fit_alike(block, name):
+    ids = np.random.default_rng(0).integers(1, 9, (4, T)) * padding(
+        6, 4, 2, 5, size=T
+    )
+    found = []
+    for mode in ("full", None):
+        keras.utils.set_random_seed(0)
+        with keras.RematScope(mode=mode):
+            layer = BLOCKS[block](name)
+        tokens = keras.Input((T,), dtype="int32")
+        x = keras.layers.Embedding(10, D, mask_zero=True)(tokens)
+        own = keras.Model(tokens, layer(x))
+        own.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
+        own.fit(ids, normal(4, T, D), verbose=0)
+        found.append([numpy(weight.value) for weight in own.weights])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_mask_that_a_tensor_carries_counts_in_a_remat_scope(block):
+    ids = np.array([[3, 4, 5, 0, 0, 0], [1, 2, 3, 4, 5, 6]])
+    embed = keras.layers.Embedding(10, D, mask_zero=True)
+    other = keras.layers.Embedding(10, D, mask_zero=True)
+    outputs, weights = [], None
+    for mode in (None, "full"):
+        with keras.RematScope(mode=mode):
+            layer = BLOCKS[block]("V", dropout=0.1)
+        inputs = [embed(ids)]
+        if block != "encoder":
+            inputs.append(other(ids[:, :4]))
+        layer(*inputs)
+        weights = weights or layer.get_weights()
+        layer.set_weights(weights)
+        outputs.append(numpy(layer(*inputs, training=False))[ids != 0])
+    np.testing.assert_allclose(*outputs, atol=1e-5)
 
 
 def checkpointed(loss, variables, x, mask):

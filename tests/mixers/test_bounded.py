@@ -60,8 +60,8 @@ def test_padding_and_its_length_change_nothing(name):
         ("sinkhorn", {"block_size": 0}, "positive"),
         ("sinkhorn", {"block_size": N + 1}, "at most `max_length`"),
         ("sinkhorn", {"iterations": 0}, "positive"),
-        ("sinkhorn", {"temperature": 0}, "positive number"),
-        ("sinkhorn", {"temperature": "low"}, "positive number"),
+        ("sinkhorn", {"temperature": 0}, "number above 0"),
+        ("sinkhorn", {"temperature": "low"}, "number above 0"),
         *((name, {"max_length": None}, "needs `max_length`") for name in MADE),
     ],
 )

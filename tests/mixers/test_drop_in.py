@@ -1,5 +1,6 @@
 """SyntheticAttention where MultiHeadAttention stood: axes, windows, gates."""
 
+import contextlib
 import itertools
 
 import keras
@@ -12,6 +13,7 @@ from backend import (
     on_cpu,
     program,
     slow_but_on,
+    without_gradients,
 )
 from cases import CASES, D, H, K, each_kind
 from keras import ops
@@ -330,6 +332,26 @@ def test_a_gate_reads_no_poisoned_padding():
 
     (found,) = gradients(loss, x)
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("synthesizer", ["V", "R"])
+def test_a_gate_of_masked_queries_lets_nothing_through(synthesizer):
+    layer = SyntheticAttention(
+        H, K, synthesizer=synthesizer, max_length=5, use_gate=True
+    )
+    x = drawn(2, 5, D)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
+    expected = numpy(layer(x, query_mask=mask, value_mask=mask))
+    x[~mask] = np.nan
+    for context in (without_gradients(), contextlib.nullcontext()):
+        with context:
+            found = numpy(layer(x, query_mask=mask, value_mask=mask))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        with context:
+            found, _ = layer.call_with_cache(
+                x, layer.make_cache(2, 5), 0, value_mask=mask
+            )
+        assert np.isfinite(numpy(found)[mask]).all()
 
 
 def test_weights_keep_the_order_of_multi_head_attention():

@@ -97,9 +97,9 @@ def test_what_padding_holds_does_not_matter(mixer, poison):
     found = [numpy(run(y))[mask] for y in (clean, poisoned)]
     np.testing.assert_allclose(*found, atol=1e-5)
     with without_gradients():
-        np.testing.assert_allclose(
-            numpy(run(poisoned))[mask], found[0], atol=1e-5
-        )
+        output = numpy(run(poisoned))
+    np.testing.assert_allclose(output[mask], found[0], atol=1e-5)
+    assert np.isfinite(output).all()
 
     def loss(y):
         return ops.sum(
@@ -193,6 +193,55 @@ def test_a_cache_gives_the_same(mixer, padded):
         outputs.append(numpy(output))
     found = np.concatenate(outputs, axis=1)
     np.testing.assert_allclose(found[mask], expected[mask], atol=1e-5)
+
+
+@each_causal_mixer
+def test_what_padding_holds_does_not_matter_to_a_cache(mixer):
+    layer, x, mask = made(mixer), normal(3, T, D), real_tokens()
+    step = program(layer.call_with_cache)
+    outputs = []
+    for poison in (0, np.nan):
+        y = np.where(mask[..., None], x, np.float32(poison))
+        cache = layer.make_cache(3, T + 1)
+        first, cache = step(y, cache, 0, mask)
+        later = np.ones((3, 1), bool)
+        if layer.overwrites_cache:
+            later = np.concatenate([mask, later], axis=1)
+        last, _ = step(x[:, :1], cache, T, later)
+        outputs.append((numpy(first)[mask], numpy(last)))
+    for clean, poisoned in zip(*outputs, strict=True):
+        np.testing.assert_allclose(clean, poisoned, atol=1e-5)
+
+
+@each_causal_mixer
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0)])
+def test_a_cache_takes_no_samples_and_no_tokens(mixer, shape):
+    layer = made(mixer)
+    x, cache = np.zeros((*shape, D), "float32"), layer.make_cache(shape[0], T)
+    output, after = layer.call_with_cache(x, cache, 0)
+    assert tuple(output.shape) == x.shape == tuple(layer(x).shape)
+    for old, new in zip(*map(keras.tree.flatten, (cache, after)), strict=True):
+        np.testing.assert_array_equal(numpy(old), numpy(new))
+
+
+@mixer_cases(
+    [
+        mixer
+        for mixer in MIXERS
+        if mixers.get(mixer, H, K, N).supports_cross_attention
+    ]
+)
+def test_a_remembered_source_may_have_no_tokens(mixer):
+    layer = made(mixer)
+    x, source = normal(3, 2, D), np.zeros((3, 0, D), "float32")
+    try:
+        expected = layer(x, source)
+    except ValueError:
+        with pytest.raises(ValueError, match="Received"):
+            layer.call_with_cache(x, layer.remember(source))
+        return
+    output, _ = layer.call_with_cache(x, layer.remember(source))
+    np.testing.assert_allclose(numpy(output), numpy(expected), atol=1e-6)
 
 
 @each_causal_mixer

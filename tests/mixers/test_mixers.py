@@ -1,5 +1,7 @@
 """The door for mixers: any layer with MultiHeadAttention's call in a block."""
 
+import warnings
+
 import keras
 import keras_hub
 import numpy as np
@@ -292,6 +294,22 @@ def test_keras_masks_reach_a_mixer():
     expected = np.fft.fft2(np.where(mask[..., None], x, 0)).real
     np.testing.assert_allclose(found[mask], expected[mask], atol=1e-4)
     assert not found[~mask].any()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["V", "D", "FD", "R + V", "additive", "linear", "light_conv", "gmlp"],
+)
+def test_masks_that_count_are_no_reason_for_a_warning(name):
+    ids = np.array([[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]])
+    embedding = keras.layers.Embedding(10, D, mask_zero=True)
+    mixer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
+    block = SynthesizerEncoder(16, H, synthesizer=name, max_length=N)
+    for layer in (mixer, block):
+        model = keras.Sequential([embedding, layer])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            model.predict(ids, verbose=0)
 
 
 def test_a_classifier_with_fnet_trains_and_is_saved(tmp_path):

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from backend import numpy, program, slow_but_on
+from keras import ops
 
 from keras_synth import mixers
+from keras_synth.mixers.reformer import by_bucket
 
 H, K, V, D, N, T = 2, 4, 5, 8, 13, 11
 
@@ -117,3 +119,12 @@ def test_rotations_are_saved_and_never_trained(tmp_path):
     np.testing.assert_array_equal(numpy(loaded.layers[1].rotations), before)
     x = normal(2, T, D)
     np.testing.assert_allclose(numpy(loaded(x)), numpy(model(x)), atol=1e-5)
+
+
+def test_the_order_of_tokens_is_right_beyond_32_bits():
+    rng = np.random.default_rng(0)
+    buckets = rng.integers(0, 9, (2, 3000)) * 1_000_000
+    order, places = by_bucket(ops.convert_to_tensor(buckets.astype("int32")))
+    expected = np.argsort(buckets, axis=-1, kind="stable")
+    np.testing.assert_array_equal(numpy(order), expected)
+    np.testing.assert_array_equal(numpy(places), np.argsort(expected))

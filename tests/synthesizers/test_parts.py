@@ -1,0 +1,102 @@
+"""Synthesizers as parts of layers and of one another."""
+
+import keras
+import numpy as np
+import pytest
+from cases import CASES, KINDS
+
+from keras_synth import synthesizers
+from keras_synth.layers import SyntheticAttention
+from keras_synth.mixers import normalizers
+from keras_synth.synthesizers import MixtureSynthesizer, RandomSynthesizer
+
+X = np.ones((2, 5, 8), "float32")
+
+
+def test_a_refused_mixture_renames_no_part():
+    layer = SyntheticAttention(2, 4, synthesizer="V")
+    own = RandomSynthesizer(2, 6)
+    with pytest.raises(ValueError, match="belongs to one layer"):
+        MixtureSynthesizer([own, layer.synthesizer])
+    assert layer.synthesizer.name == own.name == "synthesizer"
+    layer.build(X.shape)
+    assert layer.weights[0].path.endswith("synthesizer/query/kernel")
+
+
+@pytest.mark.parametrize(
+    "options", [{"alphas_initializer": "no such"}, {"share_queries": True}]
+)
+def test_a_refused_mixture_leaves_its_parts_to_others(options):
+    parts = [RandomSynthesizer(2, 6), RandomSynthesizer(2, 6)]
+    with pytest.raises(ValueError, match=r"nitializer|share"):
+        MixtureSynthesizer(parts, **options)
+    assert [part.name for part in parts] == ["synthesizer"] * 2
+    layer = SyntheticAttention(2, 4, synthesizer=parts[0])
+    layer.build(X.shape)
+    assert "/part_0/" not in layer.weights[0].path
+
+
+def test_a_refused_layer_leaves_its_synthesizer_to_others():
+    part = RandomSynthesizer(2, 6)
+    with pytest.raises(ValueError, match="pattern"):
+        SyntheticAttention(2, 4, synthesizer=part, pattern="no such")
+    with pytest.raises(ValueError, match="heads"):
+        SyntheticAttention(3, 4, synthesizer=part)
+    SyntheticAttention(2, 4, synthesizer=part)
+
+
+class Temperature(normalizers.Normalizer):
+    name = "temperature"
+    sums = True
+
+    def __init__(self, temperature):
+        self.temperature = temperature
+
+    def get_config(self):
+        return {"temperature": self.temperature}
+
+
+def test_normalizers_are_equal_if_their_configs_are():
+    assert Temperature(0.5) == Temperature(0.5)
+    assert Temperature(0.5) != Temperature(2.0)
+    assert len({Temperature(0.5), Temperature(2.0), Temperature(2.0)}) == 2
+    assert normalizers.Softmax() == normalizers.Softmax()
+    assert normalizers.Softmax() != normalizers.ReLU()
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="hooks of PyTorch"
+)
+@pytest.mark.parametrize("case", [kind for kind in KINDS if kind != "heads"])
+def test_hooks_of_pytorch_are_called(case):
+    layer = SyntheticAttention(2, 4, synthesizer=CASES[case]())
+    layer(X)
+    seen = []
+    layer.synthesizer.register_forward_hook(lambda *_: seen.append("after"))
+    layer.synthesizer.register_forward_pre_hook(
+        lambda *_: seen.append("before")
+    )
+    layer(X)
+    assert seen == ["before", "after"]
+
+
+class Ones(synthesizers.Synthesizer):
+    """Counts how often Keras is asked to call it."""
+
+    calls = 0
+
+    def __call__(self, *args, **kwargs):
+        type(self).calls += 1
+        return super().__call__(*args, **kwargs)
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        from keras_synth.logits import Logits
+
+        return Logits(bias=keras.ops.ones((1, self.num_heads, 1, length)))
+
+
+def test_a_class_from_elsewhere_is_called_as_those_of_the_package_are():
+    layer = SyntheticAttention(2, 4, synthesizer=Ones(2))
+    layer.build(X.shape)
+    layer(X)
+    assert Ones.calls == 0
