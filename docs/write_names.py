@@ -22,7 +22,16 @@ BEGIN = "<!-- made by docs/write_names.py -->"
 END = "<!-- end of what docs/write_names.py made -->"
 # Options of most classes, which the page lists once.
 SHARED = (*Projections.defaults, "dropout", "seed", "use_bias", "value_dim")
-# The kinds, and where the classes of one are documented.
+# Mixers that are a `SyntheticAttention`, and the pages about them; the kinds,
+# and the modules of their classes.
+PAGES = {
+    "attention": "api/layers.md#keras_synth.layers.SyntheticAttention",
+    "additive": "mixers/pairs.md",
+    "relu": "mixers/pairs.md",
+    "local": "mixers/sparse.md",
+    "strided": "mixers/sparse.md",
+    "big_bird": "mixers/sparse.md",
+}
 KINDS = {
     "synthesizer": "synthesizers",
     "pattern": "mixers.patterns",
@@ -39,8 +48,8 @@ def code(text):
 
 def link(entry, module):
     """A name, linked to its class in the API."""
-    if entry.name == "attention":
-        module = "layers"
+    if module == "mixers" and entry.name in PAGES:
+        return f"[`{entry.name}`]({PAGES[entry.name]})"
     page = module.rpartition(".")[2]
     target = f"keras_synth.{module}.{entry.cls.__name__}"
     return f"[`{entry.name}`](api/{page}.md#{target})"
@@ -50,6 +59,10 @@ def options(kind, entry):
     """What a name needs, and its own options, as the text of two cells."""
     needs, own = [], []
     left_out = (*SHARED, *SIZES) if kind in ("synthesizer", "mixer") else ()
+    if kind == "mixer" and entry.name in PAGES and entry.name != "attention":
+        attention = registry_of(kind).entries["attention"]
+        left_out += tuple(registry_of(kind).parameters(attention))
+        own.append("those of `attention`")
     for name, parameter in registry_of(kind).parameters(entry).items():
         if name in ("num_heads", "synthesizers"):
             continue

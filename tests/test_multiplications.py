@@ -285,12 +285,9 @@ def test_mixers_of_a_source(name):
 
 
 def test_random_blocks_count_as_far_as_they_are_there():
-    layer = mixers.BigBirdAttention(
+    layer = mixers.get(
+        "big_bird(block_size=2, global_blocks=1, random_blocks=2, seed=1)",
         *(H, K, MAX),
-        block_size=2,
-        global_blocks=1,
-        random_blocks=2,
-        seed=1,
         value_dim=4,
     )
     layer.build((None, None, D))
@@ -314,7 +311,9 @@ def test_random_blocks_count_as_far_as_they_are_there():
 def test_a_pair_that_several_patterns_allow_counts_once():
     pattern = patterns.Window(2) | patterns.Window(2, dilation=3)
     pattern |= patterns.GlobalTokens(1)
-    layer = mixers.SparseAttention(H, K, pattern, value_dim=4)
+    layer = layers.SyntheticAttention(
+        H, K, synthesizer="V", pattern=pattern, value_dim=4
+    )
     layer.build((None, None, D))
     # Of ten tokens those at a distance of 0, 1, 2, 3 and 6; first tokens.
     pairs = 10 + 2 * (9 + 8 + 7 + 4) + 2 * 11 - 1

@@ -20,7 +20,6 @@ from keras_synth.mixers.light_convolution import LightConvolution
 from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mlp import MLPMixer
-from keras_synth.mixers.pair_mixer import PairMixer
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.reformer import ReformerAttention
@@ -30,17 +29,6 @@ from keras_synth.mixers.sinkhorn import SinkhornAttention
 __all__ = ["multiplications"]
 
 # --- attention: of T queries and S keys ---------------------------------------
-
-
-@multiplications.register(PairMixer)
-def _pairs(layer, queries, keys):
-    # As if not causal; blocks that hold the pairs may hold others, too.
-    own = of_multi_head(layer, queries, keys)
-    pairs = queries * keys
-    if layer.pattern is not None:
-        pairs = layer.pattern.pairs(queries)
-    pairs *= layer.num_heads
-    return added(own, of_pairs(pairs, layer.key_dim, layer.value_dim))
 
 
 @multiplications.register(LongformerAttention)

@@ -92,8 +92,8 @@ def synthesizer(variant, num_heads, key_dim, max_length, rank, needs=()):
     Raises:
         ValueError: There is none of that name, or it cannot be made.
     """
-    mixers, templates = keras_synth.mixers, keras_synth.layers.templates
-    if mixers.registry.mixer_class(variant) is not mixers.SyntheticAttention:
+    templates = keras_synth.layers.templates
+    if keras_synth.mixers.registry.is_mixer(variant):
         return templates.template(variant, num_heads, max_length, needs)
     return keras_synth.synthesizers.get(
         variant, num_heads, key_dim, max_length, defaults={"rank": rank}

@@ -13,7 +13,7 @@ from keras_synth.attention import normalizers
 from keras_synth.attention.positions import shortest
 from keras_synth.folding.synthesizers import fold_synthesizer
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
-from keras_synth.mixers import LocalAttention, SyntheticAttention
+from keras_synth.mixers import SyntheticAttention
 from keras_synth.types import Tensor
 
 _CLONED = ("Functional", "Sequential")  # which Keras makes layer by layer
@@ -205,15 +205,6 @@ def _attention(layer, folding):
         "max_length": None if layer.max_length is None else length,
         "pattern": pattern,
     }
-
-
-@folded_config.register(LocalAttention)
-def _local(layer, folding):
-    config = _attention(layer, folding)
-    del config["pattern"]
-    # No sequence is longer, and no window may be.
-    window = shortest(layer.window, config["max_length"])
-    return {**config, "window": window}
 
 
 @folded_config.register(SynthesizerEncoder)

@@ -47,7 +47,11 @@ def _check_needs(mixer, needs, identifier):
     """Raises if a mixer, or all of its class, lack what is needed."""
     cls = mixer if isinstance(mixer, type) else type(mixer)
     for need in needs:
-        if not getattr(mixer, need):
+        supported = getattr(mixer, need)
+        if need == "supports_cross_attention" and cls is not mixer:
+            # A pattern is about the positions of one sequence.
+            supported &= getattr(mixer, "pattern", None) is None
+        if not supported:
             raise ValueError(
                 f"{cls.__name__} {_LACKS[need]}. Take another mixer there, "
                 f'such as "dot_product". Received: {identifier!r}'

@@ -3,8 +3,6 @@
 import sys
 
 from keras_synth.attention import normalizers, patterns
-from keras_synth.mixers.additive import AdditiveAttention
-from keras_synth.mixers.big_bird import BigBirdAttention
 from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
@@ -12,7 +10,6 @@ from keras_synth.mixers.gated_mlp import GatedMLP
 from keras_synth.mixers.light_convolution import LightConvolution
 from keras_synth.mixers.linear import LinearAttention
 from keras_synth.mixers.linformer import LinformerAttention
-from keras_synth.mixers.local import LocalAttention
 from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import MLPMixer
@@ -21,18 +18,18 @@ from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.reformer import ReformerAttention
 from keras_synth.mixers.registry import ATTENTION, MIXERS, get, names
-from keras_synth.mixers.relu import ReLUAttention
 from keras_synth.mixers.routing import RoutingAttention
 from keras_synth.mixers.self_mixer import SelfMixer
+from keras_synth.mixers.short_forms import big_bird, local, strided
 from keras_synth.mixers.sinkhorn import SinkhornAttention
-from keras_synth.mixers.sparse import SparseAttention, StridedAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.registry import Entry
 
+_PATTERN = {"pattern": None}  # which these functions set
 # One line per name; its options are the arguments of the class.
 MIXERS.add(
     ATTENTION,
-    Entry("big_bird", BigBirdAttention),
+    Entry("big_bird", big_bird, fixed=_PATTERN),
     Entry("fnet", FourierMixer),
     Entry("light_conv", LightConvolution),
     Entry("dynamic_conv", DynamicConvolution),
@@ -46,16 +43,18 @@ MIXERS.add(
     Entry("reformer", ReformerAttention),
     Entry("routing", RoutingAttention),
     Entry("sinkhorn", SinkhornAttention),
-    Entry("additive", AdditiveAttention),
-    Entry("relu", ReLUAttention),
-    Entry("local", LocalAttention),
+    Entry("additive", SyntheticAttention, fixed={"synthesizer": "additive"}),
+    Entry(
+        "relu",
+        SyntheticAttention,
+        fixed={"synthesizer": "V", "normalizer": "relu"},
+    ),
+    Entry("local", local, fixed=_PATTERN),
     Entry("longformer", LongformerAttention),
-    Entry("strided", StridedAttention),
+    Entry("strided", strided, fixed=_PATTERN),
 )
 
 __all__ = [
-    "AdditiveAttention",
-    "BigBirdAttention",
     "CompressedAttention",
     "DynamicConvolution",
     "FourierMixer",
@@ -63,20 +62,16 @@ __all__ = [
     "LightConvolution",
     "LinearAttention",
     "LinformerAttention",
-    "LocalAttention",
     "LongformerAttention",
     "MLPMixer",
     "Mixer",
     "MultiHeadMixer",
     "PerformerAttention",
     "PoolingMixer",
-    "ReLUAttention",
     "ReformerAttention",
     "RoutingAttention",
     "SelfMixer",
     "SinkhornAttention",
-    "SparseAttention",
-    "StridedAttention",
     "SyntheticAttention",
     "get",
     "names",

@@ -143,6 +143,21 @@ def check_traced(query, value, reads_tokens):
         )
 
 
+def check_longest(length, max_length):
+    """Raises if a sequence, or a cache, is known to be too long.
+
+    Args:
+        length: Integer, in tokens; anything else is not checked.
+        max_length: Integer, the longest sequence, or `None`.
+    """
+    if isinstance(length, int) and max_length and length > max_length:
+        raise ValueError(
+            f"Sequence of {length} tokens is longer than "
+            f"max_length={max_length}. Make the layer with a larger "
+            f"max_length, or shorten the input. Received: {length} tokens"
+        )
+
+
 def check_cache(query, cache, start, sizes):
     """Raises unless a cache is the layer's and, if known, has room.
 

@@ -5,6 +5,7 @@ from typing import Any
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth.mixers.attention_checks import check_longest
 from keras_synth.mixers.multi_head import MultiHeadMixer
 
 
@@ -49,13 +50,7 @@ class BoundedMixer(MultiHeadMixer):
         )
 
     def _check_lengths(self, query_length, source_length):
-        if isinstance(query_length, int) and query_length > self.max_length:
-            raise ValueError(
-                f"Sequence of {query_length} tokens is longer than "
-                f"max_length={self.max_length}. Make the mixer with a larger "
-                "max_length, or shorten the input. "
-                f"Received: {query_length} tokens"
-            )
+        check_longest(query_length, self.max_length)
 
     def _check_cache(self, query, cache, start, use_causal_mask):
         raise NotImplementedError(

@@ -124,6 +124,11 @@ class HeadGroups:
                 start=start,
                 length=axis_size(own_values, 1),
             )
+            has_keys = own_keys is not None and logits.bias is not None
+            if has_keys and logits.bias.shape[0] == query.shape[0]:
+                # The bias may be computed from keys, padding included.
+                cleaned = zero_padded_columns(logits.bias, own_mask)
+                logits = logits._replace(bias=cleaned)
             if bias is not None:
                 own_bias = bias if bias.shape[1] == 1 else bias[:, heads]
                 logits = logits + Logits(bias=ops.cast(own_bias, "float32"))

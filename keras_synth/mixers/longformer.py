@@ -5,20 +5,19 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_optional, check_positive
 from keras_synth.attention import masks
 from keras_synth.attention.attend import attend
-from keras_synth.attention.patterns import (
-    FirstTokens,
-    Window,
-)
+from keras_synth.attention.logits import Logits
+from keras_synth.attention.patterns import FirstTokens, Pattern, Window
 from keras_synth.attention.projections import axes_of_heads
-from keras_synth.mixers.sparse import PatternMixer
+from keras_synth.mixers.attention_checks import check_longest
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class LongformerAttention(PatternMixer):
+class LongformerAttention(MultiHeadMixer):
     """A window and global tokens with projections of their own ("longformer").
 
     Token `i` sees token `j` where `|i - j| <= window` or `j < global_tokens`.
@@ -61,10 +60,9 @@ class LongformerAttention(PatternMixer):
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
     """
 
-    # Rows that see all have other projections.
-    supports_attention_mask = False
-    supports_attention_bias = False
-    supports_attention_scores = False
+    # Attention masks, biases and scores are not supported: rows that see all
+    # have other projections.
+    supports_cross_attention = False
     weight_axes = axes_of_heads("global_query", "global_key", "global_value")
 
     def __init__(
@@ -79,9 +77,9 @@ class LongformerAttention(PatternMixer):
         super().__init__(num_heads, key_dim, **kwargs)
         self.window = check_positive("window", window)
         self.global_tokens = check_positive("global_tokens", global_tokens)
-        self._set_pattern(
-            Window(self.window) | FirstTokens(self.global_tokens), max_length
-        )
+        self.max_length = check_optional("max_length", max_length)
+        pattern = Window(self.window) | FirstTokens(self.global_tokens)
+        self.pattern: Pattern = pattern.fitted(self.max_length)
         self.global_query = self._split_heads(self.key_dim, "global_query")
         self.global_key = self._split_heads(self.key_dim, "global_key")
         self.global_value = self._split_heads(self.value_dim, "global_value")
@@ -90,6 +88,31 @@ class LongformerAttention(PatternMixer):
         for layer in (self.global_query, self.global_key, self.global_value):
             layer.build(query_shape)
         super()._build_projections(query_shape, value_shape, key_shape)
+
+    def _check_lengths(self, query_length, source_length):
+        check_longest(query_length, self.max_length)
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor,
+        *,
+        bias: Tensor | None = None,
+        training: bool | None = None,
+        return_weights: bool = False,
+    ) -> Tensor:
+        del bias, return_weights  # not supported
+        return attend(
+            self._logits(queries, keys),
+            values,
+            mask._replace(pattern=self.pattern),
+            dropout=self._active_dropout(training),
+        )
+
+    def _logits(self, queries, keys):
+        return Logits(queries * self.key_dim**-0.5, keys)
 
     def _context(self, query, value, key, mask, bias, scores, training):
         context = super()._context(
@@ -128,7 +151,7 @@ class LongformerAttention(PatternMixer):
             Tensor `(B, T, H, v)`.
         """
         return attend(
-            self.logits(queries, keys),
+            self._logits(queries, keys),
             values,
             masks.AttentionMask(keys=real, causal=causal, start=start),
             dropout=self._active_dropout(training),
@@ -165,6 +188,7 @@ class LongformerAttention(PatternMixer):
                 f"use_causal_mask={use_causal_mask}"
             )
         super()._check_cache(query, cache["tokens"], start, use_causal_mask)
+        check_longest(cache["tokens"].shape[1], self.max_length)
 
     def _written(self, cache, query, start):
         return {

@@ -4,6 +4,8 @@ import numpy as np
 from keras import ops
 
 from keras_synth.attention import patterns
+from keras_synth.attention.positions import shortest
+from keras_synth.mixers.attention_checks import check_longest
 from keras_synth.types import WeightAxes
 
 
@@ -80,6 +82,17 @@ class PositionLimits:
         ]
         return min(sizes, default=None)
 
+    def check_longest(self, length):
+        """Raises if a sequence or a cache is longer than the pattern.
+
+        Args:
+            length: Integer, in tokens; anything else is not checked.
+        """
+        if self.pattern is None:
+            return
+        drawn = [getattr(x, "max_length", None) for x in self.pattern.patterns]
+        check_longest(length, shortest(self._length(), *drawn))
+
     def check_lengths(self, query_length, source_length):
         """Raises if lengths are known that do not fit.
 
@@ -98,12 +111,7 @@ class PositionLimits:
                 f"cross-attention. Received: {query_length} and "
                 f"{source_length} tokens with pattern={self.pattern}"
             )
-        most = self._length()
-        if known and most is not None and query_length > most:
-            raise ValueError(
-                f"The pattern lists pairs of {most} positions. Pass a larger "
-                f"array, or shorten the input. Received: {query_length} tokens"
-            )
+        self.check_longest(query_length)
 
     def check_is_none(self):
         """Raises if there is a pattern: of a source without positions."""

@@ -378,6 +378,7 @@ class SyntheticAttention(AttentionMixer):
             self._window_cache.check(cache)
             return
         super()._check_cache(query, cache, start, use_causal_mask)
+        self._limits.check_longest(keras.tree.flatten(cache)[0].shape[1])
 
     def _cache_places(self, cache, start):
         if self._window_cache is not None:

@@ -24,7 +24,6 @@ FILES = sorted([*FOLDER.glob("*.keras"), *FOLDER.glob("presets/*/config.json")])
 CONTRACTS = ("Mixer", "SelfMixer", "MultiHeadMixer", "Synthesizer")
 # In no file, most of them since they are newer.
 OTHERS = (
-    "SparseAttention",
     "AdditiveSynthesizer",
     "CompressedAttention",
     "LocalDenseSynthesizer",

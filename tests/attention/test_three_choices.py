@@ -324,8 +324,8 @@ def test_a_mask_of_keys_alone_leaves_one_table_for_all_samples(monkeypatch):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"normalizer": "hardmax"}, r"\['relu', 'sigmoid'.*Received.*hardmax"),
-        ({"pattern": "windows(size=3)"}, "A pattern must be of"),
+        ({"normalizer": "hardmax"}, '\'hardmax\'.*"relu", "sigmoid".*Received'),
+        ({"pattern": "windows(size=3)"}, "Unknown pattern 'windows'"),
         ({"pattern": "local(window=99)"}, "beyond max_length=16"),
         ({"pattern": np.ones((3, 4), bool)}, r"\(3, 4\)"),
         ({"pattern": np.ones((8, 8), bool)}, "larger array"),

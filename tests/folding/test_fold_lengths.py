@@ -23,7 +23,7 @@ def test_a_window_beyond_the_longest_sequence_sees_all(synthesizer):
     mixer = mixers.get(name, 2, 4, max_length=32)
     model = keras.Model(inputs, mixer(block(inputs)))
     folded = keras_synth.fold(model, 8)
-    assert folded.layers[-1].window == 8
+    assert folded.layers[-1].pattern.size == 8
     x = normal(2, 8, 8)
     np.testing.assert_allclose(numpy(folded(x)), numpy(model(x)), atol=2e-5)
 

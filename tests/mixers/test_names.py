@@ -42,7 +42,7 @@ def test_a_seed_reaches_a_named_synthesizer(name):
 def test_defaults_are_for_those_that_have_them():
     defaults = {"dropout": 0.5, "window": 3}
     assert mixers.get("attention(V)", H, K, defaults=defaults).dropout == 0.5
-    assert mixers.get("local(V)", H, K, defaults=defaults).window == 3
+    assert mixers.get("local(V)", H, K, defaults=defaults).pattern.size == 3
 
 
 @pytest.mark.parametrize(

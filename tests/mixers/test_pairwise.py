@@ -18,16 +18,15 @@ from language_models import greedy, language_model
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder
-from keras_synth.mixers.additive import pair_logits
+from keras_synth.synthesizers.additive import pair_logits
 
 H, K, D, N, T = 2, 4, 8, 9, 7
 
-MIXERS = {"additive": mixers.AdditiveAttention, "relu": mixers.ReLUAttention}
-each_mixer = pytest.mark.parametrize("name", MIXERS)
+each_mixer = pytest.mark.parametrize("name", ["additive", "relu"])
 
 
 def made(name, **options):
-    mixer = MIXERS[name](H, K, **options)
+    mixer = mixers.get(name, H, K, **options)
     mixer.build((None, None, D))
     for i, weight in enumerate(mixer.trainable_weights):
         weight.assign(0.5 * normal(*weight.shape, seed=i))
@@ -41,10 +40,10 @@ def dense(layer, x):
 
 def row_weights(mixer, query, keys, bias, head):
     """Weights of the keys that a query sees, one by one."""
-    if isinstance(mixer, mixers.ReLUAttention):
+    if mixer.normalizer.name == "relu":
         logits = np.array([query @ key / K**0.5 for key in keys]) + bias
         return np.maximum(logits, 0) / max(len(keys), 1)
-    w = numpy(mixer.scale)[head]
+    w = numpy(mixer.synthesizer.scale)[head]
     logits = np.array([w @ np.tanh(query + key) for key in keys]) + bias
     powers = np.exp(logits)
     return powers / powers.sum()
@@ -55,8 +54,8 @@ def expected(mixer, x, source, visible, bias=None):
     queries, keys, values = (
         dense(layer, y.astype("float64"))
         for layer, y in (
-            (mixer.query, x),
-            (mixer.key, source),
+            (mixer.synthesizer.query, x),
+            (mixer.synthesizer.key, source),
             (mixer.value, source),
         )
     )
@@ -191,7 +190,7 @@ def test_causal_forms_do_not_see_the_future(name):
 @each_way_to_compile
 def test_it_trains_compiled_with_lengths_yet_unknown(name, jit, tmp_path):
     inputs = keras.Input((None, D))
-    mixer = MIXERS[name](H, K, dropout=0.1, seed=1)
+    mixer = mixers.get(name, H, K, dropout=0.1, seed=1)
     model = keras.Model(inputs, mixer(inputs, use_causal_mask=True))
     jit = jit and keras.backend.backend() != "torch"
     model.compile("sgd", "mse", jit_compile=jit)

@@ -19,7 +19,9 @@ from keras import ops
 from language_models import greedy, language_model
 
 from keras_synth import masks, mixers
+from keras_synth.attend import attend
 from keras_synth.layers import SynthesizerDecoder
+from keras_synth.logits import Logits
 from keras_synth.mixers import patterns
 from keras_synth.mixers.patterns import (
     BlockWindow,
@@ -140,7 +142,9 @@ def with_biases(mixer):
 
 
 def sparse(pattern, **options):
-    mixer = mixers.SparseAttention(H, K, pattern, **options)
+    mixer = mixers.SyntheticAttention(
+        H, K, synthesizer="V", pattern=pattern, **options
+    )
     mixer.build((None, None, D))
     return with_biases(mixer)
 
@@ -356,7 +360,7 @@ def test_random_blocks_of_big_bird_are_not_seen_anyway():
 
 def test_a_seed_that_is_not_given_is_stored():
     one = mixers.get("big_bird(block_size=2)", H, K, N)
-    again = mixers.BigBirdAttention.from_config(one.get_config())
+    again = mixers.SyntheticAttention.from_config(one.get_config())
     assert one.pattern == again.pattern
     tables = [m.pattern.patterns[-1].table for m in (one, again)]
     np.testing.assert_array_equal(*tables)
@@ -384,13 +388,15 @@ def test_gradients_are_those_of_a_mask_of_all_pairs(name, small_blocks):
     qkv = [normal(B, length, H, K, seed=i) for i in range(3)]
     upstream = ops.convert_to_tensor(normal(B, length, H, K, seed=3))
     real = real_tokens(length)
-    mixer = sparse(pattern)
-    mask = masks.AttentionMask(keys=ops.convert_to_tensor(real))
+    mask = masks.AttentionMask(
+        keys=ops.convert_to_tensor(real), pattern=pattern
+    )
     allowed = allowed_pairs(pattern, length, real)
     allowed = ops.convert_to_tensor(allowed)
 
     def blocked(q, k, v):
-        return ops.sum(mixer.attend(q, k, v, mask) * upstream)
+        logits = Logits(q / K**0.5, k)
+        return ops.sum(attend(logits, v, mask) * upstream)
 
     def dense(q, k, v):
         return ops.sum(of_all_pairs(q, k, v, allowed) * upstream)
@@ -508,13 +514,13 @@ def test_configs_and_files_give_the_same(name, tmp_path):
 
 def test_patterns_survive_configs():
     for name in [*PATTERNS, *PAIRS[:3]]:
-        mixer = mixers.SparseAttention(H, K, pattern_of(name))
+        mixer = sparse(pattern_of(name), max_length=N)
         config = mixer.get_config()
-        again = mixers.SparseAttention.from_config(config)
+        again = mixers.SyntheticAttention.from_config(config)
         assert again.pattern == mixer.pattern == pattern_of(name)
         assert again.get_config() == config
     random = RandomBlocks(2, 4, 1)
-    mixer = mixers.SparseAttention(H, K, Window(2) | random, max_length=N)
+    mixer = sparse(Window(2) | random, max_length=N)
     assert mixer.pattern == Window(2) | PATTERNS["random"]
 
 
@@ -568,18 +574,16 @@ def test_lengths_may_be_unknown_when_compiled(name):
         (lambda: RandomBlocks(9, 4, 1, N - 8), "Draw fewer"),
         (lambda: patterns.Union(()), "at least one"),
         (lambda: patterns.Union((Window(2), 3)), "A pattern must be"),
-        (lambda: mixers.SparseAttention(H, K, "window"), "A pattern must be"),
+        (lambda: sparse("window"), "Unknown pattern 'window'"),
+        (lambda: sparse(3), "A pattern must be"),
+        (lambda: sparse(RandomBlocks(1, 4, 1)), "max_length"),
         (
-            lambda: mixers.SparseAttention(H, K, RandomBlocks(1, 4, 1)),
-            "max_length",
-        ),
-        (
-            lambda: mixers.SparseAttention(H, K, PATTERNS["random"], 64),
+            lambda: sparse(PATTERNS["random"], max_length=64),
             "Leave out the pattern's",
         ),
-        (lambda: mixers.SparseAttention(H, K, Window(9), 8), "beyond"),
-        (lambda: mixers.SparseAttention(H, K, Stride(9), 8), "beyond"),
-        (lambda: mixers.SparseAttention(H, K, GlobalTokens(9), 8), "beyond"),
+        (lambda: sparse(Window(9), max_length=8), "beyond"),
+        (lambda: sparse(Stride(9), max_length=8), "beyond"),
+        (lambda: sparse(GlobalTokens(9), max_length=8), "beyond"),
         (lambda: mixers.get("local", H, K), "needs `window`"),
         (lambda: mixers.get("local(window=0)", H, K), "positive integer"),
         (lambda: mixers.get("local(window=9)", H, K, 8), "beyond"),
@@ -611,7 +615,12 @@ def test_what_is_too_long_or_cannot_be_honoured_is_refused():
         lambda: named("longformer")(
             normal(B, 5, D), attention_mask=np.ones((5, 5), bool)
         ),
-        lambda: mixer(normal(B, 5, D), normal(B, 5, D, seed=1)),
+        lambda: mixer.call_with_cache(
+            normal(B, 1, D), mixer.make_cache(B, N + 1), 0
+        ),
+        lambda: mixer(normal(B, 5, D), normal(B, 6, D, seed=1)),
+        lambda: named("longformer")(normal(B, N + 1, D)),
+        lambda: named("longformer")(normal(B, 5, D), normal(B, 5, D, seed=1)),
     ):
         with pytest.raises(ValueError, match="Received"):
             call()
@@ -636,7 +645,7 @@ def test_what_is_too_long_or_cannot_be_honoured_is_refused():
 
 def test_a_window_of_all_is_multi_head_attention():
     theirs = keras.layers.MultiHeadAttention(H, K)
-    ours = mixers.LocalAttention(H, K, window=20)
+    ours = mixers.get("local(window=20)", H, K)
     x = normal(B, 19, D)
     theirs(x, x), ours(x)
     with_biases(theirs)
@@ -650,7 +659,7 @@ def test_a_window_of_all_is_multi_head_attention():
 @pytest.mark.parametrize("synthesizer", ["V", "R + V", "D", "heads(V=1, R=1)"])
 def test_local_attention_is_a_sliding_window(synthesizer):
     options = {"synthesizer": synthesizer, "max_length": N}
-    ours = mixers.LocalAttention(H, K, window=3, **options)
+    ours = mixers.get("local(window=3)", H, K, **options)
     other = mixers.SyntheticAttention(H, K, sliding_window=4, **options)
     x, real = normal(B, 19, D), real_tokens(19)
     for layer in (ours, other):

@@ -1,6 +1,5 @@
 """What the names of variants stand for, from their classes' docstrings."""
 
-import functools
 import re
 
 import keras_synth  # what needs Keras is imported when first asked for
@@ -29,31 +28,19 @@ def explained(variants):
 
 def _parts(term):
     """Name and sentence of a term, and of the parts in its brackets."""
-    cls = _class(term.name)
-    if cls is not None:
-        known = keras_synth.synthesizers.registry.SYNTHESIZERS
-        entry = known.find(term.name)
-        full = term.name if entry is None else entry.name
-        name = term.name if full == term.name else f"{term.name} ({full})"
-        yield name, _sentence(cls)
+    synthesizers = keras_synth.synthesizers.registry.SYNTHESIZERS
+    mixers = keras_synth.mixers.registry.MIXERS
+    entry = synthesizers.find(term.name) or mixers.find(term.name)
+    if entry is not None and not term.parts:
+        name = term.name
+        if name.lower() != entry.name:
+            name = f"{name} ({entry.name})"
+        yield name, _sentence(entry.maker)
     for part in term.parts:
         yield from _parts(part)
 
 
-@functools.cache
-def _class(name):
-    """The class that a name stands for, if it does without parts."""
-    synthesizers, mixers = keras_synth.synthesizers, keras_synth.mixers
-    try:
-        cls = mixers.registry.mixer_class(name)
-        if cls is not mixers.SyntheticAttention:
-            return cls
-        return type(synthesizers.get(name, 1, 1, 1))
-    except (TypeError, ValueError):
-        return None
-
-
-def _sentence(cls):
+def _sentence(maker):
     """The first sentence of a docstring, without its name in brackets."""
-    first = cls.__doc__.strip().splitlines()[0]
+    first = maker.__doc__.strip().splitlines()[0]
     return re.sub(r' \("[^)]*\)(?=[.,])', "", first).replace("`", "")
