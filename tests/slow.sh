@@ -10,7 +10,7 @@ started=$SECONDS
 for backend in ${BACKENDS:-tensorflow jax torch}; do
     begun=$SECONDS
     for tests in ${TESTS:-tests/*/ tests/test_*.py}; do
-        case $tests in tests/helpers/ | tests/files/ | tests/__pycache__/) continue ;; esac
+        case $tests in tests/helpers/ | tests/__pycache__/) continue ;; esac
         echo "== $tests on $backend"
         KERAS_BACKEND=$backend "$python" -m pytest -m slow -rs \
             -n "${JOBS:-2}" --dist worksteal "$tests"

@@ -126,7 +126,7 @@ def check(
     """Raises what `get` would raise before it makes a synthesizer.
 
     No layer is made and no random seed drawn. Only `get` checks the values of
-    options, and configs.
+    options.
 
     Args:
         identifier: As for `get`.
@@ -144,6 +144,19 @@ def check(
         check_agreement("synthesizer", identifier, num_heads, max_length)
     elif not issubclass(class_of(identifier) or Synthesizer, Synthesizer):
         raise not_one(identifier)
+    else:
+        own = _arguments(identifier)
+        check_agreement("synthesizer", own, num_heads, max_length)
+
+
+def _arguments(config):
+    """Arguments of a config; a mixture has the heads of its parts."""
+    own = config["config"]
+    if config.get("class_name") == "HeadGroupsSynthesizer":
+        return {}
+    if own.get("synthesizers"):
+        return {"num_heads": _arguments(own["synthesizers"][0])["num_heads"]}
+    return own
 
 
 def tree(identifier: str) -> Term:

@@ -232,7 +232,6 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "AlibiSynthesizer":
-        # Files of version 0.2.0 know no slopes that are learned.
         own = {"learns_slopes": False, "trainable": True, **config}
         learned, trainable = own.pop("learns_slopes"), own.pop("trainable")
         made = super().from_config({**own, "trainable": learned})

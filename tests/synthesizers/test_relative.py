@@ -157,13 +157,6 @@ def test_a_config_tells_learned_slopes_from_frozen_ones(learned, frozen):
         assert len(alibi.trainable_weights) == (learned and not frozen)
 
 
-def test_a_config_of_version_0_2_0_has_fixed_slopes():
-    old = {"name": "part_0", "trainable": True, "num_heads": H}
-    alibi = synthesizers.AlibiSynthesizer.from_config(old)
-    alibi.build((None, T, D))
-    assert not alibi.weights
-
-
 def test_trainable_must_be_a_boolean():
     with pytest.raises(ValueError, match=r"`trainable` .*Received: .*0.5"):
         synthesizers.get("alibi(trainable=0.5)", H)
