@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_synth._backend.execution import constant
-from keras_synth._backend.tensors import pad
 from keras_synth.attention.softmax import LEAST_BIAS
 from keras_synth.types import Tensor
 
@@ -121,8 +120,7 @@ class AttentionMask(NamedTuple):
             target_length: Integer or scalar tensor, `T`.
             source_length: Integer or scalar tensor, `S`.
         """
-        positional = self.has_pattern
-        if self.pairs is None and not positional:
+        if self.pairs is None and not self.has_pattern:
             keys = self.keys
             return None if keys is None else ops.any(keys, -1)[:, None, None]
         lengths = self.start, target_length, source_length
@@ -131,11 +129,10 @@ class AttentionMask(NamedTuple):
         sees_itself = self.pattern is None or self.pattern.sees_itself
         if self.keys is None and self.pairs is None and inside and sees_itself:
             return None
-        if self.pairs is not None or self.pattern is not None:
-            mask = self.with_pairs(target_length, source_length)
-            if mask.keys is None or not mask.shared:
-                return ops.any(mask.materialize(), axis=-1)
-        return self.count(target_length, source_length) > 0
+        mask = self.with_pairs(target_length, source_length)
+        if mask.keys is None or not mask.shared:
+            return ops.any(mask.materialize(), axis=-1)
+        return mask.count(target_length, source_length) > 0
 
     def count(self, target_length, source_length):
         """How many keys each row sees: integers or floats that are such.
@@ -147,38 +144,18 @@ class AttentionMask(NamedTuple):
         Returns:
             Tensor `(B or 1, 1 or H, 1 or T)`.
         """
-        if self.pairs is not None or self.pattern is not None:
-            mask = self.with_pairs(target_length, source_length)
-            return mask._count_pairs()
-        if self.has_pattern:
-            return self._count_run(target_length, source_length)
-        if self.keys is not None:
-            return ops.sum(ops.cast(self.keys, "int32"), axis=-1)[:, None, None]
-        return ops.reshape(ops.cast(source_length, "int32"), (1, 1, 1))
-
-    def _count_pairs(self):
-        if self.keys is None or not self.shared:
-            return ops.sum(ops.cast(self.materialize(), "int32"), axis=-1)
+        mask = self.with_pairs(target_length, source_length)
+        if mask.pairs is None and mask.keys is None:
+            return ops.reshape(ops.cast(source_length, "int32"), (1, 1, 1))
+        if mask.pairs is None:
+            return ops.sum(ops.cast(mask.keys, "int32"), axis=-1)[:, None, None]
+        if mask.keys is None or not mask.shared:
+            return ops.sum(ops.cast(mask.materialize(), "int32"), axis=-1)
         # Counting by a matrix product keeps (B, H, T, S) from existing.
-        pairs = ops.cast(self.pairs[0], "float32")  # (1 or H, T, S)
-        keys = ops.cast(self.keys, "float32")
+        pairs = ops.cast(mask.pairs[0], "float32")  # (1 or H, T, S)
+        keys = ops.cast(mask.keys, "float32")
         counts = ops.matmul(pairs, ops.transpose(keys))  # (1 or H, T, B)
         return ops.round(ops.transpose(counts, (2, 0, 1)))
-
-    def _count_run(self, target_length, source_length):
-        """By counting keys up to the first and the last column of each row."""
-        rows = ops.arange(target_length, dtype="int32") + self.start
-        first = ops.zeros_like(rows)
-        if self.window is not None:
-            first = ops.clip(rows - (self.window - 1), 0, source_length)
-        ahead = 1 if self.causal else self.window
-        last = ops.clip(rows + ahead, 0, source_length)
-        if self.keys is None:
-            return ops.maximum(last - first, 0)[None, None]
-        counts = ops.cumsum(ops.cast(self.keys, "int32"), axis=1)
-        counts = pad(counts, [[0, 0], [1, 0]])  # (B, S + 1)
-        until, before = (ops.take(counts, x, axis=1) for x in (last, first))
-        return ops.maximum(until - before, 0)[:, None]  # (B, 1, T)
 
 
 def both(a, b):

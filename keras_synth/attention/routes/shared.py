@@ -6,8 +6,8 @@ Where each sample has its own key padding `m`,
 
     softmax(table + padding) V = A (m V) / (A m),   A = softmax(table)
 
-`A` is bounded from below by `LEAST_WEIGHT`, so that some weight is left for
-every key. Where a masked logit leads the visible ones by `lead`, and
+`LEAST_WEIGHT` is added to `A`, so that some weight is left for every key. Where
+a masked logit leads the visible ones by `lead`, and
 `Z = sum_j exp(S_j - max S)`, the relative error is about
 `S Z LEAST_WEIGHT exp(lead)`: below 1e-5 up to a lead of 55 at 1,024 tokens.
 """
@@ -16,6 +16,7 @@ import functools
 import math
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_synth._backend import execution
@@ -155,12 +156,14 @@ def _context(request, operands):
         return float32(context) / operands["count"]
     if normalizer.sink:
         table = pad(table, [[0, 0], [0, 0], [0, 1]])
-    weights = ops.maximum(softmax(table), LEAST_WEIGHT)
+    weights = softmax(table)
     sink = None
     if normalizer.sink:
         weights, sink = weights[..., :-1], weights[..., -1:]
-    if pairs is not None:  # the bound must not revive what they forbid
-        weights = ops.where(pairs, weights, 0.0)
+    least = LEAST_WEIGHT
+    if pairs is not None:  # it must not revive what they forbid
+        least = ops.where(pairs, LEAST_WEIGHT, 0.0)
+    weights = weights + least
     kept = _kept(weights, request)
     return _among_visible(weights, values, keys, sink, kept)
 
@@ -201,20 +204,29 @@ def _among_visible(weights, values, keys, sink=None, kept=None):
             which has no value.
         kept: Optional float32 tensor `(H, T, S)`, the weights after dropout.
     """
-    context = _product(
-        weights if kept is None else kept,
-        # float16 would lose what little weight the visible keys may have left.
-        within_float32(values),
-    )
+    # float16 would lose what little weight the visible keys may have left.
+    values = within_float32(values)
     if keys is None:
-        total = ops.sum(weights, axis=-1, keepdims=True)
+        context = _product(weights, values)
+        total = ops.sum(weights, axis=-1, keepdims=True)[..., None]
+    elif kept is None and weights.shape[1] != 1 and _is_float32(values):
+        # One product: `m` is one more feature of the values.
+        keys = ops.cast(ops.transpose(keys), values.dtype)[None, :, :, None]
+        keys = ops.broadcast_to(keys, (*ops.shape(values)[:3], 1))
+        product = _product(weights, ops.concatenate([values, keys], axis=-1))
+        context, total = product[..., :-1], product[..., -1:]
     else:
-        total = ops.matmul(weights, float32(ops.transpose(keys)))
-    total = total if sink is None else total + sink
-    total = ops.where(total > 0, total, 1.0)[..., None]  # (H, T, B or 1, 1)
+        context = float32(_product(weights if kept is None else kept, values))
+        total = ops.matmul(weights, float32(ops.transpose(keys)))[..., None]
+    total = total if sink is None else total + sink[..., None]
+    total = ops.where(total > 0, total, 1.0)  # (H, T, B or 1, 1)
     # A gradient of `x / y` alone would overflow in `y^-2`.
     scale = ops.stop_gradient(ops.reciprocal(total))
     return (float32(context) * scale) / (total * scale)
+
+
+def _is_float32(x):
+    return keras.backend.standardize_dtype(x.dtype) == "float32"
 
 
 def _product(weights, values):
