@@ -1,8 +1,20 @@
-"""Every synthesizer and mixture once: the contract tests run on them all."""
+"""Every synthesizer, mixture and mixer once: the contract runs on them all.
 
+`shared(name)` is a layer of the table that is built once, with random weights;
+`run(name, x, ...)` is its call, compiled once for each shape on JAX.
+"""
+
+import functools
+
+import keras
+import numpy as np
 import pytest
-from backend import slow_but_on
+from arrays import normal
+from backend import numpy, program, slow_but_on
+from keras import ops
 
+from keras_synth import mixers
+from keras_synth.layers import SyntheticAttention
 from keras_synth.synthesizers import (
     DenseSynthesizer,
     DotProductSynthesizer,
@@ -157,3 +169,96 @@ def mixer_cases(wanted):
 
 
 each_mixer = mixer_cases(MIXERS)
+
+
+# --- both tables as one -------------------------------------------------------
+
+LAYERS = {**dict.fromkeys(CASES, frozenset()), **MIXERS}
+_QUICK = {*KINDS, *(name for name in MIXERS if name not in _ALIKE)}
+
+
+def layers_that(condition=lambda layer: True, quick=_QUICK):
+    """Parametrizes a test by layers; on JAX and TensorFlow few are quick.
+
+    Args:
+        condition: Function of a layer that is not built.
+        quick: Names that are not slow on any backend.
+    """
+    return pytest.mark.parametrize(
+        "name",
+        [
+            name
+            if name in quick
+            else pytest.param(name, marks=slow_but_on("torch"))
+            for name in LAYERS
+            if condition(_sample(name))
+        ],
+    )
+
+
+@functools.cache
+def _sample(name):
+    return made(name)
+
+
+def made(name, policy="float32", **options):
+    """A new layer of either table, not built."""
+    keras.config.set_dtype_policy(policy)
+    try:
+        if name in CASES:
+            return SyntheticAttention(
+                H, K, synthesizer=CASES[name](), **options
+            )
+        return mixers.get(name, H, K, N, **options)
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
+def randomized(layer, scale=0.3):
+    """The layer, built, with noise on all trained weights, zeros included."""
+    if not layer.built:
+        layer.build((None, None, D))
+    for seed, weight in enumerate(layer.trainable_weights):
+        noise = scale * normal(*weight.shape, seed=seed)
+        weight.assign(numpy(weight.value) + noise)
+    return layer
+
+
+@functools.cache
+def shared(name, policy="float32"):
+    """The layer that all tests share: they change nothing of it."""
+    keras.utils.set_random_seed(0)
+    return randomized(made(name, policy))
+
+
+def run(name, *inputs, policy="float32", **arguments):
+    """What the shared layer returns, as NumPy arrays."""
+    static = {k: v for k, v in arguments.items() if isinstance(v, bool)}
+    masks = {k: v for k, v in arguments.items() if k not in static}
+    call = _program(name, policy, tuple(sorted(static.items())))
+    layer = shared(name, policy)
+    state = layer.trainable_variables, layer.non_trainable_variables
+    state = [[variable.value for variable in part] for part in state]
+    inputs, masks = keras.tree.map_structure(
+        ops.convert_to_tensor, (list(inputs), masks)
+    )
+    return keras.tree.map_structure(numpy, call(*state, inputs, masks))
+
+
+@functools.cache
+def _program(name, policy, static):
+    def call(trained, others, inputs, masks):
+        found, _ = shared(name, policy).stateless_call(
+            trained, others, *inputs, **masks, **dict(static)
+        )
+        return found
+
+    return program(call)
+
+
+def output_bias(name):
+    """What the shared layer returns for rows that see nothing: `(d,)`."""
+    for weight in shared(name).weights:
+        if weight.path.endswith(("/attention_output/bias", "/output/bias")):
+            return numpy(weight.value)
+    return np.zeros(D)

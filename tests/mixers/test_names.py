@@ -1,13 +1,41 @@
-"""Names of mixers that stand around a synthesizer."""
+"""Mixers by name: what `mixers.get` takes, and what it refuses."""
 
+import keras
+import numpy as np
 import pytest
+from arrays import normal
+from backend import numpy
 
-from keras_synth import mixers
-from keras_synth.mixers import registry
+from keras_synth import mixers, synthesizers
+from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
-H, K, N = 2, 4, 16
+H, K, D, N, T = 2, 4, 8, 16, 7
+
+
+@pytest.mark.parametrize(
+    ("identifier", "expected"),
+    [
+        ("fnet", mixers.FourierMixer),
+        (" FNet ", mixers.FourierMixer),
+        ("R+V", SyntheticAttention),
+        ("heads(V=1, R=1)", SyntheticAttention),
+        (mixers.PoolingMixer(5), mixers.PoolingMixer),
+        (
+            keras.saving.serialize_keras_object(mixers.PoolingMixer(5)),
+            mixers.PoolingMixer,
+        ),
+        (synthesizers.get("FR", H, K, N), SyntheticAttention),
+    ],
+)
+def test_get_takes_names_objects_and_configs_of_both_kinds(
+    identifier, expected
+):
+    mixer = mixers.get(identifier, H, K, N)
+    assert type(mixer) is expected
+    assert isinstance(mixer, mixers.Mixer)
+    assert getattr(mixer, "size", 5) == 5
 
 
 @pytest.mark.parametrize("name", ["attention", "local"])
@@ -17,17 +45,29 @@ def test_a_synthesizer_needs_no_name_in_brackets(name):
         mixers.get(f"{name}({one}{more})", H, K, N, name="mixer")
         for one in ("FR(rank=3) + V", "synthesizer='FR(rank=3) + V'")
     )
-    assert type(short) is registry.mixer_class(f"{name}(R{more})")
     assert short.get_config() == long.get_config()
     assert short.synthesizer.synthesizers[0].rank == 3
 
 
-def test_options_in_brackets_are_those_of_the_layer():
+def test_options_are_of_the_name_or_of_the_layer():
     layer = mixers.get("attention(R, max_length=8, key_dim=3)", H, K, N)
     assert (layer.max_length, layer.synthesizer.max_length) == (8, 8)
     assert layer.key_dim == 3
     with pytest.raises(ValueError, match=r"`key_dim` must be .*'x'"):
         mixers.get("attention(R, key_dim='x')", H, K, N)
+    options = {"rank": 3, "dropout": 0.2, "name": "x", "seed": 1}
+    mixer = mixers.get("factorized_random", H, K, N, **options)
+    assert mixer.synthesizer.rank == 3
+    assert (mixer.dropout, mixer.name, mixer.seed) == (0.2, "x", 1)
+    again = mixers.get("FR(rank=3)", H, K, N, seed=1)
+    for layer in (mixer, again):
+        layer.build((None, T, D))
+    np.testing.assert_array_equal(
+        *(numpy(layer.synthesizer.R1) for layer in (mixer, again))
+    )
+    assert mixers.get("fnet", name="x", dtype="bfloat16").name == "x"
+    # A block hands its dropout to mixers that have one, to no others.
+    SynthesizerEncoder(16, H, synthesizer="fnet", dropout=0.5)(normal(3, T, D))
 
 
 @pytest.mark.parametrize("name", ["attention(R{})", "local(R, window=2{})"])
@@ -40,34 +80,51 @@ def test_a_seed_reaches_a_named_synthesizer(name):
 
 
 def test_defaults_are_for_those_that_have_them():
-    defaults = {"dropout": 0.5, "window": 3}
+    defaults = {"dropout": 0.5, "rank": 3}
     assert mixers.get("attention(V)", H, K, defaults=defaults).dropout == 0.5
-    assert mixers.get("local(V)", H, K, defaults=defaults).pattern.size == 3
+    assert mixers.get("linformer", H, K, N, defaults=defaults).rank == 3
 
 
 @pytest.mark.parametrize(
-    "identifier, options, words",
+    ("identifier", "options", "words"),
     [
+        ("fnett", {}, "Did you mean 'fnet'"),
+        ("fnet + V", {}, "fnet"),
+        ("fnet(V)", {}, "option=value"),
+        ("fnet(width=3)", {}, "no option `width`"),
+        ("fnet", {"rank": 3}, "no option `rank`"),
+        ("linear", {"features": 3}, "no option `features`"),
+        ("fnet(name='x')", {"name": "y"}, "not both"),
+        (mixers.FourierMixer(), {"rank": 3}, "Options are for names"),
+        (3, {}, "must be a"),
+        (keras.layers.MultiHeadAttention(2, 4), {}, "must be a"),
+        ("R", {"max_length": None}, "needs `max_length`"),
+        ("heads(V=1, R=2)", {}, "add up to the heads of the layer"),
+        ("heads(V, R)", {}, "Cannot read"),
+        ("heads(V + R)", {}, "its number of heads"),
+        ("2 * V", {}, "heads"),
+        ("2 * fnet", {}, "heads"),
+        ("heads(0 * V + 2 * R)", {}, "positive integer"),
+        ("heads(V=1, R=1) + D", {}, "cannot hold groups"),
         ("attention(R, synthesizer='V')", {}, r"Pass \['synthesizer'\] once"),
         ("attention(R)", {"synthesizer": "V"}, "not both"),
         ("attention(R, seed=1)", {"seed": 2}, r"Pass \['seed'\] once"),
         ("attention", {}, "needs `synthesizer`"),
         ("local(R)", {}, "needs `window`"),
         ("linear(R)", {}, "option=value"),
-        ("attention(R) + V", {}, "cannot be part of a sum"),
-        ("attention(fnet)", {}, "is a mixer, not a synthesizer"),
-        ("2 * fnet", {}, "only allowed inside of heads"),
-        ("attention(2 * V)", {}, "inside of heads"),
-        ("local(4)", {}, r'write "local\(window=4\)"'),
+        ("attention(R) + V", {}, "attention"),
+        ("attention(fnet)", {}, "fnet"),
         ("local(Q, window=2)", {}, "Unknown synthesizer 'Q'"),
         ("attention(R, pattern='nearby')", {}, "nearby"),
-        ("attention(R, normalizer='max')", {}, "Unknown normalizer"),
+        ("attention(R, normalizer='max')", {}, "normalizer"),
     ],
 )
-def test_what_cannot_be_is_refused(identifier, options, words):
-    with pytest.raises(ValueError, match=words) as error:
-        mixers.get(identifier, H, K, N, **options)
-    assert "Received" in str(error.value)
-    if not options:  # before a layer is made, too
-        with pytest.raises(ValueError, match=words):
-            registry.check(identifier, H, N)
+def test_bad_names_are_refused_also_by_blocks(identifier, options, words):
+    sizes = {"num_heads": H, "key_dim": K, "max_length": N, **options}
+    with pytest.raises(ValueError, match=rf"{words}.*Received"):
+        mixers.get(identifier, **sizes)
+    if not options:
+        with pytest.raises(ValueError, match="Received"):
+            SynthesizerEncoder(16, H, synthesizer=identifier, max_length=N)(
+                normal(1, T, D)
+            )

@@ -1,0 +1,196 @@
+"""Reformer, routing and Sinkhorn attention: who sees whom is learned."""
+
+import keras
+import numpy as np
+import oracles
+import pytest
+from arrays import normal, padding
+from backend import numpy, program, slow_but_on
+from cases import randomized
+from keras import ops
+
+from keras_synth import mixers
+from keras_synth.mixers.reformer import by_bucket
+
+H, K, D, N, T = 2, 4, 8, 13, 11
+
+
+def made(name, **options):
+    mixer = mixers.get(name, H, K, N, seed=3, **options)
+    return randomized(mixer, 0.7)
+
+
+def as_multi_head_attention(mixer, x):
+    plain = keras.layers.MultiHeadAttention(H, K)
+    plain(x, x)
+    plain.set_weights([numpy(w) for w in mixer.trainable_weights])
+    return numpy(plain(x, x))
+
+
+def test_one_cluster_of_all_is_attention():
+    mixer, x = made("routing(clusters=1)"), normal(2, T, D)
+    found = numpy(program(mixer)(x))
+    np.testing.assert_allclose(
+        found, as_multi_head_attention(mixer, x), atol=1e-5
+    )
+
+
+def test_one_bucket_needs_no_rotations():
+    mixer = made(f"reformer(bucket_size={N})")
+    assert not [w for w in mixer.weights if "rotations" in w.path]
+    # A token by itself sees itself.
+    x = normal(1, 1, D)
+    w = oracles.Weights(mixer)
+    expected = w.merged(w.dense("value", x))
+    np.testing.assert_allclose(numpy(program(mixer)(x)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name, weight",
+    [("reformer(bucket_size=3)", "rotations"), ("routing", "centroids")],
+)
+def test_what_chooses_is_saved_and_never_trained(name, weight, tmp_path):
+    inputs = keras.Input((None, D))
+    model = keras.Model(inputs, mixers.get(name, H, K, N)(inputs))
+    model.trainable = True
+    (own,) = [w for w in model.weights if w.name == weight]
+    assert not any(w is own for w in model.trainable_weights)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    (again,) = [w for w in loaded.weights if w.name == weight]
+    np.testing.assert_array_equal(numpy(again), numpy(own))
+
+
+def test_tokens_that_are_equally_near_are_taken_in_their_order():
+    mixer, x = made("routing(clusters=3)"), normal(3, T, D)
+    for layer in (mixer.query, mixer.key):  # two directions are left
+        kernel, bias = layer.weights
+        kernel.assign(numpy(kernel) * (np.arange(K) == 0))
+        bias.assign(0 * numpy(bias))
+    found = numpy(program(mixer)(x))
+    formula = oracles.of_real_heads(oracles.routing)
+    expected = formula(mixer, x, x, np.ones((3, T), bool), False)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+# --- centroids ----------------------------------------------------------------
+
+
+def moved(mixer, x, real):
+    """Where a step of training moves centroids."""
+    w = oracles.Weights(mixer)
+    before, decay = w["centroids"], mixer.decay
+    after = before.copy()
+    for h in range(H):
+        tokens = [w.dense(n, x)[real][:, h] for n in ("query", "key")]
+        directions = oracles.unit(np.concatenate(tokens))
+        nearest = (directions @ before[h].T).argmax(-1)
+        for c in set(nearest):
+            mean = directions[nearest == c].mean(0)
+            after[h, c] = decay * before[h, c] + (1 - decay) * mean
+    return oracles.unit(after)
+
+
+@slow_but_on("torch", "tensorflow")
+@pytest.mark.parametrize("clusters", [2, 13])
+@pytest.mark.parametrize("decay", [0.999, 0.5])
+def test_training_moves_centroids_to_what_is_near(clusters, decay):
+    mixer = made("routing", clusters=clusters, decay=decay)
+    x, real = normal(3, T, D), padding(T, 4, 1, size=T)
+    before = numpy(mixer.centroids)
+    np.testing.assert_allclose(np.linalg.norm(before, axis=-1), 1, atol=1e-5)
+    expected = moved(mixer, x, real)
+    poisoned = np.where(real[..., None], x, np.float32(np.nan))
+    mixer(poisoned, value_mask=real, training=True)
+    np.testing.assert_allclose(numpy(mixer.centroids), expected, atol=1e-5)
+    assert np.abs(expected - before).max() > 1e-4
+
+
+def test_centroids_stay_where_nothing_is_learned():
+    mixer, x = made("routing(clusters=3)"), normal(3, T, D)
+    before = numpy(mixer.centroids)
+    mixer(x)
+    mixer(x, training=False)
+    mixer.trainable = False
+    mixer(x, training=True)
+    np.testing.assert_array_equal(numpy(mixer.centroids), before)
+
+
+def test_centroids_move_in_fit():
+    inputs = keras.Input((None, D))
+    mixer = mixers.get("routing(clusters=3, decay=0.9)", H, K, N)
+    model = keras.Model(inputs, mixer(inputs))
+    model.compile("sgd", "mse")
+    before = numpy(mixer.centroids)
+    model.train_on_batch(normal(4, T, D), normal(4, T, D, seed=1))
+    assert np.abs(numpy(mixer.centroids) - before).max() > 1e-3
+
+
+@slow_but_on("torch")
+def test_k_means_finds_clusters():
+    """Tokens of three directions: each has a centroid in the end."""
+    mixer = made("routing(clusters=3, decay=0.8)")
+    for layer in (mixer.query, mixer.key):
+        kernel = np.zeros((D, H, K))
+        kernel[:K] = np.eye(K)[:, None]
+        layer.set_weights([kernel, np.zeros((H, K))])
+    rng = np.random.default_rng(0)
+    centroids = np.eye(3, K) + 0.7 * np.roll(np.eye(3, K), 1, 0)
+    mixer.centroids.assign(np.stack([oracles.unit(centroids)] * H))
+    for _ in range(40):
+        x = np.eye(3, D)[rng.integers(0, 3, (4, T))]
+        x = x + 0.1 * rng.normal(size=x.shape)
+        mixer(x.astype("float32"), training=True)
+    found = numpy(mixer.centroids)[:, :, :3]
+    np.testing.assert_allclose(found, np.stack([np.eye(3)] * H), atol=0.1)
+
+
+# --- Sinkhorn's matrix --------------------------------------------------------
+
+
+def sorting(name, real):
+    """The matrix `(1, H, 4, 4)` of random queries, padding left out."""
+    mixer = made(name)
+    mixer.sort_kernel.assign(0.7 * normal(*mixer.sort_kernel.shape, seed=5))
+    real = real.reshape(1, 1, 4, 3, 1).astype("float32")
+    return numpy(mixer.sorting(normal(1, H, 4, 3, K) * real, real))
+
+
+def test_rows_and_columns_of_the_matrix_sum_to_one():
+    name = "sinkhorn(block_size=3, iterations=40)"
+    for count, blocks in ((12, 4), (7, 3)):  # blocks of padding have no part
+        found = sorting(name, np.arange(12) < count)
+        own = found[..., :blocks, :blocks]
+        for axis in (-1, -2):
+            np.testing.assert_allclose(own.sum(axis), 1, atol=1e-4)
+        assert (own > 0).all()
+        assert not found[..., blocks:].any()
+        assert not found[..., blocks:, :].any()
+
+
+@slow_but_on("torch")
+def test_at_a_low_temperature_it_is_a_permutation():
+    name = "sinkhorn(block_size=3, iterations=400, temperature=0.02)"
+    found = sorting(name, np.ones(12))
+    np.testing.assert_allclose(found.round(), found, atol=1e-2)
+
+
+def test_the_order_of_tokens_is_right_beyond_32_bits():
+    rng = np.random.default_rng(0)
+    buckets = rng.integers(0, 9, (2, 3000)) * 1_000_000
+    order, places = by_bucket(ops.convert_to_tensor(buckets.astype("int32")))
+    expected = np.argsort(buckets, axis=-1, kind="stable")
+    np.testing.assert_array_equal(numpy(order), expected)
+    np.testing.assert_array_equal(numpy(places), np.argsort(expected))
+
+
+@pytest.mark.parametrize(
+    "name, option",
+    [("reformer", "bucket_size"), ("routing", "clusters")]
+    + [("sinkhorn", "block_size")],
+)
+def test_options_beyond_the_longest_sequence_are_refused(name, option):
+    with pytest.raises(ValueError, match=r"at most `max_length`.*Received"):
+        mixers.get(name, H, K, N, **{option: N + 1})
+    with pytest.raises(ValueError, match=r"needs `max_length`.*Received"):
+        mixers.get(name, H, K)

@@ -1,0 +1,111 @@
+"""Linformer and compressed attention: to sums of keys instead of keys."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import numpy, program
+from cases import randomized
+
+from keras_synth import mixers
+from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
+
+H, K, D, N, T = 2, 4, 8, 9, 7
+
+
+@pytest.mark.parametrize(
+    "share, shapes", [("none", (H, H)), ("heads", (1, 1)), ("key_value", (1,))]
+)
+def test_heads_keys_and_values_share_tables(share, shapes):
+    mixer = mixers.get("linformer(rank=3)", H, K, N, share=share)
+    mixer.build((None, None, D))
+    tables = [w for w in mixer.weights if w.name in ("E", "F")]
+    assert [w.shape for w in tables] == [(heads, 3, N) for heads in shapes]
+
+
+def test_sums_vary_as_a_key_does_at_first():
+    mixer = mixers.get("linformer(rank=50)", H, K, 400, seed=1)
+    mixer.build((None, None, D))
+    sums = np.einsum("rs,bsk->brk", numpy(mixer.E)[0], normal(20, 400, K))
+    assert abs(sums.std() - 1) < 0.05
+    assert np.abs(numpy(mixer.E) - numpy(mixer.F)).max() > 0.01
+    mixer = mixers.get("compressed(stride=4)", H, 32, seed=1)
+    mixer.build((None, None, D))
+    kernel = numpy(mixer.key_kernel)[:, 0]
+    sums = np.einsum("mtk,tkl->ml", normal(50, 4, 32), kernel)
+    assert abs(sums.std() - 1) < 0.1
+    assert np.abs(kernel - numpy(mixer.value_kernel)[:, 0]).max() > 0.01
+
+
+def test_windows_of_one_token_are_attention():
+    mixer = randomized(mixers.get("compressed(stride=1)", H, K))
+    plain, x = keras.layers.MultiHeadAttention(H, K), normal(2, T, D)
+    plain(x, x)
+    projections = [w for w in mixer.weights if w.name in ("kernel", "bias")]
+    plain.set_weights([numpy(w) for w in projections])
+    for kernel in (mixer.key_kernel, mixer.value_kernel):
+        kernel.assign(np.tile(np.eye(K), (1, H, 1, 1)))
+    np.testing.assert_allclose(
+        numpy(program(mixer)(x)), numpy(plain(x, x)), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("cross", ["linformer(rank=3)", "compressed", "linear"])
+def test_a_decoder_remembers_its_source_as_the_mixer_does(cross):
+    block = SynthesizerDecoder(
+        16, H, cross_synthesizer=cross, synthesizer="V", max_length=N
+    )
+    x, source = normal(3, T, D), normal(3, 5, D, seed=1)
+    real = padding(5, 3, 1, size=5)
+    expected = numpy(block(x, source, encoder_padding_mask=real))
+    caches, outputs = block.make_caches(3, N, 5), []
+    for start, end in ((0, 3), (3, T)):
+        output, *caches = block(
+            x[:, start:end],
+            source,
+            encoder_padding_mask=real,
+            self_attention_cache=caches[0],
+            self_attention_cache_update_index=start,
+            cross_attention_cache=caches[1],
+            cross_attention_cache_update_index=0,
+        )
+        outputs.append(numpy(output))
+    found = np.concatenate(outputs, axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_linformer_keeps_to_its_length():
+    mixer, x = mixers.get("linformer(rank=3)", H, K, N), normal(3, T, D)
+    assert mixer(normal(3, N + 2, D), x).shape == (3, N + 2, D)
+    longer = normal(3, N + 1, D)
+    words = rf"{N + 1} tokens.*max_length={N}.*Received"
+    for call in (
+        lambda: mixer(x, longer),
+        lambda: mixer.call_with_cache(x, mixer.remember(longer)),
+        lambda: mixer(keras.Input((N + 1, D))),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert mixers.get("linformer", H, K, 1000).rank == 128
+    assert mixers.get("linformer", H, K, N).rank == N
+
+
+def test_a_block_passes_its_dropout_on():
+    block = SynthesizerEncoder(
+        16, H, synthesizer="linformer(rank=3)", max_length=N, dropout=0.1
+    )
+    block(normal(3, T, D))
+    assert block.attention.dropout == 0.1
+
+
+@pytest.mark.parametrize(
+    "name, options, words",
+    [
+        ("linformer", {"rank": N + 1}, "at most `max_length`"),
+        ("linformer", {"max_length": None}, "needs `max_length`"),
+        ("compressed", {"stride": 4, "kernel": 3}, "at least `stride`"),
+    ],
+)
+def test_options_that_do_not_fit_each_other_are_refused(name, options, words):
+    with pytest.raises(ValueError, match=rf"{words}.*Received"):
+        mixers.get(name, H, K, **{"max_length": N, **options})

@@ -1,0 +1,110 @@
+"""What synthesizers return: rows from a position, keys, tables, biases."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal
+from backend import numpy, slow_but_on
+from cases import CASES, D, H, K, N, T, each_case_or_kind, each_kind, shared
+from keras import ops
+
+from keras_synth.layers import SyntheticAttention
+from keras_synth.synthesizers import FactorizedRandomSynthesizer
+
+
+@each_case_or_kind
+def test_a_start_position_gives_the_rows_from_there(case):
+    """Rows of later tokens, one at a time, as in cached decoding."""
+    synthesizer = shared(case).synthesizer
+    x = ops.convert_to_tensor(normal(2, T, D))
+    keys = synthesizer.project_keys(x)
+    rows = numpy(synthesizer(x, keys=keys).materialize())
+    for start in (0, 3, T - 1):
+        now = slice(start, start + 1)
+        for position in (start, ops.convert_to_tensor(start)):
+            logits = synthesizer(x[:, now], keys=keys, start=position, length=T)
+            row = numpy(logits.materialize())
+            expected = np.broadcast_to(rows[:, :, now], (*row.shape[:2], 1, T))
+            np.testing.assert_allclose(
+                np.broadcast_to(row, expected.shape), expected, atol=1e-5
+            )
+
+
+@each_case_or_kind
+def test_keys_are_as_wide_as_promised(case):
+    synthesizer = shared(case).synthesizer
+    keys = synthesizer.project_keys(ops.convert_to_tensor(normal(2, T, D)))
+    groups = synthesizer.head_groups()
+    keys = keys if len(groups) > 1 else (keys,)
+    for group, own in zip(groups, keys, strict=True):
+        if group.key_dim == 0:
+            assert own is None
+        else:
+            assert own.shape == (2, T, group.num_heads, group.key_dim)
+
+
+@each_kind
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "float16",
+        *(
+            pytest.param(name, marks=slow_but_on("torch"))
+            for name in ("bfloat16", "float64")
+        ),
+    ],
+)
+def test_pure_policies_give_finite_outputs(case, policy):
+    keras.config.set_dtype_policy(policy)
+    layer = SyntheticAttention(H, K, synthesizer=CASES[case]())
+    mask = np.tile(np.arange(T) % 3 > 0, (3, 1))
+    for options in ({}, {"use_causal_mask": True}):
+        y = layer(normal(3, T, D), value_mask=mask, **options)
+        found = keras.backend.standardize_dtype(y.dtype)
+        # JAX has no float64 by default.
+        assert found in (policy, "float32" if policy == "float64" else policy)
+        assert np.isfinite(numpy(y)).all()
+
+
+def test_one_head_of_constant_keys_is_the_formula():
+    """TensorFlow's kernel for this product writes beyond its end."""
+    layer = SyntheticAttention(1, K, synthesizer="D", max_length=N)
+    x = normal(3, T, D)
+    layer(x)
+    for _ in range(20):
+        found, scores = layer(x), layer(x, return_attention_scores=True)[1]
+        context = ops.einsum("bhts,bshv->bthv", scores, layer.value(x))
+        expected = numpy(layer.attention_output(context))
+        np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+
+
+def test_tables_of_low_rank_start_apart_without_a_seed():
+    for seed in (None, 1):
+        synthesizer = FactorizedRandomSynthesizer(H, N, seed=seed)
+        synthesizer.build((None, None, D))
+        R1, R2 = (numpy(w.value) for w in synthesizer.weights)
+        assert np.abs(R1 - R2).max() > 0.01
+
+
+@pytest.mark.parametrize("case", ["V", "D", "FD", "R+V", "D+FD+V"])
+def test_use_bias_false_leaves_no_bias_in_named_synthesizers(case):
+    layer = SyntheticAttention(
+        H, K, synthesizer=case, max_length=N, use_bias=False
+    )
+    layer.build((None, T, D))
+    assert not [w.path for w in layer.weights if "b" in w.name[:2]]
+
+
+def test_attention_takes_the_arguments_of_multi_head_attention():
+    mine = inspect.signature(SyntheticAttention.call).parameters
+    theirs = inspect.signature(keras.layers.MultiHeadAttention.call).parameters
+    assert set(theirs) <= set(mine)
+
+
+@pytest.mark.parametrize("max_length", [0, -3, 1.5])
+@pytest.mark.parametrize("name", ["V", "R", "D+V"])
+def test_a_max_length_that_is_no_length_is_refused(name, max_length):
+    with pytest.raises(ValueError, match="`max_length` must be a positive"):
+        SyntheticAttention(H, K, synthesizer=name, max_length=max_length)
