@@ -3,6 +3,8 @@
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.internals import sublayers
+
 
 def copy_variables(source, target, instead=None):
     """Gives a layer, and all layers in it, the values of another's variables.
@@ -40,7 +42,7 @@ def copy_variables(source, target, instead=None):
 
 
 def _parts(layer):
-    return list(layer._flatten_layers(include_self=False, recursive=False))
+    return sublayers(layer, recursive=False)
 
 
 def _fitted(value, shape):

@@ -1,12 +1,13 @@
 """What must be asked of the backend itself, and the answers' reasons."""
 
 import contextlib
-import importlib
 import sys
 from typing import Any
 
 import keras
 from keras import ops
+
+from keras_synth._backend import internals
 
 
 def is_eager(x):
@@ -143,17 +144,8 @@ def is_transformed():
     """
     if keras.backend.backend() != "torch":
         return False
-    torch = sys.modules["torch"]
-    if torch.compiler.is_compiling():
-        return False
-    core = torch._C
-    if core._are_functorch_transforms_active():
-        return True
-    # Jacobians are mapped by an older way of PyTorch's, if there is one still.
-    mapping = core._parse_dispatch_key("VmapMode")
-    return mapping is not None and core._dispatch_tls_is_dispatch_key_included(
-        mapping
-    )
+    compiling = sys.modules["torch"].compiler.is_compiling()
+    return not compiling and internals.torch_transforms()
 
 
 def constant(number, like):
@@ -176,7 +168,7 @@ def constant(number, like):
         not plain
         or torch.compiler.is_compiling()
         or torch.jit.is_tracing()
-        or (key not in _CONSTANTS and is_transformed())
+        or (key not in _CONSTANTS and (is_transformed() or _is_captured(like)))
     ):
         return torch.full((), number, dtype=like.dtype, device=like.device)
     if key not in _CONSTANTS:
@@ -188,6 +180,12 @@ def constant(number, like):
 
 
 _CONSTANTS: dict[tuple[Any, ...], Any] = {}
+
+
+def _is_captured(x):
+    """Whether a CUDA graph records what is filled, to fill it when it runs."""
+    cuda = sys.modules["torch"].cuda
+    return x.device.type == "cuda" and cuda.is_current_stream_capturing()
 
 
 def loops_over_slices(x):
@@ -291,13 +289,13 @@ def widest_cudnn_head(dtype):
         return 0
     if dtype not in ("bfloat16", "float16"):
         return 0
+    checks = internals.cudnn_checks()
     try:
-        checks = _cudnn_checks()
         checks.check_cudnn_version()
         if not checks.check_compute_capability("8.0"):
             return 0
         return 256 if checks.check_compute_capability("9.0") else 128
-    except (ImportError, AttributeError, RuntimeError):
+    except (AttributeError, TypeError, RuntimeError):
         return 0
 
 
@@ -311,21 +309,17 @@ def has_cudnn_bias_gradient(bias, queries):
         bias: Tensor `(B or 1, H or 1, T, S)`.
         queries: Tensor `(B, T, H, k)`.
     """
+    checks = internals.cudnn_checks()
     try:
-        checks = _cudnn_checks()
         layout = checks.AttentionLayout.BTNH
         shapes = tuple(bias.shape), tuple(queries.shape)
         return checks.should_export_dbias(*shapes, layout.value)
-    except (ImportError, AttributeError):
+    except (AttributeError, TypeError):
         return False
 
 
 def _first_platform():
     return sys.modules["jax"].devices()[0].platform
-
-
-def _cudnn_checks():
-    return importlib.import_module("jax._src.cudnn.fused_attention_stablehlo")
 
 
 def has_sparse_gradients():
@@ -387,7 +381,7 @@ def kept_variables(model):
         return
     optimizer = getattr(model, "optimizer", None)
     kept = [
-        (variable, variable._value)
+        (variable, variable.value)
         for variable in (
             *model.variables,
             *model.metrics_variables,
@@ -397,9 +391,8 @@ def kept_variables(model):
     try:
         yield
     except BaseException:
-        model.jax_state_sync()
-        model._jax_state = None
+        internals.forget_state(model)
         for variable, value in kept:
-            if variable._value is None and not value.is_deleted():
+            if internals.is_empty(variable) and not value.is_deleted():
                 variable.assign(value)
         raise

@@ -1,16 +1,9 @@
 """Dtype policies by the paths of layers, as quantized models need them."""
 
-import re
-
 import keras
 
-# How 0.1.0 called synthesizers: by Keras' counters, which a model does not
-# have when it is loaded.
-_COUNTED = re.compile(
-    "(dot_product|dense|random|factorized_dense|factorized_random|mixture)"
-    r"_synthesizer(_\d+)?"
-)
-_ANY_NAME = rf"(?:{_COUNTED.pattern}|synthesizer|part_\d+)"
+from keras_synth._backend.internals import set_policy, sublayers
+
 # Modes that look at data. Before Keras 3.16 they look at none (keras#23512),
 # and files lose what they computed (keras#23321).
 _CALIBRATED, _RIGHT_SINCE = ("gptq", "awq"), (3, 16)
@@ -47,7 +40,7 @@ def with_policies(layer, config):
     """
     policies = {
         sub.path: sub.dtype_policy
-        for sub in layer._flatten_layers()
+        for sub in (layer, *sublayers(layer))
         if sub.quantization_mode is not None and sub.path
     }
     if not policies:
@@ -63,41 +56,9 @@ def with_policies(layer, config):
 def assign_policies(layer):
     """Gives sub-layers the policies that they look up in a map, each its own.
 
-    Called when all have their paths. Keras 3.15 cannot save a quantized layer
-    that has a map for its policy.
+    Called when all have their paths.
     """
-    for sub in layer._flatten_layers(include_self=False):
+    for sub in sublayers(layer):
         policy = sub.dtype_policy
         if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and sub.path:
-            sub._dtype_policy = policy[sub.path]
-
-
-def without_counters(policy):
-    """Returns a policy of a file whose keys fit the layers' present paths.
-
-    Version 0.1.0 wrote paths such as
-    `encoder_layer_0/self_attention/mixture_synthesizer_2/...`.
-
-    Args:
-        policy: Dtype policy, or what stands for one in a config.
-    """
-    if isinstance(policy, dict):
-        policy = keras.dtype_policies.get(policy)
-    if not isinstance(policy, keras.dtype_policies.DTypePolicyMap):
-        return policy
-    if not any(map(_is_counted, policy)):
-        return policy
-    return keras.dtype_policies.DTypePolicyMap(
-        policy._default_policy_arg,
-        {
-            "/".join(
-                _ANY_NAME if _COUNTED.fullmatch(name) else name
-                for name in path.split("/")
-            ): one
-            for path, one in policy.items()
-        },
-    )
-
-
-def _is_counted(path):
-    return any(_COUNTED.fullmatch(name) for name in path.split("/"))
+            set_policy(sub, policy[sub.path])

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.internals import sublayers
 from keras_synth.synthesizers import MixtureSynthesizer
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
@@ -44,7 +45,7 @@ def tables(model: Any) -> dict[str, np.ndarray]:
     /synthesizer/part_0/R (2, 16, 16)
     """
     found: dict[str, np.ndarray] = {}
-    for layer in model._flatten_layers():
+    for layer in (model, *sublayers(model)):
         if isinstance(layer, Synthesizer) and layer.built:
             for name, table in layer.tables().items():
                 array = np.asarray(ops.convert_to_numpy(table))
@@ -67,7 +68,7 @@ def mixtures(model: Any) -> dict[str, tuple[list[str], np.ndarray]]:
         Dictionary from the paths of mixtures with alphas.
     """
     found: dict[str, tuple[list[str], np.ndarray]] = {}
-    for layer in model._flatten_layers():
+    for layer in (model, *sublayers(model)):
         if isinstance(layer, MixtureSynthesizer) and layer.alphas is not None:
             mixed = [part for part in layer.synthesizers if not part.is_bias]
             names = [

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_synth._backend.execution import without_gradients
+from keras_synth._backend.internals import sublayers
 from keras_synth.analysis.hooks import HOOKS, as_array
 from keras_synth.mixers.mixer import Mixer
 
@@ -96,13 +97,13 @@ def attention_layers(
             f"`model` must be a Keras layer or model. Received: {model!r}"
         )
     found: dict[str, Any] = {}
-    for layer in model._flatten_layers():
+    for layer in (model, *sublayers(model)):
         if any(known(layer) for known, _ in HOOKS):
             found[_unused(layer.path or layer.name, found)] = layer
     if not found:
         without = {
             type(layer).__name__
-            for layer in model._flatten_layers()
+            for layer in (model, *sublayers(model))
             if isinstance(layer, Mixer)
         }
         why = f", whose {sorted(without)} have none" if without else ""

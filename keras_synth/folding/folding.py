@@ -9,6 +9,7 @@ import keras
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.copying import copy_variables
+from keras_synth._backend.internals import sublayers
 from keras_synth.attention import normalizers
 from keras_synth.attention.positions import shortest
 from keras_synth.folding.synthesizers import fold_synthesizer
@@ -174,7 +175,7 @@ def folded_config(layer: Tensor, folding: Folding) -> dict[str, Any]:
     >>> keras_synth.fold(layer, max_length=32).layer.synthesizer
     <TableSynthesizer name=synthesizer, built=True>
     """
-    inside = [x for x in layer._flatten_layers() if _is_attention(x)]
+    inside = [x for x in sublayers(layer) if isinstance(x, SyntheticAttention)]
     if inside:
         name = type(layer).__name__
         raise ValueError(
@@ -184,10 +185,6 @@ def folded_config(layer: Tensor, folding: Folding) -> dict[str, Any]:
             f"config with those of its parts. Received: {layer!r}"
         )
     return layer.get_config()
-
-
-def _is_attention(layer):
-    return isinstance(layer, SyntheticAttention)
 
 
 @folded_config.register(SyntheticAttention)

@@ -10,6 +10,7 @@ from keras import ops
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_boolean, check_optional
 from keras_synth._backend.execution import is_traced
+from keras_synth._backend.internals import untrack
 from keras_synth.attention import masks, normalizers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Pattern, Window
@@ -240,7 +241,7 @@ class SyntheticAttention(AttentionMixer):
         Args:
             other: `SyntheticAttention` of the same arguments.
         """
-        self._tracker.untrack(self.synthesizer)
+        untrack(self, self.synthesizer)
         self.synthesizer = other.synthesizer
         self._groups = HeadGroups(self.synthesizer, self.value_dim)
 

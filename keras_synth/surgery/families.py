@@ -8,6 +8,7 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_synth._backend.internals import sublayers
 from keras_synth.attention import normalizers
 from keras_synth.layers import SyntheticAttention
 from keras_synth.models import (
@@ -290,7 +291,7 @@ def check_plain(model: Any, verb: str) -> None:
         model: A Keras model.
         verb: String, what is to be done with it.
     """
-    layers = model._flatten_layers()
+    layers = (model, *sublayers(model))
     if any(getattr(layer, "quantization_mode", None) for layer in layers):
         raise ValueError(
             f"A quantized model has no weights to go on with: {verb} before "

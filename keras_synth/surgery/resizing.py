@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.internals import sublayers
 from keras_synth.folding import TableSynthesizer
 from keras_synth.models import (
     SynthesizerBackbone,
@@ -157,7 +158,7 @@ def _made(backbone, max_length, better, word, change):
             f"{type(backbone).__name__}"
         )
     check_plain(backbone, f"make it {word}")
-    if any(isinstance(x, TableSynthesizer) for x in backbone._flatten_layers()):
+    if any(isinstance(x, TableSynthesizer) for x in sublayers(backbone)):
         raise ValueError(
             f"A folded model is for inference: make it {word} before `fold`. "
             f"Received: {backbone.name!r}, folded"
@@ -201,7 +202,7 @@ def _with_length(template, lengths, name):
 def _copy(source, target, change):
     """Gives weights to a model of another length, or raises."""
     axes = {}
-    for layer in source._flatten_layers():
+    for layer in (source, *sublayers(source)):
         if isinstance(layer, Synthesizer):
             for name, own in layer.position_axes.items():
                 axes[id(getattr(layer, name))] = own

@@ -11,6 +11,7 @@ from keras_synth._backend.checks import (
     check_positive,
 )
 from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.internals import open_for_state
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -163,15 +164,14 @@ class RandomSynthesizer(Synthesizer):
         heads, length = self.num_heads, self.max_length
         # `b` moves the logits as fast as R itself would move.
         initializer = keras.initializers.RandomNormal(stddev=rank**-0.5)
-        self._tracker.unlock()
-        self.lora_R_a, self.lora_R_b = (
-            self.add_table(f"lora_R_{name}", shape, start, dtype="float32")
-            for name, shape, start in (
-                ("a", (heads, length, rank), initializer),
-                ("b", (heads, rank, length), "zeros"),
+        with open_for_state(self):
+            self.lora_R_a, self.lora_R_b = (
+                self.add_table(f"lora_R_{name}", shape, start, dtype="float32")
+                for name, shape, start in (
+                    ("a", (heads, length, rank), initializer),
+                    ("b", (heads, rank, length), "zeros"),
+                )
             )
-        )
-        self._tracker.lock()
         self.lora_R_a.trainable = self.lora_R_b.trainable = True
         self.R.trainable = False
 

@@ -15,6 +15,7 @@ from keras_synth._backend.checks import (
     check_seed,
 )
 from keras_synth._backend.configs import Configured
+from keras_synth._backend.internals import sublayers
 from keras_synth._backend.seeds import seeded
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
@@ -129,6 +130,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         self.long_inputs = long_inputs
         self.supports_masking = True
         self._owner: weakref.ref | None = None
+        self._learned: set[str] = set()  # paths of weights that are trained
 
     def head_groups(self) -> Any:
         """Returns the synthesizers of groups of heads, in their order.
@@ -195,9 +197,7 @@ class Synthesizer(Configured, keras.layers.Layer):
             Dictionary from names to tensors.
         """
         inside = {
-            id(weight)
-            for layer in self._flatten_layers(include_self=False)
-            for weight in layer.weights
+            id(weight) for layer in sublayers(self) for weight in layer.weights
         }
         own = [w for w in self.weights if id(w) not in inside]
         return {w.name: w for w in own}
@@ -323,6 +323,12 @@ class Synthesizer(Configured, keras.layers.Layer):
             **kwargs,
         )
 
+    def add_weight(self, *args: Any, **kwargs: Any) -> Tensor:
+        weight = super().add_weight(*args, **kwargs)
+        if kwargs.get("trainable", True):
+            self._learned.add(weight.path)
+        return weight
+
     def enable_lora(self, rank: int) -> None:
         """Trains what it learned beside frozen projections, with few weights.
 
@@ -343,8 +349,9 @@ class Synthesizer(Configured, keras.layers.Layer):
                 "A synthesizer needs weights before LoRA can be enabled: build "
                 f"the layer around it first. Received: {self!r}"
             )
-        for table in self._trainable_variables:
-            table.trainable = True
+        for weight in self.weights:
+            if weight.path in self._learned:
+                weight.trainable = True
 
     def get_build_config(self) -> dict[str, Any]:
         # The layer around it builds it, so that the paths of its weights begin

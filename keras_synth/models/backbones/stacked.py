@@ -1,18 +1,18 @@
 """`StackedBackbone`: saving and LoRA of both backbones."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import keras
 import keras_hub
 from keras import ops
 
+from keras_synth._backend.internals import sublayers
 from keras_synth._backend.policies import (
     assign_policies,
     check_quantization,
     with_policies,
-    without_counters,
 )
 from keras_synth.layers.templates import as_config
 from keras_synth.models.saving import layouts
@@ -119,11 +119,6 @@ class StackedBackbone(
         }
         return with_policies(self, config)
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        dtype = without_counters(config.get("dtype"))
-        return super().from_config({**config, "dtype": dtype})
-
     def quantize(
         self, mode: str | None = None, config: Any = None, **kwargs: Any
     ) -> Any:
@@ -222,9 +217,7 @@ class StackedBackbone(
 
     def _synthesizers(self):
         return [
-            layer
-            for layer in self._flatten_layers(include_self=False)
-            if isinstance(layer, Synthesizer)
+            layer for layer in sublayers(self) if isinstance(layer, Synthesizer)
         ]
 
     def _trained_beside(self):

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_synth._backend.internals import sublayers
 from keras_synth._backend.policies import check_quantization
 from keras_synth._system.files import folder_beside
 from keras_synth.folding import folded_config
@@ -185,7 +186,7 @@ def _check_shortened(task, preprocessor, max_length):
     """Raises if less padding would change outputs."""
     if _lengths(preprocessor) == _lengths(task.preprocessor):
         return
-    for layer in task._flatten_layers():
+    for layer in (task, *sublayers(task)):
         if getattr(layer, "sees_padding", False):
             raise ValueError(
                 f"{type(layer).__name__} counts the padding, too: padded to "
@@ -266,5 +267,7 @@ def _without(preprocessor, filters):
             "`filters` must be a regular expression, a list of them, or a "
             f"function of a layer. Received: {filters!r}"
         )
-    left_alone = {id(layer) for layer in preprocessor._flatten_layers()}
+    left_alone = {
+        id(layer) for layer in (preprocessor, *sublayers(preprocessor))
+    }
     return lambda layer: id(layer) not in left_alone and filters(layer)

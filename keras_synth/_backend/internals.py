@@ -1,0 +1,136 @@
+"""What is not public in Keras, PyTorch and JAX, and what to do without it.
+
+No other module of the core uses names that begin with `_`, nor `jax._src`.
+Another version may lack any of them: each function then does the next best
+thing, which `tests/_backend/test_internals.py` sees.
+"""
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import keras
+
+
+def torch_transforms() -> bool:
+    """Returns whether PyTorch maps or differentiates functions right now.
+
+    `torch.func` does, and the backward pass of `jacobian(..., vectorize=True)`,
+    by an older way. Without these names: no, so that operations in place, and
+    `torch.utils.checkpoint`, raise PyTorch's own errors there.
+    """
+    core = _torch_core()
+    try:
+        if core._are_functorch_transforms_active():
+            return True
+        key = core._parse_dispatch_key("VmapMode")
+        return key is not None and core._dispatch_tls_is_dispatch_key_included(
+            key
+        )
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+
+
+def _torch_core() -> Any:
+    return sys.modules["torch"]._C
+
+
+def cudnn_checks() -> ModuleType | None:
+    """Returns JAX's checks of what cuDNN's attention takes.
+
+    `None` without them: attention then takes no kernel of cuDNN's on JAX.
+    """
+    try:
+        return importlib.import_module(
+            "jax._src.cudnn.fused_attention_stablehlo"
+        )
+    except ImportError:
+        return None
+
+
+@contextlib.contextmanager
+def open_for_state(layer: Any) -> Iterator[None]:
+    """Lets weights be added in a `with` block to a layer that is built.
+
+    A layer without a tracker has nothing that is locked.
+    """
+    tracker = getattr(layer, "_tracker", None)
+    if tracker is None:
+        yield
+        return
+    tracker.unlock()
+    try:
+        yield
+    finally:
+        tracker.lock()
+
+
+def untrack(layer: Any, part: Any) -> None:
+    """Makes a layer forget a part of it that it is about to replace.
+
+    Without a tracker the part stays where Keras keeps it.
+    """
+    tracker = getattr(layer, "_tracker", None)
+    if tracker is not None:
+        tracker.untrack(part)
+
+
+def set_policy(layer: Any, policy: Any) -> None:
+    """Gives a layer a dtype policy of its own instead of a map of policies.
+
+    The setter of Keras writes into the map: Keras 3.15 cannot save a quantized
+    layer that has a map for its policy. Without the attribute it is the setter
+    that writes.
+    """
+    if hasattr(layer, "_dtype_policy"):
+        layer._dtype_policy = policy
+    else:
+        layer.dtype_policy = policy
+
+
+def is_empty(variable: Any) -> bool:
+    """Returns whether a variable has lost its value to a training step on JAX.
+
+    Without the attribute it counts as lost.
+    """
+    return getattr(variable, "_value", None) is None
+
+
+def forget_state(model: Any) -> None:
+    """Makes a model forget the state of a training step on JAX."""
+    model.jax_state_sync()
+    model._jax_state = None  # on a version without it nobody reads it
+
+
+def sublayers(layer: keras.Layer, recursive: bool = True) -> list[keras.Layer]:
+    """Returns the layers that a layer is made of, without itself, each once.
+
+    Those of a model are its `layers`; those of another layer its attributes,
+    or in lists, tuples and dictionaries of them.
+
+    Args:
+        layer: Layer or model.
+        recursive: Whether to return the layers in those layers, too.
+    """
+    found: dict[int, keras.Layer] = {}
+    _collect(layer, recursive, found)
+    found.pop(id(layer), None)
+    return list(found.values())
+
+
+def _collect(layer, recursive, found):
+    is_model = isinstance(layer, keras.Model)
+    parts = layer.layers if is_model else list(vars(layer).values())
+    while parts:
+        part = parts.pop(0)
+        if isinstance(part, dict):
+            parts[:0] = part.values()
+        elif isinstance(part, (list, tuple, set)):
+            parts[:0] = part
+        elif isinstance(part, keras.Layer) and id(part) not in found:
+            found[id(part)] = part
+            if recursive:
+                _collect(part, recursive, found)

@@ -1,0 +1,212 @@
+"""Another version of a framework may lack what is not public in it."""
+
+import ast
+import gc
+import sys
+import types
+
+import keras
+import numpy as np
+import pytest
+from backend import numpy, slow_but_on
+from places import ROOT
+
+import keras_synth
+from keras_synth._backend import execution, internals
+from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
+
+BACKEND = keras.backend.backend()
+on_torch = pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
+on_jax = pytest.mark.skipif(BACKEND != "jax", reason="of JAX")
+PACKAGE = ROOT / "keras_synth"
+CORE = "_backend attention synthesizers mixers layers folding analysis".split()
+
+
+def attention(name="R+V"):
+    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=8)
+    layer.build((None, None, 6))
+    return layer
+
+
+def outputs(layer):
+    x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
+    mask = np.arange(5) < np.array([[5], [3]])
+    return numpy(layer(x, value_mask=mask))
+
+
+@on_torch
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_are_functorch_transforms_active",
+        "_parse_dispatch_key",
+        "_dispatch_tls_is_dispatch_key_included",
+    ],
+)
+def test_attention_runs_without_what_tells_transforms(name, monkeypatch):
+    layer = attention()
+    expected = outputs(layer)
+    core = {**vars(internals._torch_core())}
+    del core[name]  # of a copy: PyTorch needs it, too
+    monkeypatch.setattr(
+        internals, "_torch_core", lambda: types.SimpleNamespace(**core)
+    )
+    assert not execution.is_transformed()
+    np.testing.assert_array_equal(outputs(layer), expected)
+
+
+@pytest.mark.parametrize("lost", ["module", "names", "signature"])
+def test_no_kernel_of_cudnn_is_taken_without_its_checks(lost, monkeypatch):
+    def takes_nothing():
+        pass
+
+    checks = type(sys)("checks")
+    if lost == "signature":
+        checks.check_cudnn_version = lambda: None
+        checks.check_compute_capability = takes_nothing
+        checks.AttentionLayout = type("Layout", (), {"BTNH": keras})
+        checks.should_export_dbias = takes_nothing
+        keras_value = type("Value", (), {"value": 0})
+        checks.AttentionLayout.BTNH = keras_value
+    name = "jax._src.cudnn.fused_attention_stablehlo"
+    monkeypatch.setitem(sys.modules, name, None if lost == "module" else checks)
+    monkeypatch.setattr(execution, "_first_platform", lambda: "gpu")
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    assert execution.widest_cudnn_head("bfloat16") == 0
+    x = np.zeros((1, 2, 3, 3))
+    assert execution.has_cudnn_bias_gradient(x, x) is False
+
+
+class Open:
+    """A layer of a version that keeps no state locked."""
+
+
+def test_state_is_added_where_nothing_locks_it():
+    layer = Open()
+    with internals.open_for_state(layer):
+        layer.weight = 1
+    internals.untrack(layer, "part")
+    assert vars(layer) == {"weight": 1}
+
+
+def test_a_built_layer_is_locked_again():
+    layer = attention("R").synthesizer
+    layer.enable_lora(2)
+    with pytest.raises(ValueError, match="already built"):
+        layer.add_weight(name="late", shape=(1,))
+
+
+class Policed:
+    """A layer of a version that keeps policies elsewhere."""
+
+    policy = None
+
+    @property
+    def dtype_policy(self):
+        return self.policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, policy):
+        self.policy = policy
+
+
+def test_a_policy_is_set_by_the_setter_where_there_is_nothing_else():
+    layer = Policed()
+    internals.set_policy(layer, keras.DTypePolicy("bfloat16"))
+    assert layer.dtype_policy.name == "bfloat16"
+
+
+def batches(error_at):
+    for step in range(error_at + 1):
+        if step == error_at:
+            raise RuntimeError("no more data")
+        yield np.ones((2, 3), "float32"), np.ones((2, 1), "float32")
+
+
+@on_jax
+@pytest.mark.parametrize("error_at", [0, 2])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_model_keeps_its_weights_when_data_fail(error_at, lost, monkeypatch):
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.build((None, 3))
+    model.compile("sgd", "mse")
+    before = [numpy(x.value) for x in model.weights]
+    if lost:
+        monkeypatch.setattr(internals, "is_empty", lambda variable: True)
+    with (
+        pytest.raises(RuntimeError, match="no more data"),
+        execution.kept_variables(model),
+    ):
+        model.fit(batches(error_at), verbose=0)
+    after = [numpy(x.value) for x in model.weights]
+    moved = any((a != b).any() for a, b in zip(after, before, strict=True))
+    assert moved == (error_at > 0)
+
+
+def test_without_the_attribute_a_variable_counts_as_empty():
+    assert internals.is_empty(Open())
+    assert not internals.is_empty(keras.Variable(1.0))
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize(
+    "name", ["R+V", "heads(V=1, R=1)", "longformer(window=2)"]
+)
+def test_layers_within_layers_are_those_that_keras_tracks(name):
+    block = SynthesizerEncoder(8, 2, synthesizer=name, max_length=8)
+    inputs = keras.Input((8, 6))
+    inner = keras.Sequential([keras.layers.LSTM(6, return_sequences=True)])
+    model = keras.Model(inputs, block(inner(inputs)))
+    found = internals.sublayers(model)
+    assert len({*map(id, found)}) == len(found)
+    expected = {*model._flatten_layers(include_self=False)}
+    inputs = {x for x in expected if isinstance(x, keras.layers.InputLayer)}
+    assert expected - inputs <= {*found} <= expected
+    parts = internals.sublayers(block, recursive=False)
+    assert parts == block._flatten_layers(include_self=False, recursive=False)
+
+
+def private():
+    """Names of attributes that Keras' objects have for themselves."""
+    gc.collect()
+    layer = attention()
+    model = keras.Sequential([keras.layers.Dense(1)])
+    objects = keras.layers.Dense(1), model, layer.weights[0]
+    names = {name for x in objects for name in (*dir(type(x)), *vars(x))}
+    return {x for x in names if x[0] == "_" and not x.endswith("__")}
+
+
+def own():
+    """Names that the package gives to attributes, functions and methods."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                yield node.name
+            if isinstance(node, ast.Attribute) and isinstance(
+                node.ctx, ast.Store
+            ):
+                yield node.attr
+
+
+@pytest.mark.once
+def test_no_other_module_of_the_core_reads_what_is_private():
+    of_package = {*own()} - {"_dtype_policy", "_jax_state", "_layers"}
+    names = private() - of_package
+    assert {"_tracker", "_flatten_layers", "_trainable_variables"} <= names
+    for folder in CORE:
+        for path in (PACKAGE / folder).rglob("*.py"):
+            if path.name == "internals.py":
+                continue
+            text = path.read_text(encoding="utf-8")
+            assert "_src" not in text, path
+            assert "torch._" not in text, path
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Attribute):
+                    assert node.attr not in names, (path, node.attr)
+
+
+def test_folding_needs_no_tracker(monkeypatch):
+    layer = attention()
+    expected = outputs(layer)
+    found = outputs(keras_synth.fold(layer))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
