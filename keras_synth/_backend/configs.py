@@ -1,8 +1,7 @@
-"""Configs by the signature: a layer's `get_config` is its `__init__`."""
+"""Configs from signatures: a layer's config is what its `__init__` takes."""
 
-import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -23,13 +22,6 @@ _VARIABLE = (
 _PLAIN = (type(None), bool, int, float, str)
 
 
-class Options:
-    """Arguments of a layer that it passes on to its parts."""
-
-    def get_config(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-
 class Configured(Mixin):
     """A layer whose config holds what its `__init__` takes.
 
@@ -39,50 +31,14 @@ class Configured(Mixin):
     """
 
     def get_config(self) -> dict[str, Any]:
-        names = [
-            name
-            for cls, own in _signatures(type(self))
-            if "get_config" not in vars(cls)
-            for name in own
-        ]
-        found = {name: _value(self, name) for name in names}
-        config = {
-            name: serialized(name, value)
-            for name, value in found.items()
-            if value is not _MISSING
-        }
-        options = getattr(self, "_projections", None)
-        if isinstance(options, Options):
+        config = super().get_config()
+        if hasattr(self, "_projections"):
             # A Keras layer has an `activity_regularizer` of its own.
-            config |= options.get_config()
-        return with_policies(self, {**super().get_config(), **config})
-
-
-def parameters_of(cls):
-    """Returns the parameters of a layer's class, without those of Keras'.
-
-    Those that its `**kwargs` go to are among them.
-
-    Returns:
-        Dictionary from names to `inspect.Parameter`s.
-    """
-    found = {}
-    for _, own in _signatures(cls):
-        found = {**found, **{k: v for k, v in own.items() if k not in found}}
-    return found
-
-
-def _signatures(cls):
-    """Classes and their parameters, as far as `**kwargs` hand them on."""
-    for base in inspect.getmro(cls):
-        if base is keras.layers.Layer:
-            break
-        if "__init__" not in vars(base):
-            continue
-        own = [*inspect.signature(base.__init__).parameters.values()][1:]
-        yield base, {p.name: p for p in own if p.kind not in _VARIABLE}
-        if not own or own[-1].kind is not inspect.Parameter.VAR_KEYWORD:
-            break
+            config |= self._projections.get_config()
+        for cls, own in _signatures(type(self)):
+            if "get_config" not in vars(cls):
+                config |= _values(self, [x for x in own if x not in config])
+        return with_policies(self, config)
 
 
 def config_of(
@@ -104,6 +60,9 @@ def config_of(
     Returns:
         A new dictionary.
 
+    Raises:
+        NotImplementedError: If there is no attribute of that name.
+
     Example:
 
     ```python
@@ -111,11 +70,8 @@ def config_of(
         return config_of(self, FeedForward, super().get_config())
     ```
     """
-    own = [name for name in parameters(cls) if name not in config]
-    return {
-        **config,
-        **{name: serialized(name, getattr(layer, name)) for name in own},
-    }
+    names = [name for name in _own_parameters(cls) if name not in config]
+    return {**config, **_values(layer, names)}
 
 
 def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,17 +81,57 @@ def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
         cls: The class.
         scope: What `locals()` returned in its `__init__`.
     """
-    return {name: scope[name] for name in parameters(cls)}
+    return {name: scope[name] for name in _own_parameters(cls)}
 
 
-@functools.cache
-def parameters(cls: Any) -> tuple[str, ...]:
-    """Returns the names of a constructor's parameters, `*args` left out."""
+def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a layer's class, without those of Keras'.
+
+    Those that its `**kwargs` go to are among them.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for _, own in _signatures(cls):
+        found |= {k: v for k, v in own.items() if k not in found}
+    return found
+
+
+def _signatures(
+    cls: type,
+) -> Iterator[tuple[type, dict[str, inspect.Parameter]]]:
+    """Classes and their parameters, as far as `**kwargs` hand them on."""
+    for base in inspect.getmro(cls):
+        if base is keras.layers.Layer:
+            break
+        if "__init__" not in vars(base):
+            continue
+        yield base, _own_parameters(base)
+        kinds = {p.kind for p in inspect.signature(base).parameters.values()}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            break
+
+
+def _own_parameters(cls):
+    """Parameters of a constructor but `*args` and `**kwargs`, by name."""
     _, *own = inspect.signature(cls.__init__).parameters.values()
-    return tuple(one.name for one in own if one.kind not in _VARIABLE)
+    return {p.name: p for p in own if p.kind not in _VARIABLE}
 
 
-def serialized(name, value):
+def _values(layer, names):
+    """What a layer was made with, as a config holds it."""
+    config = {}
+    for name in names:
+        kept = name if hasattr(layer, name) else f"_{name}"
+        if not hasattr(layer, kept):
+            raise NotImplementedError(
+                f"A config holds every argument of {type(layer).__name__}, as "
+                f"an attribute of its name. Set `self.{name}`, or add it in a "
+                f"`get_config` of the class. Received: {layer!r} without it"
+            )
+        config[name] = serialized(name, getattr(layer, kept))
+    return config
+
+
+def serialized(name: str, value: Any) -> Any:
     """Returns the value of an argument as a config holds it.
 
     One with a method `serialized` says itself how.
@@ -152,11 +148,3 @@ def serialized(name, value):
     if kind is keras.saving:
         return keras.saving.serialize_keras_object(value)
     return kind.serialize(value)
-
-
-_MISSING = object()
-
-
-def _value(layer, name):
-    """What a layer was made with, as it keeps it."""
-    return getattr(layer, name, getattr(layer, f"_{name}", _MISSING))

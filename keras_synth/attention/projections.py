@@ -3,7 +3,7 @@
 import keras
 
 from keras_synth._backend.checks import check_boolean, check_positive
-from keras_synth._backend.configs import Options, serialized
+from keras_synth._backend.configs import serialized
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth._backend.seeds import seeded
@@ -12,7 +12,7 @@ from keras_synth._backend.seeds import seeded
 OUTPUT_AXES = "defgijlmnopqrsuvwxyz"
 
 
-class Projections(Options):
+class Projections:
     """Makes the dense layers of one attention layer, all with one set-up.
 
     Kernels and biases are laid out as in `keras.layers.MultiHeadAttention`.

@@ -1,7 +1,188 @@
-"""Configs by the signature."""
+"""Configs from signatures: every argument is in the config of its layer."""
 
-from keras_synth import mixers
-from keras_synth._backend.configs import parameters_of
+import inspect
+
+import keras
+import pytest
+
+from keras_synth import folding, layers, mixers, synthesizers
+from keras_synth._backend.configs import (
+    arguments_of,
+    config_of,
+    parameters_of,
+)
+from keras_synth.synthesizers import (
+    DenseSynthesizer,
+    DotProductSynthesizer,
+    RandomSynthesizer,
+)
+
+pytestmark = pytest.mark.once  # nothing here depends on the backend
+
+# A value of each argument that is not its default, for any class that has it.
+VALUES = {
+    "activation": "tanh",
+    "alphas_initializer": "ones",
+    "attention_axes": (1,),
+    "attention_use_bias": False,
+    "bidirectional": False,
+    "block_size": 3,
+    "border": "renormalize",
+    "bucket_size": 3,
+    "clusters": 2,
+    "cross_key_dim": 3,
+    "cross_num_heads": 1,
+    "cross_synthesizer": "additive",
+    "decay": 0.5,
+    "dropout": 0.25,
+    "factors": (2, 6),
+    "features": 5,
+    "feed_forward_dropout": 0.125,
+    "feed_forward_use_bias": False,
+    "ffn_dim": 6,
+    "fixed": True,
+    "flash_attention": False,
+    "gain": 2.0,
+    "global_blocks": 1,
+    "global_tokens": 2,
+    "hashes": 2,
+    "hidden_dim": 6,
+    "intermediate_dim": 12,
+    "iterations": 3,
+    "kernel": 4,
+    "key_dim": 6,
+    "layer_norm_epsilon": 0.01,
+    "long_inputs": "tile",
+    "max_distance": 64,
+    "max_length": 12,
+    "max_source_length": 10,
+    "needs_float32": True,
+    "normalization": "rms_normalization",
+    "normalize_first": True,
+    "normalizer": "softmax1",
+    "num_buckets": 16,
+    "num_heads": 4,
+    "offsets": (-2, 1),
+    "output_shape": 5,
+    "pattern": "global(tokens=1)",
+    "patterns": ("current", "start"),
+    "per_head": False,
+    "random_blocks": 1,
+    "random_seed": 3,
+    "rank": 3,
+    "redraw_interval": 10,
+    "seed": 7,
+    "share": "none",
+    "share_queries": True,
+    "shared_heads": True,
+    "size": 5,
+    "sliding_window": 3,
+    "softmaxed": True,
+    "stddev": 2.0,
+    "stride": 2,
+    "synthesizer": "V",
+    "temperature": 0.5,
+    "trainable": True,
+    "use_bias": False,
+    "use_gate": True,
+    "use_gated_activation": True,
+    "use_glu": False,
+    "value_dim": 5,
+    "width": 3,
+    "window": 3,
+    "window_blocks": 1,
+}
+OF_KINDS = {
+    "initializer": keras.initializers.Constant(0.5),
+    "regularizer": keras.regularizers.L2(0.5),
+    "constraint": keras.constraints.NonNeg(),
+}
+# Arguments that exclude each other or that a class sets itself, and values that
+# fit only one class.
+LEFT_OUT = {
+    "HeadGroupsSynthesizer": ["num_heads", "max_length", "long_inputs"],
+    "MixtureSynthesizer": ["num_heads", "max_length", "long_inputs"],
+    "SumSynthesizer": [
+        *("num_heads", "max_length", "long_inputs"),
+        *("per_head", "alphas_initializer"),
+    ],
+    "SyntheticAttention": ["sliding_window"],
+}
+OTHERWISE = {
+    "GaussianSynthesizer": {"trainable": True},
+    "MLPMixer": {"hidden_dim": 6},
+}
+
+
+def classes(*modules):
+    found = {
+        name: getattr(module, name)
+        for module in modules
+        for name in module.__all__
+        if isinstance(getattr(module, name), type)
+    }
+    return {k: v for k, v in found.items() if issubclass(v, keras.Layer)}
+
+
+ABSTRACT = "Mixer", "SelfMixer", "Synthesizer"
+CLASSES = {
+    name: cls
+    for name, cls in classes(folding, layers, mixers, synthesizers).items()
+    if name not in ABSTRACT
+}
+
+
+def parts(cls):
+    if cls is synthesizers.HeadGroupsSynthesizer:
+        return [RandomSynthesizer(1, 9), DotProductSynthesizer(2, 4)]
+    return [DotProductSynthesizer(2, 6), DenseSynthesizer(2, 6, 9)]
+
+
+def changed(cls):
+    """Every argument of a class at a value that is not its default."""
+    options = {}
+    for name, parameter in parameters_of(cls).items():
+        kind = OF_KINDS.get(name.rsplit("_", 1)[-1])
+        if name in ("name", *LEFT_OUT.get(cls.__name__, ())):
+            continue
+        value = VALUES.get(name, kind)
+        value = OTHERWISE.get(cls.__name__, {}).get(name, value)
+        options[name] = parts(cls) if name == "synthesizers" else value
+        assert options[name] != parameter.default, name
+    if "seed" in options and "synthesizers" in options:
+        del options["seed"]  # of the parts
+    return options
+
+
+OBJECTS = "synthesizer", "synthesizers", "pattern"  # configs have configs
+
+
+def needed(cls, options):
+    """The arguments without which a class cannot be made."""
+    names = [
+        name
+        for name, parameter in parameters_of(cls).items()
+        if parameter.default is inspect.Parameter.empty
+    ]
+    return {k: v for k, v in options.items() if k in names}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_layer_made_of_its_config_has_all_its_arguments(name):
+    cls = CLASSES[name]
+    options = changed(cls)
+    layer = cls(**options, name="mine", dtype="mixed_bfloat16")
+    config = layer.get_config()
+    assert {*options, "name", "dtype", "trainable"} <= {*config}
+    assert cls.from_config(config).get_config() == config
+    by_default = cls(**needed(cls, changed(cls))).get_config()
+    for argument, value in options.items():
+        if argument == "trainable":  # a config has Keras' `trainable`, too
+            assert config["learns_slopes"]
+        elif argument in needed(cls, options):
+            assert argument in OBJECTS or config[argument] == value, argument
+        else:
+            assert config[argument] != by_default.get(argument), argument
 
 
 def test_options_of_bases_are_parameters():
@@ -21,7 +202,7 @@ def test_options_of_bases_are_parameters():
 class Scaled(mixers.MultiHeadMixer):
     """Its own argument is an attribute, and it has no `get_config`."""
 
-    def __init__(self, num_heads, key_dim, factor=1.0, secret=0, **kwargs):
+    def __init__(self, num_heads, key_dim, factor=1.0, **kwargs):
         super().__init__(num_heads, key_dim, **kwargs)
         self._factor = factor
 
@@ -31,13 +212,56 @@ class Named(Scaled):
         return {**super().get_config(), "factor": "its own"}
 
 
-def test_arguments_that_are_kept_are_in_the_config():
+class Forgetful(mixers.MultiHeadMixer):
+    def __init__(self, num_heads, key_dim, power=1.0, **kwargs):
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.exponent = power
+
+
+def test_an_argument_may_be_a_private_attribute():
     config = Scaled(2, 4, factor=3.0, value_dim=5).get_config()
     assert config["factor"] == 3.0
     assert config["value_dim"] == 5
-    assert "secret" not in config
     assert Scaled.from_config(config).get_config() == config
     assert Named(2, 4).get_config()["factor"] == "its own"
+
+
+def test_an_argument_that_is_kept_nowhere_is_an_error():
+    with pytest.raises(NotImplementedError, match=r"Set `self.power`"):
+        Forgetful(2, 4, power=3.0).get_config()
+
+
+class Base(keras.layers.Layer):
+    def __init__(self, units, activation=None, *args, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.activation = units, keras.activations.get(activation)
+
+    def get_config(self):
+        return config_of(self, Base, super().get_config())
+
+
+class Derived(Base):
+    def __init__(self, units, *, kernel_initializer="zeros", **kwargs):
+        self.given = arguments_of(Derived, locals())
+        super().__init__(units, **kwargs)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def get_config(self):
+        config = config_of(self, Derived, super().get_config())
+        return {**config, "units": 2 * self.units}
+
+
+def test_a_config_holds_what_bases_and_the_class_take():
+    layer = Derived(3, activation="gelu", name="x")
+    config = layer.get_config()
+    assert config["activation"] == "gelu"
+    assert config["units"] == 6  # a class may write one itself
+    assert config["kernel_initializer"]["class_name"] == "Zeros"
+    assert {"name", "trainable", "dtype"} < {*config}
+    assert not {"args", "kwargs"} & {*config}
+    assert layer.given == {"units": 3, "kernel_initializer": "zeros"}
+    again = Derived.from_config({**config, "units": 3})
+    assert again.get_config() == config
 
 
 def test_options_of_projections_are_those_of_the_layer():
