@@ -93,6 +93,15 @@ class Folding:
         softmax: Whether nothing is added to the logits of attention.
         fills: Dictionary: `id` of a synthesizer -> the function that gives its
             folded one weights.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     4, 16, synthesizer="R", max_length=128)
+    >>> layer.build((None, None, 64))
+    >>> folding = keras_synth.folding.Folding(max_length=32)
+    >>> folding.config(layer)["config"]["max_length"]
+    32
     """
 
     max_length: int | None
