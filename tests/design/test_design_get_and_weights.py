@@ -37,7 +37,6 @@ from keras_synth.synthesizers import (
     DenseSynthesizer,
     DotProductSynthesizer,
     FactorizedDenseSynthesizer,
-    FactorizedRandomSynthesizer,
     MixtureSynthesizer,
     RandomSynthesizer,
 )
@@ -166,47 +165,6 @@ def test_linear_and_shared_forms_hold_fewer_weights():
 
 
 # Errors.
-
-
-def bad(word, cls, *args, **options):
-    """A call that fails with a message that names `word`."""
-    name = f"{cls.__name__}{args}{options or ''}"
-    return pytest.param(word, lambda: cls(*args, **options), id=name)
-
-
-@pytest.mark.parametrize(
-    ("word", "make"),
-    [
-        bad("num_heads", DotProductSynthesizer, -1, K),
-        bad("key_dim", DotProductSynthesizer, H, 0),
-        bad("hidden_dim", DenseSynthesizer, H, 0, N),
-        bad("max_length", DenseSynthesizer, H, K, None),
-        bad("activation", DenseSynthesizer, H, K, N, activation="unheard of"),
-        bad("long_inputs", DenseSynthesizer, H, K, N, long_inputs="truncate"),
-        bad("max_length", FactorizedDenseSynthesizer, H, K, None),
-        bad("factors", FactorizedDenseSynthesizer, H, K, N, factors=(2, 3)),
-        bad("factors", FactorizedDenseSynthesizer, H, K, N, factors=(7,)),
-        bad("factors", FactorizedDenseSynthesizer, H, K, N, factors=(-3, -3)),
-        bad("num_heads", RandomSynthesizer, 0, N),
-        bad("max_length", RandomSynthesizer, H, 0),
-        bad("max_length", RandomSynthesizer, H, None),
-        bad("rank", FactorizedRandomSynthesizer, H, N, rank=0),
-        bad("max_length", FactorizedRandomSynthesizer, H, None),
-        bad("synthesizer", MixtureSynthesizer, []),
-        bad("num_heads", SyntheticAttention, 0, K, synthesizer="V"),
-        bad("key_dim", SyntheticAttention, H, 0, synthesizer="V"),
-        bad(
-            "value_dim", SyntheticAttention, H, K, synthesizer="V", value_dim=0
-        ),
-        bad("dropout", SyntheticAttention, H, K, synthesizer="V", dropout=1.5),
-        bad("num_heads", SynthesizerEncoder, 12, 0, synthesizer="V"),
-        bad("intermediate_dim", SynthesizerEncoder, 0, H, synthesizer="V"),
-        bad("num_heads", SynthesizerDecoder, 12, 0, synthesizer="V"),
-    ],
-)
-def test_bad_arguments_are_value_errors_that_name_them(word, make):
-    with pytest.raises(ValueError, match=word):
-        make()
 
 
 def test_parts_and_layers_must_agree_on_heads():

@@ -22,13 +22,10 @@ from design_helpers import (
     flags,
     logits_of,
     normal,
-    output_bias,
     tables,
     to_numpy,
-    train_one_step,
     variable,
 )
-from keras import ops
 
 MASKS = {
     "value": {"value_mask": flags("111100", "111111")},
@@ -50,31 +47,6 @@ def test_masks_hide_what_they_hide_and_nothing_else(case, name):
     check(layer, PAIR, logits_of(layer, *PAIR), mask, **options)
 
 
-@pytest.mark.parametrize("case", ["V", "D", "R", "R+V"])
-@pytest.mark.parametrize("padded", [False, True])
-def test_self_attention_masks_agree_too(case, padded):
-    layer, x = attention(case), normal(B, S, D)
-    options = {"use_causal_mask": True}
-    if padded:
-        options["value_mask"] = flags("111000", "111111")
-    mask = combined(S, S, **options)
-    check(layer, [x], logits_of(layer, x), mask, **options)
-
-
-@pytest.mark.parametrize("case", ["V", "D", "R"])
-def test_implicit_masks_equal_explicit_ones(case):
-    layer, embed = attention(case), embedding()
-    x, mask = to_numpy(embed(IDS)), IDS != 0
-    expected = call(layer, x, x, query_mask=mask, value_mask=mask)
-    wrong = call(layer, x, x)
-    assert np.abs(wrong[0, :3] - expected[0, :3]).max() > 1e-4
-    inputs = keras.Input((None,), dtype="int32")
-    embedded = embed(inputs)
-    outputs = [layer(embedded), layer(embedded, embedded)]
-    for actual in call(keras.Model(inputs, outputs), IDS):
-        close(actual, expected)
-
-
 @pytest.mark.parametrize("case", ["V", "R"])
 def test_implicit_masks_count_in_eager_calls_and_are_anded(case):
     layer, x = attention(case), embedding()(IDS)
@@ -90,19 +62,6 @@ def test_implicit_masks_count_in_eager_calls_and_are_anded(case):
     close(call(layer, x, attention_mask=allowed), expected)
 
 
-@pytest.mark.parametrize(
-    ("case", "policy"),
-    [("V", "float32"), ("R", "float32"), ("R", "mixed_float16")],
-)
-def test_the_mask_argument_masks_query_and_value_alike(case, policy):
-    layer, mask = attention(case, dtype=policy), flags("111100", "011111")
-    x = normal(B, S, D)
-    expected = call(layer, x, x, query_mask=mask, value_mask=mask)
-    close(call(layer, x, mask=mask), expected)
-    tensor = ops.convert_to_tensor(x)
-    close(call(layer, tensor, mask=ops.convert_to_tensor(mask)), expected)
-
-
 @pytest.mark.parametrize("case", ["V", "R"])
 def test_outputs_carry_the_mask_of_the_query(case):
     layer, embed = attention(case), embedding()
@@ -114,18 +73,6 @@ def test_outputs_carry_the_mask_of_the_query(case):
     output, pooled = call(keras.Model(inputs, [output, pooled]), IDS)
     real = (IDS != 0)[..., None]
     close(pooled, (output * real).sum(axis=1) / real.sum(axis=1))
-
-
-@each_kind
-def test_a_query_mask_changes_only_its_own_rows(case):
-    layer = attention(case)
-    mask = flags("1101", "0111")
-    for inputs in (PAIR, PAIR[:1]):
-        actual = call(layer, *inputs, query_mask=mask)
-        expected = call(layer, *inputs)
-        close(actual[mask], expected[mask])
-        bias = np.broadcast_to(output_bias(layer), (2, D))
-        np.testing.assert_array_equal(actual[~mask], bias)
 
 
 @pytest.mark.parametrize("case", ["V", "R", "R+V"])
@@ -183,21 +130,3 @@ def test_masked_logits_may_lead(case, by, name):
     logits = logits + np.where(where, by, 0.0)
     mask = combined(N, N, **options)
     check(layer, [x], logits, mask, **options)
-
-
-def test_a_masked_lead_changes_no_gradient_of_a_mixture():
-    mask = flags("1111000", "1111100")
-    x, y = normal(B, N, D), normal(B, N, D, seed=1)
-    changes = []
-    for by in (0.0, 200.0):
-        layer = attention("R+V")
-        lead(layer, np.arange(N) >= 5, by)
-        inputs = keras.Input((None, D)), keras.Input((None,), dtype="bool")
-        model = keras.Model(inputs, layer(inputs[0], value_mask=inputs[1]))
-        before = [to_numpy(weight) for weight in layer.weights]
-        train_one_step(model, [x, mask], y)
-        after = [to_numpy(weight) for weight in layer.weights]
-        changes.append([b - a for a, b in zip(before, after, strict=True)])
-    for plain, leading in zip(*changes, strict=True):
-        assert np.isfinite(leading).all()
-        close(leading, plain, 2e-5)

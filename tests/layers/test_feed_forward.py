@@ -54,3 +54,21 @@ def test_a_block_hands_it_on():
 def test_it_is_a_share(rate):
     with pytest.raises(ValueError, match=r"`feed_forward_dropout`.*Received"):
         SynthesizerEncoder(8, 2, synthesizer="V", feed_forward_dropout=rate)
+
+
+def test_a_block_drops_what_it_adds_not_the_sum():
+    """What a block adds to its input is dropped, or doubled for a half."""
+    block = SynthesizerEncoder(
+        8, 2, synthesizer="fnet", dropout=0.5, normalize_first=True
+    )
+    x = normal(2, 4, 8)
+    block(x)
+    for weight in block.feed_forward.weights:  # it adds nothing
+        weight.assign(np.zeros(weight.shape))
+    added = numpy(block(x)) - x
+    dropped = numpy(block(x, training=True)) - x
+    is_dropped = np.abs(dropped) < 1e-6
+    assert 0.1 < is_dropped.mean() < 0.9
+    np.testing.assert_allclose(
+        dropped[~is_dropped], 2 * added[~is_dropped], atol=1e-4
+    )

@@ -102,13 +102,3 @@ def check(kind, data):
 @given(data=st.data())
 def test_any_input_gives_an_output_or_a_value_error(kind, data):
     check(kind, data)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=list(HealthCheck)
-)
-@given(data=st.data())
-def test_much_more_input_gives_an_output_or_a_value_error(kind, data):
-    check(kind, data)

@@ -77,18 +77,6 @@ def test_a_mixer_may_take_any_further_arguments():
     np.testing.assert_allclose(found, 2 * x)
 
 
-def test_a_block_refuses_for_its_mixer():
-    block, x = SynthesizerEncoder(16, H, synthesizer="fnet"), normal(3, T, D)
-    block(x, padding_mask=padding(T, 4, 1, size=T))
-    for arguments in (
-        {"attention_mask": np.ones((3, T, T), bool)},
-        {"attention_bias": np.zeros((1, 1, T, T), "float32")},
-        {"return_attention_scores": True},
-    ):
-        with pytest.raises(ValueError, match=r"cannot honour.*Received"):
-            block(x, **arguments)
-
-
 @pytest.mark.parametrize(
     "fnet", ["fnet", mixers.FourierMixer(), {"config": {}}, ["V", "fnet"]]
 )

@@ -5,8 +5,8 @@ import random
 import keras
 import numpy as np
 import pytest
-from backend import numpy, program
-from cases import CASES, H, K, N, T, each_case_or_kind, each_kind
+from backend import numpy
+from cases import CASES, H, K, N, T
 from keras import ops
 
 from keras_synth import synthesizers
@@ -38,41 +38,6 @@ def attention(case):
     layer = SyntheticAttention(H, K, synthesizer=CASES[case]())
     layer.build((None, N, D))
     return drawn(layer)
-
-
-@each_case_or_kind
-def test_cached_decoding_is_uncached_decoding_step_by_step(case):
-    """Up to the last position that the cache and the tables have."""
-    layer, x = attention(case), tokens()
-    expected = numpy(program(lambda x: layer(x, use_causal_mask=True))(x))
-    step, cache = program(layer.call_with_cache), layer.make_cache(3, N)
-    # A prompt first, then token by token; positions as integers and tensors.
-    outputs, first = [], 4
-    output, cache = step(x[:, :first], cache, 0)
-    outputs.append(numpy(output))
-    for position in range(first, N):
-        start = position
-        if position % 2:
-            start = ops.convert_to_tensor(position, dtype="int32")
-        output, cache = step(x[:, position : position + 1], cache, start)
-        outputs.append(numpy(output))
-    np.testing.assert_allclose(
-        np.concatenate(outputs, axis=1), expected, atol=1e-5
-    )
-
-
-@each_kind
-def test_what_the_cache_holds_beyond_the_present_has_no_influence(case):
-    layer, x = attention(case), tokens()
-    empty = layer.make_cache(3, N)
-    full = keras.tree.map_structure(lambda x: ops.full(x.shape, 1e3), empty)
-    for start, length in ((0, 5), (0, 1)):
-        step = program(layer.call_with_cache)
-        outputs = [
-            numpy(step(x[:, :length], cache, start)[0])
-            for cache in (empty, full)
-        ]
-        np.testing.assert_allclose(*outputs, atol=1e-5)
 
 
 @pytest.mark.parametrize(

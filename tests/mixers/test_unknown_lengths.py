@@ -1,6 +1,5 @@
 """Caches in functions that are traced before any length is known."""
 
-import ast
 import pathlib
 
 import keras
@@ -108,13 +107,3 @@ def test_all_masks_and_starts(name, kind, integers):
 @pytest.mark.parametrize("kind", MASKS)
 def test_steps_compiled_by_xla(name, kind):
     check(name, kind, compiled=True)
-
-
-def test_autograph_finds_no_function_without_a_body():
-    """It takes the docstring away, and stumbles over what is left."""
-    for source in (ROOT / "keras_synth").glob("[mls]*s/*.py"):
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            alone = len(node.body) == 1 and isinstance(node.body[0], ast.Expr)
-            assert not alone or not ast.get_docstring(node), (source, node.name)

@@ -4,9 +4,8 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy, slow_but_on
+from backend import numpy
 from keras import ops
-from language_models import greedy, language_model
 
 from keras_synth import mixers, synthesizers
 from keras_synth.synthesizers import hand_made
@@ -97,52 +96,6 @@ def test_gaussians_are_around_their_offset(real, causal):
             np.testing.assert_allclose(found[b, h, i], truth, atol=1e-5)
 
 
-def test_rows_that_see_nothing_are_zero():
-    for name in ("gaussian", "pattern"):
-        found = scores(name, 2, ~padding(0, 2, 5, size=T), causal=True)
-        assert np.isfinite(found).all()
-        assert not found[2, :, :5].any()
-        np.testing.assert_allclose(found[2, :, 5:].sum(-1), 1, atol=1e-6)
-
-
-@slow_but_on("torch")
-@pytest.mark.parametrize("name", ["gaussian", "pattern"])
-def test_of_a_source_values_alone_are_cached(name):
-    mixer, x = mixers.get(name, 7, K), normal(3, T, D)
-    truth = numpy(mixer(x, use_causal_mask=True))
-    assert mixer.cache_dim == K
-    assert [w.path.split("/")[1] for w in mixer.weights] == [
-        *("value", "value", "attention_output", "attention_output")
-    ]
-    cache, outputs = mixer.make_cache(3, N), []
-    for start, end in ((0, 3), (3, 4), (4, T)):
-        output, cache = mixer.call_with_cache(x[:, start:end], cache, start)
-        outputs.append(numpy(output))
-    found = np.concatenate(outputs, axis=1)
-    np.testing.assert_allclose(found, truth, atol=1e-5)
-
-
-@slow_but_on("torch")
-@pytest.mark.parametrize("name", ["gaussian", "pattern"])
-@pytest.mark.parametrize("poison", [1e9, np.inf, np.nan])
-def test_padding_has_no_influence(name, poison):
-    mixer, mask = mixers.get(name, 7, K), padding(T, 4, 1, size=T)
-    x = normal(3, T, D)
-    clean = numpy(mixer(x, mask=mask))[mask]
-    dirty = np.where(mask[..., None], x, np.float32(poison))
-    more = np.pad(dirty, [[0, 0], [0, 9], [0, 0]], constant_values=poison)
-    for y in (dirty, more):
-        real = padding(T, 4, 1, size=y.shape[1])
-        found = numpy(mixer(y, mask=real))
-        np.testing.assert_allclose(found[real], clean, atol=1e-5)
-
-    def loss(x):
-        real = ops.convert_to_tensor(mask)
-        return ops.sum(ops.square(mixer(x, mask=real)))
-
-    assert np.isfinite(gradients(loss, dirty)[0]).all()
-
-
 def test_long_sequences_keep_patterns_exact():
     names = ("previous", "start", "end", "left")
     layer = synthesizers.get("pattern", len(names), patterns=names)
@@ -151,56 +104,6 @@ def test_long_sequences_keep_patterns_exact():
     assert (table[1, :, 0] == 1).all()
     assert (table[2, :, 2999] == 1).all()
     np.testing.assert_allclose(table[3, 2999, :2998], 1 / 2998, rtol=1e-4)
-
-
-def test_in_mixtures_in_groups_and_in_files(tmp_path):
-    x = normal(3, T, D)
-    inputs = keras.Input((None, D))
-    for name in (
-        "gaussian(stddev=2) + V",
-        "heads(3 * pattern(patterns=('window', 'end'), width=1) + 1 * V)",
-        "heads(gaussian=2, pattern=2)",
-    ):
-        model = keras.Model(inputs, mixers.get(name, 4, K)(inputs))
-        model.save(tmp_path / "model.keras")
-        loaded = keras.models.load_model(tmp_path / "model.keras")
-        truth = numpy(model(x))
-        np.testing.assert_allclose(numpy(loaded(x)), truth, atol=1e-6)
-
-
-@slow_but_on("torch")
-def test_generating_with_caches_is_generating_without():
-    model = language_model(["gaussian", "pattern"])
-    model.compile(sampler="greedy")
-    prompts = ["a quick", "the lazy dog and then", "fox"]
-    features = model.preprocessor.generate_preprocess(prompts, 12)
-    written = model.generate_step(
-        {k: ops.convert_to_tensor(v) for k, v in features.items()}
-    )
-    np.testing.assert_array_equal(
-        numpy(written["token_ids"]), greedy(model, prompts, 12)
-    )
-
-
-@pytest.mark.parametrize(
-    "identifier",
-    [
-        "gaussian(stddev=0)",
-        "gaussian(stddev=-1)",
-        "gaussian(stddev='1')",
-        "gaussian(offsets=())",
-        "gaussian(offsets=(0.5,))",
-        "gaussian(offsets=1)",
-        "pattern(patterns=('diagonal',))",
-        "pattern(patterns=())",
-        "pattern(patterns='end')",
-        "pattern(width=0)",
-        "pattern(rank=3)",
-    ],
-)
-def test_bad_options_are_refused(identifier):
-    with pytest.raises(ValueError, match="Received"):
-        mixers.get(identifier, 4, K)
 
 
 # --- fixed projections --------------------------------------------------------

@@ -5,7 +5,6 @@ import pytest
 from arrays import normal
 from backend import numpy, slow_but_on
 
-from keras_synth import mixers
 from keras_synth.layers import SyntheticAttention
 
 H, K, D, N, T = 2, 4, 8, 12, 11
@@ -52,34 +51,6 @@ def test_tables_are_linear_mixers_whose_rows_sum_to_one(name, causal):
     pairs = made("V")
     found = [numpy(pairs(z.astype("float32"))) for z in (x, y, x + y)]
     assert np.abs(found[2] - found[0] - found[1]).max() > 0.1
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_relative_in_a_window_is_a_light_convolution_away_from_ends(causal):
-    """Of softmaxed taps; at the ends those beyond the border are lost."""
-    width = 5
-    reach = width if causal else width // 2 + 1
-    attention = made(
-        f"relative(max_distance={reach - 1})", sliding_window=reach
-    )
-    taps = normal(H, width)
-    distances = np.zeros((H, 2 * reach - 1))
-    distances[:, :width] = taps
-    attention.synthesizer.distances.assign(distances)
-    layer = mixers.LightConvolution(H, width, use_glu=False, use_bias=False)
-    layer.build((None, None, D))
-    layer.kernel.assign(taps)
-    layer.value.kernel.assign(numpy(attention.value.kernel).reshape(D, D))
-    output = numpy(attention.attention_output.kernel)
-    layer.output_dense.kernel.assign(output.reshape(D, D))
-    x = normal(2, T, D)
-    found, expected = (
-        numpy(one(x, use_causal_mask=causal)) for one in (attention, layer)
-    )
-    before = width - 1 if causal else width // 2
-    within = slice(before, T if causal else T - width // 2)
-    np.testing.assert_allclose(found[:, within], expected[:, within], atol=1e-5)
-    assert np.abs(found - expected)[:, :before].max() > 1e-2
 
 
 def test_dense_is_dot_product_attention_with_constant_keys():
