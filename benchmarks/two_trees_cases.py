@@ -193,7 +193,8 @@ def _arguments(r):
         carried_mask=(0.1, lambda: True),
         nonfinite=(0.2, lambda: r.choice(["nan", "inf"])),
         scale=(0.15, lambda: r.choice([0.1, 1.5, 3.0])),
-        route=(0.3, lambda: r.randrange(12)),
+        route=(0.3, lambda: r.randrange(60)),
+        group=(0.3, lambda: r.choice([4, 12, 24, 100])),
         spec=(0.1, lambda: True),
     )
 
