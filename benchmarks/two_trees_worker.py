@@ -323,8 +323,8 @@ def _described(layer, seeded):
             (w.path, tuple(w.shape), str(w.dtype), w.trainable)
             for w in layer.weights
         ],
-        "config": _plain(config),
-        "config that is kept": _plain(config) == _plain(again),
+        **_entries(config),
+        "config is kept": _entries(config) == _entries(again),
         "supports": sorted(
             name
             for name in dir(layer)
@@ -336,15 +336,19 @@ def _described(layer, seeded):
     return found
 
 
-def _plain(config):
-    """A config without modules, which may move."""
-    if isinstance(config, dict):
-        return {k: _plain(x) for k, x in config.items() if k != "module"}
+def _entries(config, path="config"):
+    """The entries of a nested config by their paths, without modules."""
     if isinstance(config, (list, tuple)):
-        return [_plain(x) for x in config]
+        config = dict(enumerate(config))
+    if isinstance(config, dict):
+        found = {}
+        for key, x in config.items():
+            if key != "module":  # modules may move
+                found |= _entries(x, f"{path} {key}")
+        return found
     if isinstance(config, (str, int, float, type(None))):
-        return config
-    return _plain(keras.saving.serialize_keras_object(config))
+        return {path: config}
+    return _entries(keras.saving.serialize_keras_object(config), path)
 
 
 def _by_jax(loss, arrays, compiled):
