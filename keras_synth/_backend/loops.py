@@ -59,3 +59,32 @@ def _one_by_one(function, operands, axes):
         return ops.squeeze(result, axis)
 
     return ops.moveaxis(ops.map(of_slice, each), 0, axis)
+
+
+def summed(function, operands, total):
+    """Adds up a function of slices, one after the other.
+
+    Args:
+        function: Function of tensors, slices of the operands.
+        operands: Tuple of tensors of one length, whose slices lie along their
+            first axis.
+        total: Tensor, what the sum begins with.
+    """
+    length = operands[0].shape[0]
+    if keras.backend.backend() == "tensorflow":
+        # XLA differentiates loops only if it knows how often they run, which
+        # `scan` does not say.
+        return ops.while_loop(
+            lambda i, total: i < length,
+            lambda i, total: (
+                i + 1,
+                total + function(*(x[i] for x in operands)),
+            ),
+            (0, total),
+            maximum_iterations=length,
+        )[1]
+
+    def add(total, slices):
+        return total + function(*slices), None
+
+    return ops.scan(add, total, operands)[0]

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.execution import is_compiled_by_torch
-from keras_synth._backend.loops import rematerialized
+from keras_synth._backend.loops import rematerialized, summed
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits, float32
 from keras_synth.attention.projections import cloned
@@ -111,11 +111,6 @@ def pair_logits(queries, keys, scale):
         return ops.sum(scale * ops.tanh(queries + keys), axis=0)
     # No tensor of pairs is kept for each feature.
     of_feature = rematerialized(lambda q, k, w: w * ops.tanh(q + k))
-
-    def add(total, feature):
-        return total + of_feature(*feature), None
-
     shape = (*ops.shape(queries)[1:4], ops.shape(keys)[4])
     total = ops.zeros(shape, "float32")
-    total, _ = ops.scan(add, total, (queries, keys, scale))
-    return total
+    return summed(of_feature, (queries, keys, scale), total)
