@@ -1,7 +1,7 @@
-"""Layers of Keras in forms that are right on TensorFlow, too.
+"""Keras' `EinsumDense` in a form that is right on TensorFlow, too.
 
-Weights, names, quantization and LoRA are those of the classes that they take
-the place of: files fit, and so do configs, which hold no sub-layers.
+Weights, names, quantization and LoRA are those of the class that it replaces:
+files fit, and so do configs, which hold no sub-layers.
 """
 
 from typing import Any
@@ -64,32 +64,3 @@ class EinsumDense(keras.layers.EinsumDense):
         check_quantization(mode)
         # Keras quantizes subclasses when they ask for it.
         return super().quantize(mode, type_check=False, config=config)
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class LayerNormalization(keras.layers.LayerNormalization):
-    """Normalises features, with second derivatives that are right.
-
-    On TensorFlow Keras takes the variance from `tf.nn.moments`, which holds
-    the mean for a constant in it. First derivatives are the same, since what
-    lies above the mean and what lies below cancel; second ones are not.
-
-    Args:
-        **kwargs: Keyword arguments of `keras.layers.LayerNormalization` but
-            `axis`, `center` and `scale`: it is the last axis, with both
-            weights.
-    """
-
-    def call(self, inputs: Tensor) -> Tensor:
-        if keras.backend.backend() != "tensorflow":
-            return super().call(inputs)
-        x = ops.cast(inputs, _at_least_float32(inputs))
-        x = x - ops.mean(x, axis=-1, keepdims=True)
-        variance = ops.mean(ops.square(x), axis=-1, keepdims=True)
-        gamma, beta = (ops.cast(w, x.dtype) for w in (self.gamma, self.beta))
-        x = x * (ops.rsqrt(variance + self.epsilon) * gamma) + beta
-        return ops.cast(x, self.compute_dtype)
-
-
-def _at_least_float32(x):
-    return keras.backend.result_type(x.dtype, "float32")

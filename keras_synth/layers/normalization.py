@@ -2,10 +2,8 @@
 
 import keras
 
-from keras_synth._backend.keras_layers import LayerNormalization
-
 NORMALIZATIONS = {
-    "layer_normalization": LayerNormalization,
+    "layer_normalization": keras.layers.LayerNormalization,
     "rms_normalization": keras.layers.RMSNormalization,
 }
 

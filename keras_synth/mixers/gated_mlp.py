@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import DATA, MODEL
-from keras_synth._backend.keras_layers import LayerNormalization
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
@@ -143,7 +142,7 @@ class GatedMLP(LengthMixer):
             2 * self._gated, "value", dtype, self.activation
         )
         self.value.build(query_shape)
-        self.norm = LayerNormalization(
+        self.norm = keras.layers.LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm"
         )
         self.norm.build(gated_shape)
