@@ -5,9 +5,12 @@ what they answer, most of all where there is nothing to do.
 """
 
 import sys
+from typing import Any
 
 import keras
 from keras import ops
+
+from keras_synth._backend import execution
 
 
 def axis_size(x, axis):
@@ -59,3 +62,63 @@ def from_array(x):
     if keras.backend.backend() == "torch":
         x = sys.modules["torch"].from_numpy(x)
     return ops.convert_to_tensor(x)
+
+
+def constant(number, like):
+    """A scalar tensor, of the dtype and on the device of another.
+
+    PyTorch would fill a new one each time, an operation of its own: there it
+    is kept.
+
+    Args:
+        number: Float.
+        like: Tensor.
+    """
+    if keras.backend.backend() != "torch":
+        return ops.cast(number, like.dtype)
+    torch = sys.modules["torch"]
+    # Of tensors that only look like tensors none must be kept.
+    plain = type(like) in (torch.Tensor, torch.nn.Parameter)
+    key = number, like.dtype, like.device
+    if (
+        not plain
+        or torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or (key not in _CONSTANTS and _is_fleeting(like))
+    ):
+        return torch.full((), number, dtype=like.dtype, device=like.device)
+    if key not in _CONSTANTS:
+        with torch.inference_mode(False):
+            _CONSTANTS[key] = torch.full(
+                (), number, dtype=like.dtype, device=like.device
+            )
+    return _CONSTANTS[key]
+
+
+_CONSTANTS: dict[tuple[Any, ...], Any] = {}
+
+
+def _is_fleeting(x):
+    """Whether what is filled now must not be kept.
+
+    `torch.func` wraps it, and a CUDA graph fills it only when it runs.
+    """
+    if execution.is_transformed():
+        return True
+    cuda = sys.modules["torch"].cuda
+    return x.device.type == "cuda" and cuda.is_current_stream_capturing()
+
+
+def gathered(x, positions, axis):
+    """Entries of a tensor along one of its first axes.
+
+    Args:
+        x: Tensor.
+        positions: Integer tensor of one axis, whose length may be a symbol.
+        axis: Integer.
+    """
+    if keras.backend.backend() == "torch":
+        # There `take` squeezes an axis that ONNX takes for a single entry.
+        index = ops.cast(positions, "int64")
+        return x[(slice(None),) * axis + (index,)]
+    return ops.take(x, positions, axis=axis)

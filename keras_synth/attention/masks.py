@@ -5,7 +5,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_synth._backend.execution import constant
+from keras_synth._backend.tensors import constant
 from keras_synth.attention.softmax import LEAST_BIAS
 from keras_synth.types import Tensor
 

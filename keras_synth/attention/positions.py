@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_synth._backend.execution import gathered
+from keras_synth._backend.tensors import gathered
 
 
 def window(table, axis, start, length, tile=False):

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend import execution
+from keras_synth._backend import kernels
 from keras_synth._backend.checks import check_rate
 from keras_synth.types import Tensor
 
@@ -57,7 +57,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         labels = ops.cast(y_true, "int32")[..., None]
-        if not execution.fuses_operations():
+        if not kernels.fuses_operations():
             # One kernel, instead of a pass over all logits for each step of
             # the sum. Compilers elsewhere make one pass of those.
             y_pred, loss = ops.log_softmax(y_pred, axis=-1), 0.0

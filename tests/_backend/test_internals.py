@@ -12,7 +12,7 @@ from backend import numpy, slow_but_on
 from places import ROOT
 
 import keras_synth
-from keras_synth._backend import execution, internals
+from keras_synth._backend import devices, execution, fitting, internals, kernels
 from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 
 BACKEND = keras.backend.backend()
@@ -57,24 +57,20 @@ def test_attention_runs_without_what_tells_transforms(name, monkeypatch):
 
 @pytest.mark.parametrize("lost", ["module", "names", "signature"])
 def test_no_kernel_of_cudnn_is_taken_without_its_checks(lost, monkeypatch):
-    def takes_nothing():
-        pass
-
-    checks = type(sys)("checks")
+    checks = types.ModuleType("checks")
     if lost == "signature":
         checks.check_cudnn_version = lambda: None
-        checks.check_compute_capability = takes_nothing
-        checks.AttentionLayout = type("Layout", (), {"BTNH": keras})
-        checks.should_export_dbias = takes_nothing
-        keras_value = type("Value", (), {"value": 0})
-        checks.AttentionLayout.BTNH = keras_value
+        checks.check_compute_capability = lambda: True
+        checks.should_export_dbias = lambda: True
+        layout = types.SimpleNamespace(BTNH=types.SimpleNamespace(value=0))
+        checks.AttentionLayout = layout
     name = "jax._src.cudnn.fused_attention_stablehlo"
     monkeypatch.setitem(sys.modules, name, None if lost == "module" else checks)
-    monkeypatch.setattr(execution, "_first_platform", lambda: "gpu")
+    monkeypatch.setattr(devices, "first_platform", lambda: "gpu")
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    assert execution.widest_cudnn_head("bfloat16") == 0
+    assert kernels.widest_cudnn_head("bfloat16") == 0
     x = np.zeros((1, 2, 3, 3))
-    assert execution.has_cudnn_bias_gradient(x, x) is False
+    assert kernels.has_cudnn_bias_gradient(x, x) is False
 
 
 class Open:
@@ -135,7 +131,7 @@ def test_a_model_keeps_its_weights_when_data_fail(error_at, lost, monkeypatch):
         monkeypatch.setattr(internals, "is_empty", lambda variable: True)
     with (
         pytest.raises(RuntimeError, match="no more data"),
-        execution.kept_variables(model),
+        fitting.kept_variables(model),
     ):
         model.fit(batches(error_at), verbose=0)
     after = [numpy(x.value) for x in model.weights]

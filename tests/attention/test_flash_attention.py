@@ -6,7 +6,7 @@ from backend import on_cpu
 from keras import ops
 
 from keras_synth import routes
-from keras_synth._backend import execution
+from keras_synth._backend import kernels
 from keras_synth.layers import SyntheticAttention
 
 
@@ -63,7 +63,7 @@ def test_it_is_refused_where_there_is_none(dtype):
 )
 def test_what_the_kernel_refuses_is_said_in_a_line(monkeypatch):
     layer = SyntheticAttention(2, 4, synthesizer="V", flash_attention=True)
-    monkeypatch.setattr(execution, "why_no_flash_kernel", lambda x: None)
+    monkeypatch.setattr(kernels, "why_no_flash_kernel", lambda x: None)
     with pytest.raises(
         ValueError, match=r"refuses these logits: .* Leave it out.*float32"
     ):

@@ -9,7 +9,7 @@ to XLA instead, or is an error in the midst of a gradient.
 import keras
 from keras import ops
 
-from keras_synth._backend import execution
+from keras_synth._backend import kernels
 from keras_synth.attention.masks import zero_padded_keys
 from keras_synth.attention.routes.kernel_arguments import (
     bounded,
@@ -38,7 +38,7 @@ def arguments(request):
         Dictionary, the arguments of `ops.dot_product_attention`; or `None`.
     """
     dtype = keras.backend.standardize_dtype(request.values.dtype)
-    widest = execution.widest_cudnn_head(dtype)
+    widest = kernels.widest_cudnn_head(dtype)
     if not _may_take(request, widest):
         return None
     # Padding becomes a feature: it keeps no causal mask from its name.
@@ -57,7 +57,7 @@ def arguments(request):
         row, table = None, row if table is None else row + table
     if table is not None:
         trained = logits.bias is not None
-        if trained and not execution.has_cudnn_bias_gradient(table, queries):
+        if trained and not kernels.has_cudnn_bias_gradient(table, queries):
             return None
         lengths = queries.shape[1], keys.shape[1]
         table = ops.broadcast_to(table, (*ops.shape(table)[:2], *lengths))

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_synth._backend import execution
+from keras_synth._backend import kernels
 from keras_synth._backend.tensors import cast_like
 from keras_synth.attention.logits import float32, within_float32
 from keras_synth.attention.masks import zero_padded_keys
@@ -100,7 +100,7 @@ def _query_products(queries, keys):
     Returns:
         Tensor `(B, H, 1, S)`.
     """
-    if execution.fuses_dot_products():
+    if kernels.fuses_dot_products():
         products = ops.sum(queries * keys, axis=-1)  # (B, S, H)
         return ops.transpose(products, (0, 2, 1))[:, :, None]
     length, heads, width = keys.shape[1:]
@@ -122,7 +122,7 @@ def query_context(weights, values):
         Tensor `(B, 1, H, v)`.
     """
     # For a single sample XLA's loop is slow.
-    if execution.fuses_operations() and values.shape[0] != 1:
+    if kernels.fuses_operations() and values.shape[0] != 1:
         weights = ops.transpose(weights, (0, 3, 1, 2))  # (B or 1, S, H, 1)
         return ops.sum(weights * values, axis=1, keepdims=True)
     length, heads, width = values.shape[1:]

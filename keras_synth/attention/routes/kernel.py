@@ -9,9 +9,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend import execution
-from keras_synth._backend.execution import constant
-from keras_synth._backend.tensors import cast_like
+from keras_synth._backend import devices, execution, kernels
+from keras_synth._backend.tensors import cast_like, constant
 from keras_synth.attention.masks import zero_padded_keys, zero_rows
 from keras_synth.attention.routes import cudnn
 from keras_synth.attention.routes.kernel_arguments import (
@@ -57,7 +56,7 @@ class KernelRoute(Route):
         """
         if _repeats_keys(request):
             return 1.5
-        if execution.on_cpu(request.values) and not _has_cpu_kernel(request):
+        if devices.on_cpu(request.values) and not _has_cpu_kernel(request):
             return 1.5
         return 0.5
 
@@ -90,7 +89,7 @@ class KernelRoute(Route):
 def _demanded(request):
     """`flash_attention` of a request, or an error if that cannot be had."""
     if request.flash_attention:
-        reason = execution.why_no_flash_kernel(request.values)
+        reason = kernels.why_no_flash_kernel(request.values)
         if reason is not None:
             raise ValueError(
                 f"flash_attention=True asks for what is not there: {reason}. "
@@ -105,7 +104,7 @@ def _must_not_ask():
     It would take a wrong one, or ask what PyTorch cannot compile. PyTorch
     looks for one anyway.
     """
-    unsafe = execution.has_unsafe_flash_kernels()
+    unsafe = kernels.has_unsafe_flash_kernels()
     return unsafe or execution.is_compiled_by_torch()
 
 
@@ -148,7 +147,7 @@ def _arguments(request, features):
     if not causal:
         request = request.with_pairs()
     logits, values, mask = request.logits, request.values, request.mask
-    in_half = execution.attends_in_half_precision(values)
+    in_half = kernels.attends_in_half_precision(values)
     if not request.flash_attention and (logits.needs_float32 or not in_half):
         values = ops.cast(values, "float32")
     queries, keys, bias = _for_kernel(logits, values, mask, features)
@@ -197,7 +196,7 @@ def _repeats_keys(request):
 def _has_cpu_kernel(request):
     """Whether the backend has a kernel for CPUs that likes this request."""
     logits, values = request.logits, request.values
-    if not execution.has_cpu_kernel() or logits.queries is None:
+    if not kernels.has_cpu_kernel() or logits.queries is None:
         return False
     bias = logits.bias
     if request.has_one_query and (

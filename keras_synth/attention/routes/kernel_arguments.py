@@ -8,8 +8,8 @@ import math
 import keras
 from keras import ops
 
-from keras_synth._backend.execution import constant, runs_one_by_one
-from keras_synth._backend.tensors import axis_size, cast_like, pad
+from keras_synth._backend.devices import runs_one_by_one
+from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
 from keras_synth.attention.logits import repeat_batch
 from keras_synth.attention.routes import sizes
 from keras_synth.attention.softmax import FORBIDDEN

@@ -19,7 +19,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend import execution
+from keras_synth._backend import devices
 from keras_synth._backend.loops import one_by_one
 from keras_synth._backend.tensors import axis_size, cast_like, pad
 from keras_synth.attention.logits import Weights, float32, within_float32
@@ -104,7 +104,7 @@ def _is_large(request):
         all(isinstance(size, int) for size in axes)
         and math.prod(axes) >= sizes.LARGE_TABLE
         and request.dropout is None
-        and execution.loops_over_slices(request.values)
+        and devices.loops_over_slices(request.values)
     )
 
 

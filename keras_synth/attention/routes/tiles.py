@@ -17,7 +17,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_synth._backend import execution
+from keras_synth._backend import devices
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth._backend.loops import one_by_one
 from keras_synth._backend.tensors import cast_like
@@ -70,7 +70,7 @@ class TilesRoute(Route):
             return False
         if _has_plan(request):
             return True
-        loops = execution.loops_over_slices(request.values)
+        loops = devices.loops_over_slices(request.values)
         return loops and request.dropout is None
 
     def cost(self, request: Request) -> float:

@@ -16,7 +16,7 @@ import math
 import sys
 from typing import Any, NamedTuple
 
-from keras_synth._backend import execution
+from keras_synth._backend import devices
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_keys, zero_rows
 from keras_synth.attention.routes import sizes
@@ -45,7 +45,7 @@ class TorchCPURoute(Route):
         limited = mask.window is not None or mask.pattern is not None
         if limited or not isinstance(mask.start, int):
             return False
-        if not execution.runs_torch_eagerly(values):
+        if not devices.runs_torch_eagerly(values):
             return False
         float32 = sys.modules["torch"].float32
         operands = logits.queries, logits.keys, logits.bias, values

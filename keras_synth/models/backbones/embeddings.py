@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.execution import has_sparse_gradients
+from keras_synth._backend.kernels import has_sparse_gradients
 
 
 class Embedding(keras.layers.Embedding):

@@ -9,7 +9,7 @@ import numpy as np
 from keras.utils import unpack_x_y_sample_weight
 
 from keras_synth._backend.distributions import check_batches
-from keras_synth._backend.execution import kept_variables
+from keras_synth._backend.fitting import kept_variables
 from keras_synth.models.data.class_labels import weighted
 from keras_synth.models.data.examples import (
     as_arrays,
