@@ -155,7 +155,8 @@ def _arguments(config):
     if config.get("class_name") == "HeadGroupsSynthesizer":
         return {}
     if own.get("synthesizers"):
-        return {"num_heads": _arguments(own["synthesizers"][0])["num_heads"]}
+        first = _arguments(own["synthesizers"][0])
+        return {"num_heads": first.get("num_heads")}
     return own
 
 
