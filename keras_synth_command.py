@@ -1,11 +1,11 @@
-"""The command `keras-synth`, as far as it answers without Keras.
+"""The command `keras-synth`.
 
-A module beside the package: what asks for `--help` or mistypes a name does not
-wait for what `import keras_synth` imports.
+A module outside of the package, so that `--help` and misspelt names are
+answered at once, without importing Keras.
 """
 
 import difflib
-import importlib
+import importlib.util
 import os
 import sys
 import textwrap
@@ -17,9 +17,6 @@ COMMANDS = {
     "train": "train one model on a task, and save it as a preset",
     "report": "show the results of earlier comparisons again",
 }
-# Whether `import keras_synth` leaves Keras for later. A script sets it before,
-# to read its command line first.
-keras_waits = False
 EXAMPLES = """\
 examples:
   keras-synth compare --task reviews --variants V R D R+V
@@ -74,16 +71,7 @@ def _unknown(name):
 
 
 def script(*arguments, **options):
-    """A `keras_synth.commands.script.Script`; for `--help` Keras waits.
-
-    TensorFlow, wherever it is imported then, is silent.
-
-    Args:
-        *arguments: Those of `Script`.
-        **options: The same.
-    """
-    global keras_waits
-    keras_waits = True
+    """Returns a `keras_synth.commands.script.Script` with these arguments."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from keras_synth.commands.script import Script
 
@@ -92,10 +80,11 @@ def script(*arguments, **options):
 
 def run(command=main):
     """Runs a function that returns an exit status, and ends the process."""
-    global keras_waits
-    keras_waits = True
     # TensorFlow, which tokenizes on every backend, logs for its developers.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Keras' own default backend may not be installed.
+    installed = filter(importlib.util.find_spec, ("jax", "tensorflow", "torch"))
+    os.environ.setdefault("KERAS_BACKEND", next(installed, "jax"))
     try:
         sys.exit(command())
     except KeyboardInterrupt:

@@ -28,10 +28,6 @@ import xml.etree.ElementTree as xml
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]  # where the package is not installed
 
-import keras_synth_command  # noqa: E402
-
-keras_synth_command.keras_waits = True  # this process computes nothing
-
 import accelerator_cases as cases  # noqa: E402
 import accelerator_records as records  # noqa: E402
 import command  # noqa: E402

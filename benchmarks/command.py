@@ -4,7 +4,7 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from keras_synth import command_line
+from keras_synth._system import command_line
 
 RENAMED = {
     "--batch": "--batch-size",

@@ -302,9 +302,6 @@ def main():
 
 def write(files):
     """Writes each file whole."""
-    import keras_synth_command
-
-    keras_synth_command.keras_waits = True  # this process computes nothing
     from keras_synth._system.files import writing
 
     for path, text in files.items():

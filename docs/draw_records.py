@@ -15,10 +15,6 @@ import sys
 DOCS = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent), str(DOCS.parent / "benchmarks")]
 
-import keras_synth_command  # noqa: E402
-
-keras_synth_command.keras_waits = True  # this process computes nothing
-
 import accelerator_cases as cases  # noqa: E402
 import accelerator_records as records  # noqa: E402
 import benchmark_charts  # noqa: E402

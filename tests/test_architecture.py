@@ -45,26 +45,9 @@ def rank(path):
     return RANKS[max(found, key=len)]
 
 
-def public_paths():
-    """Name below `keras_synth` -> where its module lives."""
-    (folders,) = [
-        node.value
-        for node in TREES["__init__.py"].body
-        if isinstance(node, ast.Assign) and node.targets[0].id == "_FOLDERS"
-    ]
-    found = {"fold": "folding"}
-    for folder, names in ast.literal_eval(folders).items():
-        found |= {name: f"{folder}/{name}" for name in names}
-    return found
-
-
-PUBLIC = public_paths()
-
-
 def located(name):
     """The file of `keras_synth.NAME`, which may be something in a module."""
-    first, *rest = name.split(".")[1:]
-    parts = [*PUBLIC.get(first, first).split("/"), *rest]
+    parts = name.split(".")[1:]
     for size in range(len(parts), 0, -1):
         path = "/".join(parts[:size])
         for file in (f"{path}.py", f"{path}/__init__.py"):

@@ -1,5 +1,7 @@
 """Importing: one backend, nothing else, and little time."""
 
+import importlib.util
+import inspect
 import os
 import re
 import subprocess
@@ -81,40 +83,6 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
     assert done.stdout.splitlines()[-1] == "True"
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() == "tensorflow", reason="Keras imports it itself"
-)
-def test_importing_the_models_prints_nothing():
-    """KerasHub imports TensorFlow, which has much to say."""
-    done = run("import keras_synth.models", log_level="1")
-    assert done.returncode == 0
-    assert (done.stdout, done.stderr) == ("", "")
-
-
-@pytest.mark.once
-def test_only_startup_lines_of_tensorflow_are_hidden(capfd, monkeypatch):
-    pytest.importorskip("keras_hub")
-    from keras_synth._system.startup_lines import without_startup_lines
-
-    noise = b"I0000 00:00:1.2  3 port.cc:1] oneDNN\nW0000 00:00:1.2 x\n"
-    kept = b"E0000 00:00:1.2 no memory\nsome warning\n"
-    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
-    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
-
-    def write():
-        with without_startup_lines():
-            os.write(2, noise + kept)
-            raise ImportError("broken")
-
-    with pytest.raises(ImportError, match="broken"):
-        write()
-    assert capfd.readouterr().err.encode() == kept
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-    with pytest.raises(ImportError, match="broken"):
-        write()
-    assert capfd.readouterr().err.encode() == noise + kept
-
-
 @pytest.mark.once
 def test_comparing_without_its_packages_names_what_to_install():
     done = run("import keras_synth.compare", {"matplotlib"})
@@ -186,17 +154,35 @@ def test_what_a_script_is_called_with_changes_nothing(option, tmp_path):
 
 
 @pytest.mark.once
-def test_every_name_is_there_where_a_command_line_is_read_first():
+def test_importing_leaves_the_process_as_it_is():
+    """No stream is redirected, and no command line is read."""
     done = run(
-        "import keras_synth_command\n"
-        "keras_synth_command.keras_waits = True\n"
-        "import sys, keras_synth\n"
-        "assert 'keras' not in sys.modules\n"
-        "names = {*keras_synth.__all__} - {'models', 'pretraining'}\n"
-        "print(*sorted(n for n in names if not getattr(keras_synth, n)))\n"
-        "print(keras_synth.fold.__name__)\n"
+        "import keras, os, sys, tempfile\n"
+        "def refused(*args, **kwargs):\n"
+        "    raise AssertionError('a stream is redirected')\n"
+        "os.dup2 = tempfile.TemporaryFile = refused\n"
+        "del sys.argv, sys.orig_argv\n"
+        "import keras_synth\n",
+        log_level="0",
     )
-    assert done.stdout == "\nfold\n", done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.once
+def test_public_modules_are_where_their_names_say():
+    """So that type checkers and editors find them."""
+    others = "attend logits masks model_card reporting vocabulary".split()
+    names = [*keras_synth.__all__, *others]
+    modules = [getattr(keras_synth, name) for name in names]
+    modules = [x for x in modules if inspect.ismodule(x)]
+    modules += [keras_synth.mixers.patterns, keras_synth.mixers.normalizers]
+    for module in modules:
+        spec = importlib.util.find_spec(module.__name__)
+        assert spec.origin == module.__file__
+        assert sys.modules[module.__name__] is module
+        name = module.__name__.removeprefix("keras_synth.")
+        parent = keras_synth.mixers if "." in name else keras_synth
+        assert getattr(parent, name.rpartition(".")[2]) is module
 
 
 @pytest.mark.once

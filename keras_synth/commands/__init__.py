@@ -1,5 +1,4 @@
 """The commands of `keras-synth`: a module each, with `main(arguments, prog)`.
 
-`keras_synth_command` lists them. Their modules import Keras after the command
-line has been read.
+`keras_synth_command` lists them.
 """

@@ -8,7 +8,6 @@ import re
 
 from keras_synth._system.command_line import adder, require_at_least
 from keras_synth._system.files import writing
-from keras_synth._system.startup_lines import without_startup_lines
 from keras_synth.compare import grid, options, running, tasks
 from keras_synth.compare.objectives import OBJECTIVES
 from keras_synth.compare.packages import require
@@ -17,9 +16,8 @@ from keras_synth.compare.packages import require
 class Script:
     """A script that trains models, one for each variant, or reads them.
 
-    It reads its command line before Keras is imported, ends with one line where
-    arguments or files do not do, and keeps all files in one folder. The texts
-    are those of `keras-synth compare`.
+    It ends with one line where arguments or files are wrong, and keeps all
+    files in one folder. The texts are those of `keras-synth compare`.
 
     ```python
     script = keras_synth_command.script(__doc__, ["bleu"], output="translator")
@@ -120,8 +118,6 @@ class Script:
                 f"a run in {self.settings.output} has not ended. Pass "
                 "--resume to go on with it, or another --output"
             )
-        with without_startup_lines():
-            import keras_hub  # noqa: F401  (from here on nobody waits)
         return self.settings
 
     def errors(self):

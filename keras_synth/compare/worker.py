@@ -25,7 +25,6 @@ from keras_synth._system.files import (
     writing,
 )
 from keras_synth._system.memory import peak_memory
-from keras_synth._system.startup_lines import without_startup_lines
 from keras_synth.analysis import multiplications
 from keras_synth.compare import callbacks, grid, prepare, tasks
 from keras_synth.compare.launchers.local import WITH_INPUT
@@ -111,8 +110,7 @@ def train(settings, run, paths, emit, keep=False, more=()):
         batches = StepsPerEpoch(batches, settings.steps_per_epoch)
     steps = settings.epochs * len(batches)
     emit({"steps": steps})
-    with without_startup_lines():  # Keras looks for TensorFlow to seed it
-        keras.utils.set_random_seed(run.seed)
+    keras.utils.set_random_seed(run.seed)
     keras.config.set_dtype_policy(settings.dtype_policy)
     model = objective.build(settings, run, prepared, steps)
     share_initial_weights(model, paths["weights"])

@@ -1,8 +1,6 @@
 """Mixers: layers that stand where attention stands in a Transformer."""
 
-import sys
-
-from keras_synth.attention import normalizers, patterns
+from keras_synth.mixers import normalizers, patterns
 from keras_synth.mixers.compressed import CompressedAttention
 from keras_synth.mixers.dynamic_convolution import DynamicConvolution
 from keras_synth.mixers.fourier import FourierMixer
@@ -78,7 +76,3 @@ __all__ = [
     "normalizers",
     "patterns",
 ]
-
-# Their public names, in import statements too.
-sys.modules[f"{__name__}.normalizers"] = normalizers
-sys.modules[f"{__name__}.patterns"] = patterns

@@ -1,10 +1,7 @@
 """KerasHub models around the layers. Needs the extra `nlp` (keras-nlp)."""
 
-from keras_synth._system.startup_lines import without_startup_lines
-
 try:
-    with without_startup_lines():
-        import keras_hub  # noqa: F401
+    import keras_hub  # noqa: F401
 except ModuleNotFoundError as error:
     if error.name != "keras_hub":
         raise

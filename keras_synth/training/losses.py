@@ -1,6 +1,5 @@
 """`LabelSmoothedCrossentropy`: cross-entropy with smoothed labels."""
 
-import warnings
 from typing import Any
 
 import keras
@@ -74,23 +73,3 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
             **super().get_config(),
             "label_smoothing": self.label_smoothing,
         }
-
-
-def __getattr__(name):
-    if name != "SparseCategoricalCrossentropy":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        "keras_synth.losses.SparseCategoricalCrossentropy is called "
-        "LabelSmoothedCrossentropy now, as it is not Keras' loss of that "
-        "name: it takes logits and averages by weight. The old name stays for "
-        "one release.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return LabelSmoothedCrossentropy
-
-
-# Models saved by release 0.1 name the loss so.
-keras.saving.get_custom_objects()[
-    "keras_synth>SparseCategoricalCrossentropy"
-] = LabelSmoothedCrossentropy

@@ -1,16 +1,14 @@
 """The words of all commands, their help, and how they start."""
 
 import argparse
-import os
 import re
 import runpy
-import subprocess
 import sys
 
 import pytest
 from places import ROOT
 
-from keras_synth import command_line
+from keras_synth._system import command_line
 from keras_synth.commands import compare
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
@@ -56,52 +54,6 @@ def test_every_option_has_help_in_the_common_words(script, monkeypatch):
             assert re.search(r"\b0 for|weights, batches", action.help), action
     # argparse itself finds nothing wrong with it, such as a bare per cent.
     assert "usage:" in help_text
-
-
-@pytest.mark.parametrize(
-    ("command", "words", "module"),
-    [
-        ("-m keras_synth.compare -h", "multi30k", "keras_synth.compare.tasks"),
-        *(
-            (f"examples/{name}.py --help", "--variants", "argparse")
-            for name in "demo language_model text_classification".split()
-        ),
-        ("examples/translation.py -h", "text_pairs", "argparse"),
-    ],
-)
-def test_help_does_not_wait_for_keras(command, words, module):
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", *command.split()],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert "--epochs N" in done.stdout
-    assert words in done.stdout
-    imported = {
-        line.rsplit("|", 1)[-1].strip() for line in done.stderr.split("\n")
-    }
-    assert module in imported
-    for name in ("keras", "tensorflow", "jax", "torch", "matplotlib"):
-        assert name not in imported
-
-
-def test_everything_is_imported_outside_of_commands():
-    """So that Keras finds the classes of a file."""
-    code = (
-        "import keras_synth, keras\n"
-        "name = 'keras_synth>SyntheticAttention'\n"
-        "print(keras.saving.get_registered_object(name).__name__)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "keras_synth.compare"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "SyntheticAttention\n", done.stderr
 
 
 def test_old_names_of_options_are_told_of(monkeypatch, capsys):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from keras import ops
 
 from keras_synth.attend import attend
+from keras_synth.attention.masks import AttentionMask, causal
 from keras_synth.attention.softmax import masked_softmax
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
-from keras_synth.masks import AttentionMask, causal
 from keras_synth.synthesizers import get
 
 backend = keras.backend.backend()

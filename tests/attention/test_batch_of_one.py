@@ -9,8 +9,8 @@ from arrays import normal
 from backend import gradients, numpy, slow_but_on
 from keras import ops
 
+from keras_synth.attention.routes import sizes
 from keras_synth.layers import SyntheticAttention
-from keras_synth.routes import sizes
 
 H, K, D = 4, 2, 6
 

@@ -9,10 +9,10 @@ from keras import ops
 
 from keras_synth import routes
 from keras_synth.attend import attend
+from keras_synth.attention.routes import sizes
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
 from keras_synth.mixers import normalizers, patterns
-from keras_synth.routes import sizes
 
 BACKEND = keras.backend.backend()
 B, T, H, K, V = 4, 6, 2, 3, 5

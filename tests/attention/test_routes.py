@@ -10,7 +10,6 @@ from backend import gradients, numpy
 from keras import ops
 from places import ROOT
 
-import keras_synth
 from keras_synth import routes
 from keras_synth._backend import devices, execution
 from keras_synth.attend import attend
@@ -158,10 +157,6 @@ def test_the_documented_kernel_serves_where_there_is_one():
     with routes.using(Anywhere()):
         np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
     assert calls == ([] if BACKEND == "tensorflow" else [T])
-
-
-def test_routes_are_public():
-    assert keras_synth.routes is routes
 
 
 # --- windows ------------------------------------------------------------------

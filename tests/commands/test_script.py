@@ -23,7 +23,6 @@ Description: Train something.
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """A function of a command line that makes a script."""
-    monkeypatch.setattr(keras_synth_command, "keras_waits", False)
 
     def make(line="", *arguments, **options):
         given = ["train.py", "--output", str(tmp_path), *line.split()]

@@ -17,8 +17,8 @@ from arrays import normal
 from keras import ops
 
 from keras_synth import mixers, routes
+from keras_synth.attention.routes import sizes
 from keras_synth.mixers import kernel_sums
-from keras_synth.routes import sizes
 
 LOCAL, REACH = "local_dense(window=2)", 2
 # Sums of synthesizers, and groups of heads where one name has a bracket.

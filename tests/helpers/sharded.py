@@ -18,8 +18,8 @@ from cases import KINDS, MIXERS
 from keras import ops
 
 from keras_synth import models
+from keras_synth.attention.routes import sizes
 from keras_synth.models import layouts
-from keras_synth.routes import sizes
 
 RNG = np.random.default_rng(0)
 BATCH, LENGTH = 16, layout_cases.LENGTH

@@ -11,7 +11,8 @@ from backend import numpy
 from keras import ops
 from language_models import each_sampler, greedy, language_model
 
-from keras_synth import layers, masks, mixers, models, synthesizers
+from keras_synth import layers, mixers, models, synthesizers
+from keras_synth.attention.masks import zero_padding
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
 H, K, D, N, T = 2, 4, 8, 9, 7
@@ -32,7 +33,7 @@ class RunningMean(mixers.SelfMixer):
         real = ops.ones_like(x[..., :1])
         if padding_mask is not None:
             real = ops.cast(padding_mask[..., None], x.dtype)
-        x, total = masks.zero_padding(x, padding_mask), ops.cumsum
+        x, total = zero_padding(x, padding_mask), ops.cumsum
         if not causal:
             total = lambda y, axis: ops.sum(y, axis, keepdims=True) + 0 * y  # noqa: E731
         count = ops.maximum(total(real, axis=1), 1)

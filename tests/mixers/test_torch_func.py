@@ -9,8 +9,8 @@ from cases import CASES, MIXERS, D, H, K, N, T
 from small_tasks import VOCABULARY, backbone
 
 from keras_synth import mixers
+from keras_synth.attention.routes import sizes
 from keras_synth.layers import SyntheticAttention
-from keras_synth.routes import sizes
 
 if keras.backend.backend() != "torch":
     pytest.skip("torch.func", allow_module_level=True)

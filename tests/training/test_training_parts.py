@@ -6,7 +6,7 @@ import pytest
 from backend import gradients, numpy, slow_but_on
 from keras import ops
 
-from keras_synth import losses, optimizers, schedules
+from keras_synth import optimizers, schedules
 from keras_synth.layers import SyntheticAttention
 from keras_synth.losses import LabelSmoothedCrossentropy
 from keras_synth.schedules import InverseSquareRootDecay
@@ -81,30 +81,6 @@ def test_what_is_out_of_range_is_refused():
         InverseSquareRootDecay(0.0, 10)
     with pytest.raises(ValueError, match="warmup_steps"):
         InverseSquareRootDecay(1e-3, 0)
-
-
-def test_the_former_name_of_the_loss_still_loads():
-    with pytest.warns(DeprecationWarning, match="LabelSmoothedCrossentropy"):
-        former = losses.SparseCategoricalCrossentropy
-    assert former is LabelSmoothedCrossentropy
-    loss = keras.saving.deserialize_keras_object(
-        {
-            "module": "keras_synth.losses",
-            "class_name": "SparseCategoricalCrossentropy",
-            "config": {
-                "name": "sparse_categorical_crossentropy",
-                "reduction": "mean_with_sample_weight",
-                "label_smoothing": 0.1,
-            },
-            "registered_name": "keras_synth>SparseCategoricalCrossentropy",
-        }
-    )
-    assert isinstance(loss, LabelSmoothedCrossentropy)
-    assert loss.label_smoothing == 0.1
-    saved = keras.saving.serialize_keras_object(loss)
-    assert saved["registered_name"] == "keras_synth>LabelSmoothedCrossentropy"
-    with pytest.raises(AttributeError, match="no attribute 'Other'"):
-        losses.Other  # noqa: B018
 
 
 @slow_but_on("tensorflow", "torch")

@@ -1,0 +1,21 @@
+"""Checkpoints, logs and times of training."""
+
+from keras_synth.training.callbacks import (
+    AttentionSummary,
+    EpochCheckpoint,
+    EpochLog,
+    StepLog,
+    TimedBatches,
+    fit_from_checkpoint,
+    speed,
+)
+
+__all__ = [
+    "AttentionSummary",
+    "EpochCheckpoint",
+    "EpochLog",
+    "StepLog",
+    "TimedBatches",
+    "fit_from_checkpoint",
+    "speed",
+]

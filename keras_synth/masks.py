@@ -1,0 +1,9 @@
+"""Which tokens attend to which."""
+
+from keras_synth.attention.masks import (
+    AttentionMask,
+)
+
+__all__ = [
+    "AttentionMask",
+]
