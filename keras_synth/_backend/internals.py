@@ -22,7 +22,7 @@ def torch_transforms() -> bool:
     by an older way. Without these names: no, so that operations in place, and
     `torch.utils.checkpoint`, raise PyTorch's own errors there.
     """
-    core = _torch_core()
+    core = sys.modules["torch"]._C
     try:
         if core._are_functorch_transforms_active():
             return True
@@ -32,10 +32,6 @@ def torch_transforms() -> bool:
         )
     except (AttributeError, TypeError, RuntimeError):
         return False
-
-
-def _torch_core() -> Any:
-    return sys.modules["torch"]._C
 
 
 def cudnn_checks() -> ModuleType | None:

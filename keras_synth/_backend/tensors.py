@@ -84,7 +84,7 @@ def constant(number, like):
         not plain
         or torch.compiler.is_compiling()
         or torch.jit.is_tracing()
-        or (key not in _CONSTANTS and _is_fleeting(like))
+        or (key not in _CONSTANTS and _is_fleeting())
     ):
         return torch.full((), number, dtype=like.dtype, device=like.device)
     if key not in _CONSTANTS:
@@ -98,7 +98,7 @@ def constant(number, like):
 _CONSTANTS: dict[tuple[Any, ...], Any] = {}
 
 
-def _is_fleeting(x):
+def _is_fleeting():
     """Whether what is filled now must not be kept.
 
     `torch.func` wraps it, and a CUDA graph fills it only when it runs.
@@ -106,7 +106,7 @@ def _is_fleeting(x):
     if execution.is_transformed():
         return True
     cuda = sys.modules["torch"].cuda
-    return x.device.type == "cuda" and cuda.is_current_stream_capturing()
+    return cuda.is_available() and cuda.is_current_stream_capturing()
 
 
 def gathered(x, positions, axis):

@@ -12,7 +12,14 @@ from backend import numpy, slow_but_on
 from places import ROOT
 
 import keras_synth
-from keras_synth._backend import devices, execution, fitting, internals, kernels
+from keras_synth._backend import (
+    devices,
+    execution,
+    fitting,
+    internals,
+    kernels,
+    tensors,
+)
 from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 
 BACKEND = keras.backend.backend()
@@ -46,13 +53,27 @@ def outputs(layer):
 def test_attention_runs_without_what_tells_transforms(name, monkeypatch):
     layer = attention()
     expected = outputs(layer)
-    core = {**vars(internals._torch_core())}
+    core = {**vars(sys.modules["torch"]._C)}
     del core[name]  # of a copy: PyTorch needs it, too
-    monkeypatch.setattr(
-        internals, "_torch_core", lambda: types.SimpleNamespace(**core)
-    )
+    torch = types.SimpleNamespace(_C=types.SimpleNamespace(**core))
+    modules = types.SimpleNamespace(modules={"torch": torch})
+    monkeypatch.setattr(internals, "sys", modules)
     assert not execution.is_transformed()
     np.testing.assert_array_equal(outputs(layer), expected)
+
+
+@on_torch
+def test_a_constant_that_a_cuda_graph_fills_is_not_kept(monkeypatch):
+    torch = sys.modules["torch"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    capturing = "is_current_stream_capturing"
+    number, like = 0.123, torch.zeros(2)
+    monkeypatch.setattr(torch.cuda, capturing, lambda: True)
+    recorded = tensors.constant(number, like)
+    monkeypatch.setattr(torch.cuda, capturing, lambda: False)
+    kept = tensors.constant(number, like)
+    assert kept is not recorded
+    assert tensors.constant(number, like) is kept
 
 
 @pytest.mark.parametrize("lost", ["module", "names", "signature"])
