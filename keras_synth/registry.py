@@ -236,12 +236,12 @@ def register(name: str, cls: type) -> None:
 
     Example:
 
-    >>> class Previous(keras_synth.synthesizers.GaussianSynthesizer):
-    ...     def __init__(self, num_heads, stddev=1.0, **kwargs):
-    ...         super().__init__(num_heads, (-1,), stddev, **kwargs)
-    >>> keras_synth.register("previous", Previous)
-    >>> keras_synth.synthesizers.get("previous(stddev=0.5)", num_heads=2)
-    <Previous name=synthesizer, built=False>
+    >>> class Half(keras_synth.mixers.SelfMixer):
+    ...     def mix(self, x, padding_mask=None, causal=False, training=None):
+    ...         return x / 2
+    >>> keras_synth.register("half", Half)
+    >>> keras_synth.mixers.get("half", name="mixer")
+    <Half name=mixer, built=False>
     """
     own = [x for x in _registries if inspect.isclass(cls)]
     own = [x for x in own if issubclass(cls, x.base)]
