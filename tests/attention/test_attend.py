@@ -51,14 +51,6 @@ def mask_of(keys, shape, use_causal):
     return AttentionMask(keys=ops.convert_to_tensor(keys), pairs=pairs)
 
 
-def loss_of(mask, route, weights):
-    def loss(table, values):
-        context = attend(Logits(bias=table[None]), values, mask, route=route)
-        return ops.sum(context * weights)
-
-    return loss
-
-
 @few
 @given(problems())
 def test_once_per_batch_is_the_reference_under_adversarial_logits(problem):
@@ -74,22 +66,6 @@ def test_once_per_batch_is_the_reference_under_adversarial_logits(problem):
         route="shared",
     )
     np.testing.assert_allclose(numpy(context), expected, atol=1e-5)
-
-
-@few
-@given(problems())
-def test_once_per_batch_has_the_gradients_of_the_explicit_route(problem):
-    table, values, keys, use_causal = problem
-    mask = mask_of(keys, table.shape, use_causal)
-    shape = (len(keys), table.shape[1], len(table), WIDTH)
-    weights = np.random.default_rng(1).normal(size=shape).astype("float32")
-    weights = ops.convert_to_tensor(weights)
-    once, explicit = (
-        gradients(loss_of(mask, route, weights), table, values)
-        for route in ("shared", "explicit")
-    )
-    for mine, theirs in zip(once, explicit, strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=2e-5)
 
 
 @pytest.mark.parametrize("lead", [0, 50])
@@ -112,33 +88,6 @@ def test_once_per_batch_is_exact_in_half_precision(dtype, lead):
     expected, _ = reference.attention(table[None], values, visible)
     tolerance = 3e-3 if dtype == "float16" else 3e-2
     np.testing.assert_allclose(numpy(context), expected, atol=tolerance)
-
-
-@few
-@given(
-    st.integers(0, 2**32 - 1),
-    st.sampled_from(["V", "D", "R+V", "D+V", "R+D"]),
-    st.booleans(),
-    st.sampled_from([1.0, 30.0]),
-)
-def test_the_kernel_is_the_explicit_route(seed, name, use_causal, scale):
-    rng = np.random.default_rng(seed)
-    x = ops.convert_to_tensor(rng.normal(size=(3, 6, 8)).astype("float32"))
-    synthesizer = get(name, 2, 4, 6)
-    synthesizer.build((None, 6, 8))
-    logits = synthesizer(x, keys=synthesizer.project_keys(x))
-    logits = logits.scaled(ops.convert_to_tensor([scale, 1.0]))
-    # Values wider and narrower than the keys, a sample with nothing to see.
-    width = (2, 4, 11)[seed % 3]
-    values = rng.normal(size=(3, 6, 2, width)).astype("float32")
-    keys = rng.random((3, 6)) < 0.6
-    keys[2] = False
-    mask = mask_of(keys, (2, 6, 6), use_causal)
-    kernel, explicit = (
-        numpy(attend(logits, ops.convert_to_tensor(values), mask, route=route))
-        for route in ("kernel", "explicit")
-    )
-    np.testing.assert_allclose(kernel, explicit, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["V", "R+V", "D", "FD", "R"])
@@ -164,20 +113,6 @@ def test_padded_values_and_keys_may_be_inf_or_nan(name, poison):
             )
             expected = context if expected is None else expected
             np.testing.assert_allclose(context, expected, atol=1e-5)
-
-
-def test_rows_that_see_nothing_are_zero_on_every_route():
-    x = ops.convert_to_tensor(np.ones((2, 5, 8), "float32"))
-    nobody = np.zeros((2, 5), bool)
-    for name in ("V", "D", "R", "FD", "R+V"):
-        synthesizer = get(name, 2, 4, 5)
-        synthesizer.build((None, 5, 8))
-        logits = synthesizer(x, keys=synthesizer.project_keys(x))
-        mask = AttentionMask(keys=ops.convert_to_tensor(nobody))
-        values = ops.ones((2, 5, 2, 4))
-        for route in able(logits, values, mask):
-            context = numpy(attend(logits, values, mask, route=route))
-            np.testing.assert_array_equal(context, 0)
 
 
 def test_dropout_of_shared_weights_is_drawn_once_after_normalisation():
@@ -255,25 +190,6 @@ def test_a_route_that_cannot_serve_is_refused():
         attend(logits, values, route="kernel")
     with pytest.raises(ValueError, match="explicit"):
         attend(logits, values, route="shared", return_weights=True)
-
-
-@pytest.mark.parametrize("name", ["V", "D", "R+V"])
-def test_a_causal_mask_by_name_is_the_causal_mask(name):
-    """Kernels have a way of their own for it; a mask beside it rules it out."""
-    layer = SyntheticAttention(2, 8, synthesizer=name, max_length=12)
-    x = ops.convert_to_tensor(
-        np.random.default_rng(0).normal(size=(3, 9, 16)).astype("float32")
-    )
-    pairs = causal(9, 9)[0]
-    expected = numpy(layer(x, attention_mask=pairs))
-    by_name = numpy(layer(x, use_causal_mask=True))
-    np.testing.assert_allclose(by_name, expected, atol=2e-5)
-    first = ops.convert_to_tensor(np.arange(9) < [[4], [9], [9]])
-    np.testing.assert_allclose(
-        numpy(layer(x, value_mask=first, use_causal_mask=True)),
-        numpy(layer(x, value_mask=first, attention_mask=pairs)),
-        atol=2e-5,
-    )
 
 
 # Accelerators take pieces of whole batches, which holds for small ones.

@@ -171,9 +171,8 @@ def _gradient(tiles, context, grad_context):
         grad_logits.sub_(row_dot[b, heads, rows]).mul_(weights)
         if queries is not None:
             q, k = min(b, len(queries) - 1), min(b, len(keys) - 1)
-            grads["queries"][q, heads, rows] += torch.bmm(
-                grad_logits, keys[k, heads, columns]
-            )
+            step = torch.bmm(grad_logits, keys[k, heads, columns])
+            grads["queries"][q, heads, rows] += step
             grads["keys"][k, heads, :, columns].baddbmm_(
                 queries[q, heads, rows].mT, grad_logits
             )
