@@ -190,4 +190,6 @@ def _largest(x):
     largest = ops.stop_gradient(ops.amax(x, axis=-1, keepdims=True))
     near = x >= largest - NEARLY * (1.0 + ops.abs(largest))
     places = ops.argmax(ops.cast(near, "int32"), axis=-1, keepdims=True)
-    return ops.take_along_axis(x, places, axis=-1)
+    entry = ops.take_along_axis(x, places, axis=-1)
+    # Its value may lie below the largest by more than `exp` can bear.
+    return largest + (entry - ops.stop_gradient(entry))

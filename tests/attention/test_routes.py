@@ -10,6 +10,7 @@ from backend import gradients, numpy
 from keras import ops
 from places import ROOT
 
+import keras_synth
 from keras_synth import routes
 from keras_synth._backend import devices, execution
 from keras_synth.attend import attend
@@ -134,6 +135,17 @@ def test_what_is_no_route_is_refused(route, words):
 def test_the_explicit_route_stays():
     with pytest.raises(ValueError, match="must stay"):
         routes.unregister("explicit")
+
+
+def test_a_folded_layer_computes_without_the_shared_route():
+    layer, x = layer_and_input("R")
+    expected = numpy(layer(x))
+    folded = keras_synth.fold(layer)
+    shared = routes.unregister("shared")
+    try:
+        np.testing.assert_allclose(numpy(folded(x)), expected, atol=1e-5)
+    finally:
+        routes.register(shared)
 
 
 def test_the_documented_kernel_serves_where_there_is_one():
