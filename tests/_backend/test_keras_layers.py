@@ -40,14 +40,6 @@ ONE_FEATURE = {
 }
 
 
-@pytest.mark.parametrize("name", ["V", "R", "D", "FR + V", "linear"])
-@pytest.mark.parametrize(("batch", "length"), [(0, 0), (0, 3), (2, 0)])
-def test_of_nothing_comes_nothing(name, batch, length):
-    """`tf.reshape` finds one sample where it is to find out of none."""
-    x = np.ones((batch, length, D), "float32")
-    assert mixers.get(name, 2, 3, max_length=4)(x).shape == x.shape
-
-
 def drawn(layer):
     for i, weight in enumerate(layer.weights):
         if "float" in weight.dtype and weight.trainable:

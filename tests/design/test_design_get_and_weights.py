@@ -9,7 +9,6 @@ import reference
 from design_helpers import (
     CASES,
     CLASSES,
-    NAMES,
     PAIR,
     PURE,
     B,
@@ -50,14 +49,6 @@ def test_public_names_exist_and_are_registered_under_keras_synth():
         assert name == f"keras_synth>{cls.__name__}"
 
 
-@pytest.mark.parametrize("letter", PURE)
-def test_get_knows_letters_and_names_in_any_case(letter):
-    name = NAMES[letter]
-    for spelling in (letter, name):
-        for identifier in (spelling, spelling.lower(), spelling.upper()):
-            assert type(get(identifier)) is CLASSES[letter], identifier
-
-
 @pytest.mark.parametrize("case", [*PURE, "R+V"])
 def test_get_accepts_instances_and_config_dicts_and_makes_fresh_objects(case):
     original = get(case)
@@ -69,27 +60,6 @@ def test_get_accepts_instances_and_config_dicts_and_makes_fresh_objects(case):
     assert get(config) is not revived
     assert type(revived) is type(original)
     assert revived.get_config() == original.get_config()
-
-
-@pytest.mark.parametrize("identifier", ["", "R+", "+V", "quantum", "R+X"])
-def test_unknown_names_are_errors_that_list_the_known_ones(identifier):
-    with value_error_naming(*NAMES.values()):
-        get(identifier)
-    with value_error_naming(*NAMES.values()):
-        SyntheticAttention(H, K, synthesizer=identifier, max_length=N)
-    for other in (None, 3):
-        with value_error_naming(other):
-            get(other)
-
-
-@pytest.mark.parametrize("case", ["D", "R", "Fix", "FD", "FR", "R+V"])
-def test_a_missing_max_length_is_an_error_never_inferred(case):
-    with pytest.raises(ValueError, match="max_length"):
-        get(case, max_length=None)
-    with pytest.raises(ValueError, match="max_length"):
-        SyntheticAttention(H, K, synthesizer=case)
-    with pytest.raises(ValueError, match="max_length"):
-        SynthesizerEncoder(12, H, synthesizer=case)
 
 
 def test_the_synthesizer_is_keyword_only():

@@ -17,7 +17,6 @@ from design_helpers import (
     check,
     close,
     combined,
-    each_kind,
     embedding,
     flags,
     logits_of,
@@ -26,25 +25,6 @@ from design_helpers import (
     to_numpy,
     variable,
 )
-
-MASKS = {
-    "value": {"value_mask": flags("111100", "111111")},
-    "key": {"key_mask": flags("110111", "111010")},
-    "causal": {"use_causal_mask": True},
-    "[B,T,S]": {"attention_mask": normal(B, T, S, seed=7) < 0.5},
-    "[B,H,T,S]": {"attention_mask": normal(B, H, T, S, seed=9) < 0.5},
-}
-ALL = MASKS["value"] | MASKS["key"] | MASKS["causal"]
-MASKS["all, [B,T,S]"] = ALL | MASKS["[B,T,S]"]
-MASKS["all, [B,H,T,S]"] = ALL | MASKS["[B,H,T,S]"]
-
-
-@each_kind
-@pytest.mark.parametrize("name", MASKS)
-def test_masks_hide_what_they_hide_and_nothing_else(case, name):
-    layer, options = attention(case), MASKS[name]
-    mask = combined(T, S, **options)
-    check(layer, PAIR, logits_of(layer, *PAIR), mask, **options)
 
 
 @pytest.mark.parametrize("case", ["V", "R"])
@@ -114,7 +94,7 @@ LEADING = {
 
 
 # Where padding shares one table, a lead is bounded; masks of pairs set none.
-@pytest.mark.parametrize(("case", "by"), [("R", 55.0), ("R+V", 200.0)])
+@pytest.mark.parametrize(("case", "by"), [("R+V", 200.0)])
 @pytest.mark.parametrize("name", LEADING)
 def test_masked_logits_may_lead(case, by, name):
     where, options = LEADING[name]

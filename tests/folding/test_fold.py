@@ -126,12 +126,6 @@ def test_no_softmax_is_left_of_tables(name, monkeypatch):
         )
 
 
-@pytest.mark.parametrize("name", ["R+V", "D+V", "R+FR", "mixture(R+FD+V)"])
-def test_no_alphas_are_left(name):
-    folded = keras_synth.fold(attention(name))
-    assert not any("alphas" in weight.path for weight in folded.weights)
-
-
 def test_tables_are_cut_and_fixed():
     layer = attention("R+D+V")
     folded = keras_synth.fold(layer, LENGTH)
@@ -166,22 +160,6 @@ def test_steep_tables_stay_logits_and_masks_hold():
     layer.synthesizer.R.assign(table)
     folded = keras_synth.fold(layer)
     assert not folded.synthesizer.softmaxed
-    x, mask = inputs(), np.arange(LENGTH) > np.array([0, 2, 4])[:, None]
-    np.testing.assert_allclose(
-        numpy(folded(x, value_mask=mask)),
-        numpy(layer(x, value_mask=mask)),
-        atol=1e-5,
-    )
-
-
-def test_small_weights_count_where_they_are_alone():
-    """Up to the spread at which tables stay logits."""
-    layer = attention("R")
-    table = np.zeros(layer.synthesizer.R.shape)
-    table[:, :, 0] = 40.0
-    layer.synthesizer.R.assign(table)
-    folded = keras_synth.fold(layer)
-    assert folded.synthesizer.softmaxed
     x, mask = inputs(), np.arange(LENGTH) > np.array([0, 2, 4])[:, None]
     np.testing.assert_allclose(
         numpy(folded(x, value_mask=mask)),

@@ -33,52 +33,6 @@ def test_without_gate_and_biases():
     assert [w.shape for w in layer.weights] == [(H, 7), (D, D), (D, D)]
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_renormalized_light_convolution_is_a_table_of_distances(causal):
-    """Attention by distance, in a window: Synthesizers have it."""
-    width = 5
-    reach = width if causal else width // 2 + 1
-    options = {"use_bias": False}
-    layer = made(
-        "light_conv(width=5, border='renormalize', use_glu=False)", **options
-    )
-    attention = mixers.get(
-        f"relative(max_distance={reach - 1})",
-        *(H, K),
-        sliding_window=reach,
-        **options,
-    )
-    attention.build((None, T, D))
-    distances = np.zeros((H, 2 * reach - 1))
-    distances[:, :width] = numpy(layer.kernel)
-    attention.synthesizer.distances.assign(distances)
-    value, output = (
-        numpy(one.kernel) for one in (layer.value, layer.output_dense)
-    )
-    attention.value.kernel.assign(value.reshape(D, H, K))
-    attention.attention_output.kernel.assign(output.reshape(H, K, D))
-    x = normal(4, T, D, seed=9)
-    found, expected = (
-        numpy(mixer(x, value_mask=ragged(), use_causal_mask=causal))
-        for mixer in (layer, attention)
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_pooling_is_uniform_attention_in_a_window_minus_the_token():
-    """Values being tokens as they are."""
-    x = normal(2, T, D)
-    attention = mixers.get("relative", 1, D, sliding_window=2, use_bias=False)
-    attention.build(x.shape)
-    distances = attention.synthesizer.distances
-    distances.assign(np.zeros(distances.shape))
-    attention.value.kernel.assign(np.eye(D)[:, None])
-    attention.attention_output.kernel.assign(np.eye(D)[None])
-    expected = numpy(attention(x)) - x
-    found = numpy(mixers.get("pooling(size=3)")(x))
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
 def test_dropout_is_of_taps_and_seeded():
     """The same taps of all tokens of a light convolution."""
     x = np.ones((2, 50, D), "float32")

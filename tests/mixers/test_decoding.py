@@ -248,19 +248,6 @@ def test_masks_count_with_a_cache_as_without(cross):
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 
-def test_a_cache_can_be_read_without_a_causal_mask():
-    block, _ = block_calls(cross=False)
-    expected = numpy(block(tokens(5), use_causal_mask=False))
-    own, _ = block.make_caches(3, N)
-    output, _ = block(
-        tokens(5),
-        self_attention_cache=own,
-        self_attention_cache_update_index=0,
-        use_causal_mask=False,
-    )
-    np.testing.assert_allclose(numpy(output), expected, atol=1e-5)
-
-
 def test_a_padding_mask_of_another_length_is_refused():
     block, _ = block_calls(cross=False)
     own, _ = block.make_caches(3, N)

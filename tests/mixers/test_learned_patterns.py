@@ -168,13 +168,6 @@ def test_rows_and_columns_of_the_matrix_sum_to_one():
         assert not found[..., blocks:, :].any()
 
 
-@slow_but_on("torch")
-def test_at_a_low_temperature_it_is_a_permutation():
-    name = "sinkhorn(block_size=3, iterations=400, temperature=0.02)"
-    found = sorting(name, np.ones(12))
-    np.testing.assert_allclose(found.round(), found, atol=1e-2)
-
-
 def test_the_order_of_tokens_is_right_beyond_32_bits():
     rng = np.random.default_rng(0)
     buckets = rng.integers(0, 9, (2, 3000)) * 1_000_000

@@ -110,30 +110,6 @@ def test_another_sequence_may_be_of_any_length(sizes):
     assert_equal(found, expected)
 
 
-def test_caches_are_attention_s():
-    layers, real = pair(), padding(T, 4, 2, size=T)
-    for arguments in ({}, {"use_causal_mask": False}):
-        caches = [layer.make_cache(3, N) for layer in layers]
-        for start, end in ((0, 3), (3, 4), (4, T)):
-            outputs = []
-            for i, layer in enumerate(layers):
-                output, caches[i] = layer.call_with_cache(
-                    X[:, start:end],
-                    caches[i],
-                    start,
-                    value_mask=real[:, start:end],
-                    **arguments,
-                )
-                outputs.append(output)
-            assert_equal(outputs[:1], outputs[1:])
-    mask = padding(N, 4, 0, size=N)
-    found, expected = (
-        layer.call_with_cache(X, layer.remember(SOURCE), value_mask=mask)[0]
-        for layer in layers
-    )
-    assert_equal([found], [expected])
-
-
 def test_what_a_subclass_lacks_is_refused():
     mixer = Mean(H, K)
     assert mixer(X, SOURCE).shape == (3, T, D)

@@ -106,27 +106,6 @@ def test_a_window_of_all_is_multi_head_attention():
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@slow_but_on("torch")
-@pytest.mark.parametrize("synthesizer", ["V", "R + V", "D", "heads(V=1, R=1)"])
-def test_local_attention_is_a_sliding_window(synthesizer):
-    ours = made(f"local({synthesizer}, window=3)")
-    other = made(synthesizer, sliding_window=4)
-    x, real = normal(B, 19, D), padding(19, 10, 1, size=19)
-    ours.set_weights(other.get_weights())
-    for arguments in (
-        {"mask": real},
-        {"use_causal_mask": True, "value_mask": real},
-        {"attention_bias": normal(1, H, 19, 19, seed=5)},
-        {"attention_mask": normal(B, 19, 19, seed=6) > 0},
-    ):
-        np.testing.assert_allclose(
-            numpy(ours(x, **arguments)), numpy(other(x, **arguments)), atol=1e-5
-        )
-    _, scores = ours(x, return_attention_scores=True)
-    far = np.abs(np.arange(19)[:, None] - np.arange(19)) > 3
-    assert not numpy(scores)[:, :, far].any()
-
-
 @pytest.mark.parametrize(
     "name", ["strided(stride=4)", "big_bird(block_size=2)"]
 )

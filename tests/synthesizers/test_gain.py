@@ -8,7 +8,6 @@ from backend import numpy, slow_but_on
 
 import keras_synth
 from keras_synth.layers import SyntheticAttention
-from keras_synth.surgery import synthesize
 from keras_synth.synthesizers import get
 
 H, N, T = 2, 40, 30
@@ -105,24 +104,3 @@ def test_what_lora_adds_has_the_gain_too():
         rtol=1e-4,
         atol=1e-4,
     )
-
-
-@slow_but_on("torch")
-def test_surgery_gives_tables_their_heads_logits():
-    backbone = keras_synth.models.SynthesizerBackbone(
-        vocabulary_size=30,
-        num_layers=1,
-        num_heads=H,
-        hidden_dim=8,
-        intermediate_dim=8,
-        synthesizer="V",
-        max_sequence_length=8,
-        dropout=0,
-    )
-    ids = np.random.default_rng(0).integers(1, 30, (4, 8))
-    data = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
-    plain, strong = (
-        numpy(synthesize(backbone, data, heads=H, to=to)(data))
-        for to in ("R", "R(gain=10)")
-    )
-    np.testing.assert_allclose(strong, plain, atol=1e-5)

@@ -155,17 +155,3 @@ def test_with_fixed_projections_it_computes_what_v_does():
     parts = again.synthesizer.synthesizers
     assert not parts[1].trainable_weights
     assert len(parts[0].trainable_weights) == 1
-
-
-def test_fixed_projections_are_quantized_and_get_no_lora(tmp_path):
-    model, mixer = fixed()
-    x = normal(3, T, D)
-    mixer.synthesizer.query.enable_lora(2)
-    assert not mixer.synthesizer.trainable_weights
-    before = numpy(model(x))
-    model.quantize("int8")
-    assert mixer.synthesizer.query.quantization_mode == "int8"
-    np.testing.assert_allclose(numpy(model(x)), before, atol=0.05)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_allclose(numpy(loaded(x)), numpy(model(x)), atol=1e-6)

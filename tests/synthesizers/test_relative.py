@@ -1,6 +1,5 @@
 """Tables of distances, biases outside the alphas, and groups of heads."""
 
-import keras
 import numpy as np
 import pytest
 from arrays import normal
@@ -154,61 +153,6 @@ def test_one_part_beside_a_bias_needs_no_alphas():
     nested = synthesizers.get("mixture(alibi + t5_relative) + V", H, K)
     nested.build((None, T, D))
     assert nested.alphas is None
-
-
-def test_alibi_beside_v_is_v_with_its_table_as_a_bias():
-    x, mask = normal(2, T, D), np.arange(T) < [[T], [4]]
-    ours = SyntheticAttention(H, K, synthesizer="alibi + V")
-    plain = keras.layers.MultiHeadAttention(H, K)
-    plain(x, x), ours(x)
-    ours.set_weights(plain.get_weights())
-    bias = synthesizers.get("alibi", H).call(x).bias
-    biased = SyntheticAttention(H, K, synthesizer="V")
-    biased(x)
-    biased.set_weights(plain.get_weights())
-    np.testing.assert_allclose(
-        numpy(ours(x, value_mask=mask)),
-        numpy(biased(x, value_mask=mask, attention_bias=bias)),
-        atol=1e-5,
-    )
-
-
-def test_t5s_bias_beside_v_is_the_layer_of_t5():
-    """But for its scale: T5 leaves out 1/sqrt(k)."""
-    x = normal(2, T, H * K)
-    theirs = T5MultiHeadAttention(
-        is_decoder=False,
-        hidden_dim=H * K,
-        key_value_dim=K,
-        num_heads=H,
-        dropout=0.0,
-        use_relative_attention_bias=True,
-    )
-    expected, *_ = theirs(x)
-    ours = SyntheticAttention(
-        H, K, synthesizer="t5_relative + V", use_bias=False
-    )
-    ours(x)
-    theirs_by_name = {w.path.split("/", 1)[-1]: w for w in theirs.weights}
-    for name, layer in (
-        ("query", ours.synthesizer.synthesizers[1].query),
-        ("key", ours.synthesizer.synthesizers[1].key),
-        ("value", ours.value),
-    ):
-        kernel = next(
-            numpy(w)
-            for path, w in theirs_by_name.items()
-            if path.startswith(f"{name}_projector/")
-        )
-        kernel = kernel * (K**0.5 if name == "query" else 1)
-        layer.kernel.assign(kernel.reshape(layer.kernel.shape))
-    output = numpy(theirs.output_projector.kernel)
-    kernel = ours.attention_output.kernel
-    kernel.assign(output.reshape(kernel.shape))
-    ours.synthesizer.synthesizers[0].relative_attention_bias.assign(
-        numpy(theirs.relative_attention_bias)
-    )
-    np.testing.assert_allclose(numpy(ours(x)), numpy(expected), atol=1e-5)
 
 
 # --- groups of heads ----------------------------------------------------------

@@ -1,6 +1,4 @@
-"""Any layer with MultiHeadAttention's call in blocks and in models."""
-
-import warnings
+"""Models with any mixer: caches of any structure, biases, refusals."""
 
 import keras
 import keras_hub
@@ -13,7 +11,6 @@ from language_models import each_sampler, greedy, language_model
 
 from keras_synth import layers, mixers, models, synthesizers
 from keras_synth.attention.masks import zero_padding
-from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
 H, K, D, N, T = 2, 4, 8, 9, 7
 
@@ -64,20 +61,6 @@ class RunningMean(mixers.SelfMixer):
         return {**super().get_config(), "scale": self.scale}
 
 
-# --- what a mixer lacks -------------------------------------------------------
-
-
-def test_a_mixer_may_take_any_further_arguments():
-    class Any(mixers.SelfMixer):
-        def call(self, query, value=None, key=None, mask=None, **kwargs):
-            assert kwargs == {"scale": 2.0, "value_mask": None}
-            return kwargs["scale"] * query
-
-    x = normal(3, T, D)
-    found = numpy(Any()(x, x, scale=2.0, value_mask=None))
-    np.testing.assert_allclose(found, 2 * x)
-
-
 @pytest.mark.parametrize(
     "fnet", ["fnet", mixers.FourierMixer(), {"config": {}}, ["V", "fnet"]]
 )
@@ -111,73 +94,6 @@ def test_a_list_must_name_one_for_each_layer():
     assert kinds == [layers.SyntheticAttention, RunningMean]
 
 
-def test_objects_with_weights_and_foreign_caches_are_refused():
-    built = mixers.get("V", H, K)
-    built.build((None, T, D))
-    with pytest.raises(ValueError, match=r"weights of this one.*Received"):
-        SynthesizerEncoder(16, H, synthesizer=built)
-    with pytest.raises(ValueError, match=r"as many heads.*Received"):
-        SynthesizerEncoder(16, H + 1, synthesizer=mixers.get("V", H, K))
-    block, x = SynthesizerDecoder(16, H, synthesizer="V"), normal(3, T, D)
-    block(x)
-    other = SynthesizerDecoder(16, H, synthesizer=RunningMean())
-    other(x)
-    for cache in (other.make_caches(3, N)[0], ops.zeros((3, N, H, K)), None):
-        if cache is not None:
-            with pytest.raises(ValueError, match=r"make_cache.*Received"):
-                block.attention.call_with_cache(x, cache, 0)
-    groups = mixers.get("heads(V=1, R=1)", H, K, N)
-    groups(x)
-    with pytest.raises(ValueError, match=r"make_cache.*Received"):
-        groups.call_with_cache(x, block.make_caches(3, N)[0], 0)
-    with pytest.raises(NotImplementedError, match="cannot decode"):
-        mixers.get("fnet").make_cache(3, N)
-
-
-# --- FNet ---------------------------------------------------------------------
-
-
-def test_a_block_around_fnet_is_that_of_kerashub():
-    x = normal(3, T, D)
-    ours = SynthesizerEncoder(16, H, synthesizer="fnet")
-    theirs = keras_hub.layers.FNetEncoder(16)
-    ours(x), theirs(x)
-    rng = np.random.default_rng(0)
-    weights = {
-        name: [rng.normal(size=w.shape) for w in layer.get_weights()]
-        for name, layer in (
-            ("mixing", theirs._mixing_layer_norm),
-            ("output", theirs._output_layer_norm),
-            ("inner", theirs._intermediate_dense),
-            ("outer", theirs._output_dense),
-        )
-    }
-    theirs.set_weights(
-        [*weights["mixing"], *weights["output"], *weights["inner"]]
-        + weights["outer"]
-    )
-    ours.attention_residual.set_weights(weights["mixing"])
-    ours.feed_forward_residual.set_weights(weights["output"])
-    ours.feed_forward.set_weights(weights["inner"] + weights["outer"])
-    np.testing.assert_allclose(numpy(ours(x)), numpy(theirs(x)), atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["V", "D", "FD", "R + V", "additive", "linear", "light_conv", "gmlp"],
-)
-def test_masks_that_count_are_no_reason_for_a_warning(name):
-    ids = np.array([[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]])
-    embedding = keras.layers.Embedding(10, D, mask_zero=True)
-    mixer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
-    block = SynthesizerEncoder(16, H, synthesizer=name, max_length=N)
-    for layer in (mixer, block):
-        model = keras.Sequential([embedding, layer])
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            model.predict(ids, verbose=0)
-
-
 def test_a_classifier_with_fnet_trains_and_is_saved(tmp_path):
     def classifier():
         backbone = models.SynthesizerBackbone(
@@ -203,9 +119,6 @@ def test_a_classifier_with_fnet_trains_and_is_saved(tmp_path):
     np.testing.assert_allclose(
         loaded.predict(x, verbose=0), model.predict(x, verbose=0), atol=1e-5
     )
-
-
-# --- caches of any structure --------------------------------------------------
 
 
 MIXED = [RunningMean(2.0), "heads(V=1, R=1)"]
@@ -240,76 +153,6 @@ def test_one_beam_is_greedy_with_any_caches():
         model.compile(sampler=sampler)
         texts.append(model.generate(["a quick", "the"], max_length=12))
     assert texts[0] == texts[1]
-
-
-# --- biases -------------------------------------------------------------------
-
-
-def test_an_attention_bias_passes_through_blocks():
-    """And a bias that forbids is a mask."""
-    x = normal(3, T, D)
-    encoder = SynthesizerEncoder(16, H, synthesizer="V")
-    plain = numpy(encoder(x))
-    allowed = np.random.default_rng(0).random((1, 1, T, T)) < 0.6
-    allowed |= np.eye(T, dtype=bool)
-    biased, masked = (
-        numpy(encoder(x, **arguments))
-        for arguments in (
-            {"attention_bias": np.where(allowed, 0, -1e9).astype("float32")},
-            {"attention_mask": np.repeat(allowed[:, 0], 3, axis=0)},
-        )
-    )
-    np.testing.assert_allclose(biased, masked, atol=1e-5)
-    assert np.abs(biased - plain).max() > 1e-3
-
-
-@pytest.mark.parametrize("scores", [False, True])
-@pytest.mark.parametrize("poison", [np.inf, -np.inf, np.nan])
-def test_what_a_bias_holds_for_padding_does_not_matter(poison, scores):
-    bias, mask = normal(3, 1, T, T, seed=3), padding(T, 4, 1, size=T)
-    layer, x = mixers.get("R+V", H, K, N), normal(3, T, D)
-    clean, poisoned = (
-        numpy(
-            layer(
-                x,
-                value_mask=mask,
-                attention_bias=np.where(mask[:, None, None], bias, other),
-                return_attention_scores=scores,
-            )[0]
-        )
-        for other in (0, np.float32(poison))
-    )
-    np.testing.assert_allclose(poisoned, clean, atol=1e-6)
-
-
-def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
-    own, cross = normal(1, H, N, N, seed=3), normal(1, H, N, T, seed=4)
-    block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)
-    x, source = normal(3, N, D), normal(3, T, D, seed=1)
-    biases = {
-        "decoder_attention_bias": own,
-        "encoder_attention_bias": cross,
-    }
-    expected = numpy(block(x, source, **biases))
-    for name, bias in biases.items():
-        without = numpy(block(x, source, **{name: bias}))
-        assert np.abs(without - expected).max() > 1e-3
-    caches, outputs = block.make_caches(3, N, T), []
-    for start, end in ((0, 4), (4, 5), (5, N)):
-        output, *caches = block(
-            x[:, start:end],
-            source,
-            self_attention_cache=caches[0],
-            self_attention_cache_update_index=start,
-            cross_attention_cache=caches[1],
-            cross_attention_cache_update_index=0,
-            decoder_attention_bias=own[:, :, start:end],
-            encoder_attention_bias=cross[:, :, start:end],
-        )
-        outputs.append(numpy(output))
-    np.testing.assert_allclose(
-        np.concatenate(outputs, axis=1), expected, atol=1e-5
-    )
 
 
 def test_an_attention_bias_passes_through_backbones():
