@@ -78,20 +78,14 @@ class Registry:
         """Adds entries, in the order in which they are listed."""
         self.entries |= {entry.name: entry for entry in entries}
 
+    def spellings(self) -> dict[str, Entry]:
+        """Returns the entries by their names, and by letters in lower case."""
+        entries = self.entries.values()
+        return {x.letter.lower(): x for x in entries if x.letter} | self.entries
+
     def find(self, spelling: str) -> Entry | None:
         """Returns the entry of a name or letter in any case, or `None`."""
-        spelling = spelling.lower()
-        letters = (
-            entry
-            for entry in self.entries.values()
-            if entry.letter and entry.letter.lower() == spelling
-        )
-        return self.entries.get(spelling) or next(letters, None)
-
-    def spellings(self) -> list[str]:
-        """Returns all names, and letters in lower case."""
-        letters = [x.letter.lower() for x in self.entries.values() if x.letter]
-        return [*self.entries, *letters]
+        return self.spellings().get(spelling.lower())
 
     def described(self) -> str:
         """Returns all names as an error lists them."""
@@ -203,16 +197,17 @@ class Registry:
         return self.make(entry, arguments, identifier)
 
     def _unknown_option(self, entry, option, options, identifier):
-        own = [x for x in self.options(entry) if x not in SIZES]
-        words = f"has no option `{option}`.{did_you_mean(str(option), own)}"
+        known = self.options(entry)
+        words = f"has no option `{option}`.{did_you_mean(str(option), known)}"
         if option is None:  # a value without a name
+            own = [x for x in known if x not in SIZES] or ["option"]
             words = (
-                "takes options by name: write "
+                "takes options by name, as in "
                 f'"{entry.letter or entry.name}({own[0]}={options[None]!r})".'
             )
         return ValueError(
             f'"{entry.name}" {words} It has the options '
-            f"{', '.join(self.options(entry))}. Received: {identifier!r}"
+            f"{', '.join(known) or '(none)'}. Received: {identifier!r}"
         )
 
 
@@ -243,8 +238,8 @@ def register(name: str, cls: type) -> None:
     >>> keras_synth.mixers.get("half", name="mixer")
     <Half name=mixer, built=False>
     """
-    own = [x for x in _registries if inspect.isclass(cls)]
-    own = [x for x in own if issubclass(cls, x.base)]
+    derived_from = cls.__mro__ if inspect.isclass(cls) else ()
+    own = [x for x in _registries if x.base in derived_from]
     if not own:
         bases = ", ".join(x.base.__name__ for x in _registries)
         raise ValueError(
@@ -308,7 +303,9 @@ def check_agreement(
         num_heads: Integer, of the layer, or `None`.
         max_length: Integer, of the layer, or `None`.
     """
-    own = own if isinstance(own, dict) else _attributes(own)
+    if not isinstance(own, dict):
+        names = ("num_heads", "max_length", "long_inputs")
+        own = {name: getattr(own, name, None) for name in names}
     heads, length = own.get("num_heads"), own.get("max_length")
     if None not in (num_heads, heads) and num_heads != heads:
         raise ValueError(
@@ -323,11 +320,6 @@ def check_agreement(
             'same, or let a synthesizer repeat it with long_inputs="tile". '
             f"Received: max_length={max_length}, {kind}.max_length={length}"
         )
-
-
-def _attributes(layer):
-    names = ("num_heads", "max_length", "long_inputs")
-    return {name: getattr(layer, name, None) for name in names}
 
 
 def check_no_options(identifier: Any, options: dict) -> None:

@@ -176,7 +176,8 @@ def _term(identifier):
     """The term of a mixer's name; `None` for everything else."""
     if not isinstance(identifier, str):
         return None
-    term, *others = read(identifier, MIXERS.described())
+    known = f"{of_synthesizers.expected()}; or a mixer, {MIXERS.described()}"
+    term, *others = read(identifier, known)
     found = not others and MIXERS.find(term.name)
     if found and term.heads is not None:
         raise ValueError(

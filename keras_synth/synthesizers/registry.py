@@ -166,7 +166,7 @@ def tree(identifier: str) -> Term:
     Returns:
         `Term` with full names; a sum is a `"mixture"`.
     """
-    terms = read(identifier, _expected())
+    terms = read(identifier, expected())
     terms = tuple(_resolved(term, identifier) for term in terms)
     return terms[0] if len(terms) == 1 else Term("mixture", {}, terms)
 
@@ -259,7 +259,8 @@ def _check_defaults(defaults):
         )
 
 
-def _expected():
+def expected() -> str:
+    """Returns the known names as an error lists them."""
     return f'{SYNTHESIZERS.described()}, or a sum such as "FR(rank=32) + V"'
 
 
@@ -270,7 +271,7 @@ def _unknown(term, identifier):
         near = [*SYNTHESIZERS.spellings(), *mixers.spellings()]
         return ValueError(
             f"Unknown synthesizer {term.name!r}.{did_you_mean(term.name, near)}"
-            f" Expected {_expected()}; or, where mixers are allowed, "
+            f" Expected {expected()}; or, where mixers are allowed, "
             f"{mixers.described()}. Received: {identifier!r}"
         )
     hint = ""
@@ -296,5 +297,5 @@ def not_one(identifier, kinds="Synthesizer"):
         hint = ' A sum is one string: write "R + V" for ["R", "V"].'
     return ValueError(
         f"`synthesizer` must be a {kinds}, a config of one, or a name: "
-        f"{_expected()}.{hint} Received: {identifier!r}"
+        f"{expected()}.{hint} Received: {identifier!r}"
     )

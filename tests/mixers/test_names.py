@@ -116,7 +116,14 @@ def test_defaults_are_for_those_that_have_them():
         ("attention(fnet)", {}, "fnet"),
         ("local(Q, window=2)", {}, "Unknown synthesizer 'Q'"),
         ("attention(R, pattern='nearby')", {}, "nearby"),
-        ("attention(R, normalizer='max')", {}, "normalizer"),
+        ("R+", {}, '"dot_product".*"fnet"'),
+        ("", {}, '"dot_product".*"fnet"'),
+        ("Q", {}, '"dot_product".*"fnet"'),
+        ("attention(R, normalizer='max')", {}, "Unknown normalizer"),
+        ("attention(R, normalizer='relu(3)')", {}, "options by name.*none"),
+        ("attention(R, normalizer='relu | softmax')", {}, "is not a name"),
+        ("attention(R, pattern='local(2)')", {}, r"as in .local\(window=2\)"),
+        ("attention(R, pattern='local(V)')", {}, "Unknown pattern 'local'"),
     ],
 )
 def test_bad_names_are_refused_also_by_blocks(identifier, options, words):
