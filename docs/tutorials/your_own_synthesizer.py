@@ -333,8 +333,8 @@ except ValueError as error:
 - Compare yours with the rest before you believe in it: the same data, seeds and
   batches for all. `keras-synth compare` does that for everything that
   has a name; `keras-synth compare --task pairs --variants V R` is a
-  first run. `CONTRIBUTING.md` says how a
-  synthesizer gets a name and a letter.
+  first run. `keras_synth.register` names a class of your code; the command
+  needs a name in the package, see `CONTRIBUTING.md`.
 - Test the promises, not the code: that future tokens do not change the past,
   that padding has no influence, that cached decoding equals the whole sequence.
   `tests/synthesizers/test_contract.py` asks them of every synthesizer here, and
