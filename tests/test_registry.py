@@ -1,0 +1,370 @@
+"""Names: options, defaults, checks, seeds, and names of your own."""
+
+import dataclasses
+import itertools
+import random
+
+import keras
+import numpy as np
+import pytest
+from backend import numpy
+from described import described
+
+import keras_synth
+from keras_synth import mixers, synthesizers
+from keras_synth.layers import (
+    SynthesizerDecoder,
+    SynthesizerEncoder,
+    SyntheticAttention,
+)
+from keras_synth.registry import registry_of
+from keras_synth.synthesizers import (
+    DotProductSynthesizer,
+    MixtureSynthesizer,
+    RandomSynthesizer,
+    registry,
+)
+
+H, K, D, N, T = 2, 4, 8, 9, 7
+
+
+def get(identifier, **options):
+    return synthesizers.get(identifier, H, K, N, **options)
+
+
+# Keyword options.
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("identifier", "options", "same"),
+    [
+        ("FR", {"rank": 4}, "FR(rank=4)"),
+        ("R", {"long_inputs": "tile"}, "R(long_inputs='tile')"),
+        ("D", {"hidden_dim": None}, "D(hidden_dim=None)"),
+        ("FR(rank=4)", {"dtype": "float16"}, "FR(rank=4, dtype='float16')"),
+        ("R+V", {"per_head": False}, "mixture(R+V, per_head=False)"),
+        ("R+V", {"use_bias": False}, "mixture(R+V(use_bias=False))"),
+        (
+            "mixture(D+V, share_queries=True)",
+            {"kernel_initializer": "ones"},
+            "mixture(D(kernel_initializer='ones')"
+            "+V(kernel_initializer='ones'), share_queries=True)",
+        ),
+        (
+            "R + V(dtype='float16')",
+            {"dtype": "bfloat16"},
+            "mixture(R(dtype='bfloat16') + V(dtype='float16'), "
+            "dtype='bfloat16')",
+        ),
+    ],
+)
+def test_keyword_options_equal_those_in_brackets(identifier, options, same):
+    assert described(get(identifier, **options)) == described(get(same))
+
+
+def test_a_name_of_a_layer_is_the_whole_ones():
+    made = get("R+V", name="mine")
+    assert made.name == "mine"
+    assert "mine" not in [part.name for part in made.synthesizers]
+    assert get("R(name='mine')").name == "mine"
+
+
+def test_defaults_reach_the_parts_that_have_them():
+    defaults = {"rank": 32, "use_bias": False, "dtype": "bfloat16"}
+    made = get("FR + FR(rank=4) + D(use_bias=True) + V", defaults=defaults)
+    ranked, own, dense, dot = made.synthesizers
+    assert (ranked.rank, own.rank) == (32, 4)
+    assert dense.use_bias is True
+    assert dot.get_config()["use_bias"] is False
+    for layer in (made, *made.synthesizers):
+        assert layer.compute_dtype == "bfloat16"
+    assert get(ranked, defaults=defaults) is ranked
+    with pytest.raises(ValueError, match=r"rank.*Received: ranc"):
+        get("FR", defaults={"ranc": 4})
+
+
+# Checking.
+
+
+def test_checking_makes_no_layer_and_draws_no_seed(monkeypatch):
+    made = get("R+V")
+    config = keras.saving.serialize_keras_object(made)
+    uids = ["dense_synthesizer", "mixture_synthesizer", "einsum_dense"]
+    before = [keras.backend.get_uid(name) for name in uids]
+    state = random.getstate()
+
+    def no_layer(*args, **kwargs):
+        raise AssertionError("a layer was made")
+
+    monkeypatch.setattr(keras.layers.Layer, "__init__", no_layer)
+    for identifier in ("FR(rank=3) + V", "mixture(D + V)", "Fix", made, config):
+        registry.check(identifier, H, N)
+    registry.check("V", H)
+    with pytest.raises(ValueError, match="a layer was made"):
+        get("R")
+    assert random.getstate() == state
+    assert [keras.backend.get_uid(name) for name in uids] == [
+        count + 1 for count in before
+    ]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("identifier", "num_heads", "max_length"),
+    [
+        ("Q", H, N),
+        ("R+", H, N),
+        ("R(foo=3)", H, N),
+        ("R(max_length=4)", H, N),
+        ("R", None, N),
+        ("R+V", H, None),
+        (3, H, N),
+        (None, H, N),
+        (lambda: RandomSynthesizer(H, N), H + 1, N),
+        (lambda: RandomSynthesizer(H, N), H, N + 1),
+        (lambda: get("R+V"), H + 1, N),
+        (lambda: DotProductSynthesizer(H, K), H + 1, None),
+        (lambda: keras.layers.Dense(3), H, N),
+    ],
+)
+def test_check_raises_what_get_raises(identifier, num_heads, max_length):
+    made = identifier() if callable(identifier) else identifier
+    with pytest.raises(ValueError) as raised:
+        synthesizers.get(made, num_heads, K, max_length)
+    with pytest.raises(ValueError) as checked:
+        registry.check(made, num_heads, max_length)
+    assert str(checked.value) == str(raised.value)
+
+
+@pytest.mark.once
+def test_a_config_that_does_not_fit_is_refused():
+    config = keras.saving.serialize_keras_object(get("R+V"))
+    dense = keras.saving.serialize_keras_object(keras.layers.Dense(3))
+    for wrong, heads in [(config, H + 1), (dense, H), ({"a": 1}, H)]:
+        with pytest.raises(ValueError, match="Received"):
+            synthesizers.get(wrong, heads, K, N)
+        with pytest.raises(ValueError, match="Received"):
+            SynthesizerEncoder(
+                8, heads, synthesizer=wrong, max_length=N, key_dim=K
+            ).build((None, T, D))
+
+
+def test_tables_that_repeat_may_be_shorter_than_the_layers_sequences():
+    identifier = "R(max_length=4, long_inputs='tile')"
+    made = get(identifier)
+    for one in (identifier, made, keras.saving.serialize_keras_object(made)):
+        registry.check(one, H, N)
+        assert get(one).max_length == 4
+
+
+# Within layers.
+
+
+@pytest.mark.parametrize(
+    "layer_class", [SynthesizerEncoder, SynthesizerDecoder]
+)
+def test_blocks_read_options_and_keep_them_in_their_config(layer_class):
+    layer = layer_class(
+        16, H, synthesizer="FR(rank=3)+V", max_length=N, dtype="bfloat16"
+    )
+    again = layer_class.from_config(layer.get_config())
+    again(np.ones((1, T, D), "float32"))
+    table, dot = again.attention.synthesizer.synthesizers
+    assert table.rank == 3
+    assert dot.compute_dtype == "bfloat16"
+
+
+def test_attention_keeps_options_in_its_config():
+    layer = SyntheticAttention(
+        H,
+        K,
+        synthesizer="FR(rank=3) + V(kernel_initializer='ones')",
+        max_length=N,
+        use_bias=False,
+        kernel_initializer="zeros",
+    )
+    for one in (layer, SyntheticAttention.from_config(layer.get_config())):
+        one.build((None, T, D))
+        table, dot = one.synthesizer.synthesizers
+        assert table.R1.shape == (H, N, 3)
+        assert [w.name for w in dot.weights] == ["kernel", "kernel"]
+        assert (numpy(dot.query.kernel) == 1).all()
+        assert (numpy(one.value.kernel) == 0).all()
+
+
+# Seeds.
+
+
+def weights_of(synthesizer):
+    synthesizer.build((None, T, D))
+    return {w.path.split("/", 1)[1]: numpy(w) for w in synthesizer.weights}
+
+
+@pytest.mark.parametrize("identifier", ["R+R+FR+D+FD+V", "V", "D", "FD", "FR"])
+def test_a_seed_makes_initial_values_reproducible(identifier):
+    options = {"bias_initializer": "normal"}
+    if identifier == "FR":
+        options = {}
+    made = get(identifier, seed=7, **options)
+    first = list(weights_of(made).values())
+    config = keras.saving.serialize_keras_object(made)
+    config.pop("build_config", None)
+    same = [
+        get(identifier, seed=7, **options),
+        keras.saving.deserialize_keras_object(config),
+    ]
+    for one in same:
+        again = list(weights_of(one).values())
+        assert len(again) == len(first)
+        for a, b in zip(first, again, strict=True):
+            np.testing.assert_array_equal(a, b)
+    other = list(weights_of(get(identifier, seed=8, **options)).values())
+    for a, b in zip(first, other, strict=True):
+        assert (a != b).any() or not a.any()  # alphas are zeros
+    for a, b in itertools.combinations(first, 2):
+        size = min(a.size, b.size)
+        assert (a.ravel()[:size] != b.ravel()[:size]).any() or not a.any()
+
+
+def test_an_initializer_with_a_seed_keeps_it():
+    initializer = keras.initializers.RandomNormal(seed=3)
+    tables = [
+        list(weights_of(get("R", seed=seed, initializer=initializer)).values())
+        for seed in (1, 2)
+    ]
+    np.testing.assert_array_equal(*tables)
+
+
+def test_a_mixture_of_objects_refuses_a_seed():
+    with pytest.raises(ValueError, match="each of its parts"):
+        MixtureSynthesizer([RandomSynthesizer(H, N)], seed=3)
+
+
+# Names of your own.
+
+
+@pytest.fixture
+def no_new_names():
+    kinds = [registry_of(x) for x in ("synthesizer", "mixer", "pattern")]
+    kinds.append(registry_of("normalizer"))
+    before = [dict(kind.entries) for kind in kinds]
+    yield
+    for kind, entries in zip(kinds, before, strict=True):
+        kind.entries = entries
+
+
+class Nearest(synthesizers.GaussianSynthesizer):
+    def __init__(self, num_heads, stddev=1.0, **kwargs):
+        super().__init__(num_heads, (0,), stddev, **kwargs)
+
+
+class Identity(mixers.SelfMixer):
+    def __init__(self, scale=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        return self.scale * x
+
+
+@dataclasses.dataclass(frozen=True)
+class Before(mixers.patterns.Pattern):
+    distance: int
+    has_pieces = False
+
+    def allows(self, rows, columns):
+        return abs(rows - columns) <= self.distance
+
+
+class Halved(mixers.normalizers.Softmax):
+    name = "halved"
+
+    def weights(self, logits, count=None):
+        return super().weights(logits) / 2
+
+
+@pytest.mark.usefixtures("no_new_names")
+def test_names_of_your_own_work_wherever_names_do():
+    for name, cls in {
+        "nearest": Nearest,
+        "identity": Identity,
+        "before": Before,
+        "halved": Halved,
+    }.items():
+        keras_synth.register(name, cls)
+    x = np.ones((1, T, D), "float32")
+    layer = SyntheticAttention(
+        H,
+        K,
+        synthesizer="Nearest(stddev=0.5) + V",
+        pattern="before(distance=2) | first(tokens=1)",
+        normalizer="halved",
+    )
+    _, scores = layer(x, return_attention_scores=True)
+    np.testing.assert_allclose(numpy(scores).sum(-1), 0.5, rtol=1e-5)
+    assert not numpy(scores)[0, 0, 0, 3:].any()
+    assert layer.synthesizer.synthesizers[0].stddev == 0.5
+    block = SynthesizerEncoder(16, H, synthesizer="identity(scale=2.0)")
+    assert block(x).shape == x.shape
+    assert block.attention.scale == 2.0
+    assert "nearest" in synthesizers.names()
+    assert "identity" in mixers.names()
+    with pytest.raises(ValueError, match="'nearest'"):
+        get("nearst")
+
+
+@pytest.mark.once
+@pytest.mark.usefixtures("no_new_names")
+def test_what_cannot_be_registered_is_refused():
+    keras_synth.register("nearest", Identity)
+    keras_synth.register("nearest", Nearest)  # your own may be replaced
+    assert isinstance(get("nearest"), Nearest)
+    assert "nearest" not in mixers.names()
+    for name, cls, words in [
+        ("random", Nearest, "name of a synthesizer of keras_synth"),
+        ("v", Nearest, "name of a synthesizer"),
+        ("fnet", Nearest, "name of a mixer"),
+        ("additive", Identity, "name of a synthesizer"),
+        ("local", Before, "name of a pattern"),
+        ("relu", Halved, "name of a normalizer"),
+        ("my name", Nearest, "identifier in lower case"),
+        ("Mine", Nearest, "identifier in lower case"),
+        (3, Nearest, "identifier in lower case"),
+        ("mine", keras.layers.Dense, "derived from one of"),
+        ("mine", Nearest(2), "derived from one of"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            keras_synth.register(name, cls)
+    keras_synth.register(
+        "random", Halved
+    )  # a synthesizer's, but no normalizer's
+
+
+# Commands.
+
+
+@pytest.mark.once
+def test_the_rank_of_the_comparison_is_for_all_that_do_not_say_theirs():
+    from keras_synth.compare import grid
+
+    def rank(variant):
+        return grid.synthesizer(variant, H, K, N, rank=32).rank
+
+    assert rank("factorized-random") == rank("FR") == 32
+    assert rank("FR(rank=4)") == 4
+    made = grid.synthesizer("FR + FR(rank=4) + V", H, K, N, rank=32)
+    assert [part.rank for part in made.synthesizers[:2]] == [32, 4]
+
+
+@pytest.mark.once
+def test_variants_of_the_comparison_are_checked_as_they_will_be_made():
+    from keras_synth.compare import grid
+
+    settings = grid.Settings("pairs", sequence_length=64, hidden_dim=8)
+    variants = ["R(max_length=64)", "FR(rank=4)", "FD(factors=(8,8))"]
+    runs = grid.runs(variants, [1, 2], [0], ["jax"], settings)
+    assert [run.variant for run in runs[::2]] == variants
+    for wrong in ("R(max_length=8)", "FD(factors=(2,4))", "FR(rank=0)"):
+        with pytest.raises(ValueError, match="Received"):
+            grid.runs([wrong], [2], [0], ["jax"], settings)
