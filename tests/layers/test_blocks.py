@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from backend import numpy
+from decoding import in_parts
 from keras import ops
 
 from keras_synth import mixers
@@ -140,19 +141,9 @@ def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
     for name, bias in biases.items():
         without = numpy(block(x, source, **{name: bias}))
         assert np.abs(without - expected).max() > 1e-3
-    caches, outputs = block.make_caches(3, N, T), []
-    for start, end in ((0, 4), (4, 5), (5, N)):
-        output, *caches = block(
-            x[:, start:end],
-            source,
-            self_attention_cache=caches[0],
-            self_attention_cache_update_index=start,
-            cross_attention_cache=caches[1],
-            cross_attention_cache_update_index=0,
-            decoder_attention_bias=own[:, :, start:end],
-            encoder_attention_bias=cross[:, :, start:end],
-        )
-        outputs.append(numpy(output))
-    np.testing.assert_allclose(
-        np.concatenate(outputs, axis=1), expected, atol=1e-5
-    )
+
+    def of_part(start, end):
+        return {name: bias[:, :, start:end] for name, bias in biases.items()}
+
+    found = in_parts(block, x, (4, 5, N), N, source, of_part)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -6,6 +6,7 @@ import pytest
 from arrays import normal
 from backend import numpy, slow_but_on
 from cases import randomized
+from decoding import in_parts
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder
@@ -90,17 +91,12 @@ def test_a_block_decodes_where_padding_comes_first(name):
     block = SynthesizerDecoder(16, H, synthesizer=name)
     x, real = normal(2, T, D), np.arange(T) >= [[0], [2]]
     expected = numpy(block(x, decoder_padding_mask=real))
-    cache, outputs = block.make_caches(2, T)[0], []
-    for i in range(T):
-        now = slice(i, i + 1)
-        output, cache = block(
-            x[:, now],
-            decoder_padding_mask=real[:, now],
-            self_attention_cache=cache,
-            self_attention_cache_update_index=i,
-        )
-        outputs.append(numpy(output))
-    found = np.concatenate(outputs, axis=1)
+    found = in_parts(
+        *(block, x, range(1, T + 1), T),
+        arguments=lambda start, end: {
+            "decoder_padding_mask": real[:, start:end]
+        },
+    )
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from backend import numpy
 from cases import CASES, H, K, N, T
+from decoding import in_parts
 from keras import ops
 
 from keras_synth import synthesizers
@@ -92,23 +93,11 @@ def test_a_decoder_block_with_caches_is_the_block_without(
     block(x, **encoder)
     drawn(block)
     expected = numpy(block(x, **encoder))
-    own, other = block.make_caches(3, N, T)
-    outputs = []
-    for start, end in [(0, 4), *((i, i + 1) for i in range(4, N))]:
-        caches = {
-            "self_attention_cache": own,
-            "self_attention_cache_update_index": start,
-        }
-        if cross:
-            caches["cross_attention_cache"] = other
-            index = 0 if start == 0 else None
-            caches["cross_attention_cache_update_index"] = index
-        output, own, *rest = block(x[:, start:end], **encoder, **caches)
-        other = rest[0] if cross else None
-        outputs.append(numpy(output))
-    np.testing.assert_allclose(
-        np.concatenate(outputs, axis=1), expected, atol=1e-5
+    found = in_parts(
+        *(block, x, range(4, N + 1), N, encoder.pop("encoder_sequence", None)),
+        lambda start, end: encoder,
     )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_cross_attention_takes_any_synthesizer():
@@ -221,30 +210,19 @@ def test_masks_count_with_a_cache_as_without(cross):
             **encoder,
         )
     )
-    own, other = block.make_caches(3, N, T)
-    outputs = []
-    for start, end in [(0, 4), *((i, i + 1) for i in range(4, N))]:
-        caches = {
-            "self_attention_cache": own,
-            "self_attention_cache_update_index": start,
-            "cross_attention_cache": other,
+
+    def of_part(start, end):
+        side = {
+            "decoder_padding_mask": real[:, :4] if start == 0 else real,
+            "decoder_attention_mask": pairs[:, start:end],
         }
-        side = dict(encoder)
         if cross:
-            caches["cross_attention_cache_update_index"] = 0
-            side["encoder_attention_mask"] = encoder["encoder_attention_mask"][
-                :, start:end
-            ]
-        output, own, *rest = block(
-            x[:, start:end],
-            decoder_padding_mask=real[:, :4] if start == 0 else real,
-            decoder_attention_mask=pairs[:, start:end],
-            **side,
-            **caches,
-        )
-        other = rest[0] if cross else None
-        outputs.append(numpy(output))
-    found = np.concatenate(outputs, axis=1)
+            mask = encoder["encoder_attention_mask"][:, start:end]
+            side["encoder_attention_mask"] = mask
+        return side
+
+    source = encoder.get("encoder_sequence")
+    found = in_parts(block, x, range(4, N + 1), N, source, of_part)
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 

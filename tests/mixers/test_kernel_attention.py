@@ -132,19 +132,6 @@ def test_foreign_caches_are_refused(name):
 
 
 @slow_but_on("torch")
-def test_on_constant_keys_a_performer_averages():
-    """Causal weights of equal keys are 1, 1/2, 1/3, ... of all before."""
-    mixer = made(NAMES[1])
-    x = np.tile(normal(1, 1, D), (1, T, 1))
-    queries, keys = mixer.query(x), mixer.key(x)
-    values = normal(1, T, H, K)
-    mask = AttentionMask(causal=True)
-    found = numpy(mixer.attend(queries, keys, values, mask))
-    means = np.cumsum(values, 1) / np.arange(1, T + 1)[:, None, None]
-    np.testing.assert_allclose(found, means, atol=1e-5)
-
-
-@slow_but_on("torch")
 def test_more_features_estimate_the_softmax_better():
     """The error falls with the square root of their number."""
     q, k, v = (0.35 * normal(1, T, H, K, seed=i) for i in range(3))

@@ -31,6 +31,7 @@ from cases import (
     run,
     shared,
 )
+from decoding import in_parts
 from keras import ops
 from keras.src import testing  # private: wrapped in `layer_test` alone
 from language_models import greedy, language_model
@@ -391,15 +392,7 @@ def test_a_remembered_source_may_have_no_tokens(name):
 def test_blocks_decode_by_any_mixer(name):
     block = SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
     expected = numpy(block(X))
-    cache, outputs = block.make_caches(3, N)[0], []
-    for start, end in ((0, 3), (3, 4), (4, T)):
-        output, cache = block(
-            X[:, start:end],
-            self_attention_cache=cache,
-            self_attention_cache_update_index=start,
-        )
-        outputs.append(numpy(output))
-    close(np.concatenate(outputs, axis=1), expected)
+    close(in_parts(block, X, (3, 4, T), N), expected)
 
 
 @each_causal_mixer

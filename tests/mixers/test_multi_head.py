@@ -138,23 +138,3 @@ def test_bad_tensors_are_refused():
     mixer(X)
     with pytest.raises(ValueError, match=r"make_cache.*Received"):
         mixer.call_with_cache(X, ops.zeros((3, N, H, K)), 0)
-
-
-def test_seeds_files_quantization_and_lora(tmp_path):
-    one, same = (Softmax(H, K, seed=1, dropout=0.1) for _ in "ab")
-    for mixer in (one, same):
-        mixer.build((None, None, D))
-    assert_equal(one.get_weights(), same.get_weights())
-    assert np.abs(one.get_weights()[0] - one.get_weights()[2]).max() > 1e-3
-    inputs = keras.Input((None, D))
-    model = keras.Model(inputs, one(inputs))
-    expected = numpy(same(X))
-    for quantized in (False, True):
-        if quantized:
-            model.quantize("int8")
-        np.testing.assert_allclose(numpy(model(X)), expected, atol=0.05)
-        model.save(tmp_path / "model.keras")
-        loaded = keras.models.load_model(tmp_path / "model.keras")
-        np.testing.assert_allclose(numpy(loaded(X)), numpy(model(X)), atol=1e-6)
-    same.query.enable_lora(2)
-    assert len(same.query.trainable_weights) == 3

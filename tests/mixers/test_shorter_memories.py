@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from backend import numpy
+from decoding import in_parts
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
@@ -44,19 +45,10 @@ def test_a_decoder_remembers_its_source_as_the_mixer_does(cross):
     x, source = normal(3, T, D), normal(3, 5, D, seed=1)
     real = padding(5, 3, 1, size=5)
     expected = numpy(block(x, source, encoder_padding_mask=real))
-    caches, outputs = block.make_caches(3, N, 5), []
-    for start, end in ((0, 3), (3, T)):
-        output, *caches = block(
-            x[:, start:end],
-            source,
-            encoder_padding_mask=real,
-            self_attention_cache=caches[0],
-            self_attention_cache_update_index=start,
-            cross_attention_cache=caches[1],
-            cross_attention_cache_update_index=0,
-        )
-        outputs.append(numpy(output))
-    found = np.concatenate(outputs, axis=1)
+    found = in_parts(
+        *(block, x, (3, T), N, source),
+        lambda start, end: {"encoder_padding_mask": real},
+    )
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
