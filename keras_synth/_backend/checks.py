@@ -52,9 +52,12 @@ def check_rate(name, value):
 
 def may_be_equal(shape, other):
     """Whether static shapes, `None` where unknown, may be the same."""
-    return len(shape) == len(other) and all(
-        None in pair or pair[0] == pair[1]
-        for pair in zip(shape, other, strict=True)
+    return shape == other or (
+        len(shape) == len(other)
+        and all(
+            None in pair or pair[0] == pair[1]
+            for pair in zip(shape, other, strict=True)
+        )
     )
 
 

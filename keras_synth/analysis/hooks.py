@@ -66,10 +66,10 @@ def _own_mixer(layer, name, observer, parts):
     """Observes a mixer of this package, for one axis of tokens."""
 
     def make(call):
-        def observing(query, value, key, mask, bias, scores, training):
-            inputs = query, value, key, mask, bias, True, training
+        def observing(asked):
+            query, value, mask = asked.query, asked.value, asked.mask
             with _kept_logits(layer if parts else None) as logits:
-                output, weights = call(*inputs)
+                output, weights = call(asked._replace(with_scores=True))
             is_self = _same(query, value)
             visible = _allowed_pairs(mask, query, value)
             observer(name, weights, visible, mask.queries, is_self)
@@ -78,7 +78,7 @@ def _own_mixer(layer, name, observer, parts):
                 alone = _alone(layer, part, own, query, value, masked)
                 visible = _allowed_pairs(masked, query, value)
                 observer(part.path, alone, visible, mask.queries, is_self)
-            return (output, weights) if scores else output
+            return (output, weights) if asked.with_scores else output
 
         return observing
 

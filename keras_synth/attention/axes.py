@@ -52,6 +52,8 @@ class AttentionAxes:
         Returns:
             Integer or scalar tensor; `None` if it is not known.
         """
+        if self._trivial:
+            return shape[1]
         sizes = [shape[a] for a in self.attended]
         return None if None in sizes else math.prod(sizes)
 
@@ -99,9 +101,9 @@ class AttentionAxes:
         if mask is None:
             return None
         shape = tuple(mask.shape)
-        short = (x.shape[0], *(x.shape[a] for a in self.attended))
         if may_be_equal(shape, tuple(x.shape[:-1])):
-            return self.flatten(mask)
+            return mask if self._trivial else self.flatten(mask)
+        short = (x.shape[0], *(x.shape[a] for a in self.attended))
         if not may_be_equal(shape, short):
             also = f" or {short}" if self.others else ""
             raise ValueError(

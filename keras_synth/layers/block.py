@@ -155,6 +155,12 @@ class SynthesizerBlock(Rematerialized, keras.layers.Layer):
         feed_forward.build(shape)
         return feed_forward
 
+    def _fed_forward(self, x, training=None):
+        y = self.feed_forward(
+            self.feed_forward_residual.before(x), training=training
+        )
+        return self.feed_forward_residual.after(x, y, training=training)
+
     def get_config(self) -> dict[str, Any]:
         config = config_of(self, SynthesizerBlock, super().get_config())
         return with_policies(self, config)

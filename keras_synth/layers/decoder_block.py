@@ -41,24 +41,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         max_source_length: Integer, longest encoder sequence in tokens, where
             it is longer than `max_length`; names of length-bound
             cross-synthesizers need it, objects and configs know their own.
-        dropout: Float, share of attention weights and of sub-layer outputs to
-            drop in training.
-        activation: Activation of the feed-forward network.
-        layer_norm_epsilon: Float, epsilon of the normalisations.
-        kernel_initializer: Initializer of all kernels.
-        bias_initializer: Initializer of all biases.
-        normalize_first: Whether blocks are pre-norm, `x + f(norm(x))`, as in
-            GPT-2, or post-norm, `norm(x + f(x))`, as in BERT.
-        attention_use_bias: Whether the projections of attention, those of a
-            synthesizer given by name included, have biases.
-        key_dim: Integer, features per head, by default `d // H`.
-        normalization: `"layer_normalization"` or `"rms_normalization"`.
-        feed_forward_use_bias: Whether the feed-forward network has biases.
-        use_gated_activation: Whether its hidden layer has a gate, see
-            `FeedForward`.
-        feed_forward_dropout: Float, share of its hidden layer to drop in
-            training.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Further arguments of `SynthesizerEncoder`, and keyword
+            arguments of `keras.layers.Layer`.
 
     Call arguments:
         decoder_sequence: Tensor `(B, T, d)`.
@@ -291,12 +275,6 @@ class SynthesizerDecoder(SynthesizerBlock):
         x = self.cross_residual.after(x, y)
         return self._fed_forward(x), own, cross
 
-    def _fed_forward(self, x, training=None):
-        y = self.feed_forward(
-            self.feed_forward_residual.before(x), training=training
-        )
-        return self.feed_forward_residual.after(x, y, training=training)
-
     def make_caches(
         self, batch_size: int, length: int, source_length: int | None = None
     ) -> Tensor:
@@ -341,34 +319,29 @@ class SynthesizerDecoder(SynthesizerBlock):
             cross_attention_cache_update_index,
             return_attention_scores,
         )
-        batch, length = decoder_sequence.shape[:2]
+        own, cross = self_attention_cache, cross_attention_cache
         outputs = [
             keras.KerasTensor(decoder_sequence.shape, self.compute_dtype)
         ]
-        if self_attention_cache is not None:
-            outputs.append(_symbolic(self_attention_cache))
-        if cross_attention_cache is not None:
-            cross = cross_attention_cache
+        if own is not None:
+            outputs.append(_symbolic(own))
+        if cross is not None:
+            source = cross
             if cross_attention_cache_update_index is not None:
-                cross = self.cross_attention.remember(
+                source = self.cross_attention.remember(
                     _symbolic(encoder_sequence)
                 )
-            outputs.append(
-                _with_dtypes(
-                    cross,
-                    cross_attention_cache,
-                    lambda x, dtype: keras.KerasTensor(x.shape, dtype),
-                )
-            )
+            outputs.append(_with_dtypes(source, cross, _symbolic))
         if return_attention_scores:
-            outputs += [
-                keras.KerasTensor((batch, heads, length, x.shape[1]), "float32")
-                for heads, x in (
-                    (self.num_heads, decoder_sequence),
-                    (self.cross_num_heads or self.num_heads, encoder_sequence),
+            scores = {"return_attention_scores": True}
+            x, source = decoder_sequence, encoder_sequence
+            _, own = self.attention.compute_output_spec(x, **scores)
+            outputs.append(own)
+            if source is not None:
+                _, cross = self.cross_attention.compute_output_spec(
+                    x, source, **scores
                 )
-                if x is not None
-            ]
+                outputs.append(cross)
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
     def get_config(self) -> dict[str, Any]:
@@ -402,10 +375,10 @@ class SynthesizerDecoder(SynthesizerBlock):
             )
 
 
-def _symbolic(tensors):
-    """Symbolic tensors of the same shapes and dtypes."""
+def _symbolic(tensors, dtype=None):
+    """Symbolic tensors of the same shapes and, by default, dtypes."""
     return keras.tree.map_structure(
-        lambda x: keras.KerasTensor(x.shape, x.dtype), tensors
+        lambda x: keras.KerasTensor(x.shape, dtype or x.dtype), tensors
     )
 
 

@@ -111,10 +111,7 @@ class SynthesizerEncoder(SynthesizerBlock):
         if return_attention_scores:
             y, scores = y
         x = self.attention_residual.after(x, y, training=training)
-        y = self.feed_forward(
-            self.feed_forward_residual.before(x), training=training
-        )
-        x = self.feed_forward_residual.after(x, y, training=training)
+        x = self._fed_forward(x, training)
         return (x, scores) if return_attention_scores else x
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:

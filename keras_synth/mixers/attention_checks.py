@@ -1,9 +1,7 @@
 """Checks of the arguments of attention layers."""
 
-import keras
-
-from keras_synth._backend.checks import may_be_equal
 from keras_synth.attention.normalizers import SOFTMAX
+from keras_synth.mixers.call import check_room
 
 
 def check_axes(attention_axes):
@@ -22,78 +20,6 @@ def check_axes(attention_axes):
             f"Received: attention_axes={attention_axes!r}"
         )
     return tuple(axes)
-
-
-def check_shapes(query_shape, value_shape, key_shape):
-    """Raises unless the shapes are `(B, ..., d)`, all of one rank."""
-    if not may_be_equal(value_shape[1:-1], key_shape[1:-1]):
-        raise ValueError(
-            "All dimensions of `value` and `key`, except the last one, must "
-            f"be equal. Received: value.shape={tuple(value_shape)} and "
-            f"key.shape={tuple(key_shape)}"
-        )
-    shapes = {"query": query_shape, "value": value_shape, "key": key_shape}
-    for name, shape in shapes.items():
-        if len(shape) < 3:
-            raise ValueError(
-                f"`{name}` must be a tensor (batch, length, features), or "
-                "have more axes than that. Token ids go through an embedding "
-                f"first. Received: {name}.shape={tuple(shape)}"
-            )
-    if len({*map(len, shapes.values())}) > 1:
-        raise ValueError(
-            "`query`, `value` and `key` must have the same number of axes. "
-            f"Received: query.shape={tuple(query_shape)}, "
-            f"value.shape={tuple(value_shape)}, key.shape={tuple(key_shape)}"
-        )
-
-
-def check_rank(rank, built):
-    """Raises if a layer was built for tensors of another rank."""
-    if built not in (None, rank):
-        raise ValueError(
-            f"This layer was built for tensors of {built} axes. Their shape "
-            "must have as many at each call; make another layer for others. "
-            f"Received: {rank} axes"
-        )
-
-
-def check_other_axes(axes, query_shape, value_shape):
-    """Raises unless all other axes than the attended ones are equal.
-
-    Args:
-        axes: `AttentionAxes`.
-        query_shape: Static shape `(B, ..., d)`.
-        value_shape: Static shape `(B, ..., d)`.
-    """
-    shapes = [
-        [shape[a] for a in (0, *axes.others)]
-        for shape in (query_shape, value_shape)
-    ]
-    if not may_be_equal(*shapes):
-        raise ValueError(
-            "All axes of `query` and `value` but the features and "
-            f"attention_axes={axes.attended} must be equal. Received: "
-            f"query.shape={tuple(query_shape)}, "
-            f"value.shape={tuple(value_shape)}"
-        )
-
-
-def check_dtypes(query, value, key):
-    """Raises unless the tensors hold floats."""
-    for name, x in _different(query=query, value=value, key=key):
-        dtype = keras.backend.standardize_dtype(x.dtype)
-        if not keras.backend.is_float_dtype(dtype):
-            raise ValueError(
-                f"`{name}` must hold floating-point features; token ids "
-                "go through an embedding first. Received: "
-                f"{name}.dtype={dtype}"
-            )
-
-
-def _different(**tensors):
-    """Pairs of name and tensor, what is one tensor once."""
-    return {id(x): (name, x) for name, x in reversed(tensors.items())}.values()
 
 
 def check_flash_attention(
@@ -154,7 +80,26 @@ def check_longest(length, max_length):
         raise ValueError(
             f"Sequence of {length} tokens is longer than "
             f"max_length={max_length}. Make the layer with a larger "
-            f"max_length, or shorten the input. Received: {length} tokens"
+            "max_length, or shorten the input. Received: "
+            f"length={length}, max_length={max_length}"
+        )
+
+
+def check_state(cache, shapes):
+    """Raises unless a cache is a dictionary of tensors of these shapes.
+
+    Args:
+        cache: What should be such a dictionary.
+        shapes: Dictionary from names to shapes without the batch axis.
+    """
+    received = {}
+    if isinstance(cache, dict):
+        received = {name: tuple(x.shape[1:]) for name, x in cache.items()}
+    if received != shapes:
+        raise ValueError(
+            "The cache must be this layer's, as its `make_cache` makes it: a "
+            f"dictionary of tensors with a batch axis and {shapes}. "
+            f"Received: {received or type(cache).__name__}"
         )
 
 
@@ -180,11 +125,5 @@ def check_cache(query, cache, start, sizes):
             "(batch, length, heads, cache_dim), with (heads, cache_dim)="
             f"{sizes}. Received: a cache of shape {shapes}"
         )
-    known = (start, query.shape[1], shapes[0][1])
-    if not all(isinstance(number, int) for number in known):
-        return
-    if start + known[1] > known[2]:
-        raise ValueError(
-            f"The cache has room for {known[2]} tokens. Make it longer, or "
-            f"decode fewer. Received: {known[1]} tokens at start={start}"
-        )
+    if start is not None:
+        check_room(query, caches[0], start)

@@ -1,61 +1,34 @@
-"""`BoundedMixer`: who sees whom is learned, up to a longest sequence."""
-
-from typing import Any
+"""What mixers share in which tokens choose whom they see."""
 
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth.mixers.attention_checks import check_longest
-from keras_synth.mixers.multi_head import MultiHeadMixer
 
 
-class BoundedMixer(MultiHeadMixer):
-    """Heads within one sequence of up to `max_length` tokens, not causal.
-
-    What learns which tokens meet looks at all of them first: there is no
-    causal form, and none that decodes.
-    """
-
-    supports_causal_mask = False
-    supports_cross_attention = False
-
-    def __init__(
-        self, num_heads: int, key_dim: int, max_length: int, **kwargs: Any
-    ) -> None:
-        super().__init__(num_heads, key_dim, **kwargs)
-        self.max_length = check_positive("max_length", max_length)
-
-    def _fitting(self, name, value, default):
-        """An argument in tokens, or blocks, that fits `max_length`."""
-        if value is None:
-            return min(default, self.max_length)
-        value = check_positive(name, value)
-        if value > self.max_length:
-            raise ValueError(
-                f"`{name}` must be at most `max_length`, the longest sequence "
-                f"in tokens. Pass a smaller {name}, or a larger max_length. "
-                f"Received: {name}={value}, max_length={self.max_length}"
-            )
-        return value
-
-    def _fixed_weight(self, name, shape, initializer):
-        """A weight in float32 that is saved and never trained."""
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=initializer,
-            dtype="float32",
-            trainable=False,
-            autocast=False,
+def check_at_most(name, value, default, max_length):
+    """Returns an argument in tokens, or blocks, that fits `max_length`."""
+    if value is None:
+        return min(default, max_length)
+    value = check_positive(name, value)
+    if value > max_length:
+        raise ValueError(
+            f"`{name}` must be at most `max_length`, the longest sequence in "
+            f"tokens. Pass a smaller {name}, or a larger max_length. "
+            f"Received: {name}={value}, max_length={max_length}"
         )
+    return value
 
-    def _check_lengths(self, query_length, source_length):
-        check_longest(query_length, self.max_length)
 
-    def _check_cache(self, query, cache, start, use_causal_mask):
-        raise NotImplementedError(
-            f"{type(self).__name__} has no causal form: it cannot decode."
-        )
+def add_fixed_weight(layer, name, shape, initializer):
+    """Adds a weight in float32 that is saved and never trained."""
+    return layer.add_weight(
+        name=name,
+        shape=shape,
+        initializer=initializer,
+        dtype="float32",
+        trainable=False,
+        autocast=False,
+    )
 
 
 def heads_first(x):

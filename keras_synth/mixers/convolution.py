@@ -19,16 +19,16 @@ from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
 from keras_synth.mixers import last_tokens
-from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 BORDERS = ("zero", "renormalize")
 
 
-class Convolution(Configured, SelfMixer):
+class Convolution(Configured):
     """A depthwise convolution whose kernels are softmaxes.
 
-    A subclass has `_build_kernel` and `_logits`, those of the taps.
+    The first base of a class whose second one is `SelfMixer`. The class has
+    `_build_kernel` and `_logits`, those of the taps.
     """
 
     supports_causal_mask = True
@@ -184,25 +184,21 @@ class Convolution(Configured, SelfMixer):
         Returns:
             Dictionary of `"tokens"`, the last `width - 1` projected tokens
             `(B, width - 1, d)`, and `"positions"`, integers `(B, width - 1)`:
-            where they are, counted from one; 0 where there is none. (With a
-            width of 1 one is kept, of no effect.)
+            where they are; -1 where there is none. (With a width of 1 one is
+            kept, of no effect.)
         """
         self._check_built()
-        return last_tokens.none(
-            batch_size, self.width - 1, self._features, self.compute_dtype
+        return last_tokens.empty(
+            batch_size, self.width - 1, (self._features,), self.compute_dtype
         )
 
     def _cache_places(self, cache, start):
         return None
 
-    def _check_cache(self, query, cache, start, use_causal_mask):
-        self._check_decodes(query, start, use_causal_mask)
-
-    def _call_cached(self, query, cache, start, mask, bias):
+    def _call_cached(self, call, cache, start):
+        query, mask = call.query, call.mask
         x = self._projected(ops.cast(query, self.compute_dtype), mask.keys)
-        around, real, cache = last_tokens.joined(
-            cache, x, mask.keys, start, self.width - 1
-        )
+        around, real, cache = last_tokens.joined(cache, x, mask, self.width - 1)
         return self._mixed(x, around, real), cache
 
 

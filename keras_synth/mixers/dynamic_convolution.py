@@ -5,10 +5,11 @@ from keras import ops
 
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.convolution import Convolution
+from keras_synth.mixers.self_mixer import SelfMixer
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class DynamicConvolution(Convolution):
+class DynamicConvolution(Convolution, SelfMixer):
     """Convolves with a kernel that each token predicts ("dynamic_conv").
 
     `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel, with

@@ -5,17 +5,23 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_above_zero, check_positive
+from keras_synth._backend.checks import (
+    check_above_zero,
+    check_positive,
+    check_seed,
+)
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
-from keras_synth.mixers.length_mixer import LengthMixer, updated
-from keras_synth.types import Identifier, Shape, Tensor
+from keras_synth.mixers.length_mixer import add_table, along, updated
+from keras_synth.mixers.self_mixer import SelfMixer
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class GatedMLP(LengthMixer):
+class GatedMLP(Configured, SelfMixer):
     """Gates tokens by a linear map along the length, as gMLP ("gmlp").
 
     `u, v = split(act(x A + a))`, `y = (u * (W norm(v) + b)) C + c`: `W` is
@@ -68,6 +74,7 @@ class GatedMLP(LengthMixer):
         - [Liu et al., 2021](https://arxiv.org/abs/2105.08050)
     """
 
+    supports_causal_mask = True
     weight_axes = {
         **axes_of_heads("value"),
         "W": (None, MODEL),
@@ -92,7 +99,9 @@ class GatedMLP(LengthMixer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(max_length, seed, **kwargs)
+        super().__init__(**kwargs)
+        self.max_length = check_positive("max_length", max_length)
+        self.seed = check_seed("seed", seed)
         self._projections = Projections(
             use_bias,
             seed,
@@ -147,10 +156,10 @@ class GatedMLP(LengthMixer):
         )
         self.norm.build(gated_shape)
         length = self.max_length
-        self.W = self._add_table(
-            "W", (length, length), self.spatial_initializer
+        self.W = add_table(
+            self, "W", (length, length), self.spatial_initializer
         )
-        self.b = self._add_table("b", (length,), keras.initializers.Ones())
+        self.b = add_table(self, "b", (length,), keras.initializers.Ones())
         self.output_dense = self._projections.dense(dim, "output", dtype)
         self.output_dense.build(gated_shape)
         assign_policies(self)
@@ -165,7 +174,7 @@ class GatedMLP(LengthMixer):
     ) -> Tensor:
         length = ops.shape(x)[1]
         u, v = self._halves(x, padding_mask)
-        gate = self._along(self.W, self.b, v, length, causal)
+        gate = along(self.W, self.b, v, length, causal)
         return self._gated_output(u, gate, padding_mask)
 
     def _halves(self, x, padding_mask):
@@ -177,14 +186,25 @@ class GatedMLP(LengthMixer):
     def _gated_output(self, u, gate, padding_mask):
         return self.output_dense(masks.zero_padding(u * gate, padding_mask))
 
-    def _empty_cache(self, batch_size, length):
-        """Of normalised v, `(B, length, e)`."""
+    def make_cache(self, batch_size: Size, length: int) -> Any:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode, up to `max_length`.
+
+        Returns:
+            Tensor `(B, length, e)`, of normalised v.
+        """
+        self._check_makes_cache(length)
         return ops.zeros((batch_size, length, self._gated), self.compute_dtype)
 
-    def _mix_cached(self, x, cache, start, padding_mask, cached_mask):
-        u, v = self._halves(x, padding_mask)
+    def _call_cached(self, call, cache, start):
+        real = masks.present_padding(call.mask.keys, call.query, start)
+        x = ops.cast(call.query, self.compute_dtype)
+        u, v = self._halves(x, real)
         cache = updated(cache, v, start)
-        seen = masks.zero_padding(cache, cached_mask)
+        seen = masks.zero_padding(cache, call.mask.keys)
         rows = ops.shape(x)[1]
-        gate = self._along(self.W, self.b, seen, rows, causal=True, start=start)
-        return self._gated_output(u, gate, padding_mask), cache
+        gate = along(self.W, self.b, seen, rows, causal=True, start=start)
+        return self._gated_output(u, gate, real), cache

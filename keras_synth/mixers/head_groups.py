@@ -61,8 +61,6 @@ class HeadGroups:
             source_length: Likewise, `S`.
         """
         lengths = query_length, source_length
-        if query_length == source_length:
-            return
         if all(isinstance(x, int) for x in lengths):
             self.check_reach_all(f"{query_length} and {source_length} tokens")
 
@@ -107,17 +105,18 @@ class HeadGroups:
                 who sees whom.
             **options: What `attend` takes beyond that.
         """
-        bias = zero_padded_columns(bias, mask)
+        if bias is not None:
+            bias = zero_padded_columns(bias, mask)
         target_length = axis_size(query, 1)
         found = []
         for group, heads, own_keys, own_values in zip(
             self._groups, self._heads, keys, values, strict=True
         ):
-            own_mask = mask.of_heads(heads)
-            if positions is None:
-                own_mask = _within(own_mask, group.reach)
-            else:
+            own_mask = mask if len(self._groups) == 1 else mask.of_heads(heads)
+            if positions is not None:
                 own_keys = group.keys_at(own_keys, positions, start)
+            elif group.reach is not None:
+                own_mask = _within(own_mask, group.reach)
             logits = group.as_function(query)(
                 query,
                 keys=own_keys,
@@ -173,9 +172,7 @@ class HeadGroups:
 
 
 def _within(mask, reach):
-    """A mask that also leaves out what is farther away; `None` is not far."""
-    if reach is None:
-        return mask
+    """A mask that also leaves out what is farther away."""
     if mask.pattern is None:
         return mask._replace(pattern=Window(reach))
     return mask._replace(window=shortest(mask.window, reach + 1))

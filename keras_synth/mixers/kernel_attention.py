@@ -1,10 +1,10 @@
 """`KernelMixer`: attention whose weights are products of positive features."""
 
-import keras
 from keras import ops
 
 from keras_synth.attention import masks
 from keras_synth.attention.softmax import FORBIDDEN
+from keras_synth.mixers.attention_checks import check_state
 from keras_synth.mixers.kernel_sums import (
     State,
     causal,
@@ -12,16 +12,16 @@ from keras_synth.mixers.kernel_sums import (
     source_of,
     summed,
 )
-from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Size, Tensor
+from keras_synth.types import Mixin, Size, Tensor
 
 
-class KernelMixer(MultiHeadMixer):
-    """A mixer whose weights are products of positive features.
+class KernelMixer(Mixin):
+    """A `MultiHeadMixer` whose weights are products of positive features.
 
-    A subclass implements `feature_map`, sets `num_features` when it is built,
-    and `scaled` if its keys come with logarithms. When decoding, the sums over
-    the past are remembered, of a constant size.
+    The first base of a class whose second one is `MultiHeadMixer`. The class
+    implements `feature_map`, sets `num_features` when it is made, and `scaled`
+    if its keys come with logarithms. When decoding, the sums over the past are
+    remembered, of a constant size.
 
     Args:
         *args: Arguments of `MultiHeadMixer`. `dropout` is the share of source
@@ -131,9 +131,10 @@ class KernelMixer(MultiHeadMixer):
         else:
             self._check_state(cache)
 
-    def _call_cached(self, query, cache, start, mask, bias):
+    def _call_cached(self, call, cache, start):
         if start is None:
-            return super()._call_cached(query, cache, start, mask, bias)
+            return super()._call_cached(call, cache, start)
+        query, mask = call.query, call.mask
         sums = [cache["sums"], cache["counts"][..., None]]
         state = State(ops.concatenate(sums, axis=-1), cache.get("logs"))
         context, state = self._continued(
@@ -151,18 +152,7 @@ class KernelMixer(MultiHeadMixer):
         expected = {"sums": (*size, self.value_dim), "counts": size}
         if self.scaled:
             expected["logs"] = size[:1]
-        found = {}
-        if isinstance(cache, dict):
-            found = {name: tuple(x.shape[1:]) for name, x in cache.items()}
-        if found != expected:
-            received = keras.tree.map_structure(
-                lambda x: tuple(getattr(x, "shape", ())), cache
-            )
-            raise ValueError(
-                "The cache must be this layer's, as its `make_cache` makes it: "
-                f"a dictionary of tensors with a batch axis and {expected}. "
-                f"Received: shapes {received}"
-            )
+        check_state(cache, expected)
 
 
 def _as_cache(state):

@@ -1,8 +1,13 @@
-"""The last tokens, and where they are: what windows remember of the past."""
+"""The last tokens, and where they are: what windows remember of the past.
+
+A state is a dictionary of `"tokens"`, `(B, n, ...)`, and of their
+`"positions"`, integers `(B, n)`, -1 where there is no token.
+"""
 
 from keras import ops
 
 from keras_synth.attention import masks
+from keras_synth.attention.masks import AttentionMask
 
 
 def windows(x, width):
@@ -18,101 +23,99 @@ def as_integers(mask, x):
     return ops.cast(mask, "int32")
 
 
-def none(batch_size, number, features, dtype):
+def empty(batch_size, number, shape, dtype):
     """Returns the state before the first token.
 
     Args:
         batch_size: Integer or scalar integer tensor, `B`.
-        number: Integer, how many of the last tokens are seen.
-        features: Integer, `d`.
+        number: Integer, how many of the last tokens are seen. One is kept
+            where that is 0: some operations do not take empty tensors.
+        shape: Tuple of integers, the shape of what is kept of a token.
         dtype: String.
-
-    Returns:
-        Dictionary of `"tokens"`, `(B, n, d)`, and `"positions"`, integers
-        `(B, n)`: where they are, counted from one; 0 where there is none. n is
-        `number`, or 1 where that is 0: some operations do not take tensors
-        without entries.
     """
-    shape = batch_size, max(number, 1)
+    sizes = batch_size, max(number, 1)
     return {
-        "tokens": ops.zeros((*shape, features), dtype),
-        "positions": ops.zeros(shape, "int32"),
+        "tokens": ops.zeros((*sizes, *shape), dtype),
+        "positions": ops.full(sizes, -1, "int32"),
     }
 
 
-def joined(cache, x, mask, start, number):
-    """Puts tokens behind the last ones before them.
-
-    Those that are forbidden do not enter the state. Those that follow count
-    from `start`, so that a forbidden one may come again at its position, or
-    else counts as a position of zeros.
+def extended(state, tokens, mask):
+    """Returns a state with further tokens behind its own.
 
     Args:
-        cache: Dictionary, the state.
+        state: As `empty` or `latest` returns it.
+        tokens: Tensor `(B, T, ...)`.
+        mask: `AttentionMask` with their padding and the first position.
+    """
+    tokens = masks.zero_padding(tokens, mask.keys)
+    here = ops.arange(ops.shape(tokens)[1], dtype="int32")[None] + mask.start
+    positions = ops.broadcast_to(here, ops.shape(tokens)[:2])
+    if mask.keys is not None:
+        positions = ops.where(mask.keys, positions, -1)
+    new = {"tokens": tokens, "positions": positions}
+    return {
+        name: ops.concatenate([x, ops.cast(new[name], x.dtype)], axis=1)
+        for name, x in state.items()
+    }
+
+
+def latest(state, number):
+    """Returns a state of the last tokens among those of another."""
+    positions, at = ops.top_k(state["positions"], max(number, 1))
+    return {"tokens": _taken(state["tokens"], at), "positions": positions}
+
+
+def joined(state, x, mask, number):
+    """Puts tokens behind those at the positions just before them.
+
+    Args:
+        state: The state, in which forbidden tokens are left out.
         x: Tensor `(B, T, d)`, zero where padded.
-        mask: Boolean `(B, T)`, False for padding; or `None`.
-        start: Integer or scalar integer tensor, position of the first token.
+        mask: `AttentionMask` with their padding and the first position.
         number: Integer, how many of the last tokens are seen.
 
     Returns:
-        `(tokens, real, cache)`: tensor `(B, number + T, d)`, integers
+        `(tokens, is_token, state)`: tensor `(B, number + T, d)`, integers
         `(B, number + T)`, 0 where there is no token, and the state behind.
     """
-    real = ops.broadcast_to(as_integers(mask, x), ops.shape(x)[:2])
-    start = ops.cast(start, "int32")
-    tokens, before = _before(cache, start)
-    tokens = ops.concatenate([tokens, x], axis=1)
-    real = ops.concatenate([before, real], axis=1)
-    skip = cache["positions"].shape[1] - number
-    after = _after(cache, tokens, real, start)
-    return tokens[:, skip:], real[:, skip:], after
+    is_token = as_integers(mask.keys, x)
+    is_token = ops.broadcast_to(is_token, ops.shape(x)[:2])
+    after = latest(extended(state, x, mask), number)
+    if number == 0:
+        return x, is_token, after
+    wanted = ops.arange(-number, 0, dtype="int32") + mask.start
+    same = ops.equal(state["positions"][:, None], wanted[:, None])
+    same = ops.cast(ops.logical_and(same, wanted[:, None] >= 0), "int32")
+    before = ops.amax(same, axis=2)  # (B, number)
+    tokens = _taken(state["tokens"], ops.argmax(same, axis=2))
+    tokens = masks.zero_padding(tokens, before > 0)
+    return (
+        ops.concatenate([tokens, x], axis=1),
+        ops.concatenate([before, is_token], axis=1),
+        after,
+    )
 
 
-def _before(cache, start):
-    """What a state holds of the positions just before `start`.
-
-    Args:
-        cache: Dictionary, the state.
-        start: Scalar integer tensor.
-
-    Returns:
-        `(tokens, real)`: tensor `(B, width - 1, d)` and integers
-        `(B, width - 1)`, 0 where it holds no token.
-    """
-    positions = cache["positions"]
-    size = positions.shape[1]
-    wanted = start - size + 1 + ops.arange(size)  # counted from one
-    # Forbidden tokens may lie between.
-    moved = start - ops.amax(positions, axis=1, keepdims=True)
-    index = ops.clip(ops.arange(size) + moved, 0, size - 1)
-    found = ops.take_along_axis(positions, index, axis=1)
-    real = ops.logical_and(ops.equal(found, wanted), wanted > 0)
-    tokens = ops.take_along_axis(cache["tokens"], index[..., None], axis=1)
-    return masks.zero_padding(tokens, real), ops.cast(real, "int32")
-
-
-def _after(cache, tokens, real, start):
-    """The state after the last real token, or as it was if there is none.
+def seen(state, length, mask, pattern):
+    """Returns the `AttentionMask` of the last tokens over all in a state.
 
     Args:
-        cache: Dictionary, the state before.
-        tokens: Tensor `(B, width - 1 + T, d)`, from position
-            `start - width + 1` on.
-        real: Integers `(B, width - 1 + T)`, 0 for padding.
-        start: Scalar integer tensor, position of the first token that is new.
+        state: As `extended` returns it.
+        length: Integer or scalar tensor, how many of the last tokens.
+        mask: `AttentionMask` with the position of the first of these.
+        pattern: `Pattern`.
     """
-    size = cache["positions"].shape[1]
-    place = ops.arange(ops.shape(real)[1])  # among `tokens`
-    # How many of the new tokens there are up to the last real one.
-    new = ops.amax(real * (place - size + 1), axis=1, keepdims=True)  # (B, 1)
-    positions = real * (start - size + 1 + place)
-    index = new + ops.arange(size)  # (B, width - 1)
-    after = {
-        "tokens": ops.take_along_axis(tokens, index[..., None], axis=1),
-        "positions": ops.take_along_axis(positions, index, axis=1),
-    }
-    kept = new > 0
-    return {
-        "tokens": ops.where(kept[..., None], after["tokens"], cache["tokens"]),
-        "positions": ops.where(kept, after["positions"], cache["positions"]),
-    }
+    rows = ops.arange(length, dtype="int32")[None] + mask.start
+    rows = rows[:, :, None]  # (1, T, 1)
+    columns = state["positions"][:, None]  # (B, 1, n)
+    allowed = (columns >= 0) & pattern.allows(rows, columns)
+    if mask.causal:
+        allowed = allowed & (columns <= rows)
+    return AttentionMask(pairs=allowed[:, None], start=mask.start)
+
+
+def _taken(tokens, at):
+    """Tokens `(B, n, ...)` at places `(B, m)`."""
+    at = ops.cast(at, "int32")[(...,) + (None,) * (len(tokens.shape) - 2)]
+    return ops.take_along_axis(tokens, at, axis=1)

@@ -7,10 +7,11 @@ from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.projections import cloned
 from keras_synth.mixers.convolution import Convolution
+from keras_synth.mixers.self_mixer import SelfMixer
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class LightConvolution(Convolution):
+class LightConvolution(Convolution, SelfMixer):
     """Convolves with one learned kernel per head, as LightConv ("light_conv").
 
     `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with

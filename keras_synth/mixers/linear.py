@@ -6,11 +6,12 @@ import keras
 from keras import ops
 
 from keras_synth.mixers.kernel_attention import KernelMixer
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class LinearAttention(KernelMixer):
+class LinearAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
     """Attention with a state of constant size ("linear").
 
     With `phi(x) = elu(x) + 1`, per head,

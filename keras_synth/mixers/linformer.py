@@ -128,14 +128,8 @@ class LinformerAttention(MultiHeadMixer):
             )
 
     def _check_lengths(self, query_length, source_length):
-        length = source_length  # queries may be as many as they like
-        if isinstance(length, int) and length > self.max_length:
-            raise ValueError(
-                f"Source of {length} tokens is longer than "
-                f"max_length={self.max_length}. Make the mixer with a larger "
-                "max_length, or shorten the input. "
-                f"Received: length={length}, max_length={self.max_length}"
-            )
+        # Queries may be as many as they like.
+        super()._check_lengths(source_length, source_length)
 
     def _check_cache(self, query, cache, start, use_causal_mask):
         super()._check_cache(query, cache, start, use_causal_mask)

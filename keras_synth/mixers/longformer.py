@@ -11,7 +11,6 @@ from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.patterns import FirstTokens, Pattern, Window
 from keras_synth.attention.projections import axes_of_heads
-from keras_synth.mixers.attention_checks import check_longest
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Size, Tensor
 
@@ -89,9 +88,6 @@ class LongformerAttention(MultiHeadMixer):
             layer.build(query_shape)
         super()._build_projections(query_shape, value_shape, key_shape)
 
-    def _check_lengths(self, query_length, source_length):
-        check_longest(query_length, self.max_length)
-
     def attend(
         self,
         queries: Tensor,
@@ -114,21 +110,19 @@ class LongformerAttention(MultiHeadMixer):
     def _logits(self, queries, keys):
         return Logits(queries * self.key_dim**-0.5, keys)
 
-    def _context(self, query, value, key, mask, bias, scores, training):
-        context = super()._context(
-            query, value, key, mask, bias, scores, training
-        )
-        number = self.global_tokens
-        real, source = mask.keys, value
+    def _context(self, call):
+        context = super()._context(call)
+        number, mask = self.global_tokens, call.mask
+        real, source = mask.keys, call.value
         if mask.causal:
             source, real = source[:, :number], _first(real, number)
         first = self._global_rows(
-            self.global_query(query[:, :number]),
+            self.global_query(call.query[:, :number]),
             self.global_key(source),
             self.global_value(source),
             real,
             mask.causal,
-            training,
+            call.training,
         )
         first = masks.zero_padding(first, _first(mask.queries, number))
         return ops.concatenate([first, context[:, number:]], axis=1)
@@ -188,7 +182,8 @@ class LongformerAttention(MultiHeadMixer):
                 f"use_causal_mask={use_causal_mask}"
             )
         super()._check_cache(query, cache["tokens"], start, use_causal_mask)
-        check_longest(cache["tokens"].shape[1], self.max_length)
+        length = cache["tokens"].shape[1]
+        self._check_lengths(length, length)
 
     def _written(self, cache, query, start):
         return {
@@ -198,8 +193,9 @@ class LongformerAttention(MultiHeadMixer):
             ),
         }
 
-    def _cached_context(self, query, cache, mask, bias):
-        context = super()._cached_context(query, cache["tokens"], mask, bias)
+    def _cached_context(self, call, cache):
+        query, mask = call.query, call.mask
+        context = super()._cached_context(call, cache["tokens"])
         first = self._global_rows(
             self.global_query(query),
             *self._keys_and_values(cache["global_tokens"]),

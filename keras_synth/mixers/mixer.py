@@ -10,8 +10,13 @@ from keras import ops
 from keras_synth._backend.execution import is_placeholder
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention import masks
-from keras_synth.attention.axes import AttentionAxes
-from keras_synth.attention.masks import AttentionMask
+from keras_synth.mixers.attention_checks import check_longest
+from keras_synth.mixers.call import (
+    checked_axes,
+    is_padding,
+    normalized,
+    of_cache,
+)
 from keras_synth.types import Size, Tensor, WeightAxes
 
 # What `call` may be given, and the attribute that allows it.
@@ -87,6 +92,10 @@ class Mixer(Rematerialized, keras.layers.Layer):
     overwrites_cache = True
     sees_padding = False
     weight_axes: WeightAxes = {}
+    attention_axes: tuple[int, ...] | None = None
+    num_heads: int | None = None
+    max_length: int | None = None  # tokens
+    _rank: int | None = 3  # of the tensors that it is called with
     _output_shape = None  # of a token; that of a query's by default
 
     def __call__(
@@ -130,40 +139,35 @@ class Mixer(Rematerialized, keras.layers.Layer):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Tensor:
-        alone = value is None
-        value = query if alone else value
+        is_alone = value is None
+        value = query if is_alone else value
         key = value if key is None else key
-        axes = self._check_inputs(query, value, key)
+        axes = self._checked_axes(query, value, key)
         if is_placeholder(query):
-            return self._placeholders(
+            spec = self._output_spec(
                 axes, query, value, return_attention_scores
             )
-        pairs, of_keys = attention_mask, None
-        if _is_padding(attention_mask, query):
-            pairs, of_keys = None, _as_padding(attention_mask)
-        pairs, bias = self._of_pairs(axes, query, value, pairs, attention_bias)
+            return keras.tree.map_structure(
+                lambda x: ops.zeros(x.shape, x.dtype), spec
+            )
         # `None` where a length is not known in advance.
         self._check_lengths(axes.length(query.shape), axes.length(value.shape))
-        padding = axes.flatten_padding
-        own = padding("mask", mask, query)
-        masked = self._mask_of_call(
-            queries=masks.all_of(padding("query_mask", query_mask, query), own),
-            keys=masks.all_of(
-                padding("value_mask", value_mask, value),
-                padding("key_mask", key_mask, key),
-                padding("attention_mask", of_keys, value),
-                # Otherwise it is among the source's masks already.
-                own if alone else None,
-            ),
-            pairs=pairs,
-            causal=bool(use_causal_mask),
+        of_query = {"query_mask": query_mask, "mask": mask}
+        of_source = {"value_mask": value_mask, "key_mask": key_mask}
+        if is_alone:  # otherwise it is among the source's masks already
+            of_source["mask"] = mask
+        call = normalized(
+            axes,
+            (query, value, key),
+            (of_query, of_source),
+            (attention_mask, attention_bias),
+            num_heads=self.num_heads,
+            causal=use_causal_mask,
+            with_scores=return_attention_scores,
+            training=training,
         )
-        scores = return_attention_scores
-        flat_query, flat_value, flat_key = axes.flatten_all(query, value, key)
-        output = self._call_flat(
-            flat_query, flat_value, flat_key, masked, bias, scores, training
-        )
-        if not scores:
+        output = self._call_flat(call)
+        if not return_attention_scores:
             return axes.unflatten(output, query)
         output, scores = output
         scores = axes.unflatten_scores(scores, query, value)
@@ -171,32 +175,23 @@ class Mixer(Rematerialized, keras.layers.Layer):
 
     # --- what a mixer of this package says of itself --------------------------
 
-    def _call_flat(self, query, value, key, mask, bias, scores, training):
-        """What `call` returns, of one axis of tokens.
+    def _call_flat(self, call):
+        """Returns what a `Call` asks for, of one axis of tokens.
 
-        Args:
-            query: Tensor `(B, T, d)`.
-            value: Tensor `(B, S, d)`.
-            key: Tensor `(B, S, d)`.
-            mask: `AttentionMask`.
-            bias: Tensor `(B or 1, H or 1, T or 1, S)`, or `None`.
-            scores: Whether to return the weights `(B, H, T, S)` too.
-            training: Whether to apply dropout.
+        Tensor `(B, T, d)`, or a tuple of it and the weights `(B, H, T, S)`.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not implement `call`."
         )
 
-    def _call_cached(self, query, cache, start, mask, bias):
-        """What `call_with_cache` returns.
+    def _call_cached(self, call, cache, start):
+        """Returns what `call_with_cache` does.
 
         Args:
-            query: Tensor `(B, T, d)`.
+            call: `Call` with a query, and a mask of it and the places of the
+                cache, or of the query where the cache has none.
             cache: See `make_cache`, or `remember` where `start` is `None`.
             start: Integer or scalar integer tensor, or `None`.
-            mask: `AttentionMask` of the query and the places of the cache,
-                or of the query alone where the cache has none.
-            bias: Tensor `(B or 1, H or 1, T or 1, S)`, or `None`.
         """
         raise NotImplementedError(_no_cache(self))
 
@@ -211,30 +206,17 @@ class Mixer(Rematerialized, keras.layers.Layer):
         """
         return keras.tree.flatten(cache)[0]
 
-    def _mask_of_call(self, **fields):
-        """The `AttentionMask` of a call."""
-        return AttentionMask(**fields)
-
-    def _check_inputs(self, query, value, key):
-        """Returns the `AttentionAxes` of what it is called with, or raises."""
-        return self._checked_axes(query.shape, value.shape, key.shape)
-
-    def _checked_axes(self, query_shape, value_shape, key_shape):
-        """The checked `AttentionAxes` of tensors of these shapes."""
-        return AttentionAxes(None, len(query_shape))
+    def _checked_axes(self, query, value, key):
+        """The `AttentionAxes` of tensors; raises if they do not fit."""
+        shape = query.shape
+        source = shape if value is query else value.shape
+        own = source if key is value else key.shape
+        return checked_axes(self.attention_axes, self._rank, shape, source, own)
 
     def _check_lengths(self, query_length, source_length):
         """Raises if a sequence is too long, as far as lengths are known."""
-        del query_length, source_length
-
-    def _of_pairs(self, axes, query, value, mask, bias):
-        """Attention mask and bias as `(B or 1, H or 1, T or 1, S)`."""
-        if mask is None and bias is None:
-            return None, None
-        sizes = query, value, self.num_heads
-        pairs = axes.flatten_pairs("attention_mask", mask, *sizes)
-        bias = axes.flatten_pairs("attention_bias", bias, *sizes)
-        return masks.as_boolean(pairs), masks.bounded_bias(bias)
+        check_longest(query_length, self.max_length)
+        check_longest(source_length, self.max_length)
 
     def _of_nothing(self, query):
         """The output of a query `(B, T, d)` without samples or tokens."""
@@ -242,19 +224,13 @@ class Mixer(Rematerialized, keras.layers.Layer):
         shape = (*ops.shape(query)[:2], *features)
         return ops.zeros(shape, self.compute_dtype)
 
-    def _placeholders(self, *call):
-        """What `call` returns where there are no numbers."""
-        return keras.tree.map_structure(
-            lambda x: ops.zeros(x.shape, x.dtype), self._output_spec(*call)
-        )
-
-    def _output_spec(self, axes, query, value, scores):
+    def _output_spec(self, axes, query, value, with_scores):
         """What `call` returns, as `keras.KerasTensor`s."""
         features = self._output_shape or query.shape[-1:]
         output = keras.KerasTensor(
             (*query.shape[:-1], *features), dtype=self.compute_dtype
         )
-        if not scores:
+        if not with_scores:
             return output
         shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
         return output, keras.KerasTensor(shape, dtype="float32")
@@ -268,7 +244,7 @@ class Mixer(Rematerialized, keras.layers.Layer):
             wanted = arguments.get(name)
             if wanted is None or wanted is False or getattr(self, attribute):
                 continue
-            if name == "attention_mask" and _is_padding(wanted, query):
+            if name == "attention_mask" and is_padding(wanted, query):
                 continue
             shape = getattr(wanted, "shape", None)
             received = name if shape is None else f"{name}.shape"
@@ -355,21 +331,17 @@ class Mixer(Rematerialized, keras.layers.Layer):
         query = ops.convert_to_tensor(query)
         if 0 in query.shape[:2]:
             return self._of_nothing(query), cache
-        places = self._cache_places(cache, start)
-        pairs, bias = self._of_pairs(
-            FLAT, query, places, attention_mask, attention_bias
+        call = of_cache(
+            query,
+            self._cache_places(cache, start),
+            start,
+            value_mask=value_mask,
+            pairs=(attention_mask, attention_bias),
+            num_heads=self.num_heads,
+            causal=bool(use_causal_mask),
+            position=position,
         )
-        keys, is_causal = masks.as_boolean(value_mask), False
-        if start is not None:
-            keys, position = _padding(value_mask, query, places, start), start
-            is_causal = bool(use_causal_mask)
-            if not is_causal and places is not None:
-                lengths = ops.shape(query)[1], ops.shape(places)[1]
-                pairs = masks.both(pairs, masks.cached(*lengths, start))
-        masked = self._mask_of_call(
-            keys=keys, pairs=pairs, causal=is_causal, start=position
-        )
-        return self._call_cached(query, cache, start, masked, bias)
+        return self._call_cached(call, cache, start)
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns what cross-attention must remember of a source.
@@ -385,6 +357,12 @@ class Mixer(Rematerialized, keras.layers.Layer):
         """
         raise NotImplementedError(_no_cache(self))
 
+    def _check_makes_cache(self, length):
+        """Raises if it cannot decode so many tokens, or has no weights."""
+        self._check_supported({"query": None, "use_causal_mask": True})
+        self._check_lengths(length, length)
+        self._check_built()
+
     def _check_built(self):
         if not self.built:
             raise ValueError(
@@ -392,25 +370,6 @@ class Mixer(Rematerialized, keras.layers.Layer):
                 "called: call it, or `build` it with the shape of its input, "
                 "before it decodes. Received: a layer that is not built"
             )
-
-
-def _is_padding(attention_mask, query):
-    """Whether a mask hides keys from all queries of a sample alike.
-
-    `(B, 1, S)` or `(B, 1, 1, S)`: key padding, as KerasHub's encoders and
-    users of MultiHeadAttention pass it.
-    """
-    shape = getattr(attention_mask, "shape", None)
-    if shape is None or len(query.shape) != 3:
-        return False
-    batch, *others, _ = shape if len(shape) in (3, 4) else (1, 0)
-    return {*others} == {1} and (batch != 1 or query.shape[0] == 1)
-
-
-def _as_padding(attention_mask):
-    """`(B, 1, S)` or `(B, 1, 1, S)` as `(B, S)`."""
-    mask = ops.convert_to_tensor(attention_mask)
-    return mask[:, 0] if len(mask.shape) == 3 else mask[:, 0, 0]
 
 
 @functools.cache
@@ -448,24 +407,6 @@ def _has_tensors(arguments):
 
 
 _NO_TENSORS = {"training", "use_causal_mask", "return_attention_scores"}
-FLAT = AttentionAxes(None, 3)
-
-
-def _padding(mask, query, places, start):
-    """Padding of a query, with that of all places of its cache if it has any.
-
-    Args:
-        mask: See `Mixer.call_with_cache`.
-        query: Tensor `(B, T, d)`.
-        places: Tensor `(B, S, ...)` or `None`.
-        start: Integer or scalar integer tensor.
-
-    Returns:
-        Boolean `(B, S)`, or `(B, T)` without places; `None` without a mask.
-    """
-    if places is None:
-        return masks.as_boolean(masks.present_padding(mask, query, start))
-    return masks.cached_padding(mask, query, ops.shape(places)[1], start)
 
 
 def _no_cache(mixer):

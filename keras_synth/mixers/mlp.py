@@ -5,15 +5,21 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_boolean, check_positive
+from keras_synth._backend.checks import (
+    check_boolean,
+    check_positive,
+    check_seed,
+)
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention import masks
-from keras_synth.mixers.length_mixer import LengthMixer, updated
-from keras_synth.types import Identifier, Shape, Tensor
+from keras_synth.mixers.length_mixer import add_table, along, updated
+from keras_synth.mixers.self_mixer import SelfMixer
+from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class MLPMixer(LengthMixer):
+class MLPMixer(Configured, SelfMixer):
     """Mixes tokens by an MLP along the length, as MLP-Mixer ("mlp_mixer").
 
     `y = W2 act(W1 x + b1) + b2`, the same for each of the d features; `W1` is
@@ -61,6 +67,7 @@ class MLPMixer(LengthMixer):
         - [Tolstikhin et al., 2021](https://arxiv.org/abs/2105.01601)
     """
 
+    supports_causal_mask = True
     weight_axes = {"W1": (None, MODEL), "W2": (MODEL,), "b1": (MODEL,)}
 
     def __init__(
@@ -74,7 +81,9 @@ class MLPMixer(LengthMixer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(max_length, seed, **kwargs)
+        super().__init__(**kwargs)
+        self.max_length = check_positive("max_length", max_length)
+        self.seed = check_seed("seed", seed)
         self.hidden_dim = check_positive(
             "hidden_dim", max_length if hidden_dim is None else hidden_dim
         )
@@ -96,11 +105,11 @@ class MLPMixer(LengthMixer):
         self._features = query_shape[-1]
         shape = self.hidden_dim, self.max_length
         kernels, biases = self.kernel_initializer, self.bias_initializer
-        self.W1 = self._add_table("W1", shape, kernels)
-        self.W2 = self._add_table("W2", shape[::-1], kernels)
+        self.W1 = add_table(self, "W1", shape, kernels)
+        self.W2 = add_table(self, "W2", shape[::-1], kernels)
         if self.use_bias:
-            self.b1 = self._add_table("b1", shape[:1], biases)
-            self.b2 = self._add_table("b2", shape[1:], biases)
+            self.b1 = add_table(self, "b1", shape[:1], biases)
+            self.b2 = add_table(self, "b2", shape[1:], biases)
         self.built = True
 
     def _check_supported(self, arguments):
@@ -128,30 +137,38 @@ class MLPMixer(LengthMixer):
 
     def _hidden(self, x, units, causal, start=0):
         """Hidden units `(B, units, d)` of tokens `(B, S, d)`."""
-        return self.activation(
-            self._along(self.W1, self.b1, x, units, causal, start)
-        )
+        return self.activation(along(self.W1, self.b1, x, units, causal, start))
 
     def _output(self, hidden, length, causal, start=0):
-        return self._along(self.W2, self.b2, hidden, length, causal, start)
+        return along(self.W2, self.b2, hidden, length, causal, start)
 
-    def _empty_cache(self, batch_size, length):
-        """Of `"tokens"` and `"hidden"` units, both `(B, length, d)`."""
+    def make_cache(self, batch_size: Size, length: int) -> Any:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode, up to `max_length`.
+
+        Returns:
+            Dictionary of `"tokens"` and of `"hidden"` units, both
+            `(B, length, d)`.
+        """
+        self._check_makes_cache(length)
         shape = batch_size, length, self._features
         return {
             "tokens": ops.zeros(shape, self.compute_dtype),
             "hidden": ops.zeros(shape, self.compute_dtype),
         }
 
-    def _mix_cached(self, x, cache, start, padding_mask, cached_mask):
+    def _call_cached(self, call, cache, start):
         # A token must be forbidden when it comes: later the hidden units have
         # seen it.
-        del cached_mask
-        length = ops.shape(x)[1]
-        x = masks.zero_padding(x, padding_mask)
+        real = masks.present_padding(call.mask.keys, call.query, start)
+        x = ops.cast(call.query, self.compute_dtype)
+        x, length = masks.zero_padding(x, real), ops.shape(x)[1]
         tokens = updated(cache["tokens"], x, start)
         new = self._hidden(tokens, length, True, start)
         hidden = updated(cache["hidden"], new, start)
         y = self._output(hidden, length, True, start)
         cache = {"tokens": tokens, "hidden": hidden}
-        return masks.zero_padding(y, padding_mask), cache
+        return masks.zero_padding(y, real), cache

@@ -1,14 +1,24 @@
-"""What mixers with queries, keys and values share."""
+"""What mixers with heads share: values, which are merged and projected."""
 
+from typing import Any
+
+import keras
 from keras import ops
 
+from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.configs import Configured
+from keras_synth._backend.distributions import DATA, MODEL
+from keras_synth._backend.execution import may_be_differentiated
+from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
-from keras_synth.attention.projections import axes_of_heads
-from keras_synth.mixers.attention_mixer import AttentionMixer
-from keras_synth.types import Tensor
+from keras_synth.attention.projections import Projections, axes_of_heads
+from keras_synth.mixers import attention_checks
+from keras_synth.mixers.call import check_dtype, checked_axes
+from keras_synth.mixers.mixer import Mixer
+from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
 
-class MultiHeadMixer(AttentionMixer):
+class MultiHeadMixer(Configured, Mixer):
     """A mixer with the projections of `keras.layers.MultiHeadAttention`.
 
     Queries, keys and values are projected, mixed by `attend`, which a subclass
@@ -59,19 +69,74 @@ class MultiHeadMixer(AttentionMixer):
     supports_attention_bias = False
     supports_attention_scores = False
 
-    _rank = 3
-    weight_axes = axes_of_heads("query", "key", "value")
+    weight_axes: WeightAxes = {
+        **axes_of_heads("query", "key", "value"),
+        "attention_output/kernel": (MODEL, None, DATA),
+    }
+    key: Any  # layer; `None` where queries are keys
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        seed: int | None = None,
+        kernel_initializer: Identifier = "glorot_uniform",
+        bias_initializer: Identifier = "zeros",
+        kernel_regularizer: Identifier | None = None,
+        bias_regularizer: Identifier | None = None,
+        activity_regularizer: Identifier | None = None,
+        kernel_constraint: Identifier | None = None,
+        bias_constraint: Identifier | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self._projections = Projections(
+            use_bias,
+            seed,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+        )
+        self.num_heads = check_positive("num_heads", num_heads)
+        self.key_dim = check_positive("key_dim", key_dim)
+        self.value_dim = check_positive(
+            "value_dim", key_dim if value_dim is None else value_dim
+        )
+        self.dropout = check_rate("dropout", dropout)
+        self.use_bias = self._projections.use_bias
+        self.seed = seed
+        self.attention_output: keras.Layer = None
+        self._dropout: keras.Layer = None
+        self._add_layers()
 
     def _add_layers(self):
-        super()._add_layers()
+        """Makes the layers that are there before `build`, in their order."""
         self.query = self._split_heads(self.key_dim, "query")
-        self.key = self._key_layer()
+        self.key = self._split_heads(self.key_dim, "key")
         self.value = self._split_heads(self.value_dim, "value")
         self._add_dropout()
 
-    def _key_layer(self):
-        """The projection of keys; `None` where queries are keys."""
-        return self._split_heads(self.key_dim, "key")
+    def _add_dropout(self):
+        if self.dropout:
+            self._dropout = keras.layers.Dropout(
+                self.dropout,
+                seed=self.seed,
+                dtype=self.dtype_policy,
+                name="dropout",
+            )
+
+    def _split_heads(self, width, name, activation=None):
+        return self._projections.split_heads(
+            self.num_heads, width, name, self.dtype_policy, activation
+        )
 
     def attend(
         self,
@@ -104,50 +169,115 @@ class MultiHeadMixer(AttentionMixer):
         """
         raise NotImplementedError
 
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
+        value_shape = query_shape if value_shape is None else value_shape
+        key_shape = value_shape if key_shape is None else key_shape
+        axes = checked_axes(
+            self.attention_axes,
+            self._rank,
+            query_shape,
+            value_shape,
+            key_shape,
+        )
+        self._rank = axes.rank
+        query_shape, value_shape, key_shape = map(
+            axes.flatten_shape, (query_shape, value_shape, key_shape)
+        )
+        self._build_projections(query_shape, value_shape, key_shape)
+        self.attention_output = self._projections.merge_heads(
+            self._output_shape or (query_shape[-1],),
+            "attention_output",
+            self.dtype_policy,
+        )
+        self.attention_output.build(
+            (*query_shape[:-1], self.num_heads, self.value_dim)
+        )
+        assign_policies(self)
+        self.built = True
+
     def _build_projections(self, query_shape, value_shape, key_shape):
         self.query.build(query_shape)
-        self.key.build(key_shape)
+        if self.key is not None:
+            self.key.build(key_shape)
         self.value.build(value_shape)
 
-    def _context(self, query, value, key, mask, bias, scores, training):
+    def _checked_axes(self, query, value, key):
+        check_dtype("query", query)
+        if value is not query:
+            check_dtype("value", value)
+        if key is not value:
+            check_dtype("key", key)
+        return super()._checked_axes(query, value, key)
+
+    def _call_flat(self, call):
+        if call.is_empty:
+            context = self._nothing(call)
+        else:
+            if may_be_differentiated():
+                call = self._without_padding(call)
+            context = self._context(call)
+        if not call.with_scores:
+            return self.attention_output(context)
+        context, weights = context
+        return self.attention_output(context), weights
+
+    def _nothing(self, call):
+        """What `_context` returns where there are no queries or no source."""
+        batch, length = ops.shape(call.query)[:2]
+        context = ops.zeros(
+            (batch, length, self.num_heads, self.value_dim), self.compute_dtype
+        )
+        if not call.with_scores:
+            return context
+        shape = (batch, self.num_heads, length, ops.shape(call.value)[1])
+        return context, ops.zeros(shape, "float32")
+
+    def _without_padding(self, call):
+        """Takes inf and NaN out of padded rows.
+
+        Otherwise they would reach the gradients of the projections.
+        """
+        query, value, key = masks.without_nonfinite_padding(
+            call.query, call.value, call.key, call.mask
+        )
+        return call._replace(query=query, value=value, key=key)
+
+    def _context(self, call):
+        """Returns the context `(B, T, H, v)`, with the scores if wanted."""
         return self._context_of_heads(
-            self.query(query),
-            self.key(key),
-            self.value(value),
-            mask,
-            bias,
-            training,
-            scores,
+            self.query(call.query),
+            self.key(call.key),
+            self.value(call.value),
+            call,
         )
 
-    def _context_of_heads(
-        self,
-        queries,
-        keys,
-        values,
-        mask,
-        bias=None,
-        training=None,
-        scores=False,
-    ):
+    def _context_of_heads(self, queries, keys, values, call):
         """What `attend` returns, rows that see nothing being zero."""
+        mask, options = call.mask, {}
         # Subclasses need not take what they do not support.
-        wanted = {} if bias is None else {"bias": bias}
+        if call.bias is not None:
+            options["bias"] = call.bias
+        if call.with_scores:
+            options["return_weights"] = True
         found = self.attend(
             queries,
             masks.zero_padding(keys, mask.keys),
             masks.zero_padding(values, mask.keys),
             mask,
-            training=training,
-            **wanted,
-            **({"return_weights": True} if scores else {}),
+            training=call.training,
+            **options,
         )
-        context, weights = found if scores else (found, None)
+        context, weights = found if call.with_scores else (found, None)
         visible = mask.visible(ops.shape(queries)[1], ops.shape(values)[1])
         context = masks.zero_rows(context, visible)
         context = masks.zero_padding(context, mask.queries)
         context = ops.cast(context, self.compute_dtype)
-        if not scores:
+        if not call.with_scores:
             return context
         weights = ops.transpose(weights, (0, 2, 1, 3))
         weights = masks.zero_rows(weights, visible)
@@ -159,22 +289,120 @@ class MultiHeadMixer(AttentionMixer):
         drop = self._active_dropout(training)
         return weights if drop is None else drop(weights)
 
+    def _active_dropout(self, training):
+        if self._dropout is None or not training:
+            return None
+        # Not the layer itself, which would cast float32 weights.
+        return lambda weights: self._dropout.call(weights, training=True)
+
+    # --- decoding -------------------------------------------------------------
+
+    @property
+    def _cache_sizes(self):
+        """A pair of heads and features for each group of heads."""
+        return ((self.num_heads, self.key_dim + self.value_dim),)
+
+    def make_cache(self, batch_size: Size, length: int) -> Tensor:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer or scalar integer tensor, `B`.
+            length: Integer, the most tokens to decode.
+
+        Returns:
+            Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
+            one for each group, with its heads.
+        """
+        caches = [
+            ops.zeros((batch_size, length, *size), self.compute_dtype)
+            for size in self._cache_sizes
+        ]
+        return tuple(caches) if len(caches) > 1 else caches[0]
+
+    def _check_cache(self, query, cache, start, use_causal_mask):
+        is_self = start is not None or not self.supports_cross_attention
+        if is_self and not self.supports_causal_mask:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no causal form: it cannot decode."
+            )
+        if start is None and is_self:
+            raise ValueError(
+                f"{type(self).__name__} is for the tokens of one sequence: "
+                "its cache needs a `start`. For cross-attention take a mixer "
+                "that has it, such as SyntheticAttention. Received: start=None"
+            )
+        attention_checks.check_cache(query, cache, start, self._cache_sizes)
+
+    def _call_cached(self, call, cache, start):
+        if start is not None:
+            cache = self._written(cache, call.query, start)
+        if 0 in self._cache_places(cache, start).shape[1:2]:
+            context = self._nothing(call)
+        else:
+            context = self._cached_context(call, cache)
+        return self.attention_output(context), cache
+
+    def _written(self, cache, query, start):
+        """The cache with what must be remembered of the query in it."""
+        return keras.tree.map_structure(
+            lambda old, new: ops.slice_update(
+                old, [0, start, 0, 0], ops.cast(new, old.dtype)
+            ),
+            cache,
+            self.remember(query),
+        )
+
     def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, `(B, S, H, k + v)`."""
         self._check_built()
         projected = self.key(source), self.value(source)
         return ops.concatenate(projected, axis=-1)
 
-    @property
-    def _cache_sizes(self):
-        return ((self.num_heads, self.key_dim + self.value_dim),)
-
-    def _cached_context(self, query, cache, mask, bias):
-        keys, values = self._keys_and_values(cache)
+    def _cached_context(self, call, cache):
+        """Returns the context `(B, T, H, v)` of a query and a cache."""
         return self._context_of_heads(
-            self.query(query), keys, values, mask, bias
+            self.query(call.query), *self._keys_and_values(cache), call
         )
 
     def _keys_and_values(self, cache):
         """Keys and values of a cache `(B, S, H, k + v)`."""
         return cache[..., : self.key_dim], cache[..., self.key_dim :]
+
+    # --- shapes ---------------------------------------------------------------
+
+    def compute_output_shape(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> Shape:
+        value_shape = query_shape if value_shape is None else value_shape
+        key_shape = value_shape if key_shape is None else key_shape
+        checked_axes(
+            self.attention_axes,
+            self._rank,
+            query_shape,
+            value_shape,
+            key_shape,
+        )
+        return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
+        *args: Any,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        value = query if value is None else value
+        key = value if key is None else key
+        axes = self._checked_axes(query, value, key)
+        lengths = (axes.length(x.shape) for x in (query, value))
+        self._check_symbolic_lengths(*lengths)
+        return self._output_spec(axes, query, value, return_attention_scores)
+
+    def _check_symbolic_lengths(self, query_length, source_length):
+        """Raises if a symbolic sequence is too long, as far as is known."""
+        self._check_lengths(query_length, source_length)

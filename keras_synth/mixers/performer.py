@@ -9,6 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_optional
 from keras_synth._backend.seeds import derived, seeded
 from keras_synth.mixers.kernel_attention import KernelMixer
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Shape, Tensor
 
 # Added to each feature, whose largest is 1, so that no row's weights vanish.
@@ -18,7 +19,7 @@ NEARLY = 1e-5
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class PerformerAttention(KernelMixer):
+class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
     """Estimates softmax attention in linear time ("performer").
 
     `exp(q . k / sqrt(k))` is the mean, over random directions w, of

@@ -108,21 +108,17 @@ class PoolingMixer(Configured, SelfMixer):
             as of `LightConvolution`.
         """
         self._check_built()
-        return last_tokens.none(
-            batch_size, self.size - 1, self._features, self.compute_dtype
+        return last_tokens.empty(
+            batch_size, self.size - 1, (self._features,), self.compute_dtype
         )
 
     def _cache_places(self, cache, start):
         return None
 
-    def _check_cache(self, query, cache, start, use_causal_mask):
-        self._check_decodes(query, start, use_causal_mask)
-
-    def _call_cached(self, query, cache, start, mask, bias):
+    def _call_cached(self, call, cache, start):
+        query, mask = call.query, call.mask
         x = ops.cast(query, self.compute_dtype)
         x = masks.zero_padding(x, mask.keys)
-        around, real, cache = last_tokens.joined(
-            cache, x, mask.keys, start, self.size - 1
-        )
+        around, real, cache = last_tokens.joined(cache, x, mask, self.size - 1)
         pooled = self._pooled(x, around, real)
         return masks.zero_padding(pooled, mask.keys), cache

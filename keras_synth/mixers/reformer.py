@@ -10,8 +10,15 @@ from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.softmax import FORBIDDEN, softmax
-from keras_synth.mixers.bounded import BoundedMixer, heads_first, taken, unit
+from keras_synth.mixers.bounded import (
+    add_fixed_weight,
+    check_at_most,
+    heads_first,
+    taken,
+    unit,
+)
 from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Tensor
 
 # Added to the logit of a token and itself: less than any other, and more than
@@ -20,7 +27,7 @@ ITSELF = -1e5
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class ReformerAttention(BoundedMixer):
+class ReformerAttention(MultiHeadMixer):
     """Compares tokens that fall into the same bucket ("reformer").
 
     Queries are keys, but for their length: with `k_j = q_j / |q_j|`,
@@ -80,6 +87,9 @@ class ReformerAttention(BoundedMixer):
         - [Kitaev et al., 2020](https://arxiv.org/abs/2001.04451)
     """
 
+    # What chooses whom tokens see looks at all of them first.
+    supports_causal_mask = False
+    supports_cross_attention = False
     weight_axes = {"rotations": (MODEL,)}
 
     def __init__(
@@ -91,13 +101,19 @@ class ReformerAttention(BoundedMixer):
         hashes: int = 4,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, max_length, **kwargs)
-        self.bucket_size = self._fitting("bucket_size", bucket_size, 64)
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.max_length = check_positive("max_length", max_length)
+        self.bucket_size = check_at_most(
+            "bucket_size", bucket_size, 64, self.max_length
+        )
         self.hashes = check_positive("hashes", hashes)
         self.rotations = None
 
-    def _key_layer(self):
-        return None
+    def _add_layers(self):
+        self.query = self._split_heads(self.key_dim, "query")
+        self.key = None  # queries are keys
+        self.value = self._split_heads(self.value_dim, "value")
+        self._add_dropout()
 
     @property
     def num_buckets(self) -> int:
@@ -107,22 +123,22 @@ class ReformerAttention(BoundedMixer):
         return 2 * -(-self.max_length // (2 * self.bucket_size))
 
     def _build_projections(self, query_shape, value_shape, key_shape):
-        self.query.build(query_shape)
-        self.value.build(value_shape)
+        super()._build_projections(query_shape, value_shape, key_shape)
         if self.num_buckets == 1:
             return
         normal = keras.initializers.RandomNormal(stddev=1.0)
         half = self.num_buckets // 2
-        self.rotations = self._fixed_weight(
+        self.rotations = add_fixed_weight(
+            self,
             "rotations",
             (self.num_heads, self.hashes, self.key_dim, half),
             seeded(normal, self.seed, "rotations"),
         )
 
-    def _context(self, query, value, key, mask, bias, scores, training):
-        queries = self.query(query)
+    def _context(self, call):
+        queries = self.query(call.query)
         return self._context_of_heads(
-            queries, queries, self.value(value), mask, training=training
+            queries, queries, self.value(call.value), call
         )
 
     def attend(

@@ -6,14 +6,21 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_rate
+from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth._backend.tensors import pad
 from keras_synth.attention import masks
 from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
-from keras_synth.mixers.bounded import BoundedMixer, heads_first, taken, unit
+from keras_synth.mixers.bounded import (
+    add_fixed_weight,
+    check_at_most,
+    heads_first,
+    taken,
+    unit,
+)
 from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Tensor
 
 # Cosines are compared as multiples of 1 / PRECISION, beyond rounding errors.
@@ -21,7 +28,7 @@ PRECISION = 2.0**16
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class RoutingAttention(BoundedMixer):
+class RoutingAttention(MultiHeadMixer):
     """Compares tokens that belong to the same cluster ("routing").
 
     Each head has `clusters` centroids of unit length. A cluster is of the w
@@ -72,6 +79,9 @@ class RoutingAttention(BoundedMixer):
         - [Roy et al., 2021](https://arxiv.org/abs/2003.05997)
     """
 
+    # What chooses whom tokens see looks at all of them first.
+    supports_causal_mask = False
+    supports_cross_attention = False
     weight_axes = {"centroids": (MODEL,)}
 
     def __init__(
@@ -83,9 +93,12 @@ class RoutingAttention(BoundedMixer):
         decay: float = 0.999,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, max_length, **kwargs)
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.max_length = check_positive("max_length", max_length)
         default = round(math.sqrt(self.max_length))
-        self.clusters = self._fitting("clusters", clusters, default)
+        self.clusters = check_at_most(
+            "clusters", clusters, default, self.max_length
+        )
         self.decay = check_rate("decay", decay)
         self.centroids = None
 
@@ -98,7 +111,8 @@ class RoutingAttention(BoundedMixer):
         super()._build_projections(query_shape, value_shape, key_shape)
         normal = keras.initializers.RandomNormal(stddev=1.0)
         normal = seeded(normal, self.seed, "centroids")
-        self.centroids = self._fixed_weight(
+        self.centroids = add_fixed_weight(
+            self,
             "centroids",
             (self.num_heads, self.clusters, self.key_dim),
             lambda shape, dtype: unit(normal(shape, dtype)),

@@ -3,7 +3,8 @@
 from typing import Any
 
 from keras_synth.attention import masks
-from keras_synth.mixers.mixer import FLAT, Mixer
+from keras_synth.mixers.call import check_room
+from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Shape, Tensor
 
 
@@ -78,15 +79,12 @@ class SelfMixer(Mixer):
         """
         raise NotImplementedError
 
-    def _call_flat(self, query, value, key, mask, bias, scores, training):
+    def _call_flat(self, call):
+        mask = call.mask
         output = self.mix(
-            query, mask.keys, causal=mask.causal, training=training
+            call.query, mask.keys, causal=mask.causal, training=call.training
         )
         return masks.zero_padding(output, mask.queries)
-
-    def _checked_axes(self, query_shape, value_shape, key_shape):
-        self._check_rank(query_shape)
-        return FLAT
 
     def _check_rank(self, query_shape):
         if len(query_shape) != 3:
@@ -95,8 +93,7 @@ class SelfMixer(Mixer):
                 f"features). Received: query.shape={tuple(query_shape)}"
             )
 
-    def _check_decodes(self, query, start, use_causal_mask):
-        """Raises for a step that is not one of the causal form."""
+    def _check_cache(self, query, cache, start, use_causal_mask):
         self._check_rank(query.shape)
         self._check_supported({"query": query, "use_causal_mask": True})
         if start is None or not use_causal_mask:
@@ -106,6 +103,9 @@ class SelfMixer(Mixer):
                 "and leave `use_causal_mask` true. Received: "
                 f"start={start}, use_causal_mask={use_causal_mask}"
             )
+        places = self._cache_places(cache, start)
+        if places is not None:
+            check_room(query, places, start)
 
     def compute_output_shape(
         self,
@@ -113,4 +113,5 @@ class SelfMixer(Mixer):
         value_shape: Shape | None = None,
         key_shape: Shape | None = None,
     ) -> Shape:
+        self._check_lengths(query_shape[1], query_shape[1])
         return query_shape

@@ -13,8 +13,9 @@ from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.projections import cloned
 from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
-from keras_synth.mixers.bounded import BoundedMixer, heads_first
+from keras_synth.mixers.bounded import check_at_most, heads_first
 from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Identifier, Tensor
 
 # A place of a sorted block counts as empty below this share of real tokens.
@@ -22,7 +23,7 @@ LEAST_SHARE = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SinkhornAttention(BoundedMixer):
+class SinkhornAttention(MultiHeadMixer):
     """Attends to a token's own block and to one sorted to it ("sinkhorn").
 
     The sequence is cut into blocks. Per head, with `z_i` the mean query of
@@ -77,6 +78,9 @@ class SinkhornAttention(BoundedMixer):
         - [Tay et al., 2020](https://arxiv.org/abs/2002.11296)
     """
 
+    # What chooses whom tokens see looks at all of them first.
+    supports_causal_mask = False
+    supports_cross_attention = False
     weight_axes = {"sort_kernel": (MODEL,)}
 
     def __init__(
@@ -90,8 +94,11 @@ class SinkhornAttention(BoundedMixer):
         sort_initializer: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, max_length, **kwargs)
-        self.block_size = self._fitting("block_size", block_size, 64)
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.max_length = check_positive("max_length", max_length)
+        self.block_size = check_at_most(
+            "block_size", block_size, 64, self.max_length
+        )
         self.iterations = check_positive("iterations", iterations)
         self.temperature = check_above_zero("temperature", temperature)
         if sort_initializer is not None:

@@ -12,21 +12,19 @@ from keras_synth._backend.checks import check_boolean, check_optional
 from keras_synth._backend.execution import is_traced
 from keras_synth._backend.internals import untrack
 from keras_synth.attention import masks, normalizers
-from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Pattern, Window
 from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import axes_of_heads, positive_shape
-from keras_synth.mixers import attention_checks
-from keras_synth.mixers.attention_mixer import AttentionMixer
+from keras_synth.mixers import attention_checks, last_tokens
 from keras_synth.mixers.head_groups import HeadGroups
+from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.position_limits import PositionLimits
-from keras_synth.mixers.window_cache import WindowCache
 from keras_synth.synthesizers.synthesizer import with_dtype
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SyntheticAttention(AttentionMixer):
+class SyntheticAttention(MultiHeadMixer):
     """Multi-head attention whose weights are synthesized.
 
     `softmax(S(X)) G(X)` per head: a synthesizer S gives the logits, G is the
@@ -148,6 +146,11 @@ class SyntheticAttention(AttentionMixer):
         **PositionLimits.weight_axes,
     }
 
+    supports_attention_mask = True
+    supports_attention_bias = True
+    supports_attention_scores = True
+    _rank = None  # any, until it is built
+
     def __init__(
         self,
         num_heads: int,
@@ -206,6 +209,9 @@ class SyntheticAttention(AttentionMixer):
         self._limits = PositionLimits(pattern, self.max_length)
         self._make_parts(synthesizer)
 
+    def _add_layers(self):
+        pass  # they follow the checks of all arguments
+
     def _make_parts(self, synthesizer):
         if isinstance(synthesizer, dict):
             synthesizer = with_dtype(synthesizer, self.dtype_policy)
@@ -230,8 +236,8 @@ class SyntheticAttention(AttentionMixer):
         self.value = self._split_heads(width, "value")
         self._add_dropout()
         self.synthesizer.attach_to(self)
-        self._window_cache = self._made_window_cache()
-        self.overwrites_cache = self._window_cache is None
+        self._cached_window = self._window_of_cache()
+        self.overwrites_cache = self._cached_window is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
         """Takes another layer's synthesizer, weights and all, for its own.
@@ -268,57 +274,65 @@ class SyntheticAttention(AttentionMixer):
 
     def _check_supported(self, arguments):
         super()._check_supported(arguments)
-        attention_checks.check_flash_attention(
-            self.flash_attention,
-            scores=arguments.get("return_attention_scores", False),
-        )
+        if self.flash_attention:
+            attention_checks.check_flash_attention(
+                True, scores=arguments.get("return_attention_scores", False)
+            )
 
     def _check_lengths(self, query_length, source_length):
+        # The synthesizer checks them itself when it is called.
+        if query_length != source_length:
+            self._groups.check_lengths(query_length, source_length)
+        if self.pattern is not None:
+            self._limits.check_lengths(query_length, source_length)
+
+    def _check_symbolic_lengths(self, query_length, source_length):
+        self._check_lengths(query_length, source_length)
         self.synthesizer.check_lengths(query_length, source_length)
-        self._groups.check_lengths(query_length, source_length)
-        self._limits.check_lengths(query_length, source_length)
 
-    def _mask_of_call(self, **fields):
-        return AttentionMask(
-            **fields,
-            window=self.sliding_window,
-            pattern=self._limits.in_force,
-        )
+    def _limited(self, mask):
+        """An `AttentionMask` with the window and the pattern of the layer."""
+        window, pattern = self.sliding_window, self._limits.pattern
+        if window is None and pattern is None:
+            return mask
+        return mask._replace(window=window, pattern=self._limits.in_force)
 
-    def _context(self, query, value, key, masked, bias, scores, training):
-        """Returns the context `(B, T, H, v)`, with the scores if wanted."""
+    def _context(self, call):
         traced = is_traced()
         if traced:
             attention_checks.check_traced(
-                query, value, self.synthesizer.reads_tokens
+                call.query, call.value, self.synthesizer.reads_tokens
             )
         context = self._groups.attend(
-            query,
-            *self._groups.project(key, self.value(value)),
-            masked,
-            bias,
+            call.query,
+            *self._groups.project(call.key, self.value(call.value)),
+            self._limited(call.mask),
+            call.bias,
             flash_attention=self.flash_attention,
             normalizer=self.normalizer,
-            dropout=self._active_dropout(training),
-            return_weights=scores,
+            dropout=self._active_dropout(call.training),
+            return_weights=call.with_scores,
             # A batch of one is taken for a table of all samples: here it is.
-            route="explicit" if traced and query.shape[0] == 1 else None,
+            route="explicit" if traced and call.query.shape[0] == 1 else None,
         )
-        if scores:
+        if call.with_scores:
             context, weights = context
-            return self._gated(context, query, masked), weights
-        return self._gated(context, query, masked)
+            return self._gated(context, call), weights
+        return self._gated(context, call)
 
-    def _gated(self, context, query, mask):
+    def _gated(self, context, call):
         if self.gate is None:
             return context
         # Zero times a gate that is NaN is not zero.
-        return masks.zero_padding(context * self.gate(query), mask.queries)
+        return masks.zero_padding(
+            context * self.gate(call.query), call.mask.queries
+        )
 
-    def _without_padding(self, query, value, key, masked):
-        if not self.synthesizer.reads_tokens and self.gate is None:
-            return query, masks.zero_padding(value, masked.keys), key
-        return super()._without_padding(query, value, key, masked)
+    def _without_padding(self, call):
+        if self.synthesizer.reads_tokens or self.gate is not None:
+            return super()._without_padding(call)
+        value = masks.zero_padding(call.value, call.mask.keys)
+        return call._replace(value=value)
 
     # --- decoding -------------------------------------------------------------
 
@@ -335,8 +349,8 @@ class SyntheticAttention(AttentionMixer):
     def _cache_sizes(self):
         return self._groups.cache_sizes
 
-    def _made_window_cache(self):
-        """What remembers the last tokens alone, where these are all seen.
+    def _window_of_cache(self):
+        """The window that is all that caches hold, where no more is seen.
 
         Tables of positions would have to be read at other positions for each
         sample.
@@ -349,7 +363,7 @@ class SyntheticAttention(AttentionMixer):
             return None
         if not self.synthesizer.remembers_last:
             return None
-        return WindowCache(Window(reach), *self._cache_sizes)
+        return Window(reach)
 
     def make_cache(self, batch_size: Size, length: int) -> Any:
         """Returns an empty cache for `length` tokens.
@@ -367,48 +381,54 @@ class SyntheticAttention(AttentionMixer):
             once (`overwrites_cache` is False), and takes no attention masks
             and biases.
         """
-        if self._window_cache is None:
+        window = self._cached_window
+        if window is None:
             return super().make_cache(batch_size, length)
-        return self._window_cache.make(batch_size, self.compute_dtype)
+        (size,) = self._cache_sizes
+        return last_tokens.empty(
+            batch_size, window.reach, size, self.compute_dtype
+        )
 
     def _check_cache(self, query, cache, start, use_causal_mask):
         if start is None:
             self._limits.check_is_none()
             self._groups.check_reach_all("a cache without a `start`")
-        if self._window_cache is not None:
-            self._window_cache.check(cache)
+        window = self._cached_window
+        if window is None:
+            super()._check_cache(query, cache, start, use_causal_mask)
+            places = keras.tree.flatten(cache)[0]
+            self._limits.check_longest(places.shape[1])
             return
-        super()._check_cache(query, cache, start, use_causal_mask)
-        self._limits.check_longest(keras.tree.flatten(cache)[0].shape[1])
+        (size,), number = self._cache_sizes, window.reach
+        attention_checks.check_state(
+            cache, {"tokens": (number, *size), "positions": (number,)}
+        )
 
     def _cache_places(self, cache, start):
-        if self._window_cache is not None:
+        if self._cached_window is not None:
             return None
         return super()._cache_places(cache, start)
 
-    def _of_pairs(self, axes, query, value, mask, bias):
-        if value is None:
-            self._window_cache.check_places(
-                attention_mask=mask, attention_bias=bias
-            )
-        return super()._of_pairs(axes, query, value, mask, bias)
-
-    def _call_cached(self, query, cache, start, mask, bias):
-        last = self._window_cache
-        if last is None:
-            return super()._call_cached(query, cache, start, mask, bias)
-        query = masks.zero_nonfinite_padding(query, mask.keys)
+    def _call_cached(self, call, cache, start):
+        window = self._cached_window
+        if window is None:
+            return super()._call_cached(call, cache, start)
+        query = masks.zero_nonfinite_padding(call.query, call.mask.keys)
+        call = call._replace(query=query)
         tokens = self.remember(query)
-        cache = last.extended(cache, tokens, mask)
+        cache = last_tokens.extended(cache, tokens, call.mask)
         if isinstance(start, int) and start == 0:
-            context = self._cached_context(query, tokens, mask, None)
+            context = self._cached_context(call, tokens)
         else:
-            seen = last.seen(cache, ops.shape(query)[1], mask)
-            context = self._cached_context(
-                query, cache["tokens"], seen, None, cache["positions"]
+            mask = last_tokens.seen(
+                cache, ops.shape(query)[1], call.mask, window
+            )
+            context = self._attended(
+                call, cache["tokens"], mask, cache["positions"]
             )
         context = ops.cast(context, self.compute_dtype)
-        return self.attention_output(context), last.latest(cache)
+        cache = last_tokens.latest(cache, window.reach)
+        return self.attention_output(context), cache
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, for a cache.
@@ -425,18 +445,22 @@ class SyntheticAttention(AttentionMixer):
         projected = self._groups.project(source, self.value(source))
         return self._groups.to_cache(*projected)
 
-    def _cached_context(self, query, cache, mask, bias, positions=None):
+    def _cached_context(self, call, cache):
+        return self._attended(call, cache, self._limited(call.mask))
+
+    def _attended(self, call, cache, mask, positions=None):
+        """The context of a query and a cache, limited by a mask."""
         context = self._groups.attend(
-            query,
+            call.query,
             *self._groups.from_cache(cache),
             mask,
-            bias,
+            call.bias,
             mask.start,
             positions,
             flash_attention=self.flash_attention,
             normalizer=self.normalizer,
         )
-        return self._gated(context, query, mask)
+        return self._gated(context, call)
 
     # --------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_boolean
+from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import shortest
 from keras_synth.synthesizers.composite import (
@@ -137,7 +138,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         start: Size = 0,
         length: int | None = None,
     ) -> Logits:
-        _, source_length = self.lengths(query, start, length)
+        source_length = axis_size(query, 1) if length is None else length
         alphas = iter(self._shares())
         shared = self._shared_queries(query)
         total, first = None, 0

@@ -258,9 +258,10 @@ class Synthesizer(Configured, keras.layers.Layer):
         """
         if not self.built or self.activity_regularizer is not None:
             return self
-        if _is_filled_in(type(self).call) or any(
-            getattr(self, name, None) for name in _HOOKS
-        ):
+        # Hooks are those of PyTorch's modules, which are called with the layer.
+        hooks = getattr(self, "_forward_hooks", None)
+        hooks = hooks or getattr(self, "_forward_pre_hooks", None)
+        if hooks or _is_filled_in(type(self).call):
             return self
         dtype = keras.backend.standardize_dtype(query.dtype)
         return self.call if dtype == self.compute_dtype else self
@@ -297,7 +298,8 @@ class Synthesizer(Configured, keras.layers.Layer):
         """Returns the checked `(T, S)` of a call: integers where known."""
         target_length = axis_size(query, 1)
         source_length = target_length if length is None else length
-        self.check_lengths(target_length, source_length, start)
+        if self.max_length is not None:
+            self.check_lengths(target_length, source_length, start)
         return target_length, source_length
 
     def window(
@@ -382,10 +384,6 @@ class Synthesizer(Configured, keras.layers.Layer):
         if self.seed is not None:
             config["seed"] = self.seed
         return config
-
-
-# Of modules of PyTorch, which are called with the layer.
-_HOOKS = "_forward_hooks", "_forward_pre_hooks"
 
 
 @functools.cache

@@ -1,0 +1,238 @@
+"""A call of `keras.layers.MultiHeadAttention`, checked and as one value."""
+
+import functools
+from typing import NamedTuple
+
+import keras
+from keras import ops
+
+from keras_synth._backend.checks import may_be_equal
+from keras_synth.attention import masks
+from keras_synth.attention.axes import AttentionAxes
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.types import Tensor
+
+_axes = functools.lru_cache(AttentionAxes)
+
+
+class Call(NamedTuple):
+    """What a mixer is called with, along one axis of tokens.
+
+    Fields:
+        query: Tensor `(B, T, d)`.
+        value: Tensor `(B, S, d)`.
+        key: Tensor `(B, S, d)`.
+        mask: `AttentionMask`.
+        bias: Tensor `(B or 1, H or 1, T or 1, S)`, or `None`.
+        with_scores: Whether to return the weights `(B, H, T, S)`, too.
+        training: Whether to apply dropout.
+    """
+
+    query: Tensor
+    value: Tensor
+    key: Tensor
+    mask: AttentionMask
+    bias: Tensor = None
+    with_scores: bool = False
+    training: bool | None = None
+
+    @property
+    def is_empty(self):
+        """Whether there are no samples, no queries or no source."""
+        return 0 in (*self.query.shape[:2], self.value.shape[1])
+
+
+def checked_axes(attended, built, query_shape, value_shape, key_shape):
+    """Returns the `AttentionAxes` of tensors of these shapes, or raises.
+
+    Args:
+        attended: Tuple of integers, a layer's `attention_axes`, or `None`.
+        built: Integer, the axes of the tensors that the layer is for, or
+            `None` for any number.
+        query_shape: Shape `(B, ..., d)`.
+        value_shape: Likewise, of the source.
+        key_shape: Likewise.
+    """
+    if not may_be_equal(value_shape[1:-1], key_shape[1:-1]):
+        raise ValueError(
+            "All dimensions of `value` and `key`, except the last one, must "
+            f"be equal. Received: value.shape={tuple(value_shape)} and "
+            f"key.shape={tuple(key_shape)}"
+        )
+    rank = len(query_shape)
+    if not rank == len(value_shape) == len(key_shape):
+        raise ValueError(
+            "`query`, `value` and `key` must have the same number of axes. "
+            f"Received: query.shape={tuple(query_shape)}, "
+            f"value.shape={tuple(value_shape)}, key.shape={tuple(key_shape)}"
+        )
+    if rank < 3:
+        raise ValueError(
+            "`query` must be a tensor (batch, length, features), or have more "
+            "axes than that. Token ids go through an embedding first. "
+            f"Received: query.shape={tuple(query_shape)}"
+        )
+    if built not in (None, rank):
+        raise ValueError(
+            f"This layer was built for tensors of {built} axes, batch and "
+            "features included. Their shape must have as many at each call; "
+            "make another layer for others. Received: "
+            f"query.shape={tuple(query_shape)}"
+        )
+    axes = _axes(attended, rank)
+    if value_shape is query_shape:
+        return axes
+    others = [
+        [shape[a] for a in (0, *axes.others)]
+        for shape in (query_shape, value_shape)
+    ]
+    if not may_be_equal(*others):
+        raise ValueError(
+            "All axes of `query` and `value` but the features and "
+            f"attention_axes={axes.attended} must be equal. Received: "
+            f"query.shape={tuple(query_shape)}, "
+            f"value.shape={tuple(value_shape)}"
+        )
+    return axes
+
+
+def check_room(query, places, start):
+    """Raises if a cache is known to have no room for a query's tokens.
+
+    Args:
+        query: Tensor `(B, T, d)`.
+        places: Tensor `(B, S, ...)`.
+        start: Integer or scalar tensor, position of the first token.
+    """
+    known = start, query.shape[1], places.shape[1]
+    if not all(isinstance(number, int) for number in known):
+        return
+    if start + known[1] > known[2]:
+        raise ValueError(
+            f"The cache has room for {known[2]} tokens. Make a longer one with "
+            f"`make_cache`, or decode fewer. Received: {known[1]} tokens at "
+            f"start={start}"
+        )
+
+
+def check_dtype(name, x):
+    """Raises unless a tensor holds floats."""
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    if not keras.backend.is_float_dtype(dtype):
+        raise ValueError(
+            f"`{name}` must hold floating-point features; token ids go "
+            f"through an embedding first. Received: {name}.dtype={dtype}"
+        )
+
+
+def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
+    """Returns the `Call` of what a layer is called with.
+
+    Args:
+        axes: `AttentionAxes`.
+        tensors: Tuple of query, value and key, `(B, ..., d)`.
+        padding: Pair of dictionaries, of the query's and of the source's
+            padding masks by the names of arguments.
+        pairs: Pair of `attention_mask` and `attention_bias`.
+        num_heads: Integer, `H`, or `None` where there are no heads.
+        **fields: Further fields of the `Call`, and `causal`.
+    """
+    query, value, _ = tensors
+    of_query, of_source = padding
+    mask, bias = pairs
+    if is_padding(mask, query):
+        of_source, mask = {**of_source, "attention_mask": mask}, None
+    if mask is not None or bias is not None:
+        sizes = query, value, num_heads
+        mask = axes.flatten_pairs("attention_mask", mask, *sizes)
+        mask = masks.as_boolean(mask)
+        bias = axes.flatten_pairs("attention_bias", bias, *sizes)
+    return Call(
+        *axes.flatten_all(*tensors),
+        AttentionMask(
+            queries=_all_of(axes, query, of_query),
+            keys=_all_of(axes, value, of_source),
+            pairs=mask,
+            causal=bool(fields.pop("causal")),
+        ),
+        bias,
+        **fields,
+    )
+
+
+def _all_of(axes, x, padding):
+    """The conjunction of padding masks of a tensor, `(B', T)`, or `None`."""
+    found = None
+    for name, mask in padding.items():
+        if mask is None:
+            continue
+        if name == "attention_mask":
+            mask = ops.convert_to_tensor(mask)
+            mask = mask[:, 0] if len(mask.shape) == 3 else mask[:, 0, 0]
+        mask = masks.as_boolean(axes.flatten_padding(name, mask, x))
+        found = masks.both(found, mask)
+    return found
+
+
+def is_padding(attention_mask, query):
+    """Whether a mask hides keys from all queries of a sample alike.
+
+    `(B, 1, S)` or `(B, 1, 1, S)`: key padding, as KerasHub's encoders and
+    users of MultiHeadAttention pass it.
+    """
+    shape = getattr(attention_mask, "shape", None)
+    if shape is None or len(query.shape) != 3:
+        return False
+    batch, *others, _ = shape if len(shape) in (3, 4) else (1, 0)
+    return {*others} == {1} and (batch != 1 or query.shape[0] == 1)
+
+
+def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
+    """Returns the `Call` of a step with a cache, whose source is the cache.
+
+    Args:
+        query: Tensor `(B, T, d)`.
+        places: Tensor `(B, S, ...)` with the places of tokens in the cache, or
+            `None` where it has none.
+        start: Integer or scalar integer tensor, or `None`; see
+            `Mixer.call_with_cache`.
+        value_mask: Boolean `(B, T)` or `(B, S)`, or `None`.
+        pairs: Pair of `attention_mask` and `attention_bias`.
+        num_heads: Integer, `H`, or `None` where there are no heads.
+        **fields: `causal` and `position`, as of `Mixer.call_with_cache`.
+    """
+    mask, bias = pairs
+    if places is None:
+        _check_places(attention_mask=mask, attention_bias=bias)
+    elif mask is not None or bias is not None:
+        axes, sizes = _axes(None, 3), (query, places, num_heads)
+        mask = axes.flatten_pairs("attention_mask", mask, *sizes)
+        mask = masks.as_boolean(mask)
+        bias = axes.flatten_pairs("attention_bias", bias, *sizes)
+    if start is None:
+        keys = masks.as_boolean(value_mask)
+        positions = {"start": fields["position"]}
+    elif places is None:
+        keys = masks.present_padding(value_mask, query, start)
+        keys = masks.as_boolean(keys)
+        positions = {"start": start, "causal": fields["causal"]}
+    else:
+        size = ops.shape(places)[1]
+        keys = masks.cached_padding(value_mask, query, size, start)
+        positions = {"start": start, "causal": fields["causal"]}
+        if not fields["causal"]:
+            seen = masks.cached(ops.shape(query)[1], size, start)
+            mask = masks.both(mask, seen)
+    mask = AttentionMask(keys=keys, pairs=mask, **positions)
+    return Call(query, None, None, mask, bias)
+
+
+def _check_places(**given):
+    """Raises if something refers to places of a cache: there are none."""
+    for name, x in given.items():
+        if x is not None:
+            raise ValueError(
+                "A cache of the last tokens has no places that "
+                f"`{name}` could refer to. Leave it out, or call the layer "
+                f"with whole sequences. Received: {name}.shape={tuple(x.shape)}"
+            )
