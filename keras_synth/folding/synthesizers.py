@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_synth._backend.copying import copy_variables
 from keras_synth.attention.positions import shortest
-from keras_synth.folding.table import SumSynthesizer, TableSynthesizer
+from keras_synth.folding.table import TableSynthesizer
 from keras_synth.synthesizers.additive import AdditiveSynthesizer
 from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dense import DenseSynthesizer
@@ -197,8 +197,9 @@ def _mixture(synthesizer, max_length, scale=None):
         )
     return _whole(
         folded,
-        SumSynthesizer,
+        MixtureSynthesizer,
         synthesizer,
+        alphas_initializer=None,
         share_queries=synthesizer.share_queries,
     )
 

@@ -1,6 +1,5 @@
-"""Synthesizers that only folded models have."""
+"""`TableSynthesizer`, which only folded models have."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -9,9 +8,8 @@ from keras import ops
 from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, Weights
-from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -97,47 +95,3 @@ class TableSynthesizer(Synthesizer):
         if not whole or source_length != self.max_length:
             table = table / ops.sum(table, axis=-1, keepdims=True)
         return Weights(table)
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class SumSynthesizer(MixtureSynthesizer):
-    """Adds up the logits of its parts: a mixture without alphas.
-
-    `S = sum_i S_i`. `keras_synth.fold` makes it of mixtures whose alphas it
-    has multiplied into the weights of the parts.
-
-    Args:
-        synthesizers: Sequence of synthesizers with equal `num_heads`.
-        share_queries: As of `MixtureSynthesizer`.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
-
-    Call arguments: see `MixtureSynthesizer`.
-
-    Returns:
-        `Logits`, the sum of the parts'.
-
-    Example:
-
-    >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer="R+V", max_length=128)
-    >>> layer.build((None, None, 64))
-    >>> keras_synth.fold(layer).synthesizer
-    <SumSynthesizer name=synthesizer, built=True>
-    """
-
-    def __init__(
-        self,
-        synthesizers: Sequence[Identifier],
-        share_queries: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(synthesizers, share_queries=share_queries, **kwargs)
-
-    def _build_alphas(self):
-        pass
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        for name in ("per_head", "alphas_initializer"):
-            del config[name]
-        return config

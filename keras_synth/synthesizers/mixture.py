@@ -44,7 +44,9 @@ class MixtureSynthesizer(CompositeSynthesizer):
             zeros, so that all parts weigh the same. Of two parts,
             `keras.initializers.Constant([[0.0], [2.0]])` gives the second
             0.88 of the weight in all heads; with `per_head=False` it would be
-            `Constant([0.0, 2.0])`.
+            `Constant([0.0, 2.0])`. With `None` there are no alphas: the logits
+            are the plain sum of the parts', as in models that
+            `keras_synth.fold` returns.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -83,7 +85,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         synthesizers: Sequence[Identifier],
         per_head: bool = True,
         share_queries: bool = False,
-        alphas_initializer: Identifier = "zeros",
+        alphas_initializer: Identifier | None = "zeros",
         **kwargs: Any,
     ) -> None:
         parts = checked_parts(synthesizers, "A mixture")
@@ -111,11 +113,10 @@ class MixtureSynthesizer(CompositeSynthesizer):
         self, query_shape: Shape, source_shape: Shape | None = None
     ) -> None:
         super().build(query_shape, source_shape)
-        self._build_alphas()
-
-    def _build_alphas(self):
         mixed = sum(not part.is_bias for part in self.synthesizers)
         biased = mixed < len(self.synthesizers)
+        if self.alphas_initializer is None:
+            return
         if mixed > 1 or not biased:  # one part beside biases needs no weight
             self.alphas = self.add_table(
                 "alphas",

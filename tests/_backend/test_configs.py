@@ -97,20 +97,11 @@ OF_KINDS = {
     "regularizer": keras.regularizers.L2(0.5),
     "constraint": keras.constraints.NonNeg(),
 }
-# Arguments that exclude each other or that a class sets itself, and values that
-# fit only one class.
+# Arguments that exclude each other, or that a class sets itself.
 LEFT_OUT = {
     "HeadGroupsSynthesizer": ["num_heads", "max_length", "long_inputs"],
     "MixtureSynthesizer": ["num_heads", "max_length", "long_inputs"],
-    "SumSynthesizer": [
-        *("num_heads", "max_length", "long_inputs"),
-        *("per_head", "alphas_initializer"),
-    ],
     "SyntheticAttention": ["sliding_window"],
-}
-OTHERWISE = {
-    "GaussianSynthesizer": {"trainable": True},
-    "MLPMixer": {"hidden_dim": 6},
 }
 
 
@@ -146,7 +137,6 @@ def changed(cls):
         if name in ("name", *LEFT_OUT.get(cls.__name__, ())):
             continue
         value = VALUES.get(name, kind)
-        value = OTHERWISE.get(cls.__name__, {}).get(name, value)
         options[name] = parts(cls) if name == "synthesizers" else value
         assert options[name] != parameter.default, name
     if "seed" in options and "synthesizers" in options:

@@ -80,7 +80,6 @@ NOT_OWN = {
     "HeadGroupsSynthesizer": ["num_heads"],
     "LocalAttention": ["pattern"],
     "MixtureSynthesizer": ["num_heads"],
-    "SumSynthesizer": ["num_heads"],
 }
 
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from backend import numpy
 from design_helpers import (
     PAIR,
     B,
@@ -22,7 +23,11 @@ from design_helpers import (
 )
 
 from keras_synth.layers import SyntheticAttention
-from keras_synth.synthesizers import MixtureSynthesizer
+from keras_synth.synthesizers import (
+    DotProductSynthesizer,
+    MixtureSynthesizer,
+    RandomSynthesizer,
+)
 
 
 def fresh_mixture(logits, per_head=True):
@@ -83,3 +88,26 @@ def test_the_initializer_of_alphas_is_part_of_config_and_file(tmp_path):
 def test_an_unknown_initializer_of_alphas_is_refused():
     with pytest.raises(ValueError, match="interpret initializer"):
         MixtureSynthesizer([get("R")], alphas_initializer="nonsense")
+
+
+def test_without_alphas_a_mixture_is_the_sum_of_its_parts():
+    layer = SyntheticAttention(
+        2,
+        4,
+        synthesizer=MixtureSynthesizer(
+            [RandomSynthesizer(2, 8, seed=1), DotProductSynthesizer(2, 4)],
+            alphas_initializer=None,
+        ),
+    )
+    x = np.random.default_rng(0).normal(size=(2, 8, 6)).astype("float32")
+    layer(x)
+    mixture = layer.synthesizer
+    assert mixture.alphas is None
+    keys = mixture.project_keys(x)
+    found = mixture(x, keys, length=8).materialize()
+    table, pairs = mixture.synthesizers
+    expected = table(x, length=8).materialize()
+    expected = expected + pairs(x, keys, length=8).materialize()
+    np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-6)
+    again = type(mixture).from_config(mixture.get_config())
+    assert again.alphas_initializer is None
