@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import pathlib
+import sys
 import zlib
 
 import compiler_flags  # noqa: F401  (before Keras: sets XLA_FLAGS)
@@ -27,6 +28,20 @@ ONCE = next(
 SHARES = {"jax": 0, "tensorflow": 1}
 # Those that are skipped on one of the two (or slow there, see `slow_but_on`).
 NOT_SHARED = ("each_backend", "accelerator", "skipif")
+
+
+@pytest.fixture(autouse=True)
+def names_of_the_package():
+    """Leaves out, after each test, the names that it registered."""
+    yield
+    if "keras_synth.mixers" in sys.modules:
+        from keras_synth.registry import registry_of
+
+        for kind in ("synthesizer", "mixer", "pattern", "normalizer"):
+            entries = registry_of(kind).entries
+            for name, entry in [*entries.items()]:
+                if not entry.maker.__module__.startswith("keras_synth."):
+                    del entries[name]
 
 
 def pytest_report_header():

@@ -17,7 +17,6 @@ from keras_synth.layers import (
     SynthesizerEncoder,
     SyntheticAttention,
 )
-from keras_synth.registry import registry_of
 from keras_synth.synthesizers import (
     DotProductSynthesizer,
     MixtureSynthesizer,
@@ -244,16 +243,6 @@ def test_a_mixture_of_objects_refuses_a_seed():
 # Names of your own.
 
 
-@pytest.fixture
-def no_new_names():
-    kinds = [registry_of(x) for x in ("synthesizer", "mixer", "pattern")]
-    kinds.append(registry_of("normalizer"))
-    before = [dict(kind.entries) for kind in kinds]
-    yield
-    for kind, entries in zip(kinds, before, strict=True):
-        kind.entries = entries
-
-
 class Nearest(synthesizers.GaussianSynthesizer):
     def __init__(self, num_heads, stddev=1.0, **kwargs):
         super().__init__(num_heads, (0,), stddev, **kwargs)
@@ -284,7 +273,6 @@ class Halved(mixers.normalizers.Softmax):
         return super().weights(logits) / 2
 
 
-@pytest.mark.usefixtures("no_new_names")
 def test_names_of_your_own_work_wherever_names_do():
     for name, cls in {
         "nearest": Nearest,
@@ -315,7 +303,6 @@ def test_names_of_your_own_work_wherever_names_do():
 
 
 @pytest.mark.once
-@pytest.mark.usefixtures("no_new_names")
 def test_what_cannot_be_registered_is_refused():
     keras_synth.register("nearest", Identity)
     keras_synth.register("nearest", Nearest)  # your own may be replaced
