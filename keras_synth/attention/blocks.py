@@ -180,7 +180,9 @@ class Drawn(NamedTuple):
         """As `Neighbours.positions`."""
         first = self._rows(grid)[:, :, None] * grid.block
         columns = self.table.shape[1] * grid.block
-        return ops.reshape(first + ops.arange(grid.block), (-1, columns))
+        return ops.reshape(
+            first + ops.arange(grid.block, dtype="int32"), (-1, columns)
+        )
 
     def _rows(self, grid):
         return from_array(self.table)[: grid.blocks]

@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from keras_synth._backend.tensors import constant
+
 # Stands for "may not attend" in float32 logits: far below any logit and any
 # bias, far above -inf, whose differences are NaN.
 FORBIDDEN = -1e38
@@ -36,9 +38,10 @@ def forbid(scores, mask):
     if mask is None:
         return scores
     if mask.shape[-2] != 1:
-        return ops.where(mask, scores, FORBIDDEN)
+        return ops.where(mask, scores, constant(FORBIDDEN, scores))
     # PyTorch selects by a broadcast mask in ten times as long on CPUs.
-    return ops.minimum(scores, ops.where(mask, -FORBIDDEN, FORBIDDEN))
+    most, least = (constant(x, scores) for x in (-FORBIDDEN, FORBIDDEN))
+    return ops.minimum(scores, ops.where(mask, most, least))
 
 
 def softmax(scores):

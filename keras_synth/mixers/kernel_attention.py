@@ -135,6 +135,8 @@ class KernelMixer(Mixin):
         if start is None:
             return super()._call_cached(call, cache, start)
         query, mask = call.query, call.mask
+        # A layer around may have cast it to its own dtype.
+        cache = {k: ops.cast(x, "float32") for k, x in cache.items()}
         sums = [cache["sums"], cache["counts"][..., None]]
         state = State(ops.concatenate(sums, axis=-1), cache.get("logs"))
         context, state = self._continued(

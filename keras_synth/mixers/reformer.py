@@ -9,7 +9,7 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import seeded
 from keras_synth._backend.tensors import pad
-from keras_synth.attention.softmax import FORBIDDEN, softmax
+from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
     add_fixed_weight,
     check_at_most,
@@ -218,8 +218,8 @@ class ReformerAttention(MultiHeadMixer):
         logits = ops.cast(logits, "float32") - ops.log(ops.maximum(count, 1.0))
         positions = known[..., 0]
         itself = _pairs(ops.equal, positions)
-        logits = logits + ops.where(itself, ITSELF, 0.0)
-        logits = ops.where(shown[number], logits, FORBIDDEN)
+        logits = ops.where(itself, logits + ITSELF, logits)
+        logits = forbid(logits, shown[number])
         top = ops.stop_gradient(ops.amax(logits, axis=-1, keepdims=True))
         weights = ops.exp(logits - top)
         total = ops.sum(weights, axis=-1, keepdims=True)

@@ -98,7 +98,7 @@ def pair_logits(queries, keys, scale):
     Args:
         queries: Tensor `(B, T, H, k)`.
         keys: Tensor `(B, S, H, k)`.
-        scale: Float32 tensor `(H, k)`.
+        scale: Tensor `(H, k)`.
 
     Returns:
         Float32 tensor `(B, H, T, S)`.
@@ -106,7 +106,7 @@ def pair_logits(queries, keys, scale):
     # (k, B, H, T, 1) and (k, B, H, 1, S): a slice for each feature.
     queries = ops.transpose(float32(queries), (3, 0, 2, 1))[..., :, None]
     keys = ops.transpose(float32(keys), (3, 0, 2, 1))[..., None, :]
-    scale = ops.transpose(scale)[:, None, :, None, None]
+    scale = ops.transpose(float32(scale))[:, None, :, None, None]
     if is_compiled_by_torch():  # it makes one loop of this
         return ops.sum(scale * ops.tanh(queries + keys), axis=0)
     # No tensor of pairs is kept for each feature.

@@ -21,7 +21,7 @@ from keras import ops
 
 from keras_synth._backend import devices
 from keras_synth._backend.loops import one_by_one
-from keras_synth._backend.tensors import axis_size, cast_like, pad
+from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
 from keras_synth.attention.logits import Weights, float32, within_float32
 from keras_synth.attention.normalizers import (
     SOFTMAX,
@@ -162,7 +162,7 @@ def _context(request, operands):
         weights, sink = weights[..., :-1], weights[..., -1:]
     least = LEAST_WEIGHT
     if pairs is not None:  # it must not revive what they forbid
-        least = ops.where(pairs, LEAST_WEIGHT, 0.0)
+        least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)
     weights = weights + least
     kept = _kept(weights, request)
     return _among_visible(weights, values, keys, sink, kept)

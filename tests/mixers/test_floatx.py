@@ -1,0 +1,54 @@
+"""Mixers in other dtypes, with `keras.config.set_floatx` as well."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import gradients, numpy
+from cases import D, H, K, N, T
+from keras import ops
+
+from keras_synth import mixers
+from keras_synth.layers import SynthesizerDecoder
+
+NAMES = [
+    *("V", "R", "R + V", "local(window=2)", "relu", "additive", "reformer"),
+    *("attention(R, normalizer='sigmoid')", "longformer(window=2)"),
+    "performer",
+]
+
+
+@pytest.fixture(params=["float16", "float64"])
+def floatx(request):
+    keras.config.set_floatx(request.param)
+    yield request.param
+    keras.config.set_floatx("float32")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_and_gradients_are_finite_in_any_floatx(name, floatx):
+    layer = mixers.get(name, H, K, N, dtype=floatx)
+    layer.build((None, None, D))
+    mask = padding(T, 3, 1, size=T)
+
+    def loss(x):
+        y = layer(ops.cast(x, floatx), value_mask=mask, query_mask=mask)
+        return ops.sum(ops.cast(y, "float32"))
+
+    (slopes,) = gradients(loss, normal(3, T, D))
+    assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("name", ["V", "linear", "light_conv(width=3)"])
+def test_decoders_decode_in_any_floatx(name, floatx):
+    decoder = SynthesizerDecoder(
+        16, H, synthesizer=name, max_length=N, dtype=floatx
+    )
+    decoder.build((None, None, D))
+    cache, _ = decoder.make_caches(3, T)
+    output, _ = decoder(
+        normal(3, T, D).astype(floatx),
+        self_attention_cache=cache,
+        self_attention_cache_update_index=0,
+    )
+    assert np.isfinite(numpy(output)).all()
