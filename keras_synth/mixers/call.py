@@ -146,7 +146,9 @@ def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
         sizes = query, value, num_heads
         mask = axes.flatten_pairs("attention_mask", mask, *sizes)
         mask = masks.as_boolean(mask)
-        bias = axes.flatten_pairs("attention_bias", bias, *sizes)
+        bias = masks.bounded_bias(
+            axes.flatten_pairs("attention_bias", bias, *sizes)
+        )
     return Call(
         *axes.flatten_all(*tensors),
         AttentionMask(
@@ -208,7 +210,9 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
         axes, sizes = _axes(None, 3), (query, places, num_heads)
         mask = axes.flatten_pairs("attention_mask", mask, *sizes)
         mask = masks.as_boolean(mask)
-        bias = axes.flatten_pairs("attention_bias", bias, *sizes)
+        bias = masks.bounded_bias(
+            axes.flatten_pairs("attention_bias", bias, *sizes)
+        )
     if start is None:
         keys = masks.as_boolean(value_mask)
         positions = {"start": fields["position"]}

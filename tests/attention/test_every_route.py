@@ -66,6 +66,10 @@ MASKS = {
     },
     "strides": lambda: {"pattern": patterns.Stride(2), "causal": True},
     "pairs": lambda: {"pairs": some(1, 1, T, T), "keys": padding()},
+    "pairs with an empty row": lambda: {
+        "pairs": ops.convert_to_tensor(np.tri(T, k=-1, dtype=bool)[None, None]),
+        "keys": padding(),
+    },
     "pairs of every head": lambda: {"pairs": some(B, H, T, T)},
 }
 
@@ -153,7 +157,8 @@ def mostly_on_torch(names, everywhere):
 
 
 @pytest.mark.parametrize(
-    "mask", mostly_on_torch(MASKS, ("padding", "causal, padded", "a pattern"))
+    "mask",
+    mostly_on_torch(MASKS, ("padding", "pairs with an empty row", "a pattern")),
 )
 @pytest.mark.parametrize(
     "operands", mostly_on_torch(OPERANDS, ("a shared table", "a table"))

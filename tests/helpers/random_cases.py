@@ -201,7 +201,10 @@ def supports(name):
     """What a mixer supports: names of its attributes, without `supports_`."""
     mixer = mixers.get(name, 2, 4, max(LENGTHS))
     found = [x for x in dir(mixer) if x.startswith("supports_")]
-    return {x.removeprefix("supports_") for x in found if getattr(mixer, x)}
+    names = {x.removeprefix("supports_") for x in found if getattr(mixer, x)}
+    # A pattern is of one sequence.
+    patterned = getattr(mixer, "pattern", None) is not None
+    return names - {"cross_attention"} if patterned else names
 
 
 # --- the layer itself ---------------------------------------------------------

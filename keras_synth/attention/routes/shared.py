@@ -165,7 +165,12 @@ def _context(request, operands):
         least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)
     weights = weights + least
     kept = _kept(weights, request)
-    return _among_visible(weights, values, keys, sink, kept)
+    context = _among_visible(weights, values, keys, sink, kept)
+    if pairs is None:
+        return context
+    # The softmax of a row where all is forbidden is uniform.
+    seen = ops.any(pairs, axis=-1)[..., None, None]  # (1 or H, T, 1, 1)
+    return ops.where(seen, context, constant(0.0, context))
 
 
 def _squeezed(x):

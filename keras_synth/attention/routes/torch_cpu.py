@@ -16,7 +16,7 @@ import math
 import sys
 from typing import Any, NamedTuple
 
-from keras_synth._backend import devices
+from keras_synth._backend import devices, execution
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_keys, zero_rows
 from keras_synth.attention.routes import sizes
@@ -98,7 +98,8 @@ def _function():
         def backward(ctx, grad_context):
             *operands, context = ctx.saved_tensors
             operands = Operands(*operands)
-            if torch.is_grad_enabled():  # to be differentiated once more
+            # To be differentiated once more, or mapped over gradients.
+            if torch.is_grad_enabled() or execution.is_transformed():
                 grads = _recorded_gradient(
                     ctx.request,
                     operands,
@@ -114,16 +115,19 @@ def _function():
 
 
 def _recorded_gradient(request, operands, needed, grad_context):
-    """Returns the gradients, made of operations that PyTorch records."""
+    """Returns the gradients, made of operations that PyTorch differentiates."""
+    torch = sys.modules["torch"]
     queries, keys, bias, values = operands
     request = request._replace(
         logits=Logits(queries, keys, bias), values=values
     )
-    context = _EXPLICIT.run(request)
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        context = _EXPLICIT.run(request)
     wanted = [x for x, need in zip(operands, needed, strict=True) if need]
     grads = iter(
-        sys.modules["torch"].autograd.grad(
-            context, wanted, grad_context, create_graph=True, allow_unused=True
+        torch.autograd.grad(
+            context, wanted, grad_context, create_graph=again, allow_unused=True
         )
     )
     return [next(grads) if need else None for need in needed]
