@@ -116,7 +116,8 @@ class Mixer(Rematerialized, keras.layers.Layer):
         # Before Keras makes tensors, two of one array.
         if not self.supports_cross_attention:
             given = {k: given[k] for k in given.keys() - {"value", "key"}}
-        elif type(self).call is not Mixer.call or _has_tensors(given):
+        own_call = type(self).call is not Mixer.call
+        if self.supports_cross_attention if own_call else _has_tensors(given):
             # Here, so that Keras hands over the masks of both tensors.
             if value is None and mask is not None:
                 own = kwargs.get("value_mask")

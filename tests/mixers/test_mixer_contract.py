@@ -632,3 +632,15 @@ def test_a_rule_of_order_is_learned(name):
     accuracy = model.evaluate(ids, wanted, verbose=0)[1]
     least = 0.75 if "partial" in MIXERS[name] else 0.9
     assert accuracy > least, accuracy
+
+
+@layers_that(quick=FEW)
+def test_a_mask_that_the_query_carries_counts_beside_another_tensor(name):
+    x = normal(3, T, D)
+    x[1, 4:] = 0.0
+    inputs, rows = keras.Input((T, D)), keras.Input((T,), dtype="bool")
+    carried = keras.layers.Masking()(inputs)
+    outputs = shared(name)(carried, query_mask=rows)
+    found = keras.Model([inputs, rows], outputs)([x, np.ones((3, T), bool)])
+    expected = run(name, x, mask=np.any(x, axis=-1))
+    close(numpy(found)[:, :4], expected[:, :4])
