@@ -30,7 +30,7 @@ TOLERANCES = {
     "float16": (0.05, 0.01),
     "bfloat16": (0.2, 0.05),
 }
-OF_LAYERS = ("config", "weights", "spec", "supports", "initial")
+OF_LAYERS = ("config", "weights", "paths", "spec", "supports", "initial")
 DRAWN = ("output", "scores", "gradient", "error")
 
 
@@ -43,19 +43,20 @@ def _becomes_finite(case, name, old, new):
     return not unequal(np.where(np.isnan(x), y, x), y, rounding)
 
 
+def _forbids_low(case, name, old, new):
+    """Whether it is one of rows all of whose keys a bias of -1e30 hides."""
+    return "low" in case and isinstance(old.get(name), np.ndarray)
+
+
+def _is_of_the_registry(case, name, old, new):
+    names = ("additive", "relu", "local(", "strided", "big_bird")
+    allowed = name.startswith(OF_LAYERS) or new.get("refusal") is None
+    is_array = isinstance(old.get(name), np.ndarray)
+    return case["layer"].startswith(names) and allowed and not is_array
+
+
 def _leaves_dtype_out(case, name, old, new):
     return re.fullmatch("config .*dtype.*", name) and new.get(name) is None
-
-
-def _is_attention(case, name, old, new):
-    """Whether the layer was a class and is a `SyntheticAttention`."""
-    accepts_more = name == "refusal" and "refusal" not in new
-    differs = accepts_more or name.split()[0] in ("config", "supports")
-    return _is_short(case) and differs
-
-
-def _is_short(case):
-    return re.match(r"(local|strided|big_bird|additive|relu)\b", case["layer"])
 
 
 # Each is a function of the case, what differs ("output 0", "refusal"...), and
@@ -65,7 +66,10 @@ INTENDED = {
         _leaves_dtype_out
     ),
     "padding and -inf in a bias bring no NaN": _becomes_finite,
-    "local and others are SyntheticAttention": _is_attention,
+    "what a mask forbids lies below what a bias hides": _forbids_low,
+    "additive, relu, local, strided and big_bird are SyntheticAttention": (
+        _is_of_the_registry
+    ),
 }
 
 
@@ -177,8 +181,6 @@ def show(sides, case):
 
 def differences(case, old, new, wordings=False):
     """Returns pairs of what differs and how."""
-    if _is_short(case):
-        old, new = _without_synthesizer(old), _without_synthesizer(new)
     if "refusal" in old or "refusal" in new:
         names = ["refusal", *(["words"] if wordings else [])]
     elif old["weights"] != new["weights"]:
@@ -201,17 +203,6 @@ def differences(case, old, new, wordings=False):
         if how:
             found.append((name, how))
     return found
-
-
-def _without_synthesizer(answer):
-    """An answer whose paths of weights do not name the synthesizer."""
-
-    def plain(name):
-        return name.replace("layer/synthesizer/", "layer/")
-
-    found = {plain(name): value for name, value in answer.items()}
-    weights = found.get("weights", ())
-    return {**found, "weights": [(plain(x), *rest) for x, *rest in weights]}
 
 
 def allowed(case, name, old, new):

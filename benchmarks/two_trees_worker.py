@@ -209,13 +209,12 @@ class Run:
         outputs, gradients = derive[BACKEND](loss, arrays, compiled)
         names = ["query", "value", "key"][: len(self.arrays.inputs)]
         names += ["bias"] * (len(given) - len(names))
+        # By numbers, so that a path that differs hides nothing else.
+        names += [f"of weight {i}" for i in range(len(weights))]
         found = _named("output", outputs)
-        for name, x, array in zip(
-            [*names, *(w.path for w in weights)], gradients, arrays, strict=True
-        ):
-            found[f"gradient {name}"] = _array(
-                np.zeros_like(array) if x is None else x
-            )
+        for name, x, array in zip(names, gradients, arrays, strict=True):
+            x = np.zeros_like(array) if x is None else x
+            found[f"gradient {name}"] = _array(x)
         return found
 
     def _draws(self):
@@ -320,9 +319,9 @@ def _described(layer, seeded):
     again = type(layer).from_config(copy.deepcopy(config)).get_config()
     found = {
         "weights": [
-            (w.path, tuple(w.shape), str(w.dtype), w.trainable)
-            for w in layer.weights
+            (tuple(w.shape), str(w.dtype), w.trainable) for w in layer.weights
         ],
+        "paths": [w.path for w in layer.weights],
         **_entries(config),
         "config is kept": _entries(config) == _entries(again),
         "supports": sorted(
@@ -332,7 +331,7 @@ def _described(layer, seeded):
         ),
     }
     if seeded:
-        found |= {f"initial {w.path}": _array(w) for w in layer.weights}
+        found |= _named("initial weight", [*map(_array, layer.weights)])
     return found
 
 

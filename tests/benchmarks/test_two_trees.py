@@ -45,7 +45,7 @@ def test_rounding_is_no_difference():
         ("output 0", answer(**{"output 0": np.zeros((3, 2), "float32")})),
         ("output 0", answer(**{"output 0": answer()["output 0"] * np.nan})),
         ("config", answer(config={"num_heads": 3})),
-        ("weights", answer(weights=["layer/value/kernel"])),
+        ("weights", answer(weights=[((2, 3), "float32", True)])),
         ("scores", answer(scores=np.ones(2, "float32"))),
         ("refusal", {"refusal": "ValueError", "words": "No."}),
     ],
