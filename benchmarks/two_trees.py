@@ -106,9 +106,21 @@ def parsed():
     add = parser.add_argument
     add("old", type=pathlib.Path, help="a checkout")
     add("new", type=pathlib.Path, help="another one")
-    add("--calls", type=int, default=200, metavar="N")
-    add("--first", type=int, default=0, metavar="N", help="the first call")
-    add("--seed", type=int, default=0, metavar="N")
+    add("--calls", type=int, default=200, metavar="N", help="how many")
+    add(
+        "--first",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the first call, 0 for all",
+    )
+    add(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the cases, 0 for the usual ones",
+    )
     add("--only", default="", metavar="REGEX", help="cases whose JSON has it")
     add("--case", metavar="JSON", help="show the answers to one case")
     add("--wordings", action="store_true", help="compare words of refusals")

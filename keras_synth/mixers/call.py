@@ -1,6 +1,5 @@
 """A call of `keras.layers.MultiHeadAttention`, checked and as one value."""
 
-import functools
 from typing import NamedTuple
 
 import keras
@@ -12,7 +11,8 @@ from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.types import Tensor
 
-_axes = functools.lru_cache(AttentionAxes)
+# Of tensors `(B, T, d)`.
+FLAT = AttentionAxes(None, 3)
 
 
 class Call(NamedTuple):
@@ -79,7 +79,8 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
             "make another layer for others. Received: "
             f"query.shape={tuple(query_shape)}"
         )
-    axes = _axes(attended, rank)
+    flat = rank == 3 and attended in (None, (1,))
+    axes = FLAT if flat else AttentionAxes(attended, rank)
     if value_shape is query_shape:
         return axes
     others = [
@@ -207,7 +208,7 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
     if places is None:
         _check_places(attention_mask=mask, attention_bias=bias)
     elif mask is not None or bias is not None:
-        axes, sizes = _axes(None, 3), (query, places, num_heads)
+        axes, sizes = FLAT, (query, places, num_heads)
         mask = axes.flatten_pairs("attention_mask", mask, *sizes)
         mask = masks.as_boolean(mask)
         bias = masks.bounded_bias(

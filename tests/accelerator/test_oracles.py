@@ -106,7 +106,9 @@ class Given:
     def __init__(self, run, arrays):
         trained = run.layer.trainable_variables
         self.weights = {
-            variable.path.split("/", 1)[1]: np.asarray(array, "float64")
+            variable.path.split("/", 1)[1].removeprefix(
+                "synthesizer/"
+            ): np.asarray(array, "float64")
             for variable, array in zip(trained, arrays[1:], strict=True)
         }
         self.x = np.asarray(arrays[0], "float64")
@@ -152,7 +154,7 @@ def attended(given, parts, visible):
 
 def local(given):
     visible = given.visible(np.abs(distance()) <= 2)
-    parts = given.heads("synthesizer/")
+    parts = given.heads()
     return given.output(attended(given, parts, visible))
 
 

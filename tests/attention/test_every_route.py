@@ -46,7 +46,7 @@ def some(*shape, seed=3, share=0.6):
     return ops.convert_to_tensor(rng.random(shape) < share)
 
 
-def padding():
+def real_keys():
     """The first key, the last ones, all of one sample, none of another."""
     keys = np.ones((B, T), bool)
     keys[0, 0] = keys[1, 4:] = keys[2] = False
@@ -55,20 +55,20 @@ def padding():
 
 MASKS = {
     "no mask": dict,
-    "padding": lambda: {"keys": padding()},
+    "padding": lambda: {"keys": real_keys()},
     "causal": lambda: {"causal": True},
-    "causal, padded": lambda: {"causal": True, "keys": padding()},
-    "a window, padded": lambda: {"window": 2, "keys": padding()},
+    "causal, padded": lambda: {"causal": True, "keys": real_keys()},
+    "a window, padded": lambda: {"window": 2, "keys": real_keys()},
     "a causal window": lambda: {"window": 3, "causal": True},
     "a pattern": lambda: {
         "pattern": patterns.Window(1) | patterns.GlobalTokens(1),
-        "keys": padding(),
+        "keys": real_keys(),
     },
     "strides": lambda: {"pattern": patterns.Stride(2), "causal": True},
-    "pairs": lambda: {"pairs": some(1, 1, T, T), "keys": padding()},
+    "pairs": lambda: {"pairs": some(1, 1, T, T), "keys": real_keys()},
     "pairs with an empty row": lambda: {
         "pairs": ops.convert_to_tensor(np.tri(T, k=-1, dtype=bool)[None, None]),
-        "keys": padding(),
+        "keys": real_keys(),
     },
     "pairs of every head": lambda: {"pairs": some(B, H, T, T)},
 }
@@ -233,7 +233,7 @@ def test_a_padded_key_may_lead(length, lead, use_causal):
 
 
 def test_a_table_that_needs_float32_takes_no_bound():
-    keys = padding()
+    keys = real_keys()
     table = Logits(bias=ops.ones((1, H, T, T)), needs_float32=True)
     values = ops.ones((B, T, H, V))
     request = routes.Request(table, values, T, AttentionMask(keys=keys))

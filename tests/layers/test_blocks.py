@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from backend import numpy
-from decoding import in_parts
+from cached import in_parts
 from keras import ops
 
 from keras_synth import mixers

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from arrays import normal
 from backend import numpy, slow_but_on
+from cached import in_parts
 from cases import randomized
-from decoding import in_parts
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder

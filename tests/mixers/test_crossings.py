@@ -71,7 +71,7 @@ def layer_of(synthesizer, pattern, normalizer, window, policy="float32"):
     return randomized(layer, 0.5)
 
 
-def padding(choice):
+def real_keys(choice):
     real = np.ones((B, T), bool)
     if choice["padded"]:
         real[0, :2] = real[1, 6:] = False
@@ -81,7 +81,7 @@ def padding(choice):
 def masks_of(choice):
     masks = {"use_causal_mask": choice["causal"]}
     if choice["padded"]:
-        masks["value_mask"] = padding(choice)
+        masks["value_mask"] = real_keys(choice)
     if choice["pairs"]:
         rng = np.random.default_rng(0)
         masks["attention_mask"] = rng.random((B, T, T)) < 0.7
@@ -100,7 +100,7 @@ def allowed_pairs(choice):
         allowed = allowed & (abs(i - j) < choice["window"])
     if choice["causal"]:
         allowed = allowed & (j <= i)
-    allowed = allowed & padding(choice)[:, None]
+    allowed = allowed & real_keys(choice)[:, None]
     allowed = allowed & masks_of(choice).get("attention_mask", True)
     return np.broadcast_to(allowed, (B, T, T))[:, None]
 

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 from backend import numpy
+from cached import in_parts
 from cases import CASES, H, K, N, T
-from decoding import in_parts
 from keras import ops
 
 from keras_synth import synthesizers

@@ -15,6 +15,7 @@ from backend import (
     slow_but_on,
     without_gradients,
 )
+from cached import in_parts
 from cases import (
     CASES,
     LAYERS,
@@ -31,7 +32,6 @@ from cases import (
     run,
     shared,
 )
-from decoding import in_parts
 from keras import ops
 from keras.src import testing  # private: wrapped in `layer_test` alone
 from language_models import greedy, language_model

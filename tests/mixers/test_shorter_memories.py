@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from backend import numpy
-from decoding import in_parts
+from cached import in_parts
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder

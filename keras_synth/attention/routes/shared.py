@@ -19,7 +19,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend import devices
+from keras_synth._backend import devices, execution
 from keras_synth._backend.loops import one_by_one
 from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
 from keras_synth.attention.logits import Weights, float32, within_float32
@@ -164,7 +164,7 @@ def _context(request, operands):
     if pairs is not None:  # it must not revive what they forbid
         least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)
     weights = weights + least
-    kept = _kept(weights, request)
+    kept = None if request.dropout is None else request.dropout(weights)
     context = _among_visible(weights, values, keys, sink, kept)
     if pairs is None:
         return context
@@ -225,9 +225,12 @@ def _among_visible(weights, values, keys, sink=None, kept=None):
         total = ops.matmul(weights, float32(ops.transpose(keys)))[..., None]
     total = total if sink is None else total + sink[..., None]
     total = ops.where(total > 0, total, 1.0)  # (H, T, B or 1, 1)
+    context = float32(context)
+    if not execution.may_be_differentiated():
+        return context / total
     # A gradient of `x / y` alone would overflow in `y^-2`.
     scale = ops.stop_gradient(ops.reciprocal(total))
-    return (float32(context) * scale) / (total * scale)
+    return (context * scale) / (total * scale)
 
 
 def _is_float32(x):
