@@ -4,7 +4,6 @@ Griffe, which mkdocstrings reads docstrings with, knows Google's sections. Here
 Keras' others become such sections, or plain Markdown.
 """
 
-import ast
 import re
 import textwrap
 
@@ -42,15 +41,7 @@ def rewritten(text):
 
 
 class KerasSections(griffe.Extension):
-    """Rewrites each docstring before it is parsed, and knows public paths."""
-
-    def on_package(self, *, pkg, **kwargs):
-        """Adds public modules that live in a folder: see the package."""
-        folders = ast.literal_eval(str(pkg["_FOLDERS"].value))
-        for folder, names in folders.items():
-            for name in names:
-                path = f"{pkg.path}.{folder}.{name}"
-                pkg.set_member(name, griffe.Alias(name, path))
+    """Rewrites each docstring before it is parsed."""
 
     def on_object(self, *, obj, **kwargs):
         if obj.docstring:
