@@ -144,7 +144,9 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
     def _after_step(self, projection):
         """Counts a step; returns the directions for it, which may be new."""
         due = self.steps >= self.redraw_interval
-        noise = keras.random.normal(self._noise_shape, seed=self._draws)
+        noise = keras.random.normal(
+            self._noise_shape, dtype="float32", seed=self._draws
+        )
         projection = ops.cond(
             due,
             lambda: directions(noise, self.num_features),
