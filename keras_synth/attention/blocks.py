@@ -78,8 +78,10 @@ class QueryBlocks:
         """Positions of the first row of each group, `(G, 1)`."""
         if relative:
             return np.zeros((1, 1), "int32")
-        first = ops.arange(self.blocks) * (self.block * self.residues)
-        first = ops.arange(self.residues)[:, None] + first
+        first = ops.arange(self.blocks, dtype="int32") * (
+            self.block * self.residues
+        )
+        first = ops.arange(self.residues, dtype="int32")[:, None] + first
         return ops.reshape(first, (-1, 1))
 
     def steps(self, number, relative):
@@ -87,7 +89,7 @@ class QueryBlocks:
         # Small constants where a length is known.
         known = relative and isinstance(number, int)
         arange = np.arange if known else ops.arange
-        return arange(number)[None] * self.residues
+        return arange(number, dtype="int32")[None] * self.residues
 
 
 class Neighbours(NamedTuple):
@@ -150,8 +152,12 @@ class First(NamedTuple):
     def positions(self, grid, relative=False):
         """As `Neighbours.positions`."""
         if isinstance(grid.length, int):
-            return ops.arange(min(self.number, grid.length))[None]
-        return ops.arange(ops.minimum(self.number, grid.length))[None]
+            return ops.arange(min(self.number, grid.length), dtype="int32")[
+                None
+            ]
+        return ops.arange(ops.minimum(self.number, grid.length), dtype="int32")[
+            None
+        ]
 
 
 class Drawn(NamedTuple):

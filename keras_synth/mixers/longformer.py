@@ -203,7 +203,7 @@ class LongformerAttention(MultiHeadMixer):
             causal=True,
             start=mask.start,
         )
-        at = ops.arange(ops.shape(query)[1]) + mask.start
+        at = ops.arange(ops.shape(query)[1], dtype="int32") + mask.start
         is_global = (at < self.global_tokens)[None, :, None, None]
         return ops.where(is_global, ops.cast(first, context.dtype), context)
 
@@ -212,7 +212,8 @@ class LongformerAttention(MultiHeadMixer):
         new = [self.global_key(query), self.global_value(query)]
         new = ops.cast(ops.concatenate(new, axis=-1), cache.dtype)
         length = ops.shape(query)[1]
-        at = ops.arange(self.global_tokens) - start  # among the new ones
+        # Among the new ones.
+        at = ops.arange(self.global_tokens, dtype="int32") - start
         there = (at >= 0) & (at < length)
         new = ops.take(new, ops.clip(at, 0, length - 1), axis=1)
         return ops.where(there[None, :, None, None], new, cache)

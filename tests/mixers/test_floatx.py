@@ -14,6 +14,7 @@ from keras_synth.layers import SynthesizerDecoder
 NAMES = [
     *("V", "R", "R + V", "local(window=2)", "relu", "additive", "reformer"),
     *("attention(R, normalizer='sigmoid')", "longformer(window=2)"),
+    *("attention(R + V, pattern='local(window=2)')", "big_bird(block_size=2)"),
     "performer",
 ]
 

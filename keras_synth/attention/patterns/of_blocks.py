@@ -68,7 +68,7 @@ class BlockWindow(Pattern):
 
     def columns(self, row: Size, length: int) -> Tensor:
         reach = (self.number // 2 + 1) * self.block_size
-        return row - ops.arange(reach)
+        return row - ops.arange(reach, dtype="int32")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -185,7 +185,7 @@ class RandomBlocks(Pattern):
         table = from_array(self.table)
         block = ops.clip(row // self.block_size, 0, len(self.table) - 1)
         first = ops.take(table, block, axis=0) * self.block_size
-        within = ops.arange(self.block_size)
+        within = ops.arange(self.block_size, dtype="int32")
         return ops.reshape(first[:, None] + within, (-1,))
 
     def get_config(self) -> dict[str, Any]:

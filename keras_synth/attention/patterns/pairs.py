@@ -77,7 +77,7 @@ class Pairs(Pattern):
         return self
 
     def columns(self, row: Size, length: int) -> Tensor:
-        return ops.arange(length)
+        return ops.arange(length, dtype="int32")
 
     def get_config(self) -> dict[str, Any]:
         return {"allowed": _packed(self.allowed)}

@@ -62,7 +62,7 @@ class Window(Pattern):
         return max(BLOCK, self.size) + 2 * self.size
 
     def columns(self, row: Size, length: int) -> Tensor:
-        return row - self.dilation * ops.arange(self.size + 1)
+        return row - self.dilation * ops.arange(self.size + 1, dtype="int32")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -104,7 +104,9 @@ class Stride(Pattern):
         return length / self.stride
 
     def columns(self, row: Size, length: int) -> Tensor:
-        return row % self.stride + ops.arange(0, length, self.stride)
+        return row % self.stride + ops.arange(
+            0, length, self.stride, dtype="int32"
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -149,7 +151,7 @@ class FirstTokens(Pattern):
         return self.number
 
     def columns(self, row: Size, length: int) -> Tensor:
-        return ops.arange(self.number)
+        return ops.arange(self.number, dtype="int32")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
