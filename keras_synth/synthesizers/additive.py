@@ -1,7 +1,5 @@
 """Logits that compare tokens by a small network: additive attention."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -20,16 +18,12 @@ class AdditiveSynthesizer(DotProductSynthesizer):
     """Compares each pair of tokens by a hidden layer ("additive").
 
     `S_ij = sum_f w_f tanh(q_if + k_jf)` per head: q and k are projections of
-    the query and of the source, w is `(H, k)`.
+    the query and of the source, w is `(H, k)` and starts as the kernels do.
 
     The logits `(B, H, T, S)` are summed up one feature at a time, and once
     more for their gradient: `(B, T, S, H, k)` never exists.
 
-    Args:
-        num_heads: Integer, `H`.
-        key_dim: Integer, features per head of the hidden layer, `k`.
-        use_bias: Whether the projections have a bias.
-        **kwargs: As for `DotProductSynthesizer`. w starts as the kernels do.
+    Args: those of `DotProductSynthesizer`; k is the width of the hidden layer.
 
     Call arguments: those of `DotProductSynthesizer`.
 
@@ -50,15 +44,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
     weight_axes = {"scale": (MODEL,)}
     last_weights = ("scale",)
 
-    def __init__(
-        self,
-        num_heads: int,
-        key_dim: int,
-        use_bias: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_heads, key_dim, use_bias, **kwargs)
-        self.scale = None
+    scale: Tensor = None
 
     def build(
         self, query_shape: Shape, source_shape: Shape | None = None

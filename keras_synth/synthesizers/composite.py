@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+import keras
+
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,
-    unbuilt_from_config,
+    with_dtype,
 )
 from keras_synth.types import Identifier, Shape, Size
 
@@ -17,7 +19,7 @@ class CompositeSynthesizer(Synthesizer):
     Args:
         num_heads: Integer, `H`.
         synthesizers: List of synthesizers.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
     """
 
     place = "part"  # parts without a name are called by it and their index
@@ -67,7 +69,7 @@ class CompositeSynthesizer(Synthesizer):
     def from_config(cls, config: dict[str, Any]) -> Self:
         dtype = config.get("dtype")
         parts = [
-            unbuilt_from_config(part, dtype) if isinstance(part, dict) else part
+            keras.saving.deserialize_keras_object(with_dtype(part, dtype))
             for part in config["synthesizers"]
         ]
         return cls(**{**config, "synthesizers": parts})

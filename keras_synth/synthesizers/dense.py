@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_boolean
+from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL, copied
-from keras_synth.attention.logits import Logits
+from keras_synth.attention.logits import Logits, float32
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -25,8 +25,7 @@ class DenseSynthesizer(TokenSynthesizer):
         num_heads: Integer, `H`.
         hidden_dim: Integer, width of the hidden layer per head, `k`; or
             `None` for the linear form, which has no use for `activation`.
-        max_length: Integer, the paper's N, in tokens. Shorter sequences use
-            the first columns of the tables.
+        max_length: Integer, the paper's N, in tokens.
         activation: Activation of the hidden layer.
         shared_heads: Whether one W2 (or W_a) serves all heads, as in the
             authors' code; by default each head has its own.
@@ -35,17 +34,11 @@ class DenseSynthesizer(TokenSynthesizer):
             `S[i, j] = S[i, j mod N]`.
         initializer: Initializer of W2 or W_a, by default Glorot's normal
             scheme for a `k x N` (`d x N`) matrix.
-        **kwargs: Options of the hidden layer as in
-            `keras.layers.MultiHeadAttention` (`kernel_initializer`, ...; its
-            `bias_initializer` serves b2 too), `seed`, for reproducible initial
-            values, and keyword arguments of `keras.layers.Layer`.
+        **kwargs: Options of the hidden layer, those of the projections of
+            `DotProductSynthesizer` (`bias_initializer` serves b2, too), and
+            arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`.
-        keys: Ignored: nothing is remembered of the source.
-        start: Integer, position of the first query token; checked against
-            `max_length` and otherwise of no effect.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments, besides those of `Synthesizer.call`:
         queries: Optional tensor `(B, T, H, k)` in place of `x W1 + b1`.
 
     Returns:
@@ -83,11 +76,11 @@ class DenseSynthesizer(TokenSynthesizer):
         super().__init__(
             num_heads,
             hidden_dim,
-            max_length,
             activation,
             use_bias,
-            long_inputs,
             initializer,
+            max_length=check_positive("max_length", max_length),
+            long_inputs=long_inputs,
             **kwargs,
         )
         self.shared_heads = check_boolean("shared_heads", shared_heads)
@@ -95,10 +88,7 @@ class DenseSynthesizer(TokenSynthesizer):
         self.W2 = self.W_a = self.b2 = None
 
     def share_queries(self) -> None:
-        """Gives up the hidden layer, before it is built.
-
-        `call` then needs `queries`.
-        """
+        """Gives up the hidden layer, so that `call` needs `queries`."""
         self._shares_queries = True
 
     def build(
@@ -108,30 +98,18 @@ class DenseSynthesizer(TokenSynthesizer):
         length, width = self.max_length, self.hidden_dim
         if not self._shares_queries:
             width = self._build_hidden(query_shape)
+        initializer = self._table_initializer(width, length)
         # A layout map would cut the row that all heads share.
         with copied(when=self.shared_heads):
-            self._build_tables(heads, length, width)
+            if self.hidden_dim is None:
+                shape = (heads, width, length)
+                self.W_a = self.add_table("W_a", shape, initializer)
+            else:
+                shape = (length, heads, width)
+                self.W2 = self.add_table("W2", shape, initializer)
+            if self.use_bias:
+                self.b2 = self._add_bias("b2", (heads, length))
         self.built = True
-
-    def _build_tables(self, heads, length, width):
-        if self.hidden_dim is None:
-            self.W_a = self.add_table(
-                "W_a",
-                (heads, width, length),
-                self._table_initializer(width, length),
-            )
-        else:
-            self.W2 = self.add_table(
-                "W2",
-                (length, heads, width),
-                self._table_initializer(width, length),
-            )
-        if self.use_bias:
-            self.b2 = self.add_table(
-                "b2",
-                (heads, length),
-                self._projections.options["bias_initializer"],
-            )
 
     def call(
         self,
@@ -143,15 +121,16 @@ class DenseSynthesizer(TokenSynthesizer):
         length: int | None = None,
     ) -> Logits:
         _, source_length = self.lengths(query, start, length)
-        features = self._features(query, queries)
-        bias = self._bias(source_length)
+        features, bias = self._features(query, queries), None
+        if self.b2 is not None:
+            bias = self.window(self.b2, 1, 0, source_length)  # (H or 1, S)
+            bias = ops.broadcast_to(bias, (self.num_heads, source_length))
+            bias = bias[None, :, None, :]
         if self.hidden_dim is None:
             kernel = self.window(self.W_a, 2, 0, source_length)
             kernel = ops.cast(kernel, features.dtype)
-            rows = ops.cast(
-                ops.einsum("btd,hds->bhts", features, kernel), "float32"
-            )
-            rows = rows if bias is None else rows + ops.cast(bias, "float32")
+            rows = float32(ops.einsum("btd,hds->bhts", features, kernel))
+            rows = rows if bias is None else rows + float32(bias)
             shape = (*ops.shape(rows)[:1], self.num_heads, *ops.shape(rows)[2:])
             return Logits(bias=ops.broadcast_to(rows, shape))
         constants = self.window(self.W2, 0, 0, source_length)  # (S, H or 1, k)
@@ -159,11 +138,3 @@ class DenseSynthesizer(TokenSynthesizer):
             constants, (source_length, self.num_heads, self.hidden_dim)
         )
         return Logits(features, ops.cast(constants, features.dtype)[None], bias)
-
-    def _bias(self, source_length):
-        """`(1, H, 1, S)`, or `None`."""
-        if self.b2 is None:
-            return None
-        bias = self.window(self.b2, 1, 0, source_length)  # (H or 1, S)
-        bias = ops.broadcast_to(bias, (self.num_heads, source_length))
-        return bias[None, :, None, :]

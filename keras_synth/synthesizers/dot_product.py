@@ -32,14 +32,9 @@ class DotProductSynthesizer(Synthesizer):
             `keras.layers.MultiHeadAttention` (`kernel_initializer`,
             `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
             `activity_regularizer`, `kernel_constraint`, `bias_constraint`),
-            `seed`, for reproducible initial values, and keyword
-            arguments of `keras.layers.Layer`.
+            and arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`.
-        keys: Tensor `(B, S, H, k)` from `project_keys(source)`.
-        start: Ignored: logits of pairs do not depend on positions.
-        length: Ignored; `keys` has the length.
+    Call arguments, besides those of `Synthesizer.call`:
         queries: Optional tensor `(B, T, H, k)`, the query's projection if it
             is known already (`project_queries`).
 

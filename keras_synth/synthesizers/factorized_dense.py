@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth.attention.logits import Logits
+from keras_synth.attention.logits import Logits, float32
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -24,16 +24,11 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
     has N distinct logits. (Tiling both alike, as public codes do, repeats the
     same few products.) With `hidden_dim=None` it is the linear form, `h = x`.
 
-    Each token has a row of its own for each head. On PyTorch's CPUs they are
-    multiplied piece by piece; elsewhere the logits fill a tensor
-    `(B, H, T, S)`.
-
     Args:
         num_heads: Integer, `H`.
         hidden_dim: Integer, width of the hidden layer per head, `k`; or
             `None` for the linear form, which has no use for `activation`.
-        max_length: Integer, the paper's N, in tokens. Shorter sequences use
-            the first columns.
+        max_length: Integer, the paper's N, in tokens.
         factors: Optional pair of integers `(a, b)` with `a * b >= N`; by
             default `default_factors(N)`.
         activation: Activation of the hidden layer.
@@ -42,21 +37,14 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
             `S[i, j] = S[i, j mod N]`.
         initializer: Initializer of A and B, by default Glorot's normal scheme
             for `k x a` and `k x b` matrices.
-        **kwargs: Options of the hidden layer as in
-            `keras.layers.MultiHeadAttention` (`kernel_initializer`, ...; its
-            `bias_initializer` serves b_A and b_B too), `seed`, for
-            reproducible initial values, and keyword arguments of
-            `keras.layers.Layer`.
+        **kwargs: Options of the hidden layer, those of the projections of
+            `DotProductSynthesizer` (`bias_initializer` serves b_A and b_B,
+            too), and arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`.
-        keys: Ignored: nothing is remembered of the source.
-        start: Integer, position of the first query token; checked against
-            `max_length` and otherwise of no effect.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
-        `Logits`: bias `(B, H, T, S)`, a number for each sample and pair.
+        `Logits`: bias `(B, H, T, S)`.
 
     Example:
 
@@ -90,11 +78,11 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         super().__init__(
             num_heads,
             hidden_dim,
-            max_length,
             activation,
             use_bias,
-            long_inputs,
             initializer,
+            max_length=check_positive("max_length", max_length),
+            long_inputs=long_inputs,
             **kwargs,
         )
         self.factors = _checked_factors(factors, self.max_length)
@@ -114,11 +102,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         )
         if self.use_bias:
             self.b_A, self.b_B = (
-                self.add_table(
-                    name,
-                    (self.num_heads, size),
-                    self._projections.options["bias_initializer"].clone(),
-                )
+                self._add_bias(name, (self.num_heads, size))
                 for name, size in zip(("b_A", "b_B"), self.factors, strict=True)
             )
         self.built = True
@@ -138,28 +122,16 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         rows = repeated[..., :, None] * tiled[..., None, :]
         columns = math.prod(self.factors)
         rows = ops.reshape(rows, (*ops.shape(rows)[:-2], columns))
-        return Logits(bias=self._columns(rows, source_length))
+        rows = rows[..., : self.max_length]
+        return Logits(bias=self.window(rows, 3, 0, source_length))
 
     def _factor(self, features, kernel, bias):
         kernel = ops.cast(ops.convert_to_tensor(kernel), features.dtype)
-        tokens = (
-            "btd,hda->bhta" if self.hidden_dim is None else "bthd,hda->bhta"
-        )
-        factor = ops.cast(ops.einsum(tokens, features, kernel), "float32")
+        tokens = "btd" if self.hidden_dim is None else "bthd"
+        factor = float32(ops.einsum(f"{tokens},hda->bhta", features, kernel))
         if bias is None:
             return factor
-        bias = ops.cast(ops.convert_to_tensor(bias), "float32")
-        return factor + bias[:, None, :]
-
-    def _columns(self, rows, length):
-        """Returns `length` columns of rows `(B, H, T, a b)`."""
-        rows = rows[..., : self.max_length]
-        if self.long_inputs == "tile":
-            columns = ops.mod(
-                ops.arange(length, dtype="int32"), self.max_length
-            )
-            return ops.take(rows, columns, axis=3)
-        return self.window(rows, 3, 0, length)
+        return factor + float32(ops.convert_to_tensor(bias))[:, None, :]
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "factors": list(self.factors)}

@@ -48,9 +48,9 @@ class GaussianSynthesizer(DistanceSynthesizer):
             itself and the next one, as in the paper's encoder; its decoder
             takes `(-1, 0)`.
         stddev: Float, `s`, in tokens; 1 as in the paper.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments: see `RandomSynthesizer`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -125,9 +125,9 @@ class PatternSynthesizer(DistanceSynthesizer):
         patterns: Sequence of names; head h has `h mod len(patterns)`. By
             default the seven of the paper.
         width: Integer, half the width of `"window"`, in tokens.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments: see `RandomSynthesizer`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.

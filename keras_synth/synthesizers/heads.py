@@ -20,25 +20,19 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
 
     `"heads(V=4, R=4)"` compares tokens in the first four heads and attends by
     position alone in the other four; `"heads(4 * V + 4 * FR(rank=32))"` gives
-    a group options. Each group costs what it costs alone: R's heads project
-    and cache no keys.
+    a group options. Heads of R project and cache no keys.
 
     Args:
-        synthesizers: Sequence of synthesizers, in the order of their heads;
-            mixtures too. `H` is the sum of their `num_heads`. Those without a
-            name of their own are called `"group_0"`, `"group_1"`, ...
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        synthesizers: Sequence of synthesizers, in the order of their heads,
+            by default called `"group_0"`, `"group_1"`, ... `H` is the sum of
+            their `num_heads`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`.
-        keys: Tuple from `project_keys(source)`.
-        start: Integer or scalar integer tensor, position of the first query
-            token.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments: those of `Synthesizer.call`; `keys` is a tuple.
 
     Returns:
-        `Logits`: bias `(B or 1, H, T, S)`. `SyntheticAttention` never makes
-        this tensor: it attends group by group.
+        `Logits`: bias `(B or 1, H, T, S)`, which `SyntheticAttention` never
+        asks for: it attends group by group.
 
     Example:
 

@@ -10,30 +10,23 @@ from keras_synth._backend.configs import config_of
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.projections import Projections, axes_of_heads
-from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.synthesizers.token_synthesizer import glorot
+from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class LocalDenseSynthesizer(Synthesizer):
+class LocalDenseSynthesizer(TokenSynthesizer):
     """Predicts the logits of a token's neighbours from that token alone.
 
     `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from
-    `-window` to `window` ("local_dense"): Dense, with offsets in the place of
-    positions. No token sees one that is farther away. There is no
-    `max_length`: it serves sequences of any length, with
-    `(2 window + 1) (k + 1)` numbers per head beside the hidden layer.
+    `-window` to `window` ("local_dense"): Dense, with offsets for positions.
+    No token sees one that is farther away, and a mixture sees what all its
+    parts see. It serves sequences of any length.
 
     Read as attention, neighbours have constant keys: token j that of the
     residue `j mod (2 window + 1)`, which no other neighbour of i shares, and i
-    has its logits in that order. So every route can compute it, of a window's
-    pairs, in O(T window) memory. When decoding alone, a layer remembers the
-    values of the last `window` tokens.
-
-    Beyond the window the logits that `call` returns mean nothing: attention
-    leaves those pairs out, by `reach`. A mixture sees what all its parts see.
+    has its logits in that order. Beyond the window the logits that `call`
+    returns mean nothing: attention leaves those pairs out, by `reach`.
 
     Args:
         num_heads: Integer, `H`.
@@ -44,16 +37,10 @@ class LocalDenseSynthesizer(Synthesizer):
         use_bias: Whether the hidden layer and the logits have a bias.
         initializer: Initializer of W2, by default Glorot's normal scheme for
             a `k x (2 window + 1)` matrix.
-        **kwargs: Options of the hidden layer, as of `DenseSynthesizer`,
-            `seed`, and keyword arguments of `keras.layers.Layer`.
+        **kwargs: As of `DenseSynthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`.
-        keys: Optional tensor `(B or 1, S, H, 2 window + 1)`, see `keys_at`;
-            by default those of the positions from 0 on.
-        start: Integer or scalar integer tensor, position of the first query
-            token.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments: those of `Synthesizer.call`; `keys` as `keys_at` returns
+    them, by default those of the positions from 0 on.
 
     Returns:
         `Logits`: queries `(B, T, H, 2 window + 1)` and keys
@@ -76,7 +63,7 @@ class LocalDenseSynthesizer(Synthesizer):
     """
 
     weight_axes = {
-        **axes_of_heads("hidden"),
+        **TokenSynthesizer.weight_axes,
         "W2": (None, MODEL),
         "b2": (MODEL,),
     }
@@ -93,16 +80,15 @@ class LocalDenseSynthesizer(Synthesizer):
         initializer: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
-        self._projections = Projections.taken_from(kwargs, use_bias)
-        super().__init__(num_heads, **kwargs)
-        self.hidden_dim = check_positive("hidden_dim", hidden_dim)
-        self.reach = check_positive("window", window)
-        self.activation = keras.activations.get(activation)
-        self.use_bias = self._projections.use_bias
-        self.initializer = (
-            None if initializer is None else keras.initializers.get(initializer)
+        super().__init__(
+            num_heads,
+            check_positive("hidden_dim", hidden_dim),
+            activation,
+            use_bias,
+            initializer,
+            **kwargs,
         )
-        self.hidden: keras.Layer = None
+        self.reach = check_positive("window", window)
         self.W2 = self.b2 = None
 
     @property
@@ -112,25 +98,14 @@ class LocalDenseSynthesizer(Synthesizer):
     def build(
         self, query_shape: Shape, source_shape: Shape | None = None
     ) -> None:
-        heads, width = self.num_heads, self.hidden_dim
-        self.hidden = self._projections.split_heads(
-            heads, width, "hidden", self.dtype_policy
-        )
-        self.hidden.build(query_shape)
-        initializer = self.initializer
+        heads, width = self.num_heads, self._build_hidden(query_shape)
         self.W2 = self.add_table(
             "W2",
             (self._offsets, heads, width),
-            glorot(width, self._offsets)
-            if initializer is None
-            else initializer.clone(),
+            self._table_initializer(width, self._offsets),
         )
         if self.use_bias:
-            self.b2 = self.add_table(
-                "b2",
-                (heads, self._offsets),
-                self._projections.options["bias_initializer"],
-            )
+            self.b2 = self._add_bias("b2", (heads, self._offsets))
         self.built = True
 
     def call(
@@ -142,7 +117,7 @@ class LocalDenseSynthesizer(Synthesizer):
         length: int | None = None,
     ) -> Logits:
         _, source_length = self.lengths(query, start, length)
-        features = self.activation(self.hidden(query))
+        features = self._features(query)
         kernel = ops.cast(self.W2, features.dtype)
         band = ops.einsum("bthk,ohk->btho", features, kernel)
         if self.b2 is not None:

@@ -30,32 +30,21 @@ class MixtureSynthesizer(CompositeSynthesizer):
     `S = sum_b S_b + sum_i alpha_i S_i`.
 
     Args:
-        synthesizers: Sequence of synthesizers with equal `num_heads`;
-            mixtures too. Those without a name of their own are called
-            `"part_0"`, `"part_1"`, ... by their places.
+        synthesizers: Sequence of synthesizers with equal `num_heads`, by
+            default called `"part_0"`, `"part_1"`, ...
         per_head: Whether each head has its own alphas, a weight `(parts, H)`;
             otherwise the layer has one set, `(parts,)`.
         share_queries: Whether Dense parts use the query projection of the
             first dot-product part, before scaling, as `x W1 + b1`, as the
-            authors' code does for D+V. It saves a projection. The mixture
-            must then hold a dot-product part and a Dense one whose
-            `hidden_dim` equals its `key_dim`.
-        alphas_initializer: Initializer of the weight `alphas`, by default
-            zeros, so that all parts weigh the same. Of two parts,
+            authors' code does for D+V. Their `hidden_dim` must equal its
+            `key_dim`.
+        alphas_initializer: Initializer of the weight `alphas`. Of two parts,
             `keras.initializers.Constant([[0.0], [2.0]])` gives the second
-            0.88 of the weight in all heads; with `per_head=False` it would be
-            `Constant([0.0, 2.0])`. With `None` there are no alphas: the logits
-            are the plain sum of the parts', as in models that
-            `keras_synth.fold` returns.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+            0.88 of the weight in all heads. With `None` there are no alphas:
+            the logits are the plain sum of the parts'.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`.
-        keys: Tensor `(B, S, H, key_dim)` from `project_keys(source)`, the
-            parts' keys side by side; `None` if no part has any.
-        start: Integer or scalar integer tensor, position of the first query
-            token.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`, the weighted sum of the parts'.

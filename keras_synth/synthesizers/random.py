@@ -44,15 +44,9 @@ class RandomSynthesizer(Synthesizer):
             deviation `0.1 / g` by default.
         regularizer: Optional regularizer of R.
         gain: Float, `g`.
-        **kwargs: `seed`, for reproducible initial values, and keyword
-            arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`; only its length matters.
-        keys: Ignored: nothing is remembered of the source.
-        start: Integer or scalar integer tensor, position of the first query
-            token, hence the first row of the table.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -210,15 +204,9 @@ class FactorizedRandomSynthesizer(Synthesizer):
         initializer: Initializer of R1 and R2, by default as above.
         regularizer: Optional regularizer of R1 and R2.
         gain: Float, `g`.
-        **kwargs: `seed`, for reproducible initial values, and keyword
-            arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`; only its length matters.
-        keys: Ignored: nothing is remembered of the source.
-        start: Integer or scalar integer tensor, position of the first query
-            token, hence the first row of R1.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: queries g R1 `(1, T, H, r)` and keys R2 `(1, S, H, r)`.

@@ -3,6 +3,8 @@
 import inspect
 from typing import Any
 
+import keras
+
 from keras_synth._backend.seeds import derived
 from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import Term, read
@@ -15,10 +17,7 @@ from keras_synth.registry import (
     merged,
     registry_of,
 )
-from keras_synth.synthesizers.synthesizer import (
-    Synthesizer,
-    unbuilt_from_config,
-)
+from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier
 
 
@@ -113,7 +112,7 @@ def get(
         check_no_options(identifier, options)
         made = identifier
         if isinstance(made, dict):
-            made = unbuilt_from_config(made)
+            made = keras.saving.deserialize_keras_object(made)
         if not isinstance(made, Synthesizer):
             raise not_one(identifier)
     check_agreement("synthesizer", made, num_heads, max_length)

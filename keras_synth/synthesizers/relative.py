@@ -22,14 +22,9 @@ class DistanceSynthesizer(Synthesizer):
 
     Args:
         num_heads: Integer, `H`.
-        **kwargs: `seed`, and keyword arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments:
-        query: Tensor `(B, T, d)`; only its length matters.
-        keys: Ignored: nothing is remembered of the source.
-        start: Integer or scalar integer tensor, position of the first query
-            token.
-        length: Integer or scalar integer tensor, source length `S`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -106,10 +101,9 @@ class RelativeSynthesizer(DistanceSynthesizer):
         initializer: Initializer of the numbers, a normal distribution with
             standard deviation 0.1 by default.
         regularizer: Optional regularizer of the numbers.
-        **kwargs: `seed`, for reproducible initial values, and keyword
-            arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments: see `RandomSynthesizer`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -183,9 +177,9 @@ class AlibiSynthesizer(DistanceSynthesizer):
     Args:
         num_heads: Integer, `H`.
         trainable: Whether the slopes are learned.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments: see `RandomSynthesizer`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -272,10 +266,9 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
             own, half of them each, as in T5's encoder; otherwise all later
             tokens share the bucket of distance 0, as in its decoder.
         initializer: Initializer of the numbers.
-        **kwargs: `seed`, for reproducible initial values, and keyword
-            arguments of `keras.layers.Layer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments: see `RandomSynthesizer`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.

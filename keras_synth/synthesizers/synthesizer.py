@@ -33,8 +33,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     """Turns tokens, or nothing, into attention logits.
 
     A subclass implements `call` and, if it looks at the source at all,
-    `project_keys`. Everything around it, masks, softmax, dropout, values and
-    caches, belongs to `SyntheticAttention`.
+    `project_keys`; all else belongs to `SyntheticAttention`.
 
     Args:
         num_heads: Integer, `H`.
@@ -42,38 +41,32 @@ class Synthesizer(Configured, keras.layers.Layer):
             hold. `None` if there is no such bound.
         long_inputs: `"error"`, or `"tile"` to repeat the learned positions
             beyond `max_length`.
-        seed: Optional integer that makes the initial values reproducible.
-            Each weight draws from a seed of its own; an initializer that has a
-            seed keeps it.
+        seed: Optional integer that makes the initial values reproducible;
+            an initializer that has a seed of its own keeps it.
         name: String, by default `"synthesizer"`; a mixture calls the parts
             that have no other name `"part_0"`, `"part_1"`, ...
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Attributes:
         key_dim: Integer, features per head and source token that a decoding
-            cache holds beside the values. 0 for all but dot-product parts.
-        reads_tokens: Boolean, whether logits depend on any token. False for
-            tables of positions.
+            cache holds beside the values.
+        reads_tokens: Boolean, whether logits depend on any token.
         is_bias: Boolean, whether its logits stand outside the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
         needs_float32: Boolean, whether its logits fall without bound with the
             distance: see `logits.Logits`.
         reach: Integer, how far away tokens may be that it has logits for:
-            attention leaves farther ones out, and is of one sequence. `None`
-            if it has them for all.
-        remembers_last: Boolean, whether its keys follow from tokens, or by
-            `keys_at` from positions: then a cache of the last tokens will do
-            where no more are seen.
-        weight_axes: Dictionary: name of a weight that the class adds, or its
-            path below the layer (`"hidden/kernel"`), to a tuple that says what
-            its first axes may be cut along when devices share it: `"model"`
-            for heads and widths, `"data"` for the model width, `None` for an
-            axis that stays whole. What is not named stays whole, too.
+            attention leaves farther ones out. `None` if it has them for all.
+        remembers_last: Boolean, whether a cache of the last tokens will do
+            where no more are seen: its keys follow from tokens or `keys_at`.
+        weight_axes: Dictionary from a weight's path below the layer
+            (`"hidden/kernel"`) to what devices may cut its first axes along:
+            `"model"` for heads and widths, `"data"` for the model width,
+            `None` for an axis that stays whole, as all others do.
         last_weights: Tuple of names of attributes: weights whose zeros make
-            all logits zero. `keras_synth.surgery.graft` begins with that.
-        position_axes: Dictionary: name of an attribute, a weight, to the
-            tuple of its axes that count positions, by which
-            `keras_synth.surgery.lengthen` makes it longer.
+            all logits zero, with which `keras_synth.surgery.graft` begins.
+        position_axes: Dictionary from the name of an attribute, a weight, to
+            its axes that `keras_synth.surgery.lengthen` makes longer.
 
     Example:
 
@@ -142,8 +135,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     def attach_to(self, owner: keras.Layer) -> None:
         """Makes it a part of one layer, or of one mixture.
 
-        Weights that belong to two layers would be saved once and could not be
-        loaded again.
+        Weights of two layers would be saved once and could not be loaded.
 
         Args:
             owner: The layer.
@@ -190,8 +182,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     def tables(self) -> dict[str, Tensor]:
         """Returns what it has learned beside projections of tokens, by name.
 
-        Its own weights, but not those of layers within; a subclass may return
-        what they stand for. `keras_synth.analysis.tables` collects it.
+        These are its own weights, but not those of layers within.
 
         Returns:
             Dictionary from names to tensors.
@@ -248,10 +239,8 @@ class Synthesizer(Configured, keras.layers.Layer):
     def as_function(self, query: Tensor) -> Callable[..., Logits]:
         """Returns what the layer around it calls: `call`, where that will do.
 
-        What Keras does around each call of a layer takes longer than the call,
-        where operations run one by one. The layer around it has done it: inputs
-        are tensors of the right dtype. As a layer is called one that has hooks
-        of PyTorch, or a `call` with arguments that Keras fills in.
+        What Keras does around the call of a layer takes longer than the call,
+        where operations run one by one, and the layer around it has done it.
 
         Args:
             query: Tensor `(B, T, d)`, what it will be called with.
@@ -282,13 +271,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         source_length: Size | None,
         start: Size = 0,
     ) -> None:
-        """Raises if statically known lengths exceed `max_length`.
-
-        Args:
-            target_length: Integer `T`; `None` or a tensor is not checked.
-            source_length: Integer `S`; `None` or a tensor is not checked.
-            start: Integer position of the first query token.
-        """
+        """Raises if lengths `T` and `S`, as far as known, are too long."""
         if self.max_length is None or self.long_inputs == "tile":
             return
         check_length("Source", source_length, self.max_length)
@@ -311,11 +294,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     def add_table(
         self, name: str, shape: Shape, initializer: Identifier, **kwargs: Any
     ) -> Tensor:
-        """Adds a learned table, which no mixed precision casts.
-
-        It is float32 but under a pure policy, such as "bfloat16", whose
-        variables are not; logits are computed in float32 all the same.
-        """
+        """Adds a learned table, which no mixed precision casts."""
         initializer = keras.initializers.get(initializer)
         return self.add_weight(
             name=name,
@@ -334,10 +313,10 @@ class Synthesizer(Configured, keras.layers.Layer):
     def enable_lora(self, rank: int) -> None:
         """Trains what it learned beside frozen projections, with few weights.
 
-        Its tables stay trainable: alphas, biases and tables with an entry or
-        a few per position. Subclasses with tables of positions by positions
-        train an update of low rank instead. Its dense layers, which have an
-        `enable_lora` of their own, are left as they are.
+        Alphas, biases and tables with a few entries per position stay
+        trainable; tables of positions by positions get an update of low rank.
+        Dense layers, which have an `enable_lora` of their own, stay as they
+        are.
 
         Args:
             rank: Integer, the rank of such updates.
@@ -362,11 +341,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         return None
 
     def serialized(self) -> dict[str, Any]:
-        """Returns what the config of the layer around it holds of it.
-
-        The dtype is left out if it is that layer's: a layer whose config is
-        changed, as by `keras.models.clone_model`, changes as a whole.
-        """
+        """Returns its config, without a dtype that is the outer layer's."""
         config = keras.saving.serialize_keras_object(self)
         owner = None if self._owner is None else self._owner()
         if owner is None:
@@ -400,16 +375,3 @@ def with_dtype(config, dtype):
     if not isinstance(own, dict) or dtype is None:
         return config
     return {**config, "config": {"dtype": dtype, **own}}
-
-
-def unbuilt_from_config(config, dtype=None):
-    """Makes a synthesizer, not built yet, of its config.
-
-    Args:
-        config: Dictionary.
-        dtype: Dtype policy, or a config of one, of a config without.
-    """
-    config = with_dtype(config, dtype)
-    # Configs in files of version 0.1.0 would build it; see `get_build_config`.
-    config = {k: v for k, v in config.items() if k != "build_config"}
-    return keras.saving.deserialize_keras_object(config)

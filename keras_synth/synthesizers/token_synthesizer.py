@@ -1,18 +1,22 @@
-"""`TokenSynthesizer`: what reads each token alone has in common."""
+"""`TokenSynthesizer`: the hidden layer of those that read each token alone."""
 
 import math
 from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_optional, check_positive
-from keras_synth.attention.projections import Projections, axes_of_heads
+from keras_synth._backend.checks import check_optional
+from keras_synth.attention.projections import (
+    Projections,
+    axes_of_heads,
+    cloned,
+)
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier
 
 
 class TokenSynthesizer(Synthesizer):
-    """Base class of Dense and Factorized Dense: hidden layer and tables."""
+    """Base class of Dense, Factorized Dense and Local Dense."""
 
     weight_axes = axes_of_heads("hidden")
 
@@ -20,27 +24,20 @@ class TokenSynthesizer(Synthesizer):
         self,
         num_heads: int,
         hidden_dim: int | None,
-        max_length: int,
         activation: Identifier,
         use_bias: bool,
-        long_inputs: str,
         initializer: Identifier,
         **kwargs: Any,
     ) -> None:
         self._projections = Projections.taken_from(kwargs, use_bias)
-        super().__init__(
-            num_heads,
-            check_positive("max_length", max_length),
-            long_inputs,
-            **kwargs,
-        )
+        super().__init__(num_heads, **kwargs)
         self.hidden_dim = check_optional("hidden_dim", hidden_dim)
         self.activation = keras.activations.get(activation)
         self.use_bias = self._projections.use_bias
         self.initializer = (
             None if initializer is None else keras.initializers.get(initializer)
         )
-        self.hidden = None
+        self.hidden: keras.Layer = None
 
     def _build_hidden(self, query_shape):
         """Builds the hidden layer and returns the width of the features."""
@@ -60,15 +57,12 @@ class TokenSynthesizer(Synthesizer):
         return self.activation(projected)
 
     def _table_initializer(self, fan_in, fan_out):
-        if self.initializer is None:
-            return glorot(fan_in, fan_out)
-        return self.initializer.clone()
+        if self.initializer is not None:
+            return cloned(self.initializer)
+        # Keras' own Glorot scheme would count the heads among the fans.
+        stddev = math.sqrt(2.0 / (fan_in + fan_out))
+        return keras.initializers.RandomNormal(stddev=stddev)
 
-
-def glorot(fan_in, fan_out):
-    """Glorot's normal scheme for a table read as a `fan_in x fan_out` matrix.
-
-    Keras' own would misread the heads axis as part of the fans.
-    """
-    stddev = math.sqrt(2.0 / (fan_in + fan_out))
-    return keras.initializers.RandomNormal(stddev=stddev)
+    def _add_bias(self, name, shape):
+        initializer = self._projections.options["bias_initializer"]
+        return self.add_table(name, shape, cloned(initializer))
