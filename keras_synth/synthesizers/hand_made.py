@@ -37,16 +37,14 @@ class GaussianSynthesizer(DistanceSynthesizer):
     """Attends to a neighbourhood that is fixed by hand ("gaussian").
 
     `S[i, j] = -(j - i - o)^2 / (2 s^2)`: weights are a normal distribution
-    around the token o places away, with standard deviation s, normalised over
-    the tokens that i may see. It has no weights and serves sequences of any
-    length.
+    around the token o places away, with standard deviation s. Nothing is
+    learned.
 
     Args:
         num_heads: Integer, `H`.
         offsets: Sequence of integers, in tokens: head h takes the entry
-            `h mod len(offsets)`. By default the previous token, the token
-            itself and the next one, as in the paper's encoder; its decoder
-            takes `(-1, 0)`.
+            `h mod len(offsets)`. The default is that of the paper's encoder;
+            its decoder takes `(-1, 0)`.
         stddev: Float, `s`, in tokens; 1 as in the paper.
         **kwargs: Arguments of `Synthesizer`.
 
@@ -78,23 +76,18 @@ class GaussianSynthesizer(DistanceSynthesizer):
     ) -> None:
         super().__init__(num_heads, **kwargs)
         self.offsets = _sequence("offsets", offsets)
-        for offset in self.offsets:
-            if not isinstance(offset, numbers.Integral):
-                raise ValueError(
-                    "`offsets` must be integers, in tokens. "
-                    f"Received: offsets={offsets!r}"
-                )
+        if not all(isinstance(x, numbers.Integral) for x in self.offsets):
+            raise ValueError(
+                "`offsets` must be integers, in tokens. "
+                f"Received: offsets={offsets!r}"
+            )
         self.stddev = check_above_zero("stddev", stddev)
 
     def weigh(self, distances: Tensor) -> Tensor:
         offsets = _cycled(self.offsets, self.num_heads)
-        offsets = ops.convert_to_tensor(offsets, "float32")
-        away = ops.cast(distances, "float32") - offsets[:, None]
+        offsets = ops.convert_to_tensor(offsets, "float32")[:, None]
+        away = ops.cast(distances, "float32") - offsets
         return -ops.square(away / self.stddev) / 2.0
-
-    def get_config(self) -> dict[str, Any]:
-        config = {"offsets": list(self.offsets), "stddev": self.stddev}
-        return {**super().get_config(), **config}
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -108,22 +101,16 @@ class PatternSynthesizer(DistanceSynthesizer):
     | `"left"`, `"right"` | all up to `i - 2`, all from `i + 2` on |
     | `"start"`, `"end"` | the first one, the last one |
 
-    Where padding, masks or the sequence's end leave none of these to see, a
-    token attends to the nearest ones to them that are left: the first token's
-    previous one is itself; in the causal form so is each token's next one. So
-    `"start"` and `"end"` are the first and the last token that may be seen,
-    however much padding there is. It has no weights and serves sequences of
-    any length.
-
     `S[i, j]` is -20 times the number of tokens that j is away from the
-    pattern. (The paper grades the weights within wide contexts. All heads but
-    one, which is learned, have a pattern there, as in
-    `"heads(7 * pattern + 1 * V)"`.)
+    pattern. So where padding, masks or the sequence's end leave none of these
+    to see, a token attends to the nearest ones that are left: the first
+    token's previous one is itself, and `"end"` is the last token that may be
+    seen. Nothing is learned. (In the paper, which grades the weights within
+    wide contexts, one head is learned: `"heads(7 * pattern + 1 * V)"`.)
 
     Args:
         num_heads: Integer, `H`.
-        patterns: Sequence of names; head h has `h mod len(patterns)`. By
-            default the seven of the paper.
+        patterns: Sequence of names; head h has `h mod len(patterns)`.
         width: Integer, half the width of `"window"`, in tokens.
         **kwargs: Arguments of `Synthesizer`.
 
@@ -178,10 +165,6 @@ class PatternSynthesizer(DistanceSynthesizer):
         ]
         return -STEEP * ops.cast(ops.stack(away), "float32")
 
-    def get_config(self) -> dict[str, Any]:
-        config = {"patterns": list(self.patterns), "width": self.width}
-        return {**super().get_config(), **config}
-
 
 def _sequence(name, given):
     if not isinstance(given, (list, tuple)) or not given:
@@ -189,7 +172,7 @@ def _sequence(name, given):
             f"`{name}` must be a sequence with an entry or more. "
             f"Received: {name}={given!r}"
         )
-    return tuple(given)
+    return list(given)
 
 
 def _cycled(entries, number):

@@ -13,6 +13,7 @@ from keras_synth._backend.checks import (
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.internals import open_for_state
 from keras_synth.attention.logits import Logits
+from keras_synth.attention.projections import cloned
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -26,9 +27,8 @@ class RandomSynthesizer(Synthesizer):
     """Attends by position alone ("R"; with `fixed=True`, "Fix").
 
     `S[i, j] = g R[i, j]`, one trainable table per head, whatever the tokens.
-    A sequence of n tokens uses `R[:, :n, :n]`. The gain g is 1, the paper's
-    form, unless it is given. Optimizers such as Adam move every weight by
-    about the learning rate in a step: logits then move g times as fast.
+    A sequence of n tokens uses `R[:, :n, :n]`. The gain g is 1 in the paper;
+    under optimizers such as Adam logits move g times as fast.
 
     Initially `g R ~ N(0, 0.1^2)`: attention is near uniform, `1 / n` up to ten
     percent, and rows and heads differ. A fixed table of that scale is close
@@ -96,7 +96,7 @@ class RandomSynthesizer(Synthesizer):
         self.initializer = keras.initializers.get(initializer)
         self.regularizer = keras.regularizers.get(regularizer)
         self.R: Tensor = None
-        self.lora_R_a: Tensor = None
+        self.lora_R_a: Tensor = None  # what LoRA adds to R: R + a b
         self.lora_R_b: Tensor = None
 
     def build(
@@ -129,16 +129,15 @@ class RandomSynthesizer(Synthesizer):
         return {"R": _times(self.gain, self._table())}
 
     def _table(self):
-        """R, and what LoRA adds to it: `(H, N, N)`."""
         if self.lora_R_a is None:
             return self.R
         return ops.add(self.R, ops.matmul(self.lora_R_a, self.lora_R_b))
 
     def enable_lora(self, rank: int) -> None:
-        """Trains an update of low rank, `R + a b`, and leaves R as it is.
+        """Trains an update of low rank, `R + a b`, unless R is fixed.
 
         `a` is `(H, N, rank)`, `b` is `(H, rank, N)`. Files hold the sum, as
-        those of Keras' layers do. A fixed table stays as it is.
+        those of Keras' layers do.
 
         Args:
             rank: Integer, columns of `a` and rows of `b`.
@@ -188,9 +187,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
     """Attends by position alone, with a table of low rank ("FR").
 
     `S = g R1 R2^T`, both `(N, r)` per head: `2 N r` parameters instead of
-    `N^2`. The gain g, 1 unless it is given, is that of `RandomSynthesizer`.
-    The rows of S differ. (In the authors' public code they are all equal, by
-    a broadcast that should have been a matrix product.)
+    `N^2`. (In the authors' public code the rows of S are all equal, by a
+    broadcast that should have been a matrix product.)
 
     R1 and R2 start as normal noise whose standard deviation,
     `((0.1 / g)^2 / r)^(1/4)`, gives the logits a standard deviation of 0.1 for
@@ -263,8 +261,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
             self.add_table(
                 name,
                 (self.num_heads, self.max_length, self.rank),
-                # A clone draws its own seed: R1 and R2 must differ.
-                self.initializer.clone(),
+                cloned(self.initializer),  # R1 and R2 must differ
                 regularizer=self.regularizer,
             )
             for name in ("R1", "R2")
@@ -283,11 +280,10 @@ class FactorizedRandomSynthesizer(Synthesizer):
         rows = self.window(self.R1, 1, start, target_length)
         rows = _times(self.gain, rows)
         columns = self.window(self.R2, 1, 0, source_length)
-        # A product of features: beside a dot product it joins its queries.
-        queries, keys = (
+        rows, columns = (
             ops.transpose(x, (1, 0, 2))[None] for x in (rows, columns)
         )
-        return Logits(queries, keys)
+        return Logits(queries=rows, keys=columns)
 
     def tables(self) -> dict[str, Tensor]:
         """Returns the table that the factors stand for, `(H, N, N)`."""

@@ -19,21 +19,9 @@ class DistanceSynthesizer(Synthesizer):
     """Attends by distance alone: `S[i, j] = w(j - i)`, per head.
 
     A subclass implements `weigh`. It serves sequences of any length.
-
-    Args:
-        num_heads: Integer, `H`.
-        **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
-
-    Returns:
-        `Logits`: bias `(1, H, T, S)`.
     """
 
     reads_tokens = False
-
-    def __init__(self, num_heads: int, **kwargs: Any) -> None:
-        super().__init__(num_heads, **kwargs)
 
     def weigh(self, distances: Tensor) -> Tensor:
         """Returns the logits of distances.
@@ -65,19 +53,10 @@ class DistanceSynthesizer(Synthesizer):
 
 
 def _toeplitz(diagonals, rows, columns):
-    """Returns the table whose diagonals hold one number each.
+    """Returns the table `(1, H, T, S)` of diagonals `(H, T + S - 1)`.
 
     Rows of length n laid out one after the other and read again as rows of
-    length n - 1 are shifted by one each: no entry is gathered by itself, and
-    the gradient is a sum.
-
-    Args:
-        diagonals: Tensor `(H, T + S - 1)`, the last row's first.
-        rows: Integer or scalar tensor, `T`.
-        columns: Integer or scalar tensor, `S`.
-
-    Returns:
-        Tensor `(1, H, T, S)`.
+    length n - 1 are shifted by one each: no entry is gathered by itself.
     """
     heads, count = diagonals.shape[0], rows + columns - 1
     padded = pad(diagonals, [[0, 0], [0, 1]])
@@ -91,13 +70,12 @@ def _toeplitz(diagonals, rows, columns):
 class RelativeSynthesizer(DistanceSynthesizer):
     """One trainable number per head and distance ("relative").
 
-    `S[i, j] = w[clip(j - i, -m, m)]`, m being `max_distance`: Random's table,
-    made to depend on the distance alone. It serves sequences of any length.
+    `S[i, j] = w[clip(j - i, -m, m)]`: Random's table, made to depend on the
+    distance alone.
 
     Args:
         num_heads: Integer, `H`.
-        max_distance: Integer, `m`, in tokens; all that are further away count
-            like it.
+        max_distance: Integer, `m`, in tokens.
         initializer: Initializer of the numbers, a normal distribution with
             standard deviation 0.1 by default.
         regularizer: Optional regularizer of the numbers.
@@ -167,16 +145,11 @@ class AlibiSynthesizer(DistanceSynthesizer):
     2^-8` where H is a power of two, and interpolated as by the paper's authors
     where it is not. In a sum it is a bias: it stands outside the alphas.
 
-    With `trainable=True`, `"alibi(trainable=True) + V"`, the slopes begin there
-    and are learned. Weights fall by a factor `g = exp(-m)` for each token of
-    distance, so that what is learned is a decay `g^|i - j|` per head; the
-    weight is `log m`, which keeps g between 0 and 1. Otherwise there are no
-    weights. (The paper reports that learned slopes
-    extrapolated less well, and took longer to train.)
-
     Args:
         num_heads: Integer, `H`.
-        trainable: Whether the slopes are learned.
+        trainable: Whether the slopes begin there and are learned, by a weight
+            `log m`; otherwise there are no weights. (The paper reports that
+            learned slopes extrapolated less well.)
         **kwargs: Arguments of `Synthesizer`.
 
     Call arguments: those of `Synthesizer.call`.
@@ -241,7 +214,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
 
 def _slopes(num_heads):
-    """ALiBi's slopes, one a head; of the next power of two every other, too."""
+    """ALiBi's slopes; beyond a power of two, of the next one every other."""
     power = 2 ** int(math.log2(num_heads))
     slopes = [2.0 ** (-8.0 * i / power) for i in range(1, power + 1)]
     finer = [2.0 ** (-4.0 * i / power) for i in range(1, 2 * power + 1, 2)]
@@ -254,8 +227,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
 
     `S[i, j] = w[bucket(j - i)]`, one trainable number per head and bucket.
     Near distances have a bucket each; farther ones share buckets whose width
-    grows logarithmically up to `max_distance`. In a sum it is a bias: it
-    stands outside the alphas.
+    grows logarithmically. In a sum it is a bias: it stands outside the alphas.
 
     Args:
         num_heads: Integer, `H`.
@@ -328,7 +300,6 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         return ops.transpose(ops.take(table, self._buckets(distances), axis=0))
 
     def _buckets(self, distances):
-        """The bucket of each distance `j - i`, an integer tensor `(n,)`."""
         buckets, first = self.num_buckets, 0
         if self.bidirectional:
             buckets //= 2
