@@ -1,9 +1,5 @@
 """The softmax, over logits, values and masks."""
 
-from keras_synth.attention.attend import (
-    attend,
-)
+from keras_synth.attention.attend import attend
 
-__all__ = [
-    "attend",
-]
+__all__ = ["attend"]

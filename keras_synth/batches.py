@@ -7,9 +7,4 @@ from keras_synth.training.batches import (
     TokenWindows,
 )
 
-__all__ = [
-    "EpochBatches",
-    "LengthBuckets",
-    "StepsPerEpoch",
-    "TokenWindows",
-]
+__all__ = ["EpochBatches", "LengthBuckets", "StepsPerEpoch", "TokenWindows"]

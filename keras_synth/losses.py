@@ -1,9 +1,5 @@
 """Losses over tokens."""
 
-from keras_synth.training.losses import (
-    LabelSmoothedCrossentropy,
-)
+from keras_synth.training.losses import LabelSmoothedCrossentropy
 
-__all__ = [
-    "LabelSmoothedCrossentropy",
-]
+__all__ = ["LabelSmoothedCrossentropy"]

@@ -1,9 +1,5 @@
 """Which tokens attend to which."""
 
-from keras_synth.attention.masks import (
-    AttentionMask,
-)
+from keras_synth.attention.masks import AttentionMask
 
-__all__ = [
-    "AttentionMask",
-]
+__all__ = ["AttentionMask"]

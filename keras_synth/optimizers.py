@@ -1,9 +1,5 @@
 """Optimizers with the usual options of Transformers."""
 
-from keras_synth.training.optimizers import (
-    adamw,
-)
+from keras_synth.training.optimizers import adamw
 
-__all__ = [
-    "adamw",
-]
+__all__ = ["adamw"]

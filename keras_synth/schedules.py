@@ -6,8 +6,4 @@ from keras_synth.training.schedules import (
     warmup_of,
 )
 
-__all__ = [
-    "InverseSquareRootDecay",
-    "cosine_with_warmup",
-    "warmup_of",
-]
+__all__ = ["InverseSquareRootDecay", "cosine_with_warmup", "warmup_of"]

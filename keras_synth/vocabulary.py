@@ -1,11 +1,5 @@
 """Words and bytes as ids."""
 
-from keras_synth.training.vocabulary import (
-    ByteVocabulary,
-    WordVocabulary,
-)
+from keras_synth.training.vocabulary import ByteVocabulary, WordVocabulary
 
-__all__ = [
-    "ByteVocabulary",
-    "WordVocabulary",
-]
+__all__ = ["ByteVocabulary", "WordVocabulary"]

@@ -19,7 +19,6 @@ docs/routes.md shows how to add a kernel of one's own.
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from keras_synth._backend import execution
 from keras_synth.attention.logits import Weights
@@ -30,46 +29,21 @@ from keras_synth.attention.routes.shared import SharedRoute
 from keras_synth.attention.routes.tiles import TilesRoute
 from keras_synth.attention.routes.torch_cpu import TorchCPURoute
 
-__all__ = [
-    "ExplicitRoute",
-    "KernelRoute",
-    "Request",
-    "Route",
-    "SharedRoute",
-    "TilesRoute",
-    "TorchCPURoute",
-    "choose",
-    "get",
-    "portable",
-    "register",
-    "registered",
-    "serving",
-    "unregister",
-    "using",
-]
-
-
-class _Block(NamedTuple):
-    """What `with` blocks say of their own context."""
-
-    routes: tuple[Route, ...] = ()
-    portable: int = 0  # how many demand plain operations
-
-
-_NO_BLOCK = _Block()
-_routes = [
+_routes: list[Route] = [
     SharedRoute(),
     KernelRoute(),
     TilesRoute(),
     TorchCPURoute(),
     ExplicitRoute(),
 ]
-_block = contextvars.ContextVar("block", default=_NO_BLOCK)
+# What the `with` blocks of this context add: routes, and a `None` for each that
+# demands plain operations.
+_blocks: contextvars.ContextVar = contextvars.ContextVar("blocks", default=())
 
 
 @execution.known_to_compilers
-def _in_force():
-    return _block.get()
+def _of_blocks():
+    return _blocks.get()
 
 
 def registered() -> tuple[Route, ...]:
@@ -77,7 +51,7 @@ def registered() -> tuple[Route, ...]:
 
     Those of `using` blocks come last, and only where the block is in force.
     """
-    return (*_routes, *_in_force().routes)
+    return (*_routes, *(route for route in _of_blocks() if route))
 
 
 def get(name: str) -> Route:
@@ -86,10 +60,7 @@ def get(name: str) -> Route:
     Raises:
         ValueError: If there is none.
     """
-    return _named(name, registered())
-
-
-def _named(name, known):
+    known = registered()
     # A block's own first: another thread may register one of that name.
     for route in reversed(known):
         if route.name == name:
@@ -102,16 +73,13 @@ def _named(name, known):
 
 
 def register(route: Route) -> Route:
-    """Adds a route to those among which `attend` chooses.
+    """Adds a route to those among which `attend` chooses, and returns it.
 
     What has been compiled keeps the routes it was compiled with: register
     before the first call of a model.
 
     Args:
         route: `Route` whose name is not taken.
-
-    Returns:
-        The route.
 
     Raises:
         ValueError: If it is no `Route`, does not say what it serves, costs
@@ -148,9 +116,7 @@ def _check(route):
 
 
 def unregister(name: str | Route) -> Route:
-    """Removes a route and returns it.
-
-    One of a `using` block is removed from that block.
+    """Removes a route, be it of a `using` block, and returns it.
 
     Args:
         name: String, or the route itself.
@@ -177,15 +143,12 @@ def using(*routes: Route) -> Iterator[None]:
     """Adds routes for the duration of a `with` block.
 
     Only the block's own thread (or task of `asyncio`) sees them, and blocks
-    that overlap in time take nothing from each other. `register` adds a route
-    for all threads.
-
-    A thread that is started inside of a block does not see them, unless it is
-    given the block's context: `asyncio.to_thread` does that, and so does
-    `Thread(target=contextvars.copy_context().run, args=(function,))`. It then
-    sees them as long as it runs. PyTorch's gradients on GPUs run in threads of
-    their own: a layer made in a `keras.RematScope` is computed again without
-    the block's routes.
+    that overlap in time take nothing from each other. A thread that is started
+    inside of a block sees them if it is given the block's context:
+    `asyncio.to_thread` does that, and so does
+    `Thread(target=contextvars.copy_context().run, args=(function,))`. PyTorch's
+    gradients on GPUs run in threads of their own: a layer made in a
+    `keras.RematScope` is computed again without the block's routes.
 
     Args:
         *routes: `Route` objects, as for `register`.
@@ -197,21 +160,21 @@ def using(*routes: Route) -> Iterator[None]:
     try:
         for route in routes:
             _check(route)
+            _blocks.set((*_blocks.get(), route))
             entered.append(route)
-            block = _block.get()
-            _block.set(block._replace(routes=(*block.routes, route)))
         yield
     finally:
         for route in entered:
             _leave(route)
 
 
-def _leave(route):
-    """Takes a route away from the blocks of this context."""
+def _leave(entry):
+    """Takes a route, or a `None`, away from the blocks of this context."""
     # Not a token's reset: blocks may end in another order than they began.
-    block = _block.get()
-    left = tuple(other for other in block.routes if other is not route)
-    _block.set(block._replace(routes=left))
+    left = list(_blocks.get())
+    if entry in left:
+        left.remove(entry)
+    _blocks.set(tuple(left))
 
 
 @contextlib.contextmanager
@@ -230,40 +193,32 @@ def portable() -> Iterator[None]:
     >>> with keras_synth.routes.portable():
     ...     outputs = layer(keras.random.normal((3, 7, 8)))
     """
-    _count_portable(1)
+    _blocks.set((*_blocks.get(), None))
     try:
         yield
     finally:
-        _count_portable(-1)
-
-
-def _count_portable(change):
-    block = _block.get()
-    _block.set(block._replace(portable=block.portable + change))
+        _leave(None)
 
 
 def serving(request: Request) -> tuple[Route, ...]:
     """Returns the routes that can serve a `Request`, a tuple."""
-    return _serving(request, _in_force())
-
-
-def _serving(request, block):
-    known = (*_routes, *block.routes)
-    if isinstance(request.logits, Weights):
-        known = tuple(route for route in known if route.takes_weights)
-    able = tuple(
-        route
-        for route in known
-        if route.knows(request.normalizer) and route.serves(request)
-    )
+    blocks = _of_blocks()
     plain = (
-        execution.is_recorded()
+        None in blocks
+        or execution.is_recorded()
         or execution.is_compiled_by_torch()
         or execution.is_transformed()
     )
-    if block.portable or plain:
-        able = tuple(route for route in able if route.is_portable(request))
-    return able
+    folded = isinstance(request.logits, Weights)
+    return tuple(
+        route
+        for route in (*_routes, *blocks)
+        if route is not None
+        and (route.takes_weights or not folded)
+        and route.knows(request.normalizer)
+        and route.serves(request)
+        and (not plain or route.is_portable(request))
+    )
 
 
 def choose(request: Request, name: str | None = None) -> Route:
@@ -277,15 +232,15 @@ def choose(request: Request, name: str | None = None) -> Route:
         ValueError: If no route of this name is known, or it cannot serve, or
             no route can give what `flash_attention=True` demands.
     """
-    block = _in_force()
-    known = (*_routes, *block.routes)
-    wanted = None if name is None else _named(name, known)
-    able = _serving(request, block)
+    wanted = None if name is None else get(name)
+    able = serving(request)
     if request.flash_attention and not able:
+        parts = request.logits._asdict().items()
+        names = ", ".join(key for key, x in parts if x is not None)
         raise ValueError(
             "flash_attention=True needs logits that compare queries with keys "
             '(dot-product, Dense, or mixtures with them). Leave it out for "R" '
-            f"and the like. Received: {_described(request.logits)}"
+            f"and the like. Received: logits of {names}"
         )
     if wanted is None:
         return _cheapest(able, request)
@@ -310,9 +265,3 @@ def _cheapest(able, request):
 
 def _names(routes):
     return [route.name for route in routes]
-
-
-def _described(logits):
-    """Which parts logits have."""
-    parts = logits._asdict().items()
-    return "logits of " + ", ".join(k for k, x in parts if x is not None)

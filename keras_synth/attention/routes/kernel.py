@@ -1,8 +1,4 @@
-"""The kernel route: the backend's own attention kernel.
-
-All that is special about `ops.dot_product_attention` on a backend is known
-here alone.
-"""
+"""The kernel route: the backend's own attention kernel."""
 
 from typing import Any
 
@@ -10,21 +6,15 @@ import keras
 from keras import ops
 
 from keras_synth._backend import devices, execution, kernels
-from keras_synth._backend.tensors import cast_like, constant
-from keras_synth.attention.masks import zero_padded_keys, zero_rows
-from keras_synth.attention.routes import cudnn
+from keras_synth._backend.tensors import cast_like
+from keras_synth.attention.masks import zero_rows
 from keras_synth.attention.routes.kernel_arguments import (
-    bounded,
+    arguments,
     is_causal,
     is_row,
-    is_small,
-    least_logit,
-    padding_bias,
-    same_width,
-    with_batch,
-    with_bias,
+    widest_of_cudnn,
 )
-from keras_synth.attention.routes.route import Request, Route
+from keras_synth.attention.routes.route import Request, Route, is_small
 
 
 class KernelRoute(Route):
@@ -70,13 +60,18 @@ class KernelRoute(Route):
         small = is_small(request)
         if small and not is_causal(request):
             request = request.with_all_pairs()
-        arguments = cudnn.arguments(request)
-        if arguments is not None:
-            context = _called(arguments, flash)[:, : request.target_length]
+        given, widest = None, widest_of_cudnn(request)
+        if widest:
+            given = arguments(request, widest=widest)
+        if given is not None:
+            context = _context(given, flash)[:, : request.target_length]
         else:
-            if flash is None and _must_not_ask():
+            # Keras would take a wrong kernel by itself, or ask what PyTorch
+            # cannot compile. PyTorch looks for one anyway.
+            unsafe = kernels.has_unsafe_flash_kernels()
+            if flash is None and (unsafe or execution.is_compiled_by_torch()):
                 flash = False
-            context = _called(_arguments(request, features=not small), flash)
+            context = _context(arguments(request, features=not small), flash)
         context = cast_like(context[..., : values.shape[-1]], values)
         mask = request.mask
         if mask.pairs is None and not mask.has_pattern:
@@ -98,17 +93,7 @@ def _demanded(request):
     return request.flash_attention
 
 
-def _must_not_ask():
-    """Whether Keras must not look for a flash kernel by itself.
-
-    It would take a wrong one, or ask what PyTorch cannot compile. PyTorch
-    looks for one anyway.
-    """
-    unsafe = kernels.has_unsafe_flash_kernels()
-    return unsafe or execution.is_compiled_by_torch()
-
-
-def _called(arguments, flash):
+def _context(arguments, flash):
     """The context by the backend's kernel, `(B, T, H, v)` or larger."""
     arguments = {**arguments, "scale": 1.0, "flash_attention": flash}
     if not flash:
@@ -117,73 +102,17 @@ def _called(arguments, flash):
         return ops.dot_product_attention(**arguments)
     except (ImportError, NotImplementedError, RuntimeError, ValueError) as e:
         values = arguments["value"]
-        shape, dtype = tuple(values.shape), values.dtype
-        masks = arguments["bias"], arguments.get("mask")
-        biased = any(x is not None for x in masks)
+        shape = tuple(values.shape)
+        dtype = keras.backend.standardize_dtype(values.dtype)
+        # Keras puts what it was given below what went wrong.
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        reason = reason.rstrip(".") + "."
         raise ValueError(
             "flash_attention=True asks for a kernel that refuses these "
-            f"logits: {_first_line(e)} Leave it out, and one that takes them "
-            f"is chosen. Received: values {shape} of "
-            f"{keras.backend.standardize_dtype(dtype)}, "
-            f"a bias or a mask: {biased}"
+            f"logits: {reason} Leave it out, and one that takes them is "
+            f"chosen. Received: values {shape} of {dtype}, a bias or a mask: "
+            f"{arguments['bias'] is not None}"
         ) from e
-
-
-def _first_line(error):
-    # Keras puts what it was given below what went wrong.
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return line.rstrip(".") + "."
-
-
-def _arguments(request, features):
-    """What a request becomes for `ops.dot_product_attention`, a dictionary.
-
-    Args:
-        request: `Request`.
-        features: Whether biases of the keys become features of theirs. Else
-            operations are what takes time, and a bias is the least of them.
-    """
-    causal = is_causal(request)
-    if not causal:
-        request = request.with_pairs()
-    logits, values, mask = request.logits, request.values, request.mask
-    in_half = kernels.attends_in_half_precision(values)
-    if not request.flash_attention and (logits.needs_float32 or not in_half):
-        values = ops.cast(values, "float32")
-    queries, keys, bias = _for_kernel(logits, values, mask, features)
-    if features and mask.keys is not None and _is_shared(bias):
-        # Padding as a feature of the keys: beside it the table would
-        # become a bias of every sample.
-        padding = padding_bias(mask.keys, values)
-        queries, keys = with_bias(queries, keys, padding)
-        mask = mask._replace(keys=None)
-    if features:
-        # Kernels want values as wide as the keys: JAX refuses others, PyTorch
-        # leaves its flash path.
-        queries, keys, values = same_width(queries, keys, values)
-    return {
-        "query": queries,
-        "key": keys,
-        "value": values,
-        "bias": bias if causal else _limited(bias, mask, values),
-        "is_causal": causal,
-    }
-
-
-def _is_shared(bias):
-    return bias is not None and bias.shape[0] == 1
-
-
-def _limited(bias, mask, values):
-    """A bias that forbids what a mask does: PyTorch takes one of the two.
-
-    It is finite: where nothing is allowed the kernel takes an average.
-    """
-    allowed = mask.materialize()
-    if allowed is None:
-        return bias
-    bias = constant(0.0, values) if bias is None else bias
-    return ops.where(allowed, bias, constant(least_logit(values.dtype), values))
 
 
 def _repeats_keys(request):
@@ -226,17 +155,3 @@ def _likes_bias(request):
         or request.logits.needs_float32
         or execution.is_differentiated(bias)
     )
-
-
-def _for_kernel(logits, values, mask, features):
-    """Gives logits the dtype, the batch and the finite keys a kernel needs.
-
-    A bias of the keys becomes a feature of theirs, if `features` are wanted.
-    """
-    logits = zero_padded_keys(logits, mask)
-    bias = None if logits.bias is None else bounded(logits.bias, values)
-    if features and bias is not None and is_row(bias):
-        queries, keys = (cast_like(x, values) for x in logits[:2])
-        queries, keys = with_bias(queries, keys, bias)
-        logits, bias = logits._replace(queries=queries, keys=keys), None
-    return *with_batch(logits, values), bias

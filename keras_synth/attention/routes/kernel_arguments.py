@@ -1,18 +1,72 @@
-"""What logits, values and masks become for a kernel.
+"""What a request becomes for `ops.dot_product_attention`.
 
 A bias of the keys alone can be a feature of theirs: `q.k + b = [q 1].[k b]`.
-"""
 
-import math
+cuDNN's attention on JAX takes half precision, heads of up to 256 features (128
+before Hopper) in multiples of 8, even lengths where there are gradients, and a
+bias with a row for each query, in half precision as well. What differs from
+that Keras hands to XLA instead, or is an error in the midst of a gradient.
+"""
 
 import keras
 from keras import ops
 
-from keras_synth._backend.devices import runs_one_by_one
+from keras_synth._backend import kernels
 from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
 from keras_synth.attention.logits import repeat_batch
-from keras_synth.attention.routes import sizes
+from keras_synth.attention.masks import zero_padded_keys
 from keras_synth.attention.softmax import FORBIDDEN
+
+
+def arguments(request, features=True, widest=0):
+    """Returns the arguments of `ops.dot_product_attention`, a dictionary.
+
+    Args:
+        request: `Request` that compares queries with keys.
+        features: Whether biases of the keys become features of theirs. Else
+            operations are what takes time, and a bias is the least of them.
+        widest: Integer, the widest head that cuDNN takes, if it is meant; or 0.
+            Lengths and features may then be padded: of the context the first
+            `T` and `v` count. `None` is returned if it cannot take the request.
+    """
+    named = request
+    if widest:  # padding as a feature keeps no causal mask from its name
+        named = request._replace(mask=request.mask._replace(keys=None))
+    steep = request.logits.needs_float32
+    causal = is_causal(named) and not (widest and steep)
+    request = request if causal else request.with_pairs()
+    request = _even(request, causal) if widest else request
+    request = request._replace(
+        logits=zero_padded_keys(request.logits, request.mask)
+    )
+    values = request.values
+    in_half = kernels.attends_in_half_precision(values)
+    if not (widest or request.flash_attention) and (steep or not in_half):
+        values = ops.cast(values, "float32")
+        request = request._replace(values=values)
+    queries, keys = (cast_like(x, values) for x in request.logits[:2])
+    row, table = _biases(request, causal, features, bool(widest))
+    if widest:
+        if _width(row, keys, values) > widest:
+            row, table = None, row if table is None else row + table
+        if table is not None:
+            trained = request.logits.bias is not None
+            if trained and not kernels.has_cudnn_bias_gradient(table, queries):
+                return None
+            lengths = queries.shape[1], keys.shape[1]
+            table = ops.broadcast_to(table, (*ops.shape(table)[:2], *lengths))
+    if row is not None:
+        queries, keys = _with_feature(queries, keys, row)
+    # Kernels want values as wide as the keys: JAX refuses others, PyTorch
+    # leaves its flash path.
+    inputs = queries, keys, values
+    widths = {x.shape[-1] for x in inputs}
+    if widest or (features and len(widths) > 1):
+        width = _multiple_of_8(max(widths))
+        inputs = [_padded(x, 3, width - x.shape[-1]) for x in inputs]
+    inputs = [_of_each_sample(x, values) for x in inputs]
+    named = dict(zip(("query", "key", "value"), inputs, strict=True))
+    return {**named, "bias": table, "is_causal": causal}
 
 
 def is_row(bias):
@@ -35,55 +89,158 @@ def is_causal(request):
     return square and begins and (bias is None or is_row(bias))
 
 
-def is_small(request):
-    """Whether operations take longer to start than a bias of all samples."""
+def widest_of_cudnn(request):
+    """Returns the widest head of cuDNN, or 0 if it is not to be asked."""
+    lengths = request.target_length, request.source_length
+    known = all(isinstance(length, int) for length in lengths)
+    # Two products with vectors are no worse elsewhere.
+    worth = not request.has_one_query or request.flash_attention
     values = request.values
-    batch, source_length, heads, _ = values.shape
-    axes = batch, heads, request.target_length, source_length
-    known = all(isinstance(size, int) for size in axes)
-    small = known and math.prod(axes) <= sizes.SMALL
-    return small and runs_one_by_one(values)
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    widest = kernels.widest_cudnn_head(dtype)
+    fits = _width(None, request.logits.keys, values) <= widest
+    return widest if known and worth and fits else 0
 
 
-def with_batch(logits, values):
-    """Queries and keys of `Logits` for each sample, in the dtype of values.
-
-    Args:
-        logits: `Logits` with queries.
-        values: Tensor `(B, S, H, v)`.
-    """
-    batch = axis_size(values, 0)
-    found = []
-    for x in (logits.queries, logits.keys):
-        if x.shape[0] == 1 and values.shape[0] != 1:
-            x = repeat_batch(x, batch)
-        found.append(cast_like(x, values))
-    return found
+# --- lengths and widths -------------------------------------------------------
 
 
-def with_bias(queries, keys, bias):
-    """Makes a bias of the keys `(B or 1, H or 1, 1, S)` a feature of them."""
-    bias = ops.cast(ops.transpose(bias, (0, 3, 1, 2)), keys.dtype)
-    if bias.shape[0] != 1 and keys.shape[0] == 1:
-        keys = repeat_batch(keys, ops.shape(bias)[0])
-    bias = ops.broadcast_to(bias, (*ops.shape(keys)[:3], 1))
-    return (
-        ops.concatenate([queries, ops.ones_like(queries[..., :1])], axis=-1),
-        ops.concatenate([keys, bias], axis=-1),
+def _width(row, keys, values):
+    """Returns the width of all features, a `row` being one of them."""
+    width = keys.shape[-1] + (row is not None)
+    return _multiple_of_8(max(width, values.shape[-1]))
+
+
+def _multiple_of_8(width):
+    return -(-width // 8) * 8
+
+
+def _padded(x, axis, more):
+    """Adds zeros at the end of one of four axes; `None` stays `None`."""
+    if x is None or not more:
+        return x
+    return pad(x, [[0, more * (i == axis)] for i in range(4)])
+
+
+def _even(request, causal):
+    """The same with even lengths: a row more, and a key that nobody sees."""
+    rows, columns = request.target_length % 2, request.source_length % 2
+    if not rows and not columns:
+        return request
+    logits, mask = request.logits, request.mask
+    keys = mask.keys
+    if columns and keys is None and not causal:
+        keys = ops.ones((1, request.source_length), "bool")
+    if keys is not None:
+        keys = ops.pad(keys, [[0, 0], [0, columns]])
+
+    def longer(table):  # which may have one row for all queries
+        one = table is None or table.shape[2] == 1
+        return _padded(_padded(table, 3, columns), 2, 0 if one else rows)
+
+    return request._replace(
+        logits=logits._replace(
+            queries=_padded(logits.queries, 1, rows),
+            keys=_padded(logits.keys, 1, columns),
+            bias=longer(logits.bias),
+        ),
+        values=_padded(request.values, 1, columns),
+        target_length=request.target_length + rows,
+        mask=mask._replace(keys=keys, pairs=longer(mask.pairs)),
     )
 
 
-def padding_bias(keys, values):
+def _of_each_sample(x, values):
+    """Queries or keys for each sample of the values."""
+    if x.shape[0] != 1 or values.shape[0] == 1:
+        return x
+    return repeat_batch(x, axis_size(values, 0))
+
+
+# --- biases -------------------------------------------------------------------
+
+
+def _biases(request, causal, features, cudnn):
+    """Returns bias and mask, as a row for all queries and as a table.
+
+    Either may be `None`.
+
+    Returns:
+        Tuple of a tensor `(B or 1, H or 1, 1, S)` and one
+        `(B or 1, H or 1, T or 1, S)`, in the dtype of the values.
+    """
+    (_, _, bias, steep), values, mask = (
+        request.logits,
+        request.values,
+        request.mask,
+    )
+    row, table = None, bias
+    if cudnn and steep and bias is not None:
+        table = _from_the_largest(bias, mask, values)
+        return None, _limited(table, mask, values)
+    if bias is not None:
+        table = _bounded(bias, values)
+        if features and is_row(bias):
+            row, table = table, None
+    # Beside padding a table would become a bias of every sample.
+    alone = cudnn if table is None else features and table.shape[0] == 1
+    if mask.keys is not None and alone:
+        padding = _padding_bias(mask.keys, values)
+        row = padding if row is None else row + padding
+        mask = mask._replace(keys=None)
+    return row, table if causal else _limited(table, mask, values)
+
+
+def _with_feature(queries, keys, row):
+    """Makes a bias of the keys `(B or 1, H or 1, 1, S)` a feature of them."""
+    row = ops.cast(ops.transpose(row, (0, 3, 1, 2)), keys.dtype)
+    if row.shape[0] != 1 and keys.shape[0] == 1:
+        keys = repeat_batch(keys, ops.shape(row)[0])
+    row = ops.broadcast_to(row, (*ops.shape(keys)[:3], 1))
+    return (
+        ops.concatenate([queries, ops.ones_like(queries[..., :1])], axis=-1),
+        ops.concatenate([keys, row], axis=-1),
+    )
+
+
+def _limited(bias, mask, values):
+    """A bias that forbids what a mask does: PyTorch takes one of the two.
+
+    It is finite: where nothing is allowed the kernel takes an average.
+    """
+    allowed = mask.materialize()
+    if allowed is None:
+        return bias
+    bias = constant(0.0, values) if bias is None else bias
+    least = constant(_least_logit(values.dtype), values)
+    return ops.where(allowed, bias, least)
+
+
+def _padding_bias(keys, values):
     """Key padding `(B, S)` as a bias of the keys, `(B, 1, 1, S)`."""
-    zero, least = constant(0.0, values), least_logit(values.dtype)
-    bias = ops.where(keys, zero, constant(least, values))
-    return bias[:, None, None, :]
+    mask = keys[:, None, None, :]
+    least = constant(_least_logit(values.dtype), values)
+    return ops.where(mask, constant(0.0, values), least)
 
 
-def bounded(bias, values):
+def _from_the_largest(bias, mask, values):
+    """Steep logits, counted from the largest that each row may see.
+
+    In half precision a number has as much of an error as it is large. Within
+    a row only differences count: from the largest on, what has weight is
+    small, and exact enough, however far away it is. It is another one for
+    each sample where padding is.
+    """
+    bias, allowed = ops.cast(bias, "float32"), mask.materialize()
+    seen = bias if allowed is None else ops.where(allowed, bias, FORBIDDEN)
+    largest = ops.stop_gradient(ops.amax(seen, axis=-1, keepdims=True))
+    return _bounded(bias - largest, values)
+
+
+def _bounded(bias, values):
     """Returns a bias in the dtype of values, above what stands for a mask."""
     if _is_half(values.dtype):
-        limit = -least_logit(values.dtype) / 3
+        limit = -_least_logit(values.dtype) / 3
         bias = ops.clip(bias, -limit, limit)
     return cast_like(bias, values)
 
@@ -92,33 +249,9 @@ def _is_half(dtype):
     return keras.backend.standardize_dtype(dtype) in ("float16", "bfloat16")
 
 
-def least_logit(dtype):
+def _least_logit(dtype):
     """Returns a logit that no real one undercuts, and twice which is finite."""
     if not _is_half(dtype):
         return FORBIDDEN
     is_float16 = keras.backend.standardize_dtype(dtype) == "float16"
     return -3e4 if is_float16 else -1e9
-
-
-def same_width(*features):
-    """Pads features with zeros to one width, a multiple of 8 as kernels like.
-
-    Those that are of one width already are left alone.
-    """
-    widths = {x.shape[-1] for x in features}
-    if len(widths) == 1:
-        return features
-    return tuple(padded_width(x, multiple_of_8(max(widths))) for x in features)
-
-
-def multiple_of_8(width):
-    """The next multiple of 8."""
-    return -(-width // 8) * 8
-
-
-def padded_width(x, width):
-    """Pads features `(B, length, H, .)` with zeros."""
-    missing = width - x.shape[-1]
-    if not missing:
-        return x
-    return pad(x, [[0, 0], [0, 0], [0, 0], [0, missing]])

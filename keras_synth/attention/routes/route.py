@@ -1,14 +1,17 @@
 """What a route is: one way from logits, values and a mask to a context."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from keras import ops
 
+from keras_synth._backend import devices
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.normalizers import SOFTMAX, Normalizer, Softmax
+from keras_synth.attention.routes import sizes
 from keras_synth.types import Size, Tensor
 
 
@@ -160,3 +163,20 @@ class Route:
 
     def __repr__(self):
         return f"<{type(self).__name__} {self.name!r}>"
+
+
+def number_of_weights(request: Request) -> int:
+    """Returns the number of weights `B H T S`; 0 if a length is unknown."""
+    batch, _, heads, _ = request.values.shape
+    axes = batch, heads, request.target_length, request.source_length
+    known = all(isinstance(size, int) for size in axes)
+    return math.prod(axes) if known else 0
+
+
+def is_small(request: Request) -> bool:
+    """Whether operations take longer to start than to compute.
+
+    A bias of all samples is then worth no detour.
+    """
+    few = 0 < number_of_weights(request) <= sizes.SMALL
+    return few and devices.runs_one_by_one(request.values)

@@ -12,7 +12,6 @@ rows (Dao et al., 2022, https://arxiv.org/abs/2205.14135).
 
 import functools
 import itertools
-import math
 from typing import Any
 
 from keras import ops
@@ -27,13 +26,17 @@ from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.patterns import GlobalTokens
 from keras_synth.attention.routes import sizes
 from keras_synth.attention.routes.explicit import ExplicitRoute
-from keras_synth.attention.routes.kernel_arguments import is_small
 from keras_synth.attention.routes.pattern_tiles import (
     attend_by_plan,
     pattern_of,
     seen_by_one_query,
 )
-from keras_synth.attention.routes.route import Request, Route
+from keras_synth.attention.routes.route import (
+    Request,
+    Route,
+    is_small,
+    number_of_weights,
+)
 from keras_synth.attention.routes.tile import (
     heads_first,
     joined,
@@ -81,7 +84,8 @@ class TilesRoute(Route):
         the time.
         """
         if not _has_plan(request):
-            return 0.75 if number_of_weights(request) > sizes.TILE else 1.5
+            large = number_of_weights(request) > 2 * sizes.TILE
+            return 0.75 if large else 1.5
         if is_small(request) and request.normalizer == SOFTMAX:
             return 0.6  # each operation is launched by Python
         if request.logits.bias is None and request.mask.pattern is not None:
@@ -176,14 +180,6 @@ def _pairs_part(x, rows, columns):
 
 
 # --- all columns, one group after the other -----------------------------------
-
-
-def number_of_weights(request):
-    """Returns the number of weights `B H T S`; 0 if a length is unknown."""
-    batch, _, heads, _ = request.values.shape
-    axes = batch, heads, request.target_length, request.source_length
-    known = all(isinstance(size, int) for size in axes)
-    return math.prod(axes) if known else 0
 
 
 def attend_by_rows(request):
