@@ -1,4 +1,7 @@
-"""Public functions, classes and methods say their types."""
+"""Public functions, classes and methods say their types.
+
+A method that overrides another need not repeat them.
+"""
 
 import importlib
 import inspect
@@ -39,7 +42,7 @@ def own_names(module):
 def methods(cls):
     """Methods of a class and of its bases here, whoever they are."""
     found = {}
-    for base in cls.__mro__:
+    for at, base in enumerate(cls.__mro__):
         if not base.__module__.startswith("keras_synth."):
             continue
         for name, thing in vars(base).items():
@@ -51,7 +54,10 @@ def methods(cls):
                 thing.__code__.co_filename == inspect.getsourcefile(base)
             )
             called = name in ("__init__", "__call__") or name[0] != "_"
-            if written and called:
+            overrides = name != "__init__" and any(
+                name in vars(other) for other in cls.__mro__[at + 1 :]
+            )
+            if written and called and not overrides:
                 found[f"{base.__module__}.{base.__qualname__}.{name}"] = thing
     return found
 

@@ -29,13 +29,33 @@ def seeded(initializer, seed, name):
         name: String, name of the weight.
 
     Returns:
-        A copy that draws from a seed of its own; the initializer itself if
-        `seed` is `None`, or if it draws nothing or has a seed already.
+        A copy that draws from a seed of its own, a new one if `seed` is `None`:
+        weights must not start out equal. The initializer itself if it draws
+        nothing or has a seed already.
     """
-    if seed is None or not hasattr(initializer, "get_config"):
+    if not hasattr(initializer, "get_config"):
         return initializer
     config = initializer.get_config()
     if config.get("seed", 0) is not None:
         return initializer
     config["seed"] = derived(seed, name)
     return type(initializer).from_config(config)
+
+
+def add_table(layer, name, shape, initializer, **options):
+    """Adds a weight in float32, which mixed precision casts where it is used.
+
+    Args:
+        layer: Layer with a `seed`.
+        name: String.
+        shape: Tuple of integers.
+        initializer: Initializer.
+        **options: Of `add_weight`.
+    """
+    return layer.add_weight(
+        name=name,
+        shape=shape,
+        initializer=seeded(initializer, layer.seed, name),
+        autocast=False,
+        **options,
+    )

@@ -178,7 +178,7 @@ def as_boolean(mask):
     """Casts a mask of any dtype to boolean; `None` stays `None`."""
     if mask is None or _is_boolean(mask):
         return mask
-    return ops.cast(mask, "bool")
+    return ops.cast(ops.convert_to_tensor(mask), "bool")
 
 
 def _is_boolean(mask):

@@ -55,14 +55,15 @@ class Projections:
             )
 
     @classmethod
-    def taken_from(cls, kwargs, use_bias, fixed=False):
+    def taken_from(cls, kwargs, use_bias, fixed=False, seed=None):
         """Makes it from the options among `kwargs`, which it removes there.
 
         A `seed` stays: the layer has use for it, too.
         """
+        seed = kwargs.get("seed", seed)
         names = [name for name in cls.defaults if name in kwargs]
         options = {name: kwargs.pop(name) for name in names}
-        return cls(use_bias, kwargs.get("seed"), fixed, **options)
+        return cls(use_bias, seed, fixed, **options)
 
     def get_config(self):
         """Returns the options in serializable form, `use_bias` included."""
@@ -119,7 +120,7 @@ class Projections:
             name=name,
             dtype=dtype,
             **{
-                n: cloned(seeded(value, self.seed, f"{name}/{n}"))
+                n: seeded(value, self.seed, f"{name}/{n}")
                 for n, value in self.options.items()
             },
         )
@@ -180,11 +181,3 @@ def _kind(name):
         "regularizer": keras.regularizers,
         "constraint": keras.constraints,
     }[name.rsplit("_", 1)[1]]
-
-
-def cloned(value):
-    """Returns a copy of an initializer; others as they are.
-
-    It draws a seed of its own: weights must not start out equal.
-    """
-    return value.clone() if hasattr(value, "clone") else value

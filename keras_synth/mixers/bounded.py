@@ -19,16 +19,8 @@ def check_at_most(name, value, default, max_length):
     return value
 
 
-def add_fixed_weight(layer, name, shape, initializer):
-    """Adds a weight in float32 that is saved and never trained."""
-    return layer.add_weight(
-        name=name,
-        shape=shape,
-        initializer=initializer,
-        dtype="float32",
-        trainable=False,
-        autocast=False,
-    )
+# Options of a weight that is saved and never trained.
+FIXED = {"dtype": "float32", "trainable": False}
 
 
 def heads_first(x):

@@ -169,11 +169,10 @@ def _all_of(axes, x, padding):
     for name, mask in padding.items():
         if mask is None:
             continue
+        mask = masks.as_boolean(mask)
         if name == "attention_mask":
-            mask = ops.convert_to_tensor(mask)
             mask = mask[:, 0] if len(mask.shape) == 3 else mask[:, 0, 0]
-        mask = masks.as_boolean(axes.flatten_padding(name, mask, x))
-        found = masks.both(found, mask)
+        found = masks.both(found, axes.flatten_padding(name, mask, x))
     return found
 
 
@@ -205,6 +204,7 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
         **fields: `causal` and `position`, as of `Mixer.call_with_cache`.
     """
     mask, bias = pairs
+    value_mask = masks.as_boolean(value_mask)
     if places is None:
         _check_places(attention_mask=mask, attention_bias=bias)
     elif mask is not None or bias is not None:
@@ -215,11 +215,10 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
             axes.flatten_pairs("attention_bias", bias, *sizes)
         )
     if start is None:
-        keys = masks.as_boolean(value_mask)
+        keys = value_mask
         positions = {"start": fields["position"]}
     elif places is None:
         keys = masks.present_padding(value_mask, query, start)
-        keys = masks.as_boolean(keys)
         positions = {"start": start, "causal": fields["causal"]}
     else:
         size = ops.shape(places)[1]

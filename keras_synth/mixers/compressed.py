@@ -7,14 +7,13 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.seeds import seeded
+from keras_synth._backend.seeds import add_table
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import AttentionMask
-from keras_synth.attention.projections import cloned
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -114,21 +113,10 @@ class CompressedAttention(MultiHeadMixer):
         if initializer is None:
             stddev = (self.kernel * width) ** -0.5
             initializer = keras.initializers.RandomNormal(stddev=stddev)
-        return self.add_weight(
-            name=name,
-            shape=(self.kernel, self.num_heads, width, width),
-            initializer=cloned(seeded(initializer, self.seed, name)),
-        )
+        shape = (self.kernel, self.num_heads, width, width)
+        return add_table(self, name, shape, initializer)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        training: bool | None = None,
-    ) -> Tensor:
+    def attend(self, queries, keys, values, mask, *, training=None):
         real = None
         if mask.keys is not None:
             real = ops.cast(mask.keys, "int32")[..., None]

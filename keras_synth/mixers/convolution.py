@@ -19,7 +19,6 @@ from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
 from keras_synth.mixers import last_tokens
-from keras_synth.types import Identifier, Shape, Size, Tensor
 
 BORDERS = ("zero", "renormalize")
 
@@ -43,28 +42,12 @@ class Convolution(Configured):
         use_bias: bool = True,
         use_glu: bool = True,
         border: str = "zero",
-        kernel_initializer: Identifier = "glorot_uniform",
-        bias_initializer: Identifier = "zeros",
-        kernel_regularizer: Identifier | None = None,
-        bias_regularizer: Identifier | None = None,
-        activity_regularizer: Identifier | None = None,
-        kernel_constraint: Identifier | None = None,
-        bias_constraint: Identifier | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        projections = Projections.taken_from(kwargs, use_bias, seed=seed)
         super().__init__(**kwargs)
-        self._projections = Projections(
-            use_bias,
-            seed,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-        )
+        self._projections = projections
         self.num_heads = check_positive("num_heads", num_heads)
         self.width = check_positive("width", width)
         self.dropout = check_rate("dropout", dropout)
@@ -82,12 +65,7 @@ class Convolution(Configured):
         self._dropout = None
         self._features: int | None = None  # of a token, once it is built
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
         self._features = dim = query_shape[-1]
         if dim % self.num_heads:
@@ -120,13 +98,7 @@ class Convolution(Configured):
     def _noise_shape(self):
         return None
 
-    def mix(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None = None,
-        causal: bool = False,
-        training: bool | None = None,
-    ) -> Tensor:
+    def mix(self, x, padding_mask=None, causal=False, training=None):
         ahead = self.width - 1 if causal else (self.width - 1) // 2
         sides = [[0, 0], [ahead, self.width - 1 - ahead]]
         x = self._projected(x, padding_mask)
@@ -174,7 +146,7 @@ class Convolution(Configured):
         taps = ops.stack(last_tokens.windows(real, self.width), axis=-1)
         return masked_softmax(logits, (taps > 0)[:, :, None])
 
-    def make_cache(self, batch_size: Size, length: int) -> Tensor:
+    def make_cache(self, batch_size, length):
         """Returns the state before the first token.
 
         Args:

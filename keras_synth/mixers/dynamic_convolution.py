@@ -32,16 +32,8 @@ class DynamicConvolution(Convolution, SelfMixer):
         use_glu: Whether `x' = (x A) * sigmoid(x B)`, or `x' = x A`.
         border: `"zero"`, as in the paper, or `"renormalize"`, as for
             `LightConvolution`.
-        kernel_initializer: Initializer of the kernels, that of W included.
-        bias_initializer: Initializer of the biases.
-        kernel_regularizer: Optional regularizer of the kernels.
-        bias_regularizer: Optional regularizer of the biases.
-        activity_regularizer: Optional regularizer of the linear layers'
-            outputs.
-        kernel_constraint: Optional constraint on the kernels.
-        bias_constraint: Optional constraint on the biases.
         seed: Optional integer, seed of the initial values and of the dropout.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: As of `LightConvolution`.
 
     Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
 

@@ -10,7 +10,6 @@ from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth.attention import masks
 from keras_synth.mixers.self_mixer import SelfMixer
-from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -49,22 +48,11 @@ class FourierMixer(Configured, SelfMixer):
         super().__init__(**kwargs)
         self._features: int | None = None  # of a token, once it is built
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         self._features = query_shape[-1]
         self.built = True
 
-    def mix(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None = None,
-        causal: bool = False,
-        training: bool | None = None,
-    ) -> Tensor:
+    def mix(self, x, padding_mask=None, causal=False, training=None):
         real = ops.cast(masks.zero_padding(x, padding_mask), "float32")
         if number_of_devices() > 1:
             # Of a fast transform XLA gathers all samples on each device.

@@ -13,11 +13,12 @@ from keras_synth._backend.checks import (
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
-from keras_synth.mixers.length_mixer import add_table, along, updated
+from keras_synth.mixers.length_mixer import along, updated
 from keras_synth.mixers.self_mixer import SelfMixer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -43,17 +44,11 @@ class GatedMLP(Configured, SelfMixer):
         activation: Activation before the split.
         layer_norm_epsilon: Float, epsilon of the normalisation.
         use_bias: Whether the two dense layers have biases, a and c.
-        kernel_initializer: Initializer of A and C.
-        bias_initializer: Initializer of a and c.
-        kernel_regularizer: Optional regularizer of A and C.
-        bias_regularizer: Optional regularizer of a and c.
-        activity_regularizer: Optional regularizer of the dense layers'
-            outputs.
-        kernel_constraint: Optional constraint on A and C.
-        bias_constraint: Optional constraint on a and c.
         spatial_initializer: Initializer of W; by default the one above.
         seed: Optional integer, seed of the initial values.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Initializers, regularizers and constraints of the dense
+            layers, as of `MultiHeadMixer`, and keyword arguments of
+            `keras.layers.Layer`.
 
     Call arguments: see `SelfMixer`.
 
@@ -88,31 +83,15 @@ class GatedMLP(Configured, SelfMixer):
         activation: Identifier = "gelu",
         layer_norm_epsilon: float = 1e-5,
         use_bias: bool = True,
-        kernel_initializer: Identifier = "glorot_uniform",
-        bias_initializer: Identifier = "zeros",
-        kernel_regularizer: Identifier | None = None,
-        bias_regularizer: Identifier | None = None,
-        activity_regularizer: Identifier | None = None,
-        kernel_constraint: Identifier | None = None,
-        bias_constraint: Identifier | None = None,
         spatial_initializer: Identifier | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        projections = Projections.taken_from(kwargs, use_bias, seed=seed)
         super().__init__(**kwargs)
+        self._projections = projections
         self.max_length = check_positive("max_length", max_length)
         self.seed = check_seed("seed", seed)
-        self._projections = Projections(
-            use_bias,
-            seed,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-        )
         if ffn_dim is not None and check_positive("ffn_dim", ffn_dim) % 2:
             raise ValueError(
                 "`ffn_dim` must be even: one half gates the other. "
@@ -136,12 +115,7 @@ class GatedMLP(Configured, SelfMixer):
         self.W = self.b = None
         self._gated: int | None = None  # features, once it is built
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
         dim = query_shape[-1]
         self._gated = (self.ffn_dim or 2 * dim) // 2
@@ -165,13 +139,7 @@ class GatedMLP(Configured, SelfMixer):
         assign_policies(self)
         self.built = True
 
-    def mix(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None = None,
-        causal: bool = False,
-        training: bool | None = None,
-    ) -> Tensor:
+    def mix(self, x, padding_mask=None, causal=False, training=None):
         length = ops.shape(x)[1]
         u, v = self._halves(x, padding_mask)
         gate = along(self.W, self.b, v, length, causal)
@@ -186,7 +154,7 @@ class GatedMLP(Configured, SelfMixer):
     def _gated_output(self, u, gate, padding_mask):
         return self.output_dense(masks.zero_padding(u * gate, padding_mask))
 
-    def make_cache(self, batch_size: Size, length: int) -> Any:
+    def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
 
         Args:

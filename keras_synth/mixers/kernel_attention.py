@@ -12,7 +12,7 @@ from keras_synth.mixers.kernel_sums import (
     source_of,
     summed,
 )
-from keras_synth.types import Mixin, Size, Tensor
+from keras_synth.types import Mixin, Tensor
 
 
 class KernelMixer(Mixin):
@@ -56,15 +56,7 @@ class KernelMixer(Mixin):
         """
         raise NotImplementedError
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        training: bool | None = None,
-    ) -> Tensor:
+    def attend(self, queries, keys, values, mask, *, training=None):
         state = self._empty(ops.shape(queries)[0])
         return self._continued(queries, keys, values, mask, state, training)[0]
 
@@ -113,7 +105,7 @@ class KernelMixer(Mixin):
             return State(sums)
         return State(sums, ops.full(shape, FORBIDDEN, "float32"))
 
-    def make_cache(self, batch_size: Size, length: int) -> Tensor:
+    def make_cache(self, batch_size, length):
         """Returns an empty state, whose size does not depend on the length.
 
         Returns:

@@ -1,28 +1,9 @@
-"""Learned matrices along the length."""
+"""Products with learned matrices along the length."""
 
 from keras import ops
 
-from keras_synth._backend.seeds import seeded
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
-from keras_synth.attention.projections import cloned
-
-
-def add_table(layer, name, shape, initializer):
-    """Adds a weight in float32, which mixed precision casts where it is used.
-
-    Args:
-        layer: Layer with a `seed`.
-        name: String.
-        shape: Tuple of integers.
-        initializer: Initializer.
-    """
-    return layer.add_weight(
-        name=name,
-        shape=shape,
-        initializer=cloned(seeded(initializer, layer.seed, name)),
-        autocast=False,
-    )
 
 
 def along(matrix, bias, x, rows, causal=False, start=0):

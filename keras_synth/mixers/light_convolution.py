@@ -4,8 +4,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.seeds import seeded
-from keras_synth.attention.projections import cloned
+from keras_synth._backend.seeds import add_table
 from keras_synth.mixers.convolution import Convolution
 from keras_synth.mixers.self_mixer import SelfMixer
 
@@ -39,16 +38,10 @@ class LightConvolution(Convolution, SelfMixer):
         border: `"zero"`, as in the paper: the taps that lie on a border or on
             padding are lost, and the others sum to less than one. Or
             `"renormalize"`: the softmax is over the taps that lie on tokens.
-        kernel_initializer: Initializer of the linear layers' kernels and of W.
-        bias_initializer: Initializer of the biases.
-        kernel_regularizer: Optional regularizer of the linear layers' kernels.
-        bias_regularizer: Optional regularizer of the biases.
-        activity_regularizer: Optional regularizer of the linear layers'
-            outputs.
-        kernel_constraint: Optional constraint on the linear layers' kernels.
-        bias_constraint: Optional constraint on the biases.
         seed: Optional integer, seed of the initial values and of the dropout.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Initializers, regularizers and constraints of the linear
+            layers, as of `MultiHeadMixer`, and keyword arguments of
+            `keras.layers.Layer`. `kernel_initializer` is that of W, too.
 
     Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
 
@@ -73,12 +66,8 @@ class LightConvolution(Convolution, SelfMixer):
 
     def _build_kernel(self, query_shape):
         initializer = self._projections.options["kernel_initializer"]
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(self.num_heads, self.width),
-            initializer=cloned(seeded(initializer, self.seed, "kernel")),
-            autocast=False,
-        )
+        shape = (self.num_heads, self.width)
+        self.kernel = add_table(self, "kernel", shape, initializer)
 
     def _noise_shape(self):
         return (1, 1, self.num_heads, self.width)

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -53,9 +52,7 @@ class LinearAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
         super().__init__(num_heads, key_dim, **kwargs)
         self.num_features = self.key_dim
 
-    def feature_map(
-        self, queries: Tensor, keys: Tensor, training: bool | None = None
-    ) -> Tensor:
+    def feature_map(self, queries, keys, training=None):
         return _positive(queries), _positive(keys), None
 
 

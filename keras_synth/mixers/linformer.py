@@ -7,12 +7,13 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL, copied
-from keras_synth._backend.seeds import seeded
+from keras_synth._backend.seeds import add_table
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import window
+from keras_synth.mixers.bounded import check_at_most
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 SHARE = ("none", "heads", "key_value")
 
@@ -85,15 +86,7 @@ class LinformerAttention(MultiHeadMixer):
     ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.max_length = check_positive("max_length", max_length)
-        if rank is None:
-            rank = min(128, self.max_length)
-        self.rank = check_positive("rank", rank)
-        if self.rank > self.max_length:
-            raise ValueError(
-                "`rank` must be at most `max_length`, the longest sequence in "
-                "tokens. Pass a smaller rank, or a larger max_length. "
-                f"Received: rank={rank}, max_length={max_length}"
-            )
+        self.rank = check_at_most("rank", rank, 128, self.max_length)
         if share not in SHARE:
             raise ValueError(
                 f"`share` must be one of {SHARE}. Received: share={share!r}"
@@ -119,13 +112,8 @@ class LinformerAttention(MultiHeadMixer):
         heads = self.num_heads if self.share == "none" else 1
         # A layout map would cut the row that all heads share.
         with copied(when=heads == 1):
-            return self.add_weight(
-                name=name,
-                shape=(heads, self.rank, self.max_length),
-                initializer=seeded(
-                    self.projection_initializer, self.seed, name
-                ),
-            )
+            shape = (heads, self.rank, self.max_length)
+            return add_table(self, name, shape, self.projection_initializer)
 
     def _check_lengths(self, query_length, source_length):
         # Queries may be as many as they like.
@@ -135,15 +123,7 @@ class LinformerAttention(MultiHeadMixer):
         super()._check_cache(query, cache, start, use_causal_mask)
         self._check_lengths(query.shape[1], cache.shape[1])
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        training: bool | None = None,
-    ) -> Tensor:
+    def attend(self, queries, keys, values, mask, *, training=None):
         of_values = self.E if self.F is None else self.F
         return attend(
             Logits(queries * self.key_dim**-0.5, self._projected(self.E, keys)),

@@ -12,7 +12,6 @@ from keras_synth.attention.logits import Logits
 from keras_synth.attention.patterns import FirstTokens, Pattern, Window
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -88,18 +87,7 @@ class LongformerAttention(MultiHeadMixer):
             layer.build(query_shape)
         super()._build_projections(query_shape, value_shape, key_shape)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        bias: Tensor | None = None,
-        training: bool | None = None,
-        return_weights: bool = False,
-    ) -> Tensor:
-        del bias, return_weights  # not supported
+    def attend(self, queries, keys, values, mask, *, training=None):
         return attend(
             self._logits(queries, keys),
             values,
@@ -153,7 +141,7 @@ class LongformerAttention(MultiHeadMixer):
 
     # --- decoding -------------------------------------------------------------
 
-    def make_cache(self, batch_size: Size, length: int) -> Tensor:
+    def make_cache(self, batch_size, length):
         """Returns an empty cache.
 
         Args:

@@ -12,10 +12,11 @@ from keras_synth._backend.checks import (
 )
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
-from keras_synth.mixers.length_mixer import add_table, along, updated
+from keras_synth.mixers.length_mixer import along, updated
 from keras_synth.mixers.self_mixer import SelfMixer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -95,12 +96,7 @@ class MLPMixer(Configured, SelfMixer):
         self.W1 = self.W2 = self.b1 = self.b2 = None
         self._features: int | None = None  # of a token, once it is built
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
         self._features = query_shape[-1]
         shape = self.hidden_dim, self.max_length
@@ -122,13 +118,7 @@ class MLPMixer(Configured, SelfMixer):
             )
         super()._check_supported(arguments)
 
-    def mix(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None = None,
-        causal: bool = False,
-        training: bool | None = None,
-    ) -> Tensor:
+    def mix(self, x, padding_mask=None, causal=False, training=None):
         length = ops.shape(x)[1]
         x = masks.zero_padding(x, padding_mask)
         units = length if causal else self.hidden_dim
@@ -142,7 +132,7 @@ class MLPMixer(Configured, SelfMixer):
     def _output(self, hidden, length, causal, start=0):
         return along(self.W2, self.b2, hidden, length, causal, start)
 
-    def make_cache(self, batch_size: Size, length: int) -> Any:
+    def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
 
         Args:

@@ -15,7 +15,7 @@ from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.mixers import attention_checks
 from keras_synth.mixers.call import check_dtype, checked_axes
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
+from keras_synth.types import Size, Tensor, WeightAxes
 
 
 class MultiHeadMixer(Configured, Mixer):
@@ -40,14 +40,9 @@ class MultiHeadMixer(Configured, Mixer):
         dropout: Float, share of the attention weights to drop in training.
         use_bias: Whether the projections have a bias.
         seed: Optional integer, seed of initial values and dropout.
-        kernel_initializer: Initializer of the projections' kernels.
-        bias_initializer: Initializer of the projections' biases.
-        kernel_regularizer: Optional regularizer of the projections' kernels.
-        bias_regularizer: Optional regularizer of the projections' biases.
-        activity_regularizer: Optional regularizer of the projections' outputs.
-        kernel_constraint: Optional constraint on the projections' kernels.
-        bias_constraint: Optional constraint on the projections' biases.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        **kwargs: Initializers, regularizers and constraints of the
+            projections, by the names of MultiHeadAttention's arguments, and
+            keyword arguments of `keras.layers.Layer`.
 
     Call arguments: those of `SyntheticAttention`, for tensors of three axes.
 
@@ -83,28 +78,12 @@ class MultiHeadMixer(Configured, Mixer):
         dropout: float = 0.0,
         use_bias: bool = True,
         seed: int | None = None,
-        kernel_initializer: Identifier = "glorot_uniform",
-        bias_initializer: Identifier = "zeros",
-        kernel_regularizer: Identifier | None = None,
-        bias_regularizer: Identifier | None = None,
-        activity_regularizer: Identifier | None = None,
-        kernel_constraint: Identifier | None = None,
-        bias_constraint: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
+        projections = Projections.taken_from(kwargs, use_bias, seed=seed)
         super().__init__(**kwargs)
+        self._projections = projections
         self.supports_masking = True
-        self._projections = Projections(
-            use_bias,
-            seed,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-        )
         self.num_heads = check_positive("num_heads", num_heads)
         self.key_dim = check_positive("key_dim", key_dim)
         self.value_dim = check_positive(
@@ -169,12 +148,7 @@ class MultiHeadMixer(Configured, Mixer):
         """
         raise NotImplementedError
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
         axes = checked_axes(
@@ -371,11 +345,8 @@ class MultiHeadMixer(Configured, Mixer):
     # --- shapes ---------------------------------------------------------------
 
     def compute_output_shape(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> Shape:
+        self, query_shape, value_shape=None, key_shape=None
+    ):
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
         checked_axes(

@@ -10,7 +10,6 @@ from keras_synth._backend.checks import check_optional
 from keras_synth._backend.seeds import derived, seeded
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Shape, Tensor
 
 # Added to each feature, whose largest is 1, so that no row's weights vanish.
 FLOOR = 1e-6
@@ -89,12 +88,7 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
         )
         self.projection = self.steps = self._draws = None
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         first = keras.initializers.RandomNormal(stddev=1.0)
         first = seeded(first, self.seed, "projection")
         self.projection = self.add_weight(
@@ -125,9 +119,7 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
         blocks = -(-self.num_features // self.key_dim)
         return 2, blocks, self.key_dim, self.key_dim
 
-    def feature_map(
-        self, queries: Tensor, keys: Tensor, training: bool | None = None
-    ) -> Tensor:
+    def feature_map(self, queries, keys, training=None):
         projection = ops.convert_to_tensor(self.projection)
         # `training` last: in a `keras.RematScope` on JAX it may be traced.
         if self.redraw_interval is not None and self.trainable and training:

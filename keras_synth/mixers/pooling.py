@@ -11,7 +11,6 @@ from keras_synth._backend.tensors import pad
 from keras_synth.attention import masks
 from keras_synth.mixers import last_tokens
 from keras_synth.mixers.self_mixer import SelfMixer
-from keras_synth.types import Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -57,23 +56,12 @@ class PoolingMixer(Configured, SelfMixer):
         self.size = check_positive("size", size)
         self._features: int | None = None  # of a token, once it is built
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
         self._features = query_shape[-1]
         self.built = True
 
-    def mix(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None = None,
-        causal: bool = False,
-        training: bool | None = None,
-    ) -> Tensor:
+    def mix(self, x, padding_mask=None, causal=False, training=None):
         ahead = self.size - 1 if causal else (self.size - 1) // 2
         sides = [[0, 0], [ahead, self.size - 1 - ahead]]
         x = masks.zero_padding(x, padding_mask)
@@ -96,7 +84,7 @@ class PoolingMixer(Configured, SelfMixer):
         count = ops.cast(ops.maximum(count, 1), "float32")[..., None]
         return ops.cast(total / count - ops.cast(x, "float32"), x.dtype)
 
-    def make_cache(self, batch_size: Size, length: int) -> Any:
+    def make_cache(self, batch_size, length):
         """Returns the state before the first token.
 
         Args:

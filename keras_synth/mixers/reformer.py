@@ -7,11 +7,11 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.seeds import seeded
+from keras_synth._backend.seeds import add_table
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
-    add_fixed_weight,
+    FIXED,
     check_at_most,
     heads_first,
     taken,
@@ -19,7 +19,6 @@ from keras_synth.mixers.bounded import (
 )
 from keras_synth.mixers.last_tokens import as_integers
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Tensor
 
 # Added to the logit of a token and itself: less than any other, and more than
 # that of a token that is not seen.
@@ -128,12 +127,8 @@ class ReformerAttention(MultiHeadMixer):
             return
         normal = keras.initializers.RandomNormal(stddev=1.0)
         half = self.num_buckets // 2
-        self.rotations = add_fixed_weight(
-            self,
-            "rotations",
-            (self.num_heads, self.hashes, self.key_dim, half),
-            seeded(normal, self.seed, "rotations"),
-        )
+        shape = (self.num_heads, self.hashes, self.key_dim, half)
+        self.rotations = add_table(self, "rotations", shape, normal, **FIXED)
 
     def _context(self, call):
         queries = self.query(call.query)
@@ -141,15 +136,7 @@ class ReformerAttention(MultiHeadMixer):
             queries, queries, self.value(call.value), call
         )
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        training: bool | None = None,
-    ) -> Tensor:
+    def attend(self, queries, keys, values, mask, *, training=None):
         length = ops.shape(keys)[1]
         behind = -(-length // self.bucket_size) * self.bucket_size - length
         real = pad(as_integers(mask.keys, keys), [[0, 0], [0, behind]])

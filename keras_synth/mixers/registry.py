@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_synth import synthesizers
+from keras_synth._backend.configs import parameters_of
 from keras_synth.attention import normalizers, patterns
 from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import read
@@ -20,9 +21,15 @@ from keras_synth.registry import (
 )
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.synthesizers import registry as of_synthesizers
+from keras_synth.synthesizers.registry import with_projections
 from keras_synth.types import Identifier
 
-MIXERS = Registry("mixer", Mixer, layer=("dtype", "name", "trainable"))
+MIXERS = Registry(
+    "mixer",
+    Mixer,
+    layer=("dtype", "name", "trainable"),
+    parameters=lambda cls: with_projections(parameters_of(cls)),
+)
 ATTENTION = Entry("attention", SyntheticAttention)
 # Options of an attention layer that its synthesizer has, too.
 _SHARED = ("dtype", "seed", *Projections.defaults)

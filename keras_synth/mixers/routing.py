@@ -8,12 +8,12 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.seeds import seeded
+from keras_synth._backend.seeds import add_table, seeded
 from keras_synth._backend.tensors import pad
 from keras_synth.attention import masks
 from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
 from keras_synth.mixers.bounded import (
-    add_fixed_weight,
+    FIXED,
     check_at_most,
     heads_first,
     taken,
@@ -21,7 +21,6 @@ from keras_synth.mixers.bounded import (
 )
 from keras_synth.mixers.last_tokens import as_integers
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.types import Tensor
 
 # Cosines are compared as multiples of 1 / PRECISION, beyond rounding errors.
 PRECISION = 2.0**16
@@ -111,22 +110,15 @@ class RoutingAttention(MultiHeadMixer):
         super()._build_projections(query_shape, value_shape, key_shape)
         normal = keras.initializers.RandomNormal(stddev=1.0)
         normal = seeded(normal, self.seed, "centroids")
-        self.centroids = add_fixed_weight(
+        self.centroids = add_table(
             self,
             "centroids",
             (self.num_heads, self.clusters, self.key_dim),
             lambda shape, dtype: unit(normal(shape, dtype)),
+            **FIXED,
         )
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        training: bool | None = None,
-    ) -> Tensor:
+    def attend(self, queries, keys, values, mask, *, training=None):
         length, size = ops.shape(keys)[1], self.cluster_size
         # As many places as a cluster has, at least.
         behind = (

@@ -5,7 +5,7 @@ from typing import Any
 from keras_synth.attention import masks
 from keras_synth.mixers.call import check_room
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.types import Shape, Tensor
+from keras_synth.types import Tensor
 
 
 class SelfMixer(Mixer):
@@ -108,10 +108,7 @@ class SelfMixer(Mixer):
             check_room(query, places, start)
 
     def compute_output_shape(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> Shape:
+        self, query_shape, value_shape=None, key_shape=None
+    ):
         self._check_lengths(query_shape[1], query_shape[1])
         return query_shape

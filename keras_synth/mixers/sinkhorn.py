@@ -7,11 +7,10 @@ from keras import ops
 
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.seeds import seeded
+from keras_synth._backend.seeds import add_table
 from keras_synth._backend.tensors import pad, product
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
-from keras_synth.attention.projections import cloned
 from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
 from keras_synth.mixers.bounded import check_at_most, heads_first
 from keras_synth.mixers.last_tokens import as_integers
@@ -114,22 +113,10 @@ class SinkhornAttention(MultiHeadMixer):
                 stddev=self.key_dim**-0.5
             )
         blocks = -(-self.max_length // self.block_size)
-        self.sort_kernel = self.add_weight(
-            name="sort_kernel",
-            shape=(self.num_heads, self.key_dim, blocks),
-            initializer=cloned(seeded(initializer, self.seed, "sort_kernel")),
-            autocast=False,
-        )
+        shape = (self.num_heads, self.key_dim, blocks)
+        self.sort_kernel = add_table(self, "sort_kernel", shape, initializer)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor,
-        *,
-        training: bool | None = None,
-    ) -> Tensor:
+    def attend(self, queries, keys, values, mask, *, training=None):
         length = ops.shape(keys)[1]
         queries = masks.zero_padding(queries, mask.keys)
         queries, keys, values = map(self._blocks, (queries, keys, values))

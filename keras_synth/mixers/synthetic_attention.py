@@ -20,7 +20,7 @@ from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.position_limits import PositionLimits
 from keras_synth.synthesizers.synthesizer import with_dtype
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -256,12 +256,7 @@ class SyntheticAttention(MultiHeadMixer):
         """The `Pattern`, or `None`."""
         return self._limits.pattern
 
-    def build(
-        self,
-        query_shape: Shape,
-        value_shape: Shape | None = None,
-        key_shape: Shape | None = None,
-    ) -> None:
+    def build(self, query_shape, value_shape=None, key_shape=None):
         super().build(query_shape, value_shape, key_shape)
         self._limits.build(self)
 
@@ -365,7 +360,7 @@ class SyntheticAttention(MultiHeadMixer):
             return None
         return Window(reach)
 
-    def make_cache(self, batch_size: Size, length: int) -> Any:
+    def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
 
         Args:
@@ -430,7 +425,7 @@ class SyntheticAttention(MultiHeadMixer):
         cache = last_tokens.latest(cache, window.reach)
         return self.attention_output(context), cache
 
-    def remember(self, source: Tensor) -> Tensor:
+    def remember(self, source):
         """Returns the keys and values of a source, for a cache.
 
         Args:

@@ -8,7 +8,6 @@ from keras_synth._backend.execution import is_compiled_by_torch
 from keras_synth._backend.loops import rematerialized, summed
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits, float32
-from keras_synth.attention.projections import cloned
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
 from keras_synth.types import Shape, Size, Tensor
 
@@ -54,7 +53,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
             name="scale",
             shape=(self.num_heads, self.key_dim),
             initializer=seeded(
-                cloned(options["kernel_initializer"]), self.seed, "scale"
+                options["kernel_initializer"], self.seed, "scale"
             ),
             regularizer=options["kernel_regularizer"],
             constraint=options["kernel_constraint"],

@@ -21,16 +21,21 @@ from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier
 
 
+def with_projections(parameters):
+    """Adds the arguments that a class with such passes to its projections."""
+    if "use_bias" not in parameters or "kernel_initializer" in parameters:
+        return parameters
+    return parameters | {
+        k: inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v)
+        for k, v in Projections.defaults.items()
+    }
+
+
 def _parameters(cls):
-    """Arguments of a class, and those that it passes to its projections."""
     own = inspect.signature(cls).parameters
-    found = {k: v for k, v in own.items() if v.kind is not v.VAR_KEYWORD}
-    if "use_bias" in found:
-        found |= {
-            k: inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v)
-            for k, v in Projections.defaults.items()
-        }
-    return found
+    return with_projections(
+        {k: v for k, v in own.items() if v.kind is not v.VAR_KEYWORD}
+    )
 
 
 SYNTHESIZERS = Registry(

@@ -185,7 +185,7 @@ def test_options_of_bases_are_parameters():
         "share",
         "projection_initializer",
     ]
-    assert {"value_dim", "dropout", "bias_constraint"} <= {*names}
+    assert {"value_dim", "dropout", "use_bias"} <= {*names}
     assert "kwargs" not in names
 
 

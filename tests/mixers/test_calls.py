@@ -110,3 +110,16 @@ def test_a_synthesizer_of_another_dtype_keeps_it():
     clone = SyntheticAttention.from_config(layer.get_config())
     assert clone.synthesizer.dtype_policy.name == "float32"
     assert ops.is_tensor(clone(X))
+
+
+@pytest.mark.parametrize("name", ["V", "R", "linear", "light_conv(width=3)"])
+def test_lists_are_masks_too(name):
+    layer = mixers.get(name, 2, 4, 9)
+    layer.build(X.shape)
+
+    def outputs(mask):
+        yield layer(X, query_mask=mask, value_mask=mask)
+        yield layer.call_with_cache(X, layer.make_cache(2, 5), 0, mask)[0]
+
+    for pair in zip(outputs(MASK), outputs(MASK.tolist()), strict=True):
+        np.testing.assert_allclose(*map(numpy, pair), atol=1e-6)

@@ -15,7 +15,7 @@ NAMES = [
     *("V", "R", "R + V", "local(window=2)", "relu", "additive", "reformer"),
     *("attention(R, normalizer='sigmoid')", "longformer(window=2)"),
     *("attention(R + V, pattern='local(window=2)')", "big_bird(block_size=2)"),
-    "performer",
+    *("performer", "linear", "routing(clusters=3)", "sinkhorn(block_size=3)"),
 ]
 
 
