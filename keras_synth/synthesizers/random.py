@@ -13,7 +13,6 @@ from keras_synth._backend.checks import (
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.internals import open_for_state
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.projections import cloned
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -261,7 +260,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
             self.add_table(
                 name,
                 (self.num_heads, self.max_length, self.rank),
-                cloned(self.initializer),  # R1 and R2 must differ
+                self.initializer,
                 regularizer=self.regularizer,
             )
             for name in ("R1", "R2")

@@ -6,11 +6,7 @@ from typing import Any
 import keras
 
 from keras_synth._backend.checks import check_optional
-from keras_synth.attention.projections import (
-    Projections,
-    axes_of_heads,
-    cloned,
-)
+from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier
 
@@ -58,11 +54,11 @@ class TokenSynthesizer(Synthesizer):
 
     def _table_initializer(self, fan_in, fan_out):
         if self.initializer is not None:
-            return cloned(self.initializer)
+            return self.initializer
         # Keras' own Glorot scheme would count the heads among the fans.
         stddev = math.sqrt(2.0 / (fan_in + fan_out))
         return keras.initializers.RandomNormal(stddev=stddev)
 
     def _add_bias(self, name, shape):
         initializer = self._projections.options["bias_initializer"]
-        return self.add_table(name, shape, cloned(initializer))
+        return self.add_table(name, shape, initializer)
