@@ -1,8 +1,8 @@
 """Compares two checkouts of this package, one random call after the other.
 
 Each checkout answers in a process of its own. Compared are outputs, scores,
-caches, gradients, the weights' paths, configs, and refusals. The exit status is
-1 if something differs that `INTENDED` does not explain.
+gradients, the weights' paths, configs, and refusals. The exit status is 1 if
+something differs that `INTENDED` does not explain.
 
     python benchmarks/two_trees.py OLD NEW --calls 2000
     python benchmarks/two_trees.py OLD NEW --case '{"layer": "R", ...}'
@@ -14,117 +14,227 @@ import json
 import os
 import pathlib
 import pickle
+import random
 import re
 import subprocess
 import sys
 
 import numpy as np
-import two_trees_cases
 
-FOLDER = pathlib.Path(__file__).resolve().parent
+WORKER = pathlib.Path(__file__).resolve().with_name("two_trees_worker.py")
 FRESH = 400  # cases that a process answers before another one takes over
-SHRUNK = 15  # causes of which as little as possible is shown
-# Of an array's own largest number, and of that of all arrays of its kind.
-TOLERANCES = {
-    "float32": (1e-4, 1e-5),
-    "float16": (0.05, 0.01),
-    "bfloat16": (0.2, 0.05),
-}
-OF_LAYERS = ("config", "weights", "paths", "spec", "supports", "initial")
-DRAWN = ("output", "scores", "gradient", "error")
+TOLERANCES = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.2}
+
+ATOMS = """V V V R R R D D FR FD Fix V(fixed=True) FR(rank=3) R(gain=30.0)
+R(max_length=4,long_inputs='tile') FR(max_length=5,long_inputs='tile')
+D(shared_heads=True) D(hidden_dim=None) D(hidden_dim=3,activation='gelu')
+D(max_length=4,long_inputs='tile') FD(hidden_dim=None) FD(factors=(4,100))
+local_dense(window=2) relative(max_distance=3) gaussian pattern additive
+mixture(R+V,per_head=False) mixture(D+V,share_queries=True) alibi
+alibi(trainable=True) t5_relative(num_buckets=8,max_distance=6)""".split()
+# {} is a small number.
+MIXERS = """fnet pooling(size={}) light_conv(width={}) dynamic_conv(width={})
+mlp_mixer gmlp(ffn_dim=6) linformer(rank={}) compressed(stride={}) linear
+performer(features=8) additive relu reformer(bucket_size=4,hashes=2)
+routing(clusters={}) sinkhorn(block_size={}) local(window={})
+local(window={},synthesizer='R+V') local_dense(window={}) longformer(window={})
+strided(stride={}) longformer(window={},global_tokens=2)
+big_bird(block_size={},seed=1)""".split()
+WINDOWS = [
+    "local(window={})",
+    "local_dense(window={})",
+    "longformer(window={})",
+]
+PATTERNS = """local(window={}) local(window={},dilation=2) first(tokens={})
+global(tokens={}) stride(stride={}) blocks(number=3,block_size=2)
+random(number=1,block_size={})""".split()
+# Axes of what is given for pairs of tokens; B1S and B11S are padding.
+MASKS = "TS BTS 1TS B1TS BHTS 11TS 1HTS B1S B11S".split()
+BIASES = "11TS 1HTS BHTS B1TS B11S 111S BH1S TS".split()
+LOW = [-1e9, -1e30, float(np.finfo("float32").min), -np.inf]
+HOWS = {"gradients": 4, "inference": 2, "cache": 3, "remember": 1, "fold": 1}
+# What should be refused, or lies at the edge of it.
+SPOILS = [
+    *({"layer": x} for x in ["R+", "", "Q", "R+fnet", "R(rank=3)", "linear+V"]),
+    *({"max_length": x} for x in [None, 0, 1, 2.5]),
+    *({"num_heads": x} for x in [0, -1, 2.5]),
+    *({"key_dim": x} for x in [0, None]),
+    *({"pattern": x} for x in ["lokal(window=2)", "local(window=-1)", 3]),
+    *({"sliding_window": 0}, {"value_dim": 0}, {"dropout": 1.5}),
+    *({"normalizer": "softmin"}, {"output_shape": []}, {"seed": "one"}),
+    *({"attention_axes": [0]}, {"windows": 3}, {"attention_mask": "BB"}),
+]
 
 
-def _becomes_finite(case, name, old, new):
-    """Whether NaN of padding, or of -inf in a bias, is gone."""
-    x, y = old.get(name), new.get(name)
-    if not {"nonfinite", "low"} & {*case} or not isinstance(y, np.ndarray):
-        return False
-    rounding = allowed(case, name, old, new)
-    return not unequal(np.where(np.isnan(x), y, x), y, rounding)
+def draw(seed, number):
+    """Returns a random call: a dictionary that JSON holds.
+
+    It has the layer's name and options, sizes by the letters of axes, the axes
+    or the kind of arguments, and `how` the layer is called.
+    """
+    r = random.Random(f"{seed}/{number}")
+    longest = r.choices([12, 40, 300], [80, 17, 3])[0]
+    T, how = r.randint(1, longest), r.choices([*HOWS], [*HOWS.values()])[0]
+    case = {
+        "draw": r.randrange(2**20),
+        "how": how,
+        "num_heads": 4,
+        "key_dim": r.randint(1, 5),
+        "max_length": longest + r.choice([0, 1, 9]),
+        **{"B": r.choice([1, 2, 3]), "T": T, "d": r.choice([4, 8])},
+    }
+    if r.random() < 0.3:
+        names = WINDOWS if how == "cache" and r.random() < 0.5 else MIXERS
+        case["layer"] = _filled(r, names)
+    else:
+        case |= {"layer": _synthesizer(r), **_options(r)}
+        if how != "cache" and "pattern" not in case and r.random() < 0.3:
+            case["S"] = r.randint(1, longest)
+    if r.random() < 0.15:
+        halves = ["mixed_float16", "mixed_bfloat16", "float16"]
+        case["dtype"] = r.choice(halves)
+    case |= _arguments(r)
+    if how == "cache":  # how many tokens are read at once, and from where
+        left, most, case["chunks"] = T, r.choice([1, T, T]), []
+        while left and len(case["chunks"]) < 12:
+            case["chunks"].append(r.randint(1, min(most, left)))
+            left -= case["chunks"][-1]
+        case |= _some(r, begin=(0.2, [2]), tensor_start=(0.3, [True]))
+    return case | (r.choice(SPOILS) if r.random() < 0.05 else {})
 
 
-def _forbids_low(case, name, old, new):
-    """Whether it is one of rows all of whose keys a bias of -1e30 hides."""
-    return "low" in case and isinstance(old.get(name), np.ndarray)
+def _filled(r, names):
+    return r.choice(names).replace("{}", str(r.randint(1, 4)))
+
+
+def _some(r, **options):
+    """Options of which each has a probability and a list of values."""
+    drawn = {k: (r.random() < p, r.choice(x)) for k, (p, x) in options.items()}
+    return {k: x for k, (is_in, x) in drawn.items() if is_in}
+
+
+def _synthesizer(r):
+    if r.random() < 0.1:
+        a, b = r.sample(ATOMS, 2)
+        return f"heads(1 * {a} + 3 * {b})"
+    return " + ".join(r.choices(ATOMS, k=r.choice([1, 1, 2, 2, 3])))
+
+
+def _options(r):
+    union = [_filled(r, PATTERNS) for _ in range(r.choice([1, 2, 3]))]
+    return _some(
+        r,
+        seed=(0.3, range(9)),
+        value_dim=(0.3, [1, 2, 5]),
+        use_bias=(0.2, [False]),
+        sliding_window=(0.15, range(1, 9)),
+        use_gate=(0.1, [True]),
+        output_shape=(0.1, [3, [2, 3]]),
+        normalizer=(0.4, ["softmax1", "softmax1", "relu", "sigmoid"]),
+        flash_attention=(0.1, [False]),
+        pattern=(0.4, [" | ".join(union)]),
+    )
+
+
+def _arguments(r):
+    padding = ["right", "right", "left", "holes", "none"]
+    many = r.choice([0.0, 0.35, 0.35])
+    return _some(
+        r,
+        value_mask=(many, padding),
+        key_mask=(many / 2, padding),
+        query_mask=(many, padding),
+        attention_mask=(many, MASKS),
+        attention_bias=(0.3, BIASES),
+        low=(0.05, LOW),
+        use_causal_mask=(0.3, [True]),
+        return_attention_scores=(0.15, [True]),
+        nonfinite=(0.2, ["nan", "inf"]),
+        scale=(0.15, [0.1, 1.5, 3.0]),
+        route=(0.3, range(60)),
+    )
 
 
 def _is_of_the_registry(case, name, old, new):
     names = ("additive", "relu", "local(", "strided", "big_bird")
-    allowed = name.startswith(OF_LAYERS) or new.get("refusal") is None
     is_array = isinstance(old.get(name), np.ndarray)
-    return case["layer"].startswith(names) and allowed and not is_array
+    return case["layer"].startswith(names) and not is_array
 
 
-def _leaves_dtype_out(case, name, old, new):
-    return re.fullmatch("config .*dtype.*", name) and new.get(name) is None
+def _becomes_finite(case, name, old, new):
+    x, y = old.get(name), new.get(name)
+    if not isinstance(y, np.ndarray) or not {"nonfinite", "low"} & {*case}:
+        return False
+    allowed = rounding(case, name, old)
+    return not unequal(np.where(np.isnan(x), y, x), y, allowed)
 
 
-# Each is a function of the case, what differs ("output 0", "refusal"...), and
-# both answers.
+# Functions of the case, of what differs ("output 0"), and of both answers.
 INTENDED = {
     "a synthesizer's dtype is its layer's, unless it is given": (
-        _leaves_dtype_out
+        lambda case, name, old, new: re.match("config .*dtype", name)
+    ),
+    "what a mask forbids lies below what a bias hides": (
+        lambda case, name, old, new: "low" in case and name in new
+    ),
+    "mixtures with Local Dense can be folded": (
+        lambda case, name, old, new: (
+            case["how"] == "fold"
+            and "local_dense" in case["layer"]
+            and (old.get("refusal"), new.get("refusal")) == ("TypeError", None)
+        )
     ),
     "padding and -inf in a bias bring no NaN": _becomes_finite,
-    "what a mask forbids lies below what a bias hides": _forbids_low,
     "additive, relu, local, strided and big_bird are SyntheticAttention": (
         _is_of_the_registry
     ),
 }
 
 
-def main():
-    args = parsed()
-    sides = [Side(args.old), Side(args.new)]
-    if args.case:
-        show(sides, json.loads(args.case))
-        return
-    numbers = range(args.first, args.first + args.calls)
-    cases = (two_trees_cases.draw(args.seed, number) for number in numbers)
-    cases = [c for c in cases if re.search(args.only, json.dumps(c))]
-    report = Report()
-    for number, case in enumerate(cases, 1):
-        answers = ask(sides, case)
-        found = differences(case, *answers, args.wordings)
-        report.add(case, answers, found)
-        names = [name for name, _ in faults(case, found, answers)]
-        if names and len(report.faults) < SHRUNK:
-            case = shrunk(sides, case, names[0], args.wordings)
-        if names:
-            shown = [x for x in found if x[0] in names]
-            report.faults[cause(case, names[0])].append((case, shown))
-        if number % 100 == 0:
-            print(number, "calls", file=sys.stderr, flush=True)
-    report.print()
-    sys.exit(len(report.faults) > 0)
+def differences(case, old, new):
+    """Returns pairs of what differs and how."""
+    if "refusal" in old or "refusal" in new:
+        names = ["refusal"]
+    elif old["weights"] != new["weights"]:
+        names = ["weights"]
+    else:
+        names = [*dict.fromkeys([*old, *new])]
+    pairs = [(name, _how(case, name, old, new)) for name in names]
+    return [(name, how) for name, how in pairs if how]
 
 
-def parsed():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    add = parser.add_argument
-    add("old", type=pathlib.Path, help="a checkout")
-    add("new", type=pathlib.Path, help="another one")
-    add("--calls", type=int, default=200, metavar="N", help="how many")
-    add(
-        "--first",
-        type=int,
-        default=0,
-        metavar="N",
-        help="the first call, 0 for all",
-    )
-    add(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="of the cases, 0 for the usual ones",
-    )
-    add("--only", default="", metavar="REGEX", help="cases whose JSON has it")
-    add("--case", metavar="JSON", help="show the answers to one case")
-    add("--wordings", action="store_true", help="compare words of refusals")
-    return parser.parse_args()
+def _how(case, name, old, new):
+    x, y = old.get(name), new.get(name)
+    if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
+        return "" if type(x) is type(y) and x == y else f"{x} / {y}"
+    if x.shape != y.shape:
+        return f"{x.shape} / {y.shape}"
+    return unequal(x, y, rounding(case, name, old))
+
+
+def rounding(case, name, old):
+    """The largest difference that is rounding, of all arrays of a kind."""
+    policy = case.get("dtype", "float32").removeprefix("mixed_")
+    alike = [x for k, x in old.items() if k.split()[0] == name.split()[0]]
+    every = max(_largest(x) for x in alike if isinstance(x, np.ndarray))
+    return TOLERANCES[policy] * (0.1 + _largest(old[name]) + every / 10)
+
+
+def _largest(x):
+    return np.abs(x[np.isfinite(x)]).max(initial=0.0)
+
+
+def unequal(x, y, allowed):
+    """How two arrays differ by more than rounding, or an empty string."""
+    with np.errstate(invalid="ignore"):
+        near = (np.abs(x - y) <= allowed) | (x == y)
+    bad = ~(near | (np.isnan(x) & np.isnan(y)))
+    if not bad.any():
+        return ""
+    first = tuple(map(int, np.argwhere(bad)[0]))
+    pair = f"{x[first]:.5g} / {y[first]:.5g}"
+    most = f"the largest is {_largest(x):.3g}"
+    return f"{bad.sum()} of {bad.size}, at {first} {pair}, {most}"
 
 
 class Side:
@@ -132,30 +242,31 @@ class Side:
 
     def __init__(self, checkout):
         self.checkout = checkout.resolve()
-        self.process, self.answered = None, 0
+        self.process = None
 
-    def send(self, case):
-        if self.process and self.answered == FRESH:
-            self.process.stdin.close()
-            self.process.wait()
-            self.process = None
+    def ask(self, case):
         if self.process is None:
             self._start()
+        self.answered += 1
         pickle.dump(case, self.process.stdin)
         self.process.stdin.flush()
 
-    def receive(self):
-        self.answered += 1
+    def answer(self):
         try:
-            return pickle.load(self.process.stdout)
+            found = pickle.load(self.process.stdout)
         except EOFError:
             status, self.process = self.process.wait(), None
-            return {"refusal": f"end of the process: {status}", "words": ""}
+            return {"refusal": f"end of the process: {status}"}
+        if self.answered == FRESH:
+            self.process.stdin.close()
+            self.process.wait()
+            self.process = None
+        return found
 
     def _start(self):
         self.answered = 0
         self.process = subprocess.Popen(
-            [sys.executable, FOLDER / "two_trees_worker.py"],
+            [sys.executable, WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -174,167 +285,63 @@ class Side:
             )
 
 
-def ask(sides, case):
+def compared(sides, case):
+    """Returns both answers and what differs: triples with why it may."""
     for side in sides:
-        side.send(case)
-    return [side.receive() for side in sides]
-
-
-def show(sides, case):
-    answers = ask(sides, case)
-    for side, answer in zip(sides, answers, strict=True):
-        print(side.checkout)
-        for name, value in answer.items():
-            print(f"  {name}: {value}")
-    for name, how in differences(case, *answers, wordings=True):
-        why = reason(case, name, answers)
-        print(f"{name} differs: {how}", f"({why})" if why else "")
-
-
-def differences(case, old, new, wordings=False):
-    """Returns pairs of what differs and how."""
-    if "refusal" in old or "refusal" in new:
-        names = ["refusal", *(["words"] if wordings else [])]
-    elif old["weights"] != new["weights"]:
-        names = ["weights"]
-    elif "mean" in old and "mean" in new:
-        # Other draws of dropout are no fault, another mean is one.
-        names = [k for k in {**old, **new} if not k.startswith(DRAWN)]
-    else:
-        names = dict.fromkeys([*old, *new])
+        side.ask(case)
+    answers = [side.answer() for side in sides]
     found = []
-    for name in names:
-        x, y = old.get(name), new.get(name)
-        if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
-            alike = type(x) is type(y) and x == y
-            how = "" if alike else f"{x} / {y}"
-        elif x.shape != y.shape or x.dtype != y.dtype:
-            how = f"{x.shape} {x.dtype} / {y.shape} {y.dtype}"
-        else:
-            how = unequal(x, y, allowed(case, name, old, new))
-        if how:
-            found.append((name, how))
-    return found
+    for name, how in differences(case, *answers):
+        whys = [k for k, f in INTENDED.items() if f(case, name, *answers)]
+        found.append((name, how, whys[0] if whys else None))
+    return answers, found
 
 
-def allowed(case, name, old, new):
-    """The largest difference between two arrays that is rounding."""
-    own = largest(old[name])
-    kind = name.split()[0]
-    every = max(largest(x) for k, x in old.items() if k.split()[0] == kind)
-    policy = case.get("dtype", "float32").removeprefix("mixed_")
-    relative, absolute = TOLERANCES[policy]
-    rounding = relative * own + absolute * max(every, 0.1)
-    if name == "mean":
-        rounding += 6 * np.hypot(old["error"], new["error"])
-    return rounding
+def main():
+    args = parsed()
+    sides = [Side(args.old), Side(args.new)]
+    numbers = range(args.first, args.first + args.calls)
+    cases = [draw(args.seed, number) for number in numbers]
+    if args.case:
+        cases = [json.loads(args.case)]
+    cases = [c for c in cases if re.search(args.only, json.dumps(c))]
+    hows, whys, refused = (collections.Counter() for _ in range(3))
+    for number, case in enumerate(cases, 1):
+        answers, found = compared(sides, case)
+        hows[case["how"]] += 1
+        whys.update({why for _, _, why in found})
+        if all("refusal" in x for x in answers):
+            refused[answers[1]["words"].strip().partition("\n")[0][:90]] += 1
+        faults = [f"{name}: {how[:300]}" for name, how, why in found if not why]
+        if faults:
+            print(*faults[:4], f"    --case '{json.dumps(case)}'", sep="\n")
+        if args.case:
+            print(*answers, sep="\n")
+        if number % 100 == 0:
+            print(number, "calls", file=sys.stderr, flush=True)
+    print(f"{hows.total()} calls: {dict(hows)}")
+    print(f"{refused.total()} refused by both:")
+    for words, count in refused.most_common(10):
+        print(f"{count:5} {words}")
+    print(f"{whys.pop(None, 0)} differ without a reason; as intended:")
+    for why, count in whys.most_common():
+        print(f"{count:5} {why}")
+    sys.exit(None in whys)
 
 
-def largest(array):
-    if not isinstance(array, np.ndarray) or array.dtype == bool:
-        return 0.0
-    return np.abs(array[np.isfinite(array)]).max(initial=0.0)
-
-
-def unequal(x, y, rounding):
-    """How two arrays differ, or an empty string."""
-    x, y = (np.asarray(a, "float64") for a in (x, y))
-    with np.errstate(invalid="ignore"):
-        near = (np.abs(x - y) <= rounding) | (x == y)
-    bad = ~(near | (np.isnan(x) & np.isnan(y)))
-    if not bad.any():
-        return ""
-    place = tuple(map(int, np.argwhere(bad)[0]))
-    return (
-        f"{bad.sum()} of {bad.size}, at {place} {x[place]:.5g} / "
-        f"{y[place]:.5g}, the largest is {largest(x):.3g}"
+def parsed():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-
-
-def reason(case, name, answers):
-    """Why something may differ, or `None`."""
-    for text, explains in INTENDED.items():
-        if explains(case, name, *answers):
-            return text
-    return None
-
-
-def faults(case, found, answers):
-    """The differences that nothing explains."""
-    return [x for x in found if reason(case, x[0], answers) is None]
-
-
-def shrunk(sides, case, name, wordings):
-    """The case without what the difference does not need."""
-    kind = name.split()[0]
-    simpler = [{key: None} for key in case if key not in NEEDED]
-    simpler += [{key: n} for key in ("B", "T", "S") for n in (3, 2, 1)]
-    for change in simpler:
-        if any(
-            not case.get(key) or case[key] == x for key, x in change.items()
-        ):
-            continue
-        if "chunks" in case and "T" in change:
-            continue
-        other = {k: x for k, x in {**case, **change}.items() if x is not None}
-        answers = ask(sides, other)
-        found = differences(other, *answers, wordings)
-        found = faults(other, found, answers)
-        if any(name.split()[0] == kind for name, _ in found):
-            case = other
-    return case
-
-
-NEEDED = "layer draw heads key_dim width max_length B T how chunks".split()
-
-
-def cause(case, name):
-    """What differences of one cause have in common."""
-    if name.startswith(OF_LAYERS):
-        return name
-    options = [f"{k}={x}" for k, x in case.items() if k not in [*NEEDED, "S"]]
-    return f"{name.split()[0]}: {case['layer']}, {', '.join(options)}"
-
-
-class Report:
-    """What was asked, what both refused, and what differs.
-
-    Attributes:
-        faults: Dictionary from causes to pairs of a case and its differences.
-    """
-
-    def __init__(self):
-        self.faults = collections.defaultdict(list)
-        self._hows, self._refusals = (
-            collections.Counter(),
-            collections.Counter(),
-        )
-        self._intended = collections.Counter()
-
-    def add(self, case, answers, found):
-        self._hows[case["how"]] += 1
-        self._intended.update({reason(case, x[0], answers) for x in found})
-        refusals = [x["words"] for x in answers if "refusal" in x]
-        if len(refusals) == 2 and "spoiled" not in case:
-            lines = [x for x in refusals[0].splitlines() if x.strip()]
-            lines = [x for x in lines if "Exception encountered" not in x]
-            self._refusals[lines[0][:100] if lines else ""] += 1
-
-    def print(self):
-        print(f"{self._hows.total()} calls: {dict(self._hows)}")
-        print(f"{self._refusals.total()} refused by both, and not spoiled:")
-        for words, number in self._refusals.most_common(10):
-            print(f"{number:5} {words}")
-        for why, members in sorted(self.faults.items()):
-            print(f"\n{len(members)} x {why}")
-            for case, found in members[:3]:
-                for name, how in found[:3]:
-                    print(f"    {name}: {how[:300]}")
-                print(f"    --case '{json.dumps(case)}'")
-        del self._intended[None]
-        print(f"\n{sum(map(len, self.faults.values()))} differ; as intended:")
-        for why, number in self._intended.most_common():
-            print(f"{number:5} {why}")
+    add = parser.add_argument
+    add("old", type=pathlib.Path, help="a checkout")
+    add("new", type=pathlib.Path, help="another one")
+    add("--calls", type=int, default=200, metavar="N", help="how many")
+    add("--first", type=int, default=0, metavar="N", help="the first call")
+    add("--seed", type=int, default=0, metavar="N", help="of the cases")
+    add("--only", default="", metavar="REGEX", help="cases whose JSON has it")
+    add("--case", metavar="JSON", help="show the answers to one case")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

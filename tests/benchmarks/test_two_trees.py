@@ -12,7 +12,8 @@ from places import ROOT
 sys.path.append(str(ROOT / "benchmarks"))
 
 import two_trees
-import two_trees_cases
+
+pytestmark = pytest.mark.once
 
 CASE = {"layer": "R", "how": "gradients"}
 
@@ -22,22 +23,27 @@ def answer(**found):
     return {"weights": [], "output 0": x, "config": {"num_heads": 2}, **found}
 
 
-@pytest.mark.once
 def test_a_case_is_the_same_after_json():
-    for number in range(300):
-        case = two_trees_cases.draw(0, number)
-        assert json.loads(json.dumps(case)) == case
-        assert case == two_trees_cases.draw(0, number)
+    cases = [two_trees.draw(0, number) for number in range(300)]
+    assert json.loads(json.dumps(cases)) == cases
+    assert cases == [two_trees.draw(0, number) for number in range(300)]
 
 
-@pytest.mark.once
+def test_calls_that_are_easily_forgotten_are_drawn():
+    cases = [two_trees.draw(0, number) for number in range(300)]
+    padded = [c for c in cases if "value_mask" in c or "key_mask" in c]
+    assert any(c.get("normalizer") == "softmax1" for c in padded)
+    assert any(" | " in c.get("pattern", "") for c in cases)
+    windows = [c for c in cases if c["layer"].startswith("local(")]
+    assert any(len(c.get("chunks", [])) > 1 for c in windows)
+
+
 def test_rounding_is_no_difference():
     old, new = answer(), answer()
     new["output 0"] = new["output 0"] * (1 + 1e-6)
     assert two_trees.differences(CASE, old, new) == []
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     "name, new",
     [
@@ -60,11 +66,13 @@ def test_each_difference_has_its_name(name, new):
 def test_a_fault_in_one_checkout_is_found(tmp_path):
     shutil.copytree(ROOT / "keras_synth", tmp_path / "keras_synth")
     command = [sys.executable, ROOT / "benchmarks" / "two_trees.py", ROOT]
-    command += [tmp_path, "--calls", "20", "--only", "use_causal_mask"]
+    command += [tmp_path, "--calls", "40", "--only", "use_causal_mask"]
     same = subprocess.run(command, capture_output=True, text=True)
     assert same.returncode == 0, same.stdout + same.stderr
     path = tmp_path / "keras_synth" / "mixers" / "mixer.py"
-    text = path.read_text().replace("bool(use_causal_mask)", "False")
+    text = path.read_text()
+    assert "causal=use_causal_mask," in text
+    text = text.replace("causal=use_causal_mask,", "causal=False,")
     path.write_text(text)
     other = subprocess.run(command, capture_output=True, text=True)
     assert other.returncode == 1, other.stdout + other.stderr
