@@ -13,6 +13,7 @@ PACKAGE = ROOT / "keras_synth"
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 BACKENDS = {"jax", "tensorflow", "torch"}
 QUESTIONS = {"keras.backend.backend", "keras.config.backend"}
+FRAMEWORKS = "keras_synth._backend.frameworks"
 TREES = {
     path.relative_to(PACKAGE).as_posix(): ast.parse(
         path.read_text(encoding="utf-8")
@@ -132,6 +133,8 @@ def asks(node):
     if isinstance(node, ast.Attribute):
         return ast.unparse(node) in QUESTIONS
     if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if any(name.startswith(FRAMEWORKS) for name in imported(node)):
+            return True
         return bool(roots([node]) & BACKENDS or QUESTIONS & {*imported(node)})
     if isinstance(node, (ast.Subscript, ast.Call)):
         text = ast.unparse(node)

@@ -16,7 +16,7 @@ def check_positive(name, value):
 
 
 def check_optional(name, value):
-    """Returns `None`, or what `check_positive` returns of any other value."""
+    """`check_positive` of all but `None`."""
     return None if value is None else check_positive(name, value)
 
 

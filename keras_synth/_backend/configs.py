@@ -46,48 +46,30 @@ def config_of(
 ) -> dict[str, Any]:
     """Returns a config with the arguments of a constructor.
 
-    An argument is the attribute of the same name: initializers, regularizers,
-    constraints and activations in the form that `keras.saving` has for them,
-    others as they are. What the base's config holds already stays as it is.
+    An argument is the attribute of the same name. What the config holds already
+    stays as it is.
 
     Args:
         layer: A layer, model or preprocessor.
-        cls: The class whose constructor is meant: one that the layer is an
-            instance of, whose `get_config` this is called from.
-        config: Dictionary, what the base's `get_config` returned: of the
-            bases to which `**kwargs` go.
-
-    Returns:
-        A new dictionary.
+        cls: The class whose `get_config` this is called from.
+        config: Dictionary, what the base's `get_config` returned.
 
     Raises:
         NotImplementedError: If there is no attribute of that name.
-
-    Example:
-
-    ```python
-    def get_config(self):
-        return config_of(self, FeedForward, super().get_config())
-    ```
     """
     names = [name for name in _own_parameters(cls) if name not in config]
     return {**config, **_values(layer, names)}
 
 
 def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a constructor by name.
-
-    Args:
-        cls: The class.
-        scope: What `locals()` returned in its `__init__`.
-    """
+    """Returns the arguments of a constructor, of its `locals()`."""
     return {name: scope[name] for name in _own_parameters(cls)}
 
 
 def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a layer's class, without those of Keras'.
+    """Returns the parameters of a layer's class and of its bases, by name.
 
-    Those that its `**kwargs` go to are among them.
+    Those of Keras' own classes are left out.
     """
     found: dict[str, inspect.Parameter] = {}
     for _, own in _signatures(cls):

@@ -13,10 +13,10 @@ def copy_variables(source, target, instead=None):
     than the target's is cut; an axis of length 1 is repeated.
 
     Args:
-        source: Layer or model with variables.
-        target: One of the same parts, with variables.
-        instead: Optional function of a layer of the source and its counterpart
-            that returns whether it has copied their variables itself.
+        source: Layer or model.
+        target: One of the same parts.
+        instead: Optional function of a layer and its counterpart that returns
+            whether it has copied their variables itself.
     """
     seen = set()
 
@@ -29,20 +29,13 @@ def copy_variables(source, target, instead=None):
         store, room = {}, {}
         source.save_own_variables(store)
         target.save_own_variables(room)
-        target.load_own_variables(
-            {
-                key: _fitted(value, room[key].shape)
-                for key, value in store.items()
-            }
-        )
-        for pair in zip(_parts(source), _parts(target), strict=True):
+        fitted = {k: _fitted(x, room[k].shape) for k, x in store.items()}
+        target.load_own_variables(fitted)
+        parts = (sublayers(x, recursive=False) for x in (source, target))
+        for pair in zip(*parts, strict=True):
             copy(*pair)
 
     copy(source, target)
-
-
-def _parts(layer):
-    return sublayers(layer, recursive=False)
 
 
 def _fitted(value, shape):

@@ -1,52 +1,42 @@
-"""Where operations run: questions that only the backend can answer."""
-
-import sys
-
-import keras
+"""Where operations run: on CPUs or not."""
 
 from keras_synth._backend import execution
+from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 
 
 def on_cpu(x):
-    """Whether operations on `x` run on a CPU.
+    """Whether operations on a tensor run on a CPU.
 
     A tensor knows. Where it is being traced the scope does in which that
     happens, or else the device that the backend takes by default.
-
-    Args:
-        x: Tensor.
     """
-    backend = keras.backend.backend()
-    if backend == "torch":
+    if TORCH:
         return x.device.type == "cpu"
-    if backend == "jax":
+    if JAX:
         return _jax_platform(x) == "cpu"
-    if backend == "tensorflow":
-        return _on_tensorflow_cpu(x)
-    return True
+    return _on_tensorflow_cpu(x) if TENSORFLOW else True
 
 
 def _jax_platform(x):
-    jax = sys.modules["jax"]
-    if not isinstance(x, jax.core.Tracer):
+    if not isinstance(x, JAX.core.Tracer):
         return next(iter(x.devices())).platform
-    default = jax.config.jax_default_device  # a device, its platform or None
+    default = JAX.config.jax_default_device  # a device, its platform or None
     if default is None:
-        return jax.default_backend()
+        return JAX.default_backend()
     return getattr(default, "platform", default)
 
 
 def _on_tensorflow_cpu(x):
-    device = x.device or ""
-    if "device:" in device.lower():
-        return "device:cpu" in device.lower()
-    devices = sys.modules["tensorflow"].config.list_logical_devices()
+    device = (x.device or "").lower()
+    if "device:" in device:
+        return "device:cpu" in device
+    devices = TENSORFLOW.config.list_logical_devices()
     return all(d.device_type == "CPU" for d in devices)
 
 
 def first_platform():
     """JAX's name of the platform that it takes by default."""
-    return sys.modules["jax"].devices()[0].platform
+    return JAX.devices()[0].platform
 
 
 def runs_one_by_one(x):
@@ -54,15 +44,9 @@ def runs_one_by_one(x):
 
     A launch then takes longer than most operations, and to read a value is to
     wait for all that were launched before.
-
-    Args:
-        x: Tensor.
     """
-    return (
-        not on_cpu(x)
-        and execution.is_eager(x)
-        and not execution.is_compiled_by_torch()
-    )
+    eager = execution.is_eager(x) and not execution.is_compiled_by_torch()
+    return eager and not on_cpu(x)
 
 
 def loops_over_slices(x):
@@ -71,24 +55,12 @@ def loops_over_slices(x):
     On CPUs, whose caches hold a slice. On TensorFlow a rematerialized function
     gives no gradient to the tensors that it captures; JAX compiles a loop anew
     at each eager call; and what PyTorch compiles or transforms takes no loop.
-
-    Args:
-        x: Tensor.
     """
-    backend = keras.backend.backend()
-    if backend == "torch":
-        return on_cpu(x) and not (
-            execution.is_compiled_by_torch()
-            or execution.is_recorded()
-            or execution.is_transformed()
-        )
-    return backend == "jax" and on_cpu(x) and not execution.is_eager(x)
+    if JAX:
+        return on_cpu(x) and not execution.is_eager(x)
+    return runs_torch_eagerly(x)
 
 
 def runs_torch_eagerly(x):
-    """Whether PyTorch runs operations on `x` one by one on a CPU.
-
-    Args:
-        x: Tensor.
-    """
-    return keras.backend.backend() == "torch" and loops_over_slices(x)
+    """Whether PyTorch runs operations on a tensor one by one on a CPU."""
+    return TORCH is not None and on_cpu(x) and not execution.takes_no_loops()

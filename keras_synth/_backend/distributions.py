@@ -18,13 +18,10 @@ def number_of_devices() -> int:
 
 @contextlib.contextmanager
 def copied(when: bool = True) -> Iterator[None]:
-    """Has weights made in a `with` block copied to all devices.
+    """Has weights made in a `with` block copied to all devices, if `when`.
 
     For tables with one row for all heads, at paths where a layout map expects
     a row for each.
-
-    Args:
-        when: Whether to do so; otherwise layout maps hold as ever.
     """
     distribution = keras.distribution.distribution()
     if distribution is None or not when:
@@ -41,15 +38,11 @@ def copied(when: bool = True) -> Iterator[None]:
 def check_batches(count: int | None, batch_size: int) -> None:
     """Raises unless devices can share each batch evenly, the last one too.
 
-    JAX itself would raise at the batch that it cannot share, which may be the
-    last one of the first epoch.
+    JAX itself would raise at that batch, at the end of the first epoch.
 
     Args:
         count: Integer, number of examples, or `None` where it is not known.
         batch_size: Integer, examples per batch.
-
-    Raises:
-        ValueError: If a batch is not divisible.
     """
     distribution = keras.distribution.distribution()
     if distribution is None:

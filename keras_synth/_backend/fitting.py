@@ -2,35 +2,24 @@
 
 import contextlib
 
-import keras
-
 from keras_synth._backend import internals
+from keras_synth._backend.frameworks import JAX
 
 
 @contextlib.contextmanager
 def kept_variables(model):
-    """Leaves a model its variables when data raise an error.
+    """Leaves a model its variables when data raise an error in a `with` block.
 
     On JAX, Keras takes them out of a model before it asks for the first
-    batch, and puts them back after the last one; what raises in between
-    leaves a model without weights (Keras 3.15.1).
-
-    Args:
-        model: A `keras.Model`, in a `with` block that calls `fit`, `evaluate`
-            or `predict`.
+    batch, and puts them back after the last one (Keras 3.15.1).
     """
-    if keras.backend.backend() != "jax":
+    if JAX is None:
         yield
         return
     optimizer = getattr(model, "optimizer", None)
-    kept = [
-        (variable, variable.value)
-        for variable in (
-            *model.variables,
-            *model.metrics_variables,
-            *(optimizer.variables if optimizer is not None else ()),
-        )
-    ]
+    variables = [*model.variables, *model.metrics_variables]
+    variables += [] if optimizer is None else optimizer.variables
+    kept = [(variable, variable.value) for variable in variables]
     try:
         yield
     except BaseException:

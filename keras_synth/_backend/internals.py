@@ -7,12 +7,13 @@ thing, which `tests/_backend/test_internals.py` sees.
 
 import contextlib
 import importlib
-import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import keras
+
+from keras_synth._backend.frameworks import TORCH
 
 
 def torch_transforms() -> bool:
@@ -22,7 +23,7 @@ def torch_transforms() -> bool:
     by an older way. Without these names: no, so that operations in place, and
     `torch.utils.checkpoint`, raise PyTorch's own errors there.
     """
-    core = sys.modules["torch"]._C
+    core = TORCH._C
     try:
         if core._are_functorch_transforms_active():
             return True
@@ -54,14 +55,13 @@ def open_for_state(layer: Any) -> Iterator[None]:
     A layer without a tracker has nothing that is locked.
     """
     tracker = getattr(layer, "_tracker", None)
-    if tracker is None:
-        yield
-        return
-    tracker.unlock()
+    if tracker is not None:
+        tracker.unlock()
     try:
         yield
     finally:
-        tracker.lock()
+        if tracker is not None:
+            tracker.lock()
 
 
 def untrack(layer: Any, part: Any) -> None:
@@ -105,11 +105,8 @@ def sublayers(layer: keras.Layer, recursive: bool = True) -> list[keras.Layer]:
     """Returns the layers that a layer is made of, without itself, each once.
 
     Those of a model are its `layers`; those of another layer its attributes,
-    or in lists, tuples and dictionaries of them.
-
-    Args:
-        layer: Layer or model.
-        recursive: Whether to return the layers in those layers, too.
+    or in lists, tuples and dictionaries of them; and, if `recursive`, those in
+    these layers.
     """
     found: dict[int, keras.Layer] = {}
     _collect(layer, recursive, found)

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.frameworks import TENSORFLOW
 from keras_synth._backend.policies import check_quantization
 from keras_synth.types import Tensor
 
@@ -34,7 +35,7 @@ class EinsumDense(keras.layers.EinsumDense):
         super().__init__(*args, **kwargs)
         self.supports_masking = True  # Keras warns of masks where it is not
 
-    if keras.backend.backend() == "tensorflow":
+    if TENSORFLOW:
 
         def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
             return self._by_tokens(super().call, inputs, training)

@@ -1,34 +1,24 @@
 """Which kernels a backend has, and which of them are right and fast."""
 
-import sys
-
-import keras
-
 from keras_synth._backend import devices, internals
 from keras_synth._backend.execution import is_placeholder
+from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 
-
-def fuses_operations():
-    """Whether passes over a tensor that follow each other become one.
-
-    Compilers see to that. PyTorch runs a kernel for each.
-    """
-    return keras.backend.backend() != "torch"
-
-
-def fuses_dot_products():
-    """Whether a product and its sum over the last axis are one fast loop."""
-    return keras.backend.backend() == "tensorflow"
-
-
-def has_sparse_gradients():
-    """Whether the gradient of a lookup has a row for each occurrence."""
-    return keras.backend.backend() == "tensorflow"
-
-
-def has_cpu_kernel():
-    """Whether `ops.dot_product_attention` has a kernel for CPUs."""
-    return keras.backend.backend() == "torch"
+# Passes over a tensor that follow each other become one: compilers see to that.
+FUSES_OPERATIONS = TORCH is None
+# A product and its sum over the last axis are one fast loop.
+FUSES_DOT_PRODUCTS = TENSORFLOW is not None
+# The gradient of a lookup has a row for each occurrence.
+HAS_SPARSE_GRADIENTS = TENSORFLOW is not None
+# `ops.dot_product_attention` has a kernel for CPUs.
+HAS_CPU_KERNEL = TORCH is not None
+# Flash kernels that Keras takes by itself may be wrong. On TPUs it hands
+# `ops.dot_product_attention` to JAX's Splash kernel, leaves out the bias,
+# applies the first sample's mask to all samples and a causal one where there is
+# none, and scales wrongly. cuDNN's kernel on JAX is right, but fails within a
+# gradient if a length is odd, and older versions of JAX return no gradient of
+# some biases (Keras 3.15.1, JAX 0.10.2).
+HAS_UNSAFE_FLASH_KERNELS = JAX is not None
 
 
 def attends_in_half_precision(x):
@@ -36,42 +26,21 @@ def attends_in_half_precision(x):
 
     JAX's refuses half precision on CPUs in some shapes ("The precision
     'F16_F16_F32' is not supported by dot_general on CPU").
-
-    Args:
-        x: Tensor.
     """
-    return keras.backend.backend() != "jax" or not devices.on_cpu(x)
-
-
-def has_unsafe_flash_kernels():
-    """Whether flash kernels that Keras takes by itself may be wrong.
-
-    On TPUs it hands `ops.dot_product_attention` to JAX's Splash kernel, leaves
-    out the bias, applies the first sample's mask to all samples and a causal
-    one where there is none, and scales wrongly. cuDNN's kernel on JAX is right,
-    but fails within a gradient if a length is odd, and older versions of JAX
-    return no gradient of some biases (Keras 3.15.1, JAX 0.10.2).
-    """
-    return keras.backend.backend() == "jax"
+    return JAX is None or not devices.on_cpu(x)
 
 
 def why_no_flash_kernel(x):
-    """Why the device of `x` has no flash kernel: a string, or `None`.
-
-    Args:
-        x: Tensor.
-    """
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
+    """Why the device of `x` has no flash kernel: a string, or `None`."""
+    if TENSORFLOW:
         return "Keras has no flash kernel on TensorFlow"
-    if backend == "jax" and devices.first_platform() == "tpu":
+    if JAX and devices.first_platform() == "tpu":
         return (
             "the kernel that Keras takes on TPUs loses biases and masks, and "
             "scales wrongly"
         )
-    if backend == "torch" and is_placeholder(x):
-        cuda = sys.modules["torch"].cuda.is_available()
-        return None if cuda else "there is no GPU"
+    if is_placeholder(x):
+        return None if TORCH.cuda.is_available() else "there is no GPU"
     return "CPUs have no flash kernel" if devices.on_cpu(x) else None
 
 
@@ -83,9 +52,8 @@ def widest_cudnn_head(dtype):
     Args:
         dtype: String, of queries, keys and values.
     """
-    if keras.backend.backend() != "jax" or devices.first_platform() != "gpu":
-        return 0
-    if dtype not in ("bfloat16", "float16"):
+    half = dtype in ("bfloat16", "float16")
+    if not JAX or not half or devices.first_platform() != "gpu":
         return 0
     checks = internals.cudnn_checks()
     try:
@@ -105,7 +73,7 @@ def has_cudnn_bias_gradient(bias, queries):
 
     Args:
         bias: Tensor `(B or 1, H or 1, T, S)`.
-        queries: Tensor `(B, T, H, k)`.
+        queries: Tensor `(B or 1, T, H, k)`.
     """
     checks = internals.cudnn_checks()
     try:

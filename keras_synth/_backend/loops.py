@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend import execution
+from keras_synth._backend.frameworks import TENSORFLOW
 
 
 def one_by_one(function, operands, axes):
@@ -26,13 +27,10 @@ def one_by_one(function, operands, axes):
 
 
 def rematerialized(function):
-    """Returns a function that is computed again for its gradient.
+    """Returns a function of tensors that is computed again for its gradient.
 
     Where no gradient is recorded, or `torch.func` maps or differentiates, which
     takes no such function, it is the function itself.
-
-    Args:
-        function: Function of tensors.
     """
     if execution.is_transformed() or not execution.may_be_differentiated():
         return function
@@ -71,7 +69,7 @@ def summed(function, operands, total):
         total: Tensor, what the sum begins with.
     """
     length = operands[0].shape[0]
-    if keras.backend.backend() == "tensorflow":
+    if TENSORFLOW:
         # XLA differentiates loops only if it knows how often they run, which
         # `scan` does not say.
         return ops.while_loop(

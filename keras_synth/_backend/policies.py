@@ -10,11 +10,7 @@ _CALIBRATED, _RIGHT_SINCE = ("gptq", "awq"), (3, 16)
 
 
 def check_quantization(mode):
-    """Raises where Keras would lose a quantized layer's weights.
-
-    Args:
-        mode: String or `None`, of `keras.Model.quantize`.
-    """
+    """Raises where Keras would lose a quantized layer's weights."""
     version = tuple(map(int, keras.__version__.split(".")[:2]))
     if mode in _CALIBRATED and version < _RIGHT_SINCE:
         raise ValueError(
@@ -28,15 +24,7 @@ def with_policies(layer, config):
     """Returns a layer's config with the policies of quantized sub-layers.
 
     Keras saves the dtype policy of a layer alone; sub-layers look up theirs in
-    a `DTypePolicyMap`, by their paths.
-
-    Args:
-        layer: The layer or model.
-        config: Dictionary, its config.
-
-    Returns:
-        The config; with a `DTypePolicyMap` for its dtype if any sub-layer is
-        quantized.
+    a `DTypePolicyMap`, by their paths, which becomes the config's dtype.
     """
     policies = {
         sub.path: sub.dtype_policy

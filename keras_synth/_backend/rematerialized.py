@@ -13,6 +13,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.frameworks import JAX
 from keras_synth.types import Mixin
 
 
@@ -33,7 +34,7 @@ class Rematerialized(Mixin):
         variables = _variables(self)
         changed: list[int] = []
         before = [v.value for v in variables]
-        if keras.backend.backend() != "jax":  # where variables are written to
+        if JAX is None:  # variables are written to
             before = list(map(ops.copy, before))
 
         def of_floats(*floats):
@@ -92,9 +93,7 @@ def _variables(layer):
 
     There a scope inside of another one hides what that one holds.
     """
-    if keras.backend.backend() == "jax":
-        return layer.variables
-    return layer.non_trainable_variables
+    return layer.variables if JAX else layer.non_trainable_variables
 
 
 def _is_float(x):

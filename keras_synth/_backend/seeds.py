@@ -6,14 +6,9 @@ from keras_synth._backend.checks import check_seed
 
 
 def derived(seed, name):
-    """Returns the seed of what is called `name`.
+    """Returns the seed of what is called `name`, from 0 to `2**31 - 1`.
 
-    Args:
-        seed: Integer, the seed of the whole, or `None`.
-        name: String. Other names have other seeds.
-
-    Returns:
-        Integer from 0 to `2**31 - 1`; `None` if `seed` is.
+    `None` if `seed`, that of the whole, is.
     """
     if check_seed("seed", seed) is None:
         return None
@@ -21,17 +16,10 @@ def derived(seed, name):
 
 
 def seeded(initializer, seed, name):
-    """Returns an initializer for the weight called `name`.
+    """Returns a copy of an initializer with a seed for the weight `name`.
 
-    Args:
-        initializer: Initializer, or whatever else initializes weights.
-        seed: Integer, the seed of the whole; `None` for no seed.
-        name: String, name of the weight.
-
-    Returns:
-        A copy that draws from a seed of its own, a new one if `seed` is `None`:
-        weights must not start out equal. The initializer itself if it draws
-        nothing or has a seed already.
+    If `seed`, that of the whole, is `None`, it draws a seed of its own: weights
+    must not start out equal. What draws nothing or has a seed stays as it is.
     """
     if not hasattr(initializer, "get_config"):
         return initializer

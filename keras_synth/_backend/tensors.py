@@ -4,13 +4,12 @@ Where operations run one by one, `ops.shape` and `ops.cast` take longer than
 what they answer, most of all where there is nothing to do.
 """
 
-import sys
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_synth._backend import execution
+from keras_synth._backend.frameworks import TORCH
 
 
 def axis_size(x, axis):
@@ -28,18 +27,12 @@ def pad(x, widths, value=0):
     """Puts a value before and after the entries of each axis.
 
     `ops.pad` makes an object with a name at each call, which PyTorch's
-    compiler cannot do.
-
-    Args:
-        x: Tensor.
-        widths: List of a pair for each axis: how many before and after.
-        value: Number or boolean.
+    compiler cannot do. `widths` is a list of a pair for each axis.
     """
-    if keras.backend.backend() != "torch":
+    if TORCH is None:
         return ops.pad(x, widths, constant_values=value)
     flat = [width for pair in reversed(widths) for width in pair]
-    torch = sys.modules["torch"]
-    return torch.nn.functional.pad(ops.convert_to_tensor(x), flat, value=value)
+    return TORCH.nn.functional.pad(ops.convert_to_tensor(x), flat, value=value)
 
 
 def product(x, y):
@@ -54,14 +47,8 @@ def product(x, y):
 
 
 def from_array(x):
-    """A NumPy array as a tensor, within what PyTorch compiles, too.
-
-    Args:
-        x: NumPy array.
-    """
-    if keras.backend.backend() == "torch":
-        x = sys.modules["torch"].from_numpy(x)
-    return ops.convert_to_tensor(x)
+    """A NumPy array as a tensor, within what PyTorch compiles, too."""
+    return ops.convert_to_tensor(TORCH.from_numpy(x) if TORCH else x)
 
 
 def constant(number, like):
@@ -69,27 +56,22 @@ def constant(number, like):
 
     PyTorch would fill a new one each time, an operation of its own: there it
     is kept.
-
-    Args:
-        number: Float.
-        like: Tensor.
     """
-    if keras.backend.backend() != "torch":
+    if TORCH is None:
         return ops.cast(number, like.dtype)
-    torch = sys.modules["torch"]
     # Of tensors that only look like tensors none must be kept.
-    plain = type(like) in (torch.Tensor, torch.nn.Parameter)
+    plain = type(like) in (TORCH.Tensor, TORCH.nn.Parameter)
     key = number, like.dtype, like.device
     if (
         not plain
-        or torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
+        or TORCH.compiler.is_compiling()
+        or TORCH.jit.is_tracing()
         or (key not in _CONSTANTS and _is_fleeting())
     ):
-        return torch.full((), number, dtype=like.dtype, device=like.device)
+        return TORCH.full((), number, dtype=like.dtype, device=like.device)
     if key not in _CONSTANTS:
-        with torch.inference_mode(False):
-            _CONSTANTS[key] = torch.full(
+        with TORCH.inference_mode(False):
+            _CONSTANTS[key] = TORCH.full(
                 (), number, dtype=like.dtype, device=like.device
             )
     return _CONSTANTS[key]
@@ -103,21 +85,18 @@ def _is_fleeting():
 
     `torch.func` wraps it, and a CUDA graph fills it only when it runs.
     """
-    if execution.is_transformed():
-        return True
-    cuda = sys.modules["torch"].cuda
-    return cuda.is_available() and cuda.is_current_stream_capturing()
+    cuda = TORCH.cuda
+    return execution.is_transformed() or (
+        cuda.is_available() and cuda.is_current_stream_capturing()
+    )
 
 
 def gathered(x, positions, axis):
     """Entries of a tensor along one of its first axes.
 
-    Args:
-        x: Tensor.
-        positions: Integer tensor of one axis, whose length may be a symbol.
-        axis: Integer.
+    The length of `positions`, an integer tensor of one axis, may be a symbol.
     """
-    if keras.backend.backend() == "torch":
+    if TORCH:
         # There `take` squeezes an axis that ONNX takes for a single entry.
         index = ops.cast(positions, "int64")
         return x[(slice(None),) * axis + (index,)]

@@ -32,8 +32,8 @@ class AttentionAxes:
             self.attended = every
         else:
             self.attended = tuple(a if a >= 0 else rank + a for a in axes)
-        repeated = len({*self.attended}) < len(self.attended)
-        if repeated or not {*self.attended} <= {*every}:
+        own = {*self.attended}
+        if len(own) < len(self.attended) or not own <= {*every}:
             raise ValueError(
                 "`attention_axes` must be different axes between the first, "
                 f"the batch, and the last, the features: of {every}, for "
@@ -44,14 +44,7 @@ class AttentionAxes:
         self._trivial = every == (1,)
 
     def length(self, shape):
-        """The number of tokens that attend to each other, `T`.
-
-        Args:
-            shape: Shape `(B, ..., d)`, static or of `ops.shape`.
-
-        Returns:
-            Integer or scalar tensor; `None` if it is not known.
-        """
+        """The number of tokens that attend to each other, or `None`."""
         if self._trivial:
             return shape[1]
         sizes = [shape[a] for a in self.attended]
@@ -127,13 +120,7 @@ class AttentionAxes:
     # --- pairs of tokens ------------------------------------------------------
 
     def scores_shape(self, query_shape, value_shape, num_heads):
-        """The shape of attention scores, `(B, *others, H, *T, *S)`.
-
-        Args:
-            query_shape: Shape `(B, ..., d)`, of integers, `None` or tensors.
-            value_shape: Likewise, of the source.
-            num_heads: Integer, `H`.
-        """
+        """The shape of attention scores, `(B, *others, H, *T, *S)`."""
         return (
             *(query_shape[a] for a in (0, *self.others)),
             num_heads,
@@ -157,8 +144,8 @@ class AttentionAxes:
                 `(*T, *S)`. Before them may stand the first axes of
                 `(B, *others)`, or all of `(B, *others, H)`. An axis may be 1.
                 Or `None`, which stays `None`.
-            query: Tensor `(B, ..., d)`.
-            value: Tensor `(B, ..., d)`.
+            query: Tensor `(B, ..., d)`, and so is `value`.
+            value: Tensor.
             num_heads: Integer, `H`.
         """
         if x is None:
@@ -189,10 +176,9 @@ class AttentionAxes:
 
     def _with_all_axes(self, x, rank):
         """Inserts axes of 1 before the pairs, up to `rank` of them."""
-        sizes, pairs = ops.shape(x), 2 * len(self.attended)
-        first = max(0, len(sizes) - pairs)
-        missing = max(0, rank - max(pairs, len(sizes)))
-        missing += max(0, pairs - len(sizes))
+        sizes = ops.shape(x)
+        first = max(0, len(sizes) - 2 * len(self.attended))
+        missing = max(0, rank - len(sizes))
         return ops.reshape(x, (*sizes[:first], *(1,) * missing, *sizes[first:]))
 
 

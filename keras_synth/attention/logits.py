@@ -5,7 +5,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_synth._backend.tensors import axis_size
+from keras_synth._backend.tensors import axis_size, cast_like
 from keras_synth.types import Tensor
 
 
@@ -71,38 +71,30 @@ class Logits(NamedTuple):
     def __add__(self, other):
         if isinstance(other, Weights):
             other = other.as_logits()
-        if self._has_one_query and other._has_one_query:
+        a, b = self, other
+        if all(
+            x.queries is not None and x.queries.shape[1] == 1 for x in (a, b)
+        ):
             # Repeating constant keys for each sample would cost more.
-            if self.keys.shape[0] == 1:
-                self = self._as_bias()
-            elif other.keys.shape[0] == 1:
-                other = other._as_bias()
+            if a.keys.shape[0] == 1:
+                a = Logits(bias=a.materialize())
+            elif b.keys.shape[0] == 1:
+                b = Logits(bias=b.materialize())
         return Logits(
-            _concatenation(self.queries, other.queries),
-            _concatenation(self.keys, other.keys),
-            _sum(self.bias, other.bias),
+            _concatenation(a.queries, b.queries),
+            _concatenation(a.keys, b.keys),
+            _sum(a.bias, b.bias),
             self.needs_float32 or other.needs_float32,
         )
 
-    @property
-    def _has_one_query(self):
-        return self.queries is not None and self.queries.shape[1] == 1
-
-    def _as_bias(self):
-        return Logits(None, None, self.materialize(), self.needs_float32)
-
     def with_rows(self, target_length):
-        """Returns the same logits with a row for each query.
+        """Returns the same logits with a row for each of `T` queries.
 
         Queries tell how many there are. A bias with one row for all of them,
         `(., H, 1, S)`, does not.
-
-        Args:
-            target_length: Integer or scalar tensor, `T`.
         """
-        if self.queries is not None or self.bias.shape[2] != 1:
-            return self
-        if isinstance(target_length, int) and target_length == 1:
+        one = isinstance(target_length, int) and target_length == 1
+        if self.queries is not None or self.bias.shape[2] != 1 or one:
             return self
         batch, heads, _, length = ops.shape(self.bias)
         shape = (batch, heads, target_length, length)
@@ -198,12 +190,10 @@ def _concatenation(a, b):
         a = repeat_batch(a, ops.shape(b)[0])
     if b.shape[0] == 1 and a.shape[0] != 1:
         b = repeat_batch(b, ops.shape(a)[0])
-    if a.dtype == b.dtype:
-        return ops.concatenate([a, b], axis=-1)
     # Learned tables are float32, tokens may have half the precision.
-    types = [keras.backend.standardize_dtype(x.dtype) for x in (a, b)]
-    dtype = types[1] if types[0] == "float32" else types[0]
-    return ops.concatenate([ops.cast(a, dtype), ops.cast(b, dtype)], axis=-1)
+    if keras.backend.standardize_dtype(a.dtype) == "float32":
+        a = cast_like(a, b)
+    return ops.concatenate([a, cast_like(b, a)], axis=-1)
 
 
 def repeat_batch(x, size):

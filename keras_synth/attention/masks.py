@@ -1,5 +1,6 @@
 """Boolean attention masks: True means "may attend"."""
 
+import functools
 from typing import NamedTuple
 
 import keras
@@ -13,9 +14,7 @@ from keras_synth.types import Tensor
 class AttentionMask(NamedTuple):
     """Everything that forbids attention, in factors that stay small.
 
-    Key padding is `(B, S)`, causal masks and windows are a few numbers:
-    multiplied out they would be `(B, T, S)`. Routes that need no such tensor
-    never make one.
+    Routes that need no tensor `(B, T, S)` never make one.
 
     Fields:
         queries: Boolean tensor `(B, T)` or `None`. Where it is False the
@@ -54,11 +53,7 @@ class AttentionMask(NamedTuple):
         return self.pairs is None or self.pairs.shape[0] == 1
 
     def of_heads(self, heads):
-        """The same for some heads.
-
-        Args:
-            heads: Slice of `0 ... H`.
-        """
+        """The same for some heads, a slice."""
         if self.pairs is None or self.pairs.shape[1] == 1:
             return self
         return self._replace(pairs=self.pairs[:, heads])
@@ -87,12 +82,7 @@ class AttentionMask(NamedTuple):
         return allowed
 
     def with_pairs(self, target_length, source_length):
-        """Returns the same mask, its pattern being part of its `pairs`.
-
-        Args:
-            target_length: Integer or scalar tensor, `T`.
-            source_length: Integer or scalar tensor, `S`.
-        """
+        """Returns the same mask, its pattern being part of its `pairs`."""
         if not self.has_pattern:
             return self
         allowed = self.allows(
@@ -104,9 +94,7 @@ class AttentionMask(NamedTuple):
     def materialize(self):
         """Returns keys and pairs as one mask that broadcasts to (B, H, T, S).
 
-        `None` when both are `None`. `queries` are left out: they are a matter
-        of the context, not of the softmax. So is the pattern: see
-        `with_pairs`.
+        `None` when both are `None`. For the pattern see `with_pairs`.
         """
         keys = None if self.keys is None else self.keys[:, None, None, :]
         return both(keys, self.pairs)
@@ -115,10 +103,6 @@ class AttentionMask(NamedTuple):
         """Which query rows see at least one key: `(B or 1, 1 or H, 1 or T)`.
 
         `None` when all do.
-
-        Args:
-            target_length: Integer or scalar tensor, `T`.
-            source_length: Integer or scalar tensor, `S`.
         """
         if self.pairs is None and not self.has_pattern:
             keys = self.keys
@@ -135,14 +119,9 @@ class AttentionMask(NamedTuple):
         return mask.count(target_length, source_length) > 0
 
     def count(self, target_length, source_length):
-        """How many keys each row sees: integers or floats that are such.
+        """How many keys each row sees: `(B or 1, 1 or H, 1 or T)`.
 
-        Args:
-            target_length: Integer or scalar tensor, `T`.
-            source_length: Integer or scalar tensor, `S`.
-
-        Returns:
-            Tensor `(B or 1, 1 or H, 1 or T)`.
+        Integers, or floats that are such.
         """
         mask = self.with_pairs(target_length, source_length)
         if mask.pairs is None and mask.keys is None:
@@ -167,25 +146,16 @@ def both(a, b):
 
 def all_of(*given):
     """The conjunction of masks of any dtype, any of which may be `None`."""
-    found = None
-    for mask in given:
-        if mask is not None:
-            found = both(found, as_boolean(mask))
-    return found
+    return functools.reduce(both, map(as_boolean, given), None)
 
 
 def as_boolean(mask):
     """Casts a mask of any dtype to boolean; `None` stays `None`."""
-    if mask is None or _is_boolean(mask):
-        return mask
-    return ops.cast(ops.convert_to_tensor(mask), "bool")
-
-
-def _is_boolean(mask):
-    return (
-        ops.is_tensor(mask)
-        and keras.backend.standardize_dtype(mask.dtype) == "bool"
-    )
+    if mask is None:
+        return None
+    mask = mask if ops.is_tensor(mask) else ops.convert_to_tensor(mask)
+    is_boolean = keras.backend.standardize_dtype(mask.dtype) == "bool"
+    return mask if is_boolean else ops.cast(mask, "bool")
 
 
 def causal(target_length, source_length, start=0):
@@ -197,20 +167,14 @@ def causal(target_length, source_length, start=0):
         start: Integer or scalar tensor, position of the first query token
             among the source tokens; not 0 when decoding with a cache.
     """
-    rows = ops.arange(target_length, dtype="int32") + start
-    columns = ops.arange(source_length, dtype="int32")
-    return (rows[:, None] >= columns[None, :])[None, None]
+    mask = AttentionMask(causal=True, start=start)
+    return mask.with_pairs(target_length, source_length).pairs
 
 
 def cached(target_length, source_length, start):
     """What a decoding cache holds by now, for each token: `(1, 1, T, S)`.
 
-    All up to the last token of the query.
-
-    Args:
-        target_length: Integer or scalar tensor, `T`, in tokens.
-        source_length: Integer or scalar tensor, `S`, in tokens.
-        start: Integer or scalar tensor, position of the first query token.
+    All up to the last token of the query. Arguments are those of `causal`.
     """
     row = causal(1, source_length, start + target_length - 1)
     return ops.broadcast_to(row, (1, 1, target_length, source_length))
@@ -239,11 +203,10 @@ def cached_padding(mask, x, length, start):
     """The padding mask `(B, max)` of all tokens in a cache.
 
     Args:
-        mask: As for `present_padding`.
+        mask: As for `present_padding`, and so are `x` and `start`.
         x: Tensor `(B, T, d)`.
-        length: Integer or scalar tensor, the tokens that the cache has room
-            for, `max`.
-        start: Integer or scalar integer tensor, position of the first token.
+        length: Integer or scalar tensor, `max`.
+        start: Integer or scalar tensor.
 
     Raises:
         ValueError: If the mask has another length than `T` or `max`.
@@ -275,20 +238,15 @@ def _unless_equal(length, other, start):
 
 
 def zero_padding(x, mask):
-    """Zeros `x` `(B, S, ...)` where `mask` `(B, S)` is False.
-
-    By selection: multiplying by the mask would turn inf and NaN into NaN.
-    """
+    """Zeros `x` `(B, S, ...)` where `mask` `(B, S)` is False."""
     if mask is None:
         return x
+    # Multiplying by the mask would turn inf and NaN into NaN.
     return ops.where(_beside(mask, x), x, constant(0.0, x))
 
 
 def zero_padded_keys(logits, mask):
-    """Zeroes padded keys of `Logits`.
-
-    Constants, with a batch axis of 1, have none.
-    """
+    """Zeroes padded keys of `Logits`, but not of constants `(1, S, H, k)`."""
     keys = logits.keys
     if keys is None or mask.keys is None:
         return logits
@@ -301,9 +259,6 @@ def bounded_bias(bias):
     """Returns an attention bias in float32, no less than `LEAST_BIAS`.
 
     What a mask forbids then lies below all that a bias can say.
-
-    Args:
-        bias: Float tensor or `None`.
     """
     if bias is None:
         return None
@@ -315,10 +270,6 @@ def zero_padded_columns(bias, mask):
 
     One bias for samples of unequal padding loses its inf and NaN there, for
     all samples.
-
-    Args:
-        bias: Float tensor or `None`.
-        mask: `AttentionMask`.
     """
     if bias is None or mask.keys is None:
         return bias
@@ -330,11 +281,9 @@ def zero_padded_columns(bias, mask):
 
 
 def zero_rows(context, visible):
-    """Zeroes rows of a context that see nothing.
+    """Zeroes rows of a context `(B, T, H, v)` that see nothing.
 
-    Args:
-        context: Tensor `(B, T, H, v)`.
-        visible: Boolean tensor `(B or 1, 1 or H, 1 or T)`, or `None`.
+    Where `visible`, boolean `(B or 1, 1 or H, 1 or T)` or `None`, is False.
     """
     if visible is None:
         return context
@@ -343,14 +292,10 @@ def zero_rows(context, visible):
 
 
 def zero_nonfinite_padding(x, mask):
-    """Zeros inf and NaN in padded rows of `x` `(B, T, d)`.
+    """Zeros inf and NaN of `x` `(B, T, d)` where `mask` `(B, T)` is False.
 
     Finite padding is left as it is. Without this the weights' gradients would
     hold `0 * NaN` although no padded row has any influence.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-        mask: Boolean tensor `(B, T)`, False for padding; or `None`.
     """
     if mask is None:
         return x
@@ -359,14 +304,7 @@ def zero_nonfinite_padding(x, mask):
 
 
 def without_nonfinite_padding(query, value, key, mask):
-    """`zero_nonfinite_padding` of all three; what is one tensor stays one.
-
-    Args:
-        query: Tensor `(B, T, d)`.
-        value: Tensor `(B, S, d)`.
-        key: Tensor `(B, S, d)`.
-        mask: `AttentionMask`.
-    """
+    """`zero_nonfinite_padding` of all three; what is one tensor stays one."""
     same_value, same_key = value is query, key is value
     value = zero_nonfinite_padding(value, mask.keys)
     key = value if same_key else zero_nonfinite_padding(key, mask.keys)

@@ -51,11 +51,11 @@ def shortest(*lengths):
 
 
 def check_length(name, length, max_length, start=0):
-    """Raises if a statically known length does not fit the table.
+    """Raises if a length that is known does not fit the table.
 
     Args:
         name: String, what is too long: "Query" or "Source".
-        length: Integer tokens; `None` or a tensor is not checked.
+        length: Integer tokens, `None` or a tensor.
         max_length: Integer, the positions that the table holds.
         start: Integer, position of the first token; a tensor counts as 0.
     """

@@ -19,15 +19,9 @@ class Projections:
 
     Args:
         use_bias: Whether the projections have a bias.
-        kernel_initializer: Initializer of the kernels.
-        bias_initializer: Initializer of the biases.
-        kernel_regularizer: Optional regularizer of the kernels.
-        bias_regularizer: Optional regularizer of the biases.
-        activity_regularizer: Optional regularizer of the projections' outputs.
-        kernel_constraint: Optional constraint on the kernels.
-        bias_constraint: Optional constraint on the biases.
         seed: Optional integer, seed of the initial values.
         fixed: Whether the layers are never trained.
+        **options: Those in `defaults`, of all kernels, biases and outputs.
     """
 
     defaults = {
@@ -79,7 +73,8 @@ class Projections:
         Its kernel is `(d, H, width)`, its bias `(H, width)`.
         """
         shape = (num_heads, width)
-        return self._dense("btd,dhk->bthk", shape, name, dtype, activation)
+        equation = "btd,dhk->bthk"
+        return self._dense(equation, shape, name, dtype, activation, True)
 
     def merge_heads(self, output_shape, name, dtype):
         """A dense layer `(B, T, H, v) -> (B, T, *output_shape)`.
@@ -88,28 +83,17 @@ class Projections:
         """
         axes = OUTPUT_AXES[: len(output_shape)]
         equation = f"bthk,hk{axes}->bt{axes}"
-        return self._dense(equation, output_shape, name, dtype)
+        return self._dense(equation, output_shape, name, dtype, None, True)
 
     def dense(self, width, name, dtype, activation=None, use_bias=True):
         """A dense layer `(B, T, d) -> (B, T, width)`.
 
-        Its kernel is `(d, width)`, its bias `(width,)`; there is no bias if
-        either `use_bias` forbids it.
+        There is no bias if either `use_bias` forbids it.
         """
-        equation = "btd,de->bte"
-        return self._dense(
-            equation, (width,), name, dtype, activation, use_bias
-        )
+        shape, equation = (width,), "btd,de->bte"
+        return self._dense(equation, shape, name, dtype, activation, use_bias)
 
-    def _dense(
-        self,
-        equation,
-        output_shape,
-        name,
-        dtype,
-        activation=None,
-        use_bias=True,
-    ):
+    def _dense(self, equation, output_shape, name, dtype, activation, use_bias):
         has_bias = self.use_bias and use_bias
         layer = FixedEinsumDense if self.fixed else EinsumDense
         return layer(
@@ -131,11 +115,7 @@ class FixedEinsumDense(EinsumDense):
     """A dense layer whose weights are never trained.
 
     They stay so when `trainable` is set on it or on a model around it, and
-    LoRA adds nothing to them.
-
-    Args:
-        *args: Arguments of `EinsumDense`.
-        **kwargs: Its keyword arguments.
+    LoRA adds nothing to them. Its arguments are those of `EinsumDense`.
     """
 
     def add_weight(self, *args, **kwargs):
@@ -149,9 +129,6 @@ def axes_of_heads(*names):
     """Returns what `weight_axes` says of layers by `split_heads` or `dense`.
 
     Kernels are `(d, H, k)` or `(d, H * k)`, biases `(H, k)` or `(H * k,)`.
-
-    Args:
-        *names: Strings, names of the layers.
     """
     own = {"kernel": (DATA, MODEL), "bias": (MODEL,)}
     return {f"{name}/{key}": own[key] for name in names for key in own}
@@ -161,14 +138,11 @@ def positive_shape(output_shape):
     """Returns an int or a sequence of ints as a tuple of positive ints."""
     if isinstance(output_shape, int):
         output_shape = (output_shape,)
-    if not isinstance(output_shape, (list, tuple)):
+    is_sequence = isinstance(output_shape, (list, tuple))
+    if not is_sequence or len(output_shape) > len(OUTPUT_AXES):
         raise ValueError(
-            f"Invalid `output_shape`: {output_shape!r}. It must be a tuple, a "
-            f"list or an int. Received: output_shape={output_shape!r}"
-        )
-    if len(output_shape) > len(OUTPUT_AXES):
-        raise ValueError(
-            f"`output_shape` may have {len(OUTPUT_AXES)} axes at most. "
+            f"Invalid `output_shape`: {output_shape!r}. It must be an int, or "
+            f"a tuple or list of {len(OUTPUT_AXES)} at most. "
             f"Received: output_shape={output_shape!r}"
         )
     return tuple(check_positive("output_shape", x) for x in output_shape)

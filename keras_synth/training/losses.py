@@ -56,7 +56,7 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         labels = ops.cast(y_true, "int32")[..., None]
-        if not kernels.fuses_operations():
+        if not kernels.FUSES_OPERATIONS:
             # One kernel, instead of a pass over all logits for each step of
             # the sum. Compilers elsewhere make one pass of those.
             y_pred, loss = ops.log_softmax(y_pred, axis=-1), 0.0

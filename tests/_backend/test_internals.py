@@ -56,8 +56,7 @@ def test_attention_runs_without_what_tells_transforms(name, monkeypatch):
     core = {**vars(sys.modules["torch"]._C)}
     del core[name]  # of a copy: PyTorch needs it, too
     torch = types.SimpleNamespace(_C=types.SimpleNamespace(**core))
-    modules = types.SimpleNamespace(modules={"torch": torch})
-    monkeypatch.setattr(internals, "sys", modules)
+    monkeypatch.setattr(internals, "TORCH", torch)
     assert not execution.is_transformed()
     np.testing.assert_array_equal(outputs(layer), expected)
 
@@ -88,7 +87,7 @@ def test_no_kernel_of_cudnn_is_taken_without_its_checks(lost, monkeypatch):
     name = "jax._src.cudnn.fused_attention_stablehlo"
     monkeypatch.setitem(sys.modules, name, None if lost == "module" else checks)
     monkeypatch.setattr(devices, "first_platform", lambda: "gpu")
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    monkeypatch.setattr(kernels, "JAX", "there")
     assert kernels.widest_cudnn_head("bfloat16") == 0
     x = np.zeros((1, 2, 3, 3))
     assert kernels.has_cudnn_bias_gradient(x, x) is False

@@ -13,7 +13,6 @@ from keras_synth._backend.tensors import from_array
 from keras_synth.attention.blocks import Drawn, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import (
     Pattern,
-    check_reach,
     deserialized,
     is_numpy,
 )
@@ -51,9 +50,9 @@ class BlockWindow(Pattern):
         distance = abs(rows // self.block_size - columns // self.block_size)
         return distance <= self.number // 2
 
-    def fitted(self, max_length: int | None) -> "Pattern":
-        check_reach("block size", self.block_size, max_length)
-        return self
+    @property
+    def extent(self) -> int:
+        return self.block_size
 
     def cut(self, max_length: int) -> "Pattern":
         return BlockWindow(self.number, min(self.block_size, max_length))

@@ -44,6 +44,11 @@ class Pattern:
         """The patterns that it is the union of: a tuple."""
         return (self,)
 
+    @property
+    def extent(self) -> int:
+        """Integer, tokens that a sequence must have room for."""
+        return 0
+
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Whether rows see columns: booleans.
 
@@ -63,6 +68,12 @@ class Pattern:
         Raises:
             ValueError: If it reaches beyond, or needs a limit.
         """
+        if max_length is not None and self.extent > max_length:
+            raise ValueError(
+                f"The pattern reaches {self.extent} tokens far, beyond "
+                f"max_length={max_length}. Make it smaller, or max_length "
+                f"larger. Received: {self}"
+            )
         return self
 
     def cut(self, max_length: int) -> "Pattern":
@@ -87,11 +98,7 @@ class Pattern:
         raise NotImplementedError
 
     def visited(self, length: int) -> float:
-        """About how many columns a row is compared with.
-
-        Args:
-            length: Integer, `T`.
-        """
+        """About how many of `length` columns a row is compared with."""
         return length
 
     def columns(self, row: Size, length: int) -> Tensor:
@@ -108,11 +115,7 @@ class Pattern:
         raise NotImplementedError
 
     def pairs(self, length: int) -> int:
-        """Returns how many pairs of positions it allows, an integer.
-
-        Args:
-            length: Integer, `T`.
-        """
+        """Returns how many of `length * length` pairs it allows."""
         columns = np.arange(length)[None]
         found = 0
         for first in range(0, length, BLOCK):
@@ -219,16 +222,6 @@ def deserialized(pattern):
     if isinstance(pattern, dict):
         return keras.saving.deserialize_keras_object(pattern)
     return pattern
-
-
-def check_reach(name, value, max_length):
-    """Raises if a number of tokens exceeds the longest sequence."""
-    if max_length is not None and value > max_length:
-        raise ValueError(
-            f"The {name}, {value} tokens, is beyond max_length={max_length}. "
-            "Make it smaller, or max_length larger. "
-            f"Received: {value} with max_length={max_length}"
-        )
 
 
 def is_numpy(x):

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_synth.attention.blocks import First, Neighbours, QueryBlocks
-from keras_synth.attention.patterns.pattern import BLOCK, Pattern, check_reach
+from keras_synth.attention.patterns.pattern import BLOCK, Pattern
 from keras_synth.types import Size, Tensor
 
 
@@ -46,9 +46,9 @@ class Window(Pattern):
             return near
         return near & (distance % self.dilation == 0)
 
-    def fitted(self, max_length: int | None) -> "Pattern":
-        check_reach("window", self.size * self.dilation, max_length)
-        return self
+    @property
+    def extent(self) -> int:
+        return self.size * self.dilation
 
     def cut(self, max_length: int) -> "Pattern":
         size = max(1, max_length // self.dilation)
@@ -90,9 +90,9 @@ class Stride(Pattern):
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows - columns) % self.stride == 0
 
-    def fitted(self, max_length: int | None) -> "Pattern":
-        check_reach("stride", self.stride, max_length)
-        return self
+    @property
+    def extent(self) -> int:
+        return self.stride
 
     def cut(self, max_length: int) -> "Pattern":
         return Stride(min(self.stride, max_length))
@@ -137,9 +137,9 @@ class FirstTokens(Pattern):
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (columns < self.number) & (rows >= 0)
 
-    def fitted(self, max_length: int | None) -> "Pattern":
-        check_reach("number of first tokens", self.number, max_length)
-        return self
+    @property
+    def extent(self) -> int:
+        return self.number
 
     def cut(self, max_length: int) -> "Pattern":
         return type(self)(min(self.number, max_length))
@@ -174,7 +174,3 @@ class GlobalTokens(FirstTokens):
 
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows < self.number) | (columns < self.number)
-
-    def fitted(self, max_length: int | None) -> "Pattern":
-        check_reach("number of global tokens", self.number, max_length)
-        return self

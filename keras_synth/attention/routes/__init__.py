@@ -203,12 +203,7 @@ def portable() -> Iterator[None]:
 def serving(request: Request) -> tuple[Route, ...]:
     """Returns the routes that can serve a `Request`, a tuple."""
     blocks = _of_blocks()
-    plain = (
-        None in blocks
-        or execution.is_recorded()
-        or execution.is_compiled_by_torch()
-        or execution.is_transformed()
-    )
+    plain = None in blocks or execution.takes_no_loops()
     folded = isinstance(request.logits, Weights)
     return tuple(
         route

@@ -100,7 +100,7 @@ def _query_products(queries, keys):
     Returns:
         Tensor `(B, H, 1, S)`.
     """
-    if kernels.fuses_dot_products():
+    if kernels.FUSES_DOT_PRODUCTS:
         products = ops.sum(queries * keys, axis=-1)  # (B, S, H)
         return ops.transpose(products, (0, 2, 1))[:, :, None]
     length, heads, width = keys.shape[1:]
@@ -122,7 +122,7 @@ def query_context(weights, values):
         Tensor `(B, 1, H, v)`.
     """
     # For a single sample XLA's loop is slow.
-    if kernels.fuses_operations() and values.shape[0] != 1:
+    if kernels.FUSES_OPERATIONS and values.shape[0] != 1:
         weights = ops.transpose(weights, (0, 3, 1, 2))  # (B or 1, S, H, 1)
         return ops.sum(weights * values, axis=1, keepdims=True)
     length, heads, width = values.shape[1:]

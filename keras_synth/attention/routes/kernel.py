@@ -68,7 +68,7 @@ class KernelRoute(Route):
         else:
             # Keras would take a wrong kernel by itself, or ask what PyTorch
             # cannot compile. PyTorch looks for one anyway.
-            unsafe = kernels.has_unsafe_flash_kernels()
+            unsafe = kernels.HAS_UNSAFE_FLASH_KERNELS
             if flash is None and (unsafe or execution.is_compiled_by_torch()):
                 flash = False
             context = _context(arguments(request, features=not small), flash)
@@ -125,7 +125,7 @@ def _repeats_keys(request):
 def _has_cpu_kernel(request):
     """Whether the backend has a kernel for CPUs that likes this request."""
     logits, values = request.logits, request.values
-    if not kernels.has_cpu_kernel() or logits.queries is None:
+    if not kernels.HAS_CPU_KERNEL or logits.queries is None:
         return False
     bias = logits.bias
     if request.has_one_query and (

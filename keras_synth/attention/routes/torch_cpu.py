@@ -13,10 +13,10 @@ of that gradient is left to PyTorch, by the explicit route.
 
 import functools
 import math
-import sys
 from typing import Any, NamedTuple
 
 from keras_synth._backend import devices, execution
+from keras_synth._backend.frameworks import TORCH
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_keys, zero_rows
 from keras_synth.attention.routes import sizes
@@ -47,7 +47,7 @@ class TorchCPURoute(Route):
             return False
         if not devices.runs_torch_eagerly(values):
             return False
-        float32 = sys.modules["torch"].float32
+        float32 = TORCH.float32
         operands = logits.queries, logits.keys, logits.bias, values
         return all(x is None or x.dtype == float32 for x in operands)
 
@@ -84,9 +84,8 @@ class Operands(NamedTuple):
 @functools.cache
 def _function():
     """Returns the `torch.autograd.Function` of the context and its gradient."""
-    torch = sys.modules["torch"]
 
-    class Attention(torch.autograd.Function):
+    class Attention(TORCH.autograd.Function):
         @staticmethod
         def forward(ctx, request, *operands):
             context = _context(_Tiles(request, Operands(*operands)))
@@ -99,7 +98,7 @@ def _function():
             *operands, context = ctx.saved_tensors
             operands = Operands(*operands)
             # To be differentiated once more, or mapped over gradients.
-            if torch.is_grad_enabled() or execution.is_transformed():
+            if TORCH.is_grad_enabled() or execution.is_transformed():
                 grads = _recorded_gradient(
                     ctx.request,
                     operands,
@@ -116,17 +115,16 @@ def _function():
 
 def _recorded_gradient(request, operands, needed, grad_context):
     """Returns the gradients, made of operations that PyTorch differentiates."""
-    torch = sys.modules["torch"]
     queries, keys, bias, values = operands
     request = request._replace(
         logits=Logits(queries, keys, bias), values=values
     )
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
+    again = TORCH.is_grad_enabled()
+    with TORCH.enable_grad():
         context = _EXPLICIT.run(request)
     wanted = [x for x, need in zip(operands, needed, strict=True) if need]
     grads = iter(
-        torch.autograd.grad(
+        TORCH.autograd.grad(
             context, wanted, grad_context, create_graph=again, allow_unused=True
         )
     )
@@ -147,7 +145,6 @@ def _context(tiles):
 
 def _gradient(tiles, context, grad_context):
     """Returns the gradients by `Operands`, `None` where there is no operand."""
-    torch = sys.modules["torch"]
     grad_context = grad_context.transpose(1, 2)
     # FlashAttention's delta: a row's weights times their gradients.
     row_dot = (grad_context * context.transpose(1, 2)).sum(-1, keepdim=True)
@@ -163,19 +160,19 @@ def _gradient(tiles, context, grad_context):
         grads["queries"] = tiles.empty(queries, queries.shape[2]).zero_()
         grads["keys"] = _transposed_zeros(keys)
     if bias is not None:
-        grads["bias"] = torch.zeros_like(bias)
+        grads["bias"] = TORCH.zeros_like(bias)
     for b, heads, rows, columns in tiles:
         weights = tiles.weights(b, heads, rows, columns)
         own = grad_context[b, heads, rows]
         grads["values"][b, heads, :, columns].baddbmm_(own.mT, weights)
         # The scores are not needed any more.
-        grad_logits = torch.bmm(
+        grad_logits = TORCH.bmm(
             own, values[b, heads, columns].mT, out=tiles.scores
         )
         grad_logits.sub_(row_dot[b, heads, rows]).mul_(weights)
         if queries is not None:
             q, k = min(b, len(queries) - 1), min(b, len(keys) - 1)
-            step = torch.bmm(grad_logits, keys[k, heads, columns])
+            step = TORCH.bmm(grad_logits, keys[k, heads, columns])
             grads["queries"][q, heads, rows] += step
             grads["keys"][k, heads, :, columns].baddbmm_(
                 queries[q, heads, rows].mT, grad_logits
@@ -255,7 +252,6 @@ class _Tiles:
 
     def weights(self, b, heads, rows, columns):
         """Returns weights `(h, t, s)`; `self.scores` may be overwritten."""
-        torch = sys.modules["torch"]
         shape = _size(heads), _size(rows), _size(columns)
         self.scores = scores = self._tensor("scores", shape)
         place = b, heads, rows, columns
@@ -265,21 +261,21 @@ class _Tiles:
             queries = self.queries[min(b, len(self.queries) - 1), heads, rows]
             keys = self.keys[min(b, len(self.keys) - 1), heads, columns].mT
             if self.bias is None:
-                torch.bmm(queries, keys, out=scores)
+                TORCH.bmm(queries, keys, out=scores)
             else:
                 scores.baddbmm_(queries, keys)
         if self.mask.pairs is not None:
             allowed = _part(self.mask.pairs, *place)
-            torch.where(allowed, scores, self._least, out=scores)
+            TORCH.where(allowed, scores, self._least, out=scores)
         if self.mask.keys is not None:
             padding = self.mask.keys[:, None, None]
             allowed = _part(padding, *place)
             # To select by a broadcast mask takes ten times as long.
-            bound = torch.where(allowed, -self._least, self._least)
-            torch.minimum(scores, bound, out=scores)
+            bound = TORCH.where(allowed, -self._least, self._least)
+            TORCH.minimum(scores, bound, out=scores)
         if self.mask.causal:
             self._forbid_later(scores, rows, columns)
-        return torch.softmax(scores, -1, out=self._tensor("weights", shape))
+        return TORCH.softmax(scores, -1, out=self._tensor("weights", shape))
 
     def _forbid_later(self, scores, rows, columns):
         """Forbids the columns after each row's own: a corner of the tile."""

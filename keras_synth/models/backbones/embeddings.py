@@ -12,14 +12,14 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.kernels import has_sparse_gradients
+from keras_synth._backend.kernels import HAS_SPARSE_GRADIENTS
 
 
 class Embedding(keras.layers.Embedding):
     """`keras.layers.Embedding` with a dense gradient."""
 
     def call(self, inputs):
-        if not has_sparse_gradients():
+        if not HAS_SPARSE_GRADIENTS:
             return super().call(inputs)
         # The gradient of a product is dense; compilers drop the factor.
         table = ops.multiply(self.embeddings, 1)

@@ -1,0 +1,16 @@
+"""The package of the backend in use, which Keras has imported."""
+
+import sys
+from typing import Any
+
+import keras
+
+BACKEND = keras.backend.backend()
+
+
+def _if_used(name: str) -> Any:
+    return sys.modules[name] if name == BACKEND else None
+
+
+# `None` where another backend is in use.
+TORCH, JAX, TENSORFLOW = map(_if_used, ("torch", "jax", "tensorflow"))
