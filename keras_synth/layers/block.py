@@ -12,8 +12,7 @@ from keras_synth._backend.checks import (
     check_positive,
     check_rate,
 )
-from keras_synth._backend.configs import config_of
-from keras_synth._backend.policies import with_policies
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.normalization import check_normalization
@@ -25,7 +24,7 @@ from keras_synth.types import Identifier
 _NAMES = {"attention": "self_attention", "cross_attention": "cross_attention"}
 
 
-class SynthesizerBlock(Rematerialized, keras.layers.Layer):
+class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
     """Arguments and parts of a Transformer block; `call` is a subclass's.
 
     Args: see `SynthesizerEncoder`.
@@ -160,10 +159,6 @@ class SynthesizerBlock(Rematerialized, keras.layers.Layer):
             self.feed_forward_residual.before(x), training=training
         )
         return self.feed_forward_residual.after(x, y, training=training)
-
-    def get_config(self) -> dict[str, Any]:
-        config = config_of(self, SynthesizerBlock, super().get_config())
-        return with_policies(self, config)
 
 
 def features_per_head(hidden_dim, num_heads, key_dim=None):

@@ -6,8 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_optional
-from keras_synth._backend.configs import config_of
-from keras_synth._backend.policies import assign_policies, with_policies
+from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import template
@@ -70,10 +69,9 @@ class SynthesizerDecoder(SynthesizerBlock):
         return_attention_scores: Whether to return the attention weights too.
             Not with caches.
         decoder_attention_bias: Float tensor that broadcasts to
-            `(B, H, T, T)`, with a cache to `(B, H, T, max)`; added to the
-            logits of the self-attention.
+            `(B, H, T, T)`, with a cache to `(B, H, T, max)`; added to logits.
         encoder_attention_bias: Float tensor that broadcasts to
-            `(B, H, T, S)`; added to those of the cross-attention.
+            `(B, H, T, S)`, of the cross-attention.
 
     Returns:
         Tensor `(B, T, d)`; with caches a tuple of it and one or both of them;
@@ -344,10 +342,6 @@ class SynthesizerDecoder(SynthesizerBlock):
                 outputs.append(cross)
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
-    def get_config(self) -> dict[str, Any]:
-        config = config_of(self, SynthesizerDecoder, super().get_config())
-        return with_policies(self, config)
-
     def _check_call(
         self, encoder_sequence, own, cross, cross_index, with_scores
     ):
@@ -387,11 +381,6 @@ def _with_dtypes(found, given, cast):
 
     Mixers whose state sums up the past remember a source in another form than
     that of an empty state: that is taken as it is.
-
-    Args:
-        found: Tensor or nested structure of tensors.
-        given: The same, of equal or other structure.
-        cast: Function of a tensor and a dtype.
     """
     flat, like = keras.tree.flatten(found), keras.tree.flatten(given)
     dtypes = [x.dtype for x in (like if len(like) == len(flat) else flat)]

@@ -9,7 +9,7 @@ from keras_synth._backend.checks import (
     check_positive,
     check_rate,
 )
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention.projections import axes_of_heads
@@ -17,7 +17,7 @@ from keras_synth.types import Identifier, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class FeedForward(Rematerialized, keras.layers.Layer):
+class FeedForward(Configured, Rematerialized, keras.layers.Layer):
     """`activation(x W + b) W' + b'`, token by token.
 
     With a gate, `(activation(x W + b) * (x G + c)) W' + b'`
@@ -119,6 +119,3 @@ class FeedForward(Rematerialized, keras.layers.Layer):
             dtype=self.dtype_policy,
             name=name,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self, FeedForward, super().get_config())

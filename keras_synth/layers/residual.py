@@ -9,14 +9,14 @@ from keras_synth._backend.checks import (
     check_boolean,
     check_rate,
 )
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class Residual(Rematerialized, keras.layers.Layer):
+class Residual(Configured, Rematerialized, keras.layers.Layer):
     """Normalisation, dropout and skip connection around a sub-layer f.
 
     Post-norm, `norm(x + dropout(f(x)))`, or pre-norm,
@@ -97,6 +97,3 @@ class Residual(Rematerialized, keras.layers.Layer):
         self, x_shape: Shape, y_shape: Shape | None = None
     ) -> Shape:
         return x_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(self, Residual, super().get_config())

@@ -91,20 +91,10 @@ def make_mixer(
     dtype,
     defaults,
 ):
-    """Makes the mixer of a block.
+    """Makes the mixer of a block from its `template`.
 
-    Args:
-        template: As `template` returns it.
-        num_heads: Integer, `H`.
-        key_dim: Integer, features per head.
-        max_length: Integer, the most tokens, or `None`.
-        needs: As for `template`: options may decide what a mixer supports.
-        name: String, the mixer's place in the block.
-        dtype: Dtype policy of the block.
-        defaults: Dictionary of options for those that have them.
-
-    Returns:
-        A `Mixer`.
+    The other arguments are those of `registry.get` and of `template`: options
+    may decide what a mixer supports.
     """
     identifier, template = template, _under(dtype, template)
     named = {"name": name, "dtype": dtype}

@@ -51,13 +51,7 @@ def check_flash_attention(
 
 
 def check_traced(query, value, reads_tokens):
-    """Raises if what is recorded would hold for one sample, or one length.
-
-    Args:
-        query: Tensor `(B, T, d)`.
-        value: Tensor `(B, S, d)`.
-        reads_tokens: Whether logits depend on tokens.
-    """
+    """Raises if what is recorded would hold for one sample, or one length."""
     sizes = query.shape[0], query.shape[1], value.shape[1]
     if 1 in sizes[1:] or (sizes[0] == 1 and reads_tokens):
         raise ValueError(
@@ -70,12 +64,7 @@ def check_traced(query, value, reads_tokens):
 
 
 def check_longest(length, max_length):
-    """Raises if a sequence, or a cache, is known to be too long.
-
-    Args:
-        length: Integer, in tokens; anything else is not checked.
-        max_length: Integer, the longest sequence, or `None`.
-    """
+    """Raises if a sequence, or a cache, is known to be too long."""
     if isinstance(length, int) and max_length and length > max_length:
         raise ValueError(
             f"Sequence of {length} tokens is longer than "
@@ -89,7 +78,7 @@ def check_state(cache, shapes):
     """Raises unless a cache is a dictionary of tensors of these shapes.
 
     Args:
-        cache: What should be such a dictionary.
+        cache: Anything.
         shapes: Dictionary from names to shapes without the batch axis.
     """
     received = {}
@@ -108,10 +97,8 @@ def check_cache(query, cache, start, sizes):
 
     Args:
         query: Tensor `(B, T, d)`.
-        cache: What should be a tensor `(B, S, H, cache_dim)`, or a tuple of
-            one for each group of heads.
-        start: Integer or scalar tensor, position of the first query token in
-            the cache; or `None`, if nothing is to be written.
+        cache: Anything.
+        start: Position of the first query token, `None` if none is written.
         sizes: Tuple of (heads, cache_dim) for each group of heads.
     """
     caches = cache if isinstance(cache, (tuple, list)) else [cache]

@@ -147,11 +147,7 @@ class Convolution(Configured):
         return masked_softmax(logits, (taps > 0)[:, :, None])
 
     def make_cache(self, batch_size, length):
-        """Returns the state before the first token.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode; of no effect.
+        """Returns the state before the first token, of any `length`.
 
         Returns:
             Dictionary of `"tokens"`, the last `width - 1` projected tokens

@@ -155,15 +155,7 @@ class GatedMLP(Configured, SelfMixer):
         return self.output_dense(masks.zero_padding(u * gate, padding_mask))
 
     def make_cache(self, batch_size, length):
-        """Returns an empty cache for `length` tokens.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode, up to `max_length`.
-
-        Returns:
-            Tensor `(B, length, e)`, of normalised v.
-        """
+        """Returns a tensor `(B, length, e)`, of normalised v."""
         self._check_makes_cache(length)
         return ops.zeros((batch_size, length, self._gated), self.compute_dtype)
 

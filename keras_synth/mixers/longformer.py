@@ -78,14 +78,20 @@ class LongformerAttention(MultiHeadMixer):
         self.max_length = check_optional("max_length", max_length)
         pattern = Window(self.window) | FirstTokens(self.global_tokens)
         self.pattern: Pattern = pattern.fitted(self.max_length)
-        self.global_query = self._split_heads(self.key_dim, "global_query")
-        self.global_key = self._split_heads(self.key_dim, "global_key")
-        self.global_value = self._split_heads(self.value_dim, "global_value")
+        self.global_query: keras.Layer = None
+        self.global_key: keras.Layer = None
+        self.global_value: keras.Layer = None
 
     def _build_projections(self, query_shape, value_shape, key_shape):
-        for layer in (self.global_query, self.global_key, self.global_value):
-            layer.build(query_shape)
         super()._build_projections(query_shape, value_shape, key_shape)
+        self.global_query, self.global_key, self.global_value = (
+            self._split_heads(query_shape, width, f"global_{name}")
+            for name, width in (
+                ("query", self.key_dim),
+                ("key", self.key_dim),
+                ("value", self.value_dim),
+            )
+        )
 
     def attend(self, queries, keys, values, mask, *, training=None):
         return attend(
@@ -142,16 +148,10 @@ class LongformerAttention(MultiHeadMixer):
     # --- decoding -------------------------------------------------------------
 
     def make_cache(self, batch_size, length):
-        """Returns an empty cache.
+        """Returns an empty cache, a dictionary of keys and values.
 
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode.
-
-        Returns:
-            A dictionary of keys and values: of all `tokens`
-            `(B, length, H, k + v)`, and of `global_tokens`
-            `(B, global_tokens, H, k + v)` by projections of their own.
+        Of all `tokens` `(B, length, H, k + v)`, and of `global_tokens`
+        `(B, global_tokens, H, k + v)` by projections of their own.
         """
         return {
             "tokens": super().make_cache(batch_size, length),

@@ -133,16 +133,7 @@ class MLPMixer(Configured, SelfMixer):
         return along(self.W2, self.b2, hidden, length, causal, start)
 
     def make_cache(self, batch_size, length):
-        """Returns an empty cache for `length` tokens.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode, up to `max_length`.
-
-        Returns:
-            Dictionary of `"tokens"` and of `"hidden"` units, both
-            `(B, length, d)`.
-        """
+        """Returns `"tokens"` and `"hidden"` units, both `(B, length, d)`."""
         self._check_makes_cache(length)
         shape = batch_size, length, self._features
         return {

@@ -68,7 +68,7 @@ class MultiHeadMixer(Configured, Mixer):
         **axes_of_heads("query", "key", "value"),
         "attention_output/kernel": (MODEL, None, DATA),
     }
-    key: Any  # layer; `None` where queries are keys
+    _queries_are_keys = False
 
     def __init__(
         self,
@@ -92,18 +92,11 @@ class MultiHeadMixer(Configured, Mixer):
         self.dropout = check_rate("dropout", dropout)
         self.use_bias = self._projections.use_bias
         self.seed = seed
+        self.query: keras.Layer = None
+        self.key: keras.Layer = None
+        self.value: keras.Layer = None
         self.attention_output: keras.Layer = None
         self._dropout: keras.Layer = None
-        self._add_layers()
-
-    def _add_layers(self):
-        """Makes the layers that are there before `build`, in their order."""
-        self.query = self._split_heads(self.key_dim, "query")
-        self.key = self._split_heads(self.key_dim, "key")
-        self.value = self._split_heads(self.value_dim, "value")
-        self._add_dropout()
-
-    def _add_dropout(self):
         if self.dropout:
             self._dropout = keras.layers.Dropout(
                 self.dropout,
@@ -112,10 +105,13 @@ class MultiHeadMixer(Configured, Mixer):
                 name="dropout",
             )
 
-    def _split_heads(self, width, name, activation=None):
-        return self._projections.split_heads(
+    def _split_heads(self, shape, width, name, activation=None):
+        """A projection to heads, built for tensors of a shape."""
+        layer = self._projections.split_heads(
             self.num_heads, width, name, self.dtype_policy, activation
         )
+        layer.build(shape)
+        return layer
 
     def attend(
         self,
@@ -149,20 +145,10 @@ class MultiHeadMixer(Configured, Mixer):
         raise NotImplementedError
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        value_shape = query_shape if value_shape is None else value_shape
-        key_shape = value_shape if key_shape is None else key_shape
-        axes = checked_axes(
-            self.attention_axes,
-            self._rank,
-            query_shape,
-            value_shape,
-            key_shape,
-        )
+        axes, *shapes = self._shapes(query_shape, value_shape, key_shape)
         self._rank = axes.rank
-        query_shape, value_shape, key_shape = map(
-            axes.flatten_shape, (query_shape, value_shape, key_shape)
-        )
-        self._build_projections(query_shape, value_shape, key_shape)
+        query_shape, *others = map(axes.flatten_shape, shapes)
+        self._build_projections(query_shape, *others)
         self.attention_output = self._projections.merge_heads(
             self._output_shape or (query_shape[-1],),
             "attention_output",
@@ -175,10 +161,17 @@ class MultiHeadMixer(Configured, Mixer):
         self.built = True
 
     def _build_projections(self, query_shape, value_shape, key_shape):
-        self.query.build(query_shape)
-        if self.key is not None:
-            self.key.build(key_shape)
-        self.value.build(value_shape)
+        self.query = self._split_heads(query_shape, self.key_dim, "query")
+        if not self._queries_are_keys:
+            self.key = self._split_heads(key_shape, self.key_dim, "key")
+        self.value = self._split_heads(value_shape, self.value_dim, "value")
+
+    def _shapes(self, query_shape, value_shape, key_shape):
+        """The `AttentionAxes` and all three shapes, or raises."""
+        value_shape = query_shape if value_shape is None else value_shape
+        key_shape = value_shape if key_shape is None else key_shape
+        shapes = query_shape, value_shape, key_shape
+        return checked_axes(self.attention_axes, self._rank, *shapes), *shapes
 
     def _checked_axes(self, query, value, key):
         check_dtype("query", query)
@@ -223,11 +216,10 @@ class MultiHeadMixer(Configured, Mixer):
 
     def _context(self, call):
         """Returns the context `(B, T, H, v)`, with the scores if wanted."""
+        queries = self.query(call.query)
+        keys = queries if self._queries_are_keys else self.key(call.key)
         return self._context_of_heads(
-            self.query(call.query),
-            self.key(call.key),
-            self.value(call.value),
-            call,
+            queries, keys, self.value(call.value), call
         )
 
     def _context_of_heads(self, queries, keys, values, call):
@@ -277,16 +269,7 @@ class MultiHeadMixer(Configured, Mixer):
         return ((self.num_heads, self.key_dim + self.value_dim),)
 
     def make_cache(self, batch_size: Size, length: int) -> Tensor:
-        """Returns an empty cache for `length` tokens.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode.
-
-        Returns:
-            Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
-            one for each group, with its heads.
-        """
+        """Returns an empty cache, a tensor `(B, length, H, k + v)`."""
         caches = [
             ops.zeros((batch_size, length, *size), self.compute_dtype)
             for size in self._cache_sizes
@@ -347,15 +330,7 @@ class MultiHeadMixer(Configured, Mixer):
     def compute_output_shape(
         self, query_shape, value_shape=None, key_shape=None
     ):
-        value_shape = query_shape if value_shape is None else value_shape
-        key_shape = value_shape if key_shape is None else key_shape
-        checked_axes(
-            self.attention_axes,
-            self._rank,
-            query_shape,
-            value_shape,
-            key_shape,
-        )
+        self._shapes(query_shape, value_shape, key_shape)
         return (*query_shape[:-1], *(self._output_shape or query_shape[-1:]))
 
     def compute_output_spec(

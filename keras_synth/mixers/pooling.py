@@ -85,11 +85,7 @@ class PoolingMixer(Configured, SelfMixer):
         return ops.cast(total / count - ops.cast(x, "float32"), x.dtype)
 
     def make_cache(self, batch_size, length):
-        """Returns the state before the first token.
-
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode; of no effect.
+        """Returns the state before the first token, of any `length`.
 
         Returns:
             Dictionary of `"tokens"`, the last `size - 1`, and `"positions"`,

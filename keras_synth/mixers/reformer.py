@@ -89,6 +89,7 @@ class ReformerAttention(MultiHeadMixer):
     # What chooses whom tokens see looks at all of them first.
     supports_causal_mask = False
     supports_cross_attention = False
+    _queries_are_keys = True
     weight_axes = {"rotations": (MODEL,)}
 
     def __init__(
@@ -108,12 +109,6 @@ class ReformerAttention(MultiHeadMixer):
         self.hashes = check_positive("hashes", hashes)
         self.rotations = None
 
-    def _add_layers(self):
-        self.query = self._split_heads(self.key_dim, "query")
-        self.key = None  # queries are keys
-        self.value = self._split_heads(self.value_dim, "value")
-        self._add_dropout()
-
     @property
     def num_buckets(self) -> int:
         """Integer, how many buckets there are beside that of padding."""
@@ -129,12 +124,6 @@ class ReformerAttention(MultiHeadMixer):
         half = self.num_buckets // 2
         shape = (self.num_heads, self.hashes, self.key_dim, half)
         self.rotations = add_table(self, "rotations", shape, normal, **FIXED)
-
-    def _context(self, call):
-        queries = self.query(call.query)
-        return self._context_of_heads(
-            queries, queries, self.value(call.value), call
-        )
 
     def attend(self, queries, keys, values, mask, *, training=None):
         length = ops.shape(keys)[1]

@@ -209,9 +209,6 @@ class SyntheticAttention(MultiHeadMixer):
         self._limits = PositionLimits(pattern, self.max_length)
         self._make_parts(synthesizer)
 
-    def _add_layers(self):
-        pass  # they follow the checks of all arguments
-
     def _make_parts(self, synthesizer):
         if isinstance(synthesizer, dict):
             synthesizer = with_dtype(synthesizer, self.dtype_policy)
@@ -229,23 +226,15 @@ class SyntheticAttention(MultiHeadMixer):
             },
         )
         self._groups = HeadGroups(self.synthesizer, self.value_dim)
-        width = self.value_dim
-        self.gate = None
-        if self.use_gate:
-            self.gate = self._split_heads(width, "gate", "sigmoid")
-        self.value = self._split_heads(width, "value")
-        self._add_dropout()
+        self.gate: keras.Layer = None
         self.synthesizer.attach_to(self)
         self._cached_window = self._window_of_cache()
         self.overwrites_cache = self._cached_window is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
-        """Takes another layer's synthesizer, weights and all, for its own.
+        """Takes the synthesizer of another layer of the same arguments.
 
         For stacks, whose config says so; before this layer is built.
-
-        Args:
-            other: `SyntheticAttention` of the same arguments.
         """
         untrack(self, self.synthesizer)
         self.synthesizer = other.synthesizer
@@ -263,9 +252,10 @@ class SyntheticAttention(MultiHeadMixer):
     def _build_projections(self, query_shape, value_shape, key_shape):
         if not self.synthesizer.built:
             self.synthesizer.build(query_shape, key_shape)
-        if self.gate is not None:
-            self.gate.build(query_shape)
-        self.value.build(value_shape)
+        width = self.value_dim
+        if self.use_gate:
+            self.gate = self._split_heads(query_shape, width, "gate", "sigmoid")
+        self.value = self._split_heads(value_shape, width, "value")
 
     def _check_supported(self, arguments):
         super()._check_supported(arguments)
@@ -363,10 +353,6 @@ class SyntheticAttention(MultiHeadMixer):
     def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
 
-        Args:
-            batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode.
-
         Returns:
             Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
             one for each group, with its heads. Where a pattern is local and
@@ -427,9 +413,6 @@ class SyntheticAttention(MultiHeadMixer):
 
     def remember(self, source):
         """Returns the keys and values of a source, for a cache.
-
-        Args:
-            source: Tensor `(B, S, d)`.
 
         Returns:
             Tensor `(B, S, H, cache_dim)`, keys first, values after; values
