@@ -26,17 +26,15 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
     Whatever does not depend on the input is computed once:
 
     - Synthesizers that read no token (R, FR, Fix, relative positions and
-      their mixtures) become one table of attention weights, `softmax(S)`.
+      their mixtures) become one table of attention weights, `softmax(S)`;
+      or of logits, where a row spreads by more than 46, or T5's relative
+      positions are added.
     - Mixtures become sums: their alphas are multiplied into the keys of
       dot-product parts and the tables of others.
     - Tables, those of learned positions included, are cut to `max_length`.
 
-    Its weights are fixed. It can be saved, exported and quantized like any
-    other; quantize after folding, since the alphas of a quantized mixture stay
-    as they are. Logits of a row that spread by more than 46 stay logits, of
-    which the softmax is taken in each call: masks may leave so little of the
-    weight that float32 could not hold it. What T5's relative positions are
-    added to stay logits, too.
+    Its weights are fixed. Quantize after folding: the alphas of a quantized
+    mixture stay as they are.
 
     Args:
         model: A built `SyntheticAttention`, block, backbone or task of this
@@ -46,7 +44,7 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
             by default the model's own.
 
     Returns:
-        A new model of the same class; the given one is as it was.
+        A new model of the same class.
 
     Raises:
         ValueError: If the model has no weights yet, a table would have no
@@ -111,17 +109,12 @@ class Folding:
     )
 
     def up_to(self, max_length: int | None) -> "Folding":
-        """Returns the same, of sequences that are no longer than a bound."""
+        """Returns the same for sequences up to a bound."""
         length = shortest(self.max_length, max_length)
         return dataclasses.replace(self, max_length=length)
 
     def rebuilt(self, layer: Tensor, **options: Any) -> Tensor:
-        """Returns the folded layer, whose weights are yet to be copied.
-
-        Args:
-            layer: Layer with weights.
-            **options: What its config holds instead of its own.
-        """
+        """Returns the folded layer, whose weights are yet to be copied."""
         if keras.saving.get_registered_name(type(layer)) in _CLONED:
             return keras.models.clone_model(layer, clone_function=self.rebuilt)
         config = {**folded_config(layer, self), **options}
@@ -162,8 +155,7 @@ def folded_config(layer: Tensor, folding: Folding) -> dict[str, Any]:
 
     Args:
         layer: Layer with weights.
-        folding: `Folding`, which has the longest sequence to come,
-            `max_length`, and folds parts: `folding.config(part)`.
+        folding: `Folding`, which folds parts: `folding.config(part)`.
 
     Raises:
         ValueError: If the layer has attention inside, and no function is
@@ -216,11 +208,10 @@ def _attention(layer, folding):
 @folded_config.register(SynthesizerEncoder)
 def _block(block, folding):
     folding = folding.up_to(block.max_length)
-    length = None if block.max_length is None else folding.max_length
     return {
         **block.get_config(),
         "synthesizer": folding.config(block.attention),
-        "max_length": length,
+        "max_length": None if block.max_length is None else folding.max_length,
     }
 
 

@@ -29,12 +29,7 @@ LEAST_WEIGHT = 1e-20
 
 
 class Folded(NamedTuple):
-    """A synthesizer for inference.
-
-    Fields:
-        synthesizer: `Synthesizer`, not built yet.
-        fill: Function of it, once it is built, that gives it its weights.
-    """
+    """A synthesizer for inference, and what gives it its weights once built."""
 
     synthesizer: Synthesizer
     fill: Callable[[Any], None]
@@ -50,10 +45,6 @@ def fold_synthesizer(
         max_length: Optional integer, the longest sequence to come, in tokens;
             by default the synthesizer's own.
         softmax: Whether nothing will be added to its logits.
-
-    Raises:
-        ValueError: If a table would have no bound, or its logits depend on
-            the length of the sequence.
     """
     max_length = shortest(_bound(synthesizer), max_length)
     if max_length is None:
@@ -72,7 +63,7 @@ def fold_synthesizer(
         fold_synthesizer(group, max_length, softmax)
         for group in synthesizer.synthesizers
     ]
-    return _whole(groups, HeadGroupsSynthesizer, synthesizer)
+    return _whole(HeadGroupsSynthesizer, groups, synthesizer)
 
 
 @functools.singledispatch
@@ -84,8 +75,8 @@ def folded_synthesizer(
     """Returns what a synthesizer that reads tokens becomes for inference.
 
     By default it is another of the same config, with the same weights. A class
-    of your own that can do better registers a function; what reads no token is
-    not asked: it becomes a table.
+    of your own that can do better registers a function; what reads no token
+    becomes a table.
 
     Args:
         synthesizer: `Synthesizer` with weights.
@@ -96,8 +87,7 @@ def folded_synthesizer(
 
     Returns:
         A pair of a synthesizer that is not built yet, and a function of it that
-        gives it its weights once it is built; `None` if it cannot take the
-        scale in.
+        gives it its weights; `None` if it cannot take the scale in.
 
     Example:
 
@@ -111,14 +101,9 @@ def folded_synthesizer(
 
 
 def _copy(synthesizer, scale=None, axes=None, **config):
-    """One with another config, of which some weights are scaled.
+    """One with another config; a scale `(H,)` multiplies some weights.
 
-    Args:
-        synthesizer: `Synthesizer` with weights.
-        scale: Optional array `(H,)`.
-        axes: Dictionary: path of a weight that the scale multiplies -> which
-            of its axes counts the heads; needed with a scale.
-        **config: What differs in its config.
+    These are the paths in `axes`, with their axis that counts the heads.
     """
     made = type(synthesizer).from_config({**synthesizer.get_config(), **config})
 
@@ -144,7 +129,7 @@ def _dot_product(synthesizer, max_length, scale=None):
 
 @folded_synthesizer.register(AdditiveSynthesizer)
 def _additive(synthesizer, max_length, scale=None):
-    return None if scale is not None else _copy(synthesizer)
+    return _copy(synthesizer, scale, {"scale": 0})
 
 
 @folded_synthesizer.register(DenseSynthesizer)
@@ -172,10 +157,7 @@ def _factorized_dense(synthesizer, max_length, scale=None):
 
 @folded_synthesizer.register(MixtureSynthesizer)
 def _mixture(synthesizer, max_length, scale=None):
-    """A sum: tables are added up, alphas join the weights of other parts.
-
-    Where a part cannot take its alpha in, the mixture stays as it is.
-    """
+    """A sum of a table and parts with their alphas, if all take them in."""
     alphas = synthesizer.tables().get("alphas", ())
     alphas = iter(map(ops.convert_to_numpy, alphas))
     folded, table, needs_float32 = [], None, False
@@ -196,16 +178,16 @@ def _mixture(synthesizer, max_length, scale=None):
             0, _table(synthesizer, table, "table", needs_float32=needs_float32)
         )
     return _whole(
-        folded,
         MixtureSynthesizer,
+        folded,
         synthesizer,
         alphas_initializer=None,
         share_queries=synthesizer.share_queries,
     )
 
 
-def _whole(folded, cls, synthesizer, **options):
-    """One of several parts, each with what gives it its weights."""
+def _whole(cls, folded, synthesizer, **options):
+    """A synthesizer of several parts, in the place of another one."""
     parts, fills = zip(*folded, strict=True)
 
     def fill(target):
@@ -217,7 +199,7 @@ def _whole(folded, cls, synthesizer, **options):
 
 
 def _bounded(synthesizer, max_length):
-    """What a shorter bound changes in a config; columns may be tiled."""
+    """What a shorter bound changes in a config."""
     if max_length is None or max_length >= synthesizer.max_length:
         return {}
     return {"max_length": max_length, "long_inputs": "error"}
@@ -248,7 +230,7 @@ def _table(synthesizer, values, name, **options):
 
 
 def _bound(synthesizer):
-    """The longest sequence that a synthesizer and its parts take, or `None`."""
+    """The longest sequence that it and its parts take, or `None`."""
     tiled = synthesizer.long_inputs == "tile"
     own = None if tiled else synthesizer.max_length
     return shortest(own, *map(_bound, _parts(synthesizer)))

@@ -14,10 +14,7 @@ from keras_synth.types import Shape, Size, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class TableSynthesizer(Synthesizer):
-    """A fixed table of logits, or of attention weights, for inference.
-
-    `keras_synth.fold` makes it of synthesizers that read no token (R, FR, Fix,
-    relative positions and their mixtures). It is not trained.
+    """A fixed table of logits, or of weights, that `keras_synth.fold` makes.
 
     Args:
         num_heads: Integer, `H`.
@@ -25,10 +22,10 @@ class TableSynthesizer(Synthesizer):
         softmaxed: Whether the table holds weights, `softmax(S)`; otherwise
             logits, `S`.
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
-        needs_float32: Whether a part of it is, see `Synthesizer`.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
+        needs_float32: See `Synthesizer`.
+        **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments: see `RandomSynthesizer`.
+    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`; or `Weights` `(1, H, T, S)`.

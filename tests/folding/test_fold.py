@@ -32,6 +32,7 @@ NAMES = [
     "heads(2*mixture(R+V) + 2*FR)",
     "relative+V",
     "alibi+R",
+    "additive+R",
 ]
 TABLES = ["R", "FR", "Fix", "R+FR", "alibi+R"]
 
