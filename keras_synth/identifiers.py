@@ -39,16 +39,12 @@ class Term(NamedTuple):
 def read(
     identifier: str, expected: str, operator: type = ast.Add
 ) -> tuple[Term, ...]:
-    """Reads a sum of names.
+    """Reads a sum of names: a tuple of `Term`s, at least one.
 
     Args:
-        identifier: String, `"FR(rank=32) + V"`. Values of options are Python
-            literals.
+        identifier: String, `"FR(rank=32) + V"`.
         expected: String, the known names, for errors.
         operator: Class of `ast`, the operator between the names.
-
-    Returns:
-        Tuple of `Term`s, at least one.
 
     Raises:
         ValueError: If the string does not follow the grammar.
@@ -75,11 +71,9 @@ def _normalised(match):
 
 
 def _terms(node, operator=ast.Add):
-    nodes = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, operator):
-        nodes.append(node.right)
-        node = node.left
-    return tuple(_term(node) for node in [node, *reversed(nodes)])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, operator):
+        return *_terms(node.left, operator), _term(node.right)
+    return (_term(node),)
 
 
 def _term(node):

@@ -56,8 +56,7 @@ class Registry:
         kind: String, `"synthesizer"`.
         base: Class that all others are derived from.
         layer: Sequence of arguments that all classes take besides their own.
-        parameters: Function from a class to a dictionary of its
-            `inspect.Parameter`s.
+        parameters: Function from a class to its `inspect.Parameter`s by name.
     """
 
     def __init__(
@@ -121,13 +120,9 @@ class Registry:
         Args:
             entry: `Entry`.
             options: Dictionary, the options of the name.
-            sizes: Dictionary of arguments that all names are given; `None` is
-                not known.
+            sizes: Dictionary of arguments for all names; `None` is not known.
             defaults: Dictionary of options for the names that have them.
             identifier: The name as it was written, for errors.
-
-        Raises:
-            ValueError: If an option is unknown, or an argument missing.
         """
         known = self.options(entry)
         for option in options:
@@ -162,15 +157,12 @@ class Registry:
             ) from error
 
     def get(self, identifier: Any, operator: Any = ()) -> list:
-        """Returns the objects that names, an object or a config stand for.
+        """Returns a list of what names, an object or a config stand for.
 
         Args:
             identifier: A name, names joined by the operator, an object, or a
                 config of one.
             operator: Class of `ast`, such as `ast.BitOr`; none by default.
-
-        Returns:
-            List of one object, or of as many as there are names.
         """
         if isinstance(identifier, str):
             terms = read(identifier, self.described(), operator)
@@ -295,14 +287,7 @@ def merged(term: Term, options: dict, identifier: str) -> dict:
 def check_agreement(
     kind: str, own: Any, num_heads: int | None, max_length: int | None
 ) -> None:
-    """Raises unless an object fits the layer that it is for.
-
-    Args:
-        kind: String, `"synthesizer"`.
-        own: The object, or a dictionary of its arguments.
-        num_heads: Integer, of the layer, or `None`.
-        max_length: Integer, of the layer, or `None`.
-    """
+    """Raises unless an object, or its arguments, fit the layer around it."""
     if not isinstance(own, dict):
         names = ("num_heads", "max_length", "long_inputs")
         own = {name: getattr(own, name, None) for name in names}

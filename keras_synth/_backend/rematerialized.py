@@ -30,7 +30,7 @@ class Rematerialized(Mixin):
         """
         leaves = keras.tree.flatten((args, kwargs))
         at = [i for i, x in enumerate(leaves) if _is_float(x)]
-        carried = [_MaskOf()(leaves[i]) for i in at]
+        carried = [_mask_of(leaves[i]) for i in at]
         variables = _variables(self)
         changed: list[int] = []
         before = [v.value for v in variables]
@@ -39,7 +39,7 @@ class Rematerialized(Mixin):
 
         def of_floats(*floats):
             for i, x, mask in zip(at, floats, carried, strict=True):
-                leaves[i] = x if mask is None else _Masked()(x, mask=mask)
+                leaves[i] = x if mask is None else _Identity()(x, mask=mask)
             own, named = keras.tree.pack_sequence_as((args, kwargs), leaves)
             scope = keras.StatelessScope(zip(variables, before, strict=True))
             old = list(map(scope.get_current_value, variables))
@@ -63,29 +63,22 @@ class Rematerialized(Mixin):
         return called
 
 
-class _MaskOf(keras.layers.Layer):
-    """Returns the Keras mask that a tensor carries, or `None`."""
+class _Identity(keras.layers.Layer):
+    """Sees the Keras mask that a tensor carries, or gives it one."""
 
     def __init__(self):
-        super().__init__(autocast=False, name="mask_of")
+        super().__init__(autocast=False, name="identity")
         self.supports_masking = True
 
     def call(self, x, mask=None):
-        return mask
-
-    def compute_mask(self, inputs, previous_mask):
-        return None
-
-
-class _Masked(keras.layers.Layer):
-    """Returns a tensor that carries a Keras mask."""
-
-    def __init__(self):
-        super().__init__(autocast=False, name="masked")
-        self.supports_masking = True
-
-    def call(self, x, mask=None):
+        self.mask = mask
         return x
+
+
+def _mask_of(x):
+    identity = _Identity()
+    identity(x)
+    return identity.mask
 
 
 def _variables(layer):

@@ -1,7 +1,6 @@
-"""`attend` turns logits, values and a mask into a context.
+"""`attend` turns logits, values and a mask into a context, by a route.
 
-How it does that is a matter of routes, see `keras_synth.routes`. What they have
-in common stands here: padding must have no influence.
+What all routes have in common is here: padding has no influence.
 """
 
 from keras import ops
@@ -35,8 +34,7 @@ def attend(
         values: Tensor `(B, S, H, v)`.
         mask: Optional `AttentionMask`.
         target_length: Integer or scalar tensor, `T`; by default the number
-            of rows of the logits. Those without queries, whose bias is one
-            row for all of them, do not tell it.
+            of rows of the logits, which may be one for all queries.
         dropout: Optional function that drops and rescales attention weights,
             applied after normalisation: to `(B, H, T, S)` weights on the
             explicit route, to one `(H, T, S)` table for the whole batch on the
@@ -74,8 +72,7 @@ def attend(
         route is not None or not routes.serving(request)
     ):
         request = request._replace(logits=logits.as_logits())
-    chosen = routes.choose(request, route)
-    result = chosen.run(request)
+    result = routes.choose(request, route).run(request)
     if mask.queries is None:
         return result
     if not return_weights:

@@ -43,13 +43,13 @@ class QueryBlocks:
 
     def rows(self, x):
         """`(B, H, T, f) -> (B, H, G, r, f)`."""
-        return merged(self.split(x))
+        return _merged(self.split(x))
 
     def split(self, x):
         """`(B, H, T, f) -> (B, H, residues, blocks, block, f)`."""
         batch, heads, length, features = ops.shape(x)
         classes, blocks, block = self.residues, self.blocks, self.block
-        x = padded(x, 2, 0, classes * blocks * block - length)
+        x = _padded(x, 2, 0, classes * blocks * block - length)
         if classes == 1:
             return ops.reshape(x, (batch, heads, 1, blocks, block, features))
         x = ops.reshape(x, (batch, heads, blocks, block, classes, features))
@@ -93,12 +93,7 @@ class QueryBlocks:
 
 
 class Neighbours(NamedTuple):
-    """The keys of a block and those around it.
-
-    Fields:
-        before: Integer, keys before the block.
-        after: Integer, keys after it.
-    """
+    """The keys of a block, and so many before and after it."""
 
     before: int = 0
     after: int = 0
@@ -117,13 +112,13 @@ class Neighbours(NamedTuple):
         before, after = self._around(grid)
         blocks, block, found = grid.blocks, grid.block, [x]
         for away, taken in _taken(before, block):
-            part = padded(x[:, :, :, :, block - taken :], 3, away, 0)
+            part = _padded(x[:, :, :, :, block - taken :], 3, away, 0)
             found.insert(0, part[:, :, :, :blocks])
         for away, taken in _taken(after, block):
-            part = padded(x[:, :, :, :, :taken], 3, 0, away)
+            part = _padded(x[:, :, :, :, :taken], 3, 0, away)
             found.append(part[:, :, :, away:])
         x = found[0] if len(found) == 1 else ops.concatenate(found, axis=4)
-        return merged(x)
+        return _merged(x)
 
     def positions(self, grid, relative=False):
         """Positions of columns, integers `(G or 1, c)`."""
@@ -137,11 +132,7 @@ class Neighbours(NamedTuple):
 
 
 class First(NamedTuple):
-    """The first few keys, for all groups.
-
-    Fields:
-        number: Integer, how many.
-    """
+    """The first keys, for all groups."""
 
     number: int
 
@@ -151,13 +142,9 @@ class First(NamedTuple):
 
     def positions(self, grid, relative=False):
         """As `Neighbours.positions`."""
-        if isinstance(grid.length, int):
-            return ops.arange(min(self.number, grid.length), dtype="int32")[
-                None
-            ]
-        return ops.arange(ops.minimum(self.number, grid.length), dtype="int32")[
-            None
-        ]
+        least = min if isinstance(grid.length, int) else ops.minimum
+        number = least(self.number, grid.length)
+        return ops.arange(number, dtype="int32")[None]
 
 
 class Drawn(NamedTuple):
@@ -175,7 +162,7 @@ class Drawn(NamedTuple):
         x = grid.rows(x)
         batch, heads, blocks, block, features = ops.shape(x)
         # One block of zeros stands for all that are not there.
-        x, table = padded(x, 2, 0, 1), self._rows(grid)
+        x, table = _padded(x, 2, 0, 1), self._rows(grid)
         there = (table >= 0) & (table < grid.blocks)
         at = ops.where(there, table, grid.blocks)
         x = ops.take(x, ops.reshape(at, (-1,)), axis=2)
@@ -197,13 +184,13 @@ class Drawn(NamedTuple):
 # --- layouts ------------------------------------------------------------------
 
 
-def merged(x):
+def _merged(x):
     """`(B, H, classes, blocks, n, f) -> (B, H, classes * blocks, n, f)`."""
     batch, heads, classes, blocks, size, features = ops.shape(x)
     return ops.reshape(x, (batch, heads, classes * blocks, size, features))
 
 
-def padded(x, axis, before, after):
+def _padded(x, axis, before, after):
     """Adds zeros along an axis."""
     if all(isinstance(n, int) and n == 0 for n in (before, after)):
         return x

@@ -1,7 +1,4 @@
-"""Normalizers: what makes attention weights of logits.
-
-Each is an object of a class of its own, which `weights` defines.
-"""
+"""Normalizers: what makes attention weights of logits."""
 
 from typing import Any, ClassVar
 

@@ -252,13 +252,3 @@ def test_a_config_holds_what_bases_and_the_class_take():
     assert layer.given == {"units": 3, "kernel_initializer": "zeros"}
     again = Derived.from_config({**config, "units": 3})
     assert again.get_config() == config
-
-
-def test_options_of_projections_are_those_of_the_layer():
-    layer = mixers.MultiHeadMixer(
-        2, 4, activity_regularizer="l2", kernel_initializer="zeros"
-    )
-    config = layer.get_config()
-    assert config["activity_regularizer"]["class_name"] == "L2"
-    assert config["kernel_initializer"]["class_name"] == "Zeros"
-    assert config["bias_constraint"] is None

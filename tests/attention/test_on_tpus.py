@@ -53,20 +53,6 @@ def test_the_layer_of_keras_takes_it(monkeypatch):
     assert tpu.splashed == [(2, 2, T, 4)]
 
 
-def test_the_layer_of_keras_can_be_kept_from_it(monkeypatch):
-    keras.config.disable_flash_attention()
-    try:
-        layer = keras.layers.MultiHeadAttention(2, 4)
-        x = ops.convert_to_tensor(normal(2, T, D))
-        tpu = Pretended(monkeypatch, "tpu")
-        layer(x, x)
-    finally:
-        from keras.src.backend.common import global_state
-
-        global_state.set_global_attribute("flash_attention", None)
-    assert not tpu.splashed
-
-
 def test_a_kernel_that_is_demanded_is_refused(monkeypatch):
     layer = made(flash_attention=True)
     x = ops.convert_to_tensor(normal(2, T, D))

@@ -1,7 +1,5 @@
 """Gradients with padding where the forward pass is computed again."""
 
-import contextlib
-
 import keras
 import numpy as np
 import pytest
@@ -47,24 +45,33 @@ def made(mixer, **options):
     return mixers.get(mixer, num_heads=2, key_dim=4, max_length=T, **options)
 
 
-def model(names, remat):
-    """Padded tokens that are mixed in several ways, and the mean of these."""
-    keras.utils.set_random_seed(0)
-    scope = contextlib.nullcontext()
-    if remat:
-        scope = keras.RematScope(mode="full")
-    with scope:
-        tokens = keras.Input((T,), dtype="int32")
-        x = keras.layers.Embedding(20, D, mask_zero=True)(tokens)
-        mixed = [
-            made(name, name=f"mixer_{i}")(x) for i, name in enumerate(names)
-        ]
-        x = keras.layers.Average()([x, *mixed])
-        x = keras.layers.GlobalAveragePooling1D()(x)
-        model = keras.Model(tokens, keras.layers.Dense(1)(x))
-    # Keras' own layers cannot be computed again in TensorFlow's graphs.
-    model.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
-    return model
+def assert_fit_alike(outputs, inputs, targets, batch_size):
+    """Of a model that is made in a `keras.RematScope`, and of one that is not.
+
+    Args:
+        outputs: Function of a tensor of the inputs, and the scope around what
+            is to be computed again.
+        inputs: Array; of integers for ids of tokens.
+        targets: Array.
+        batch_size: Integer.
+    """
+    found = []
+    for mode in ("full", None):
+        keras.utils.set_random_seed(0)
+        tokens = keras.Input(inputs.shape[1:], dtype=inputs.dtype)
+        own = keras.Model(tokens, outputs(tokens, keras.RematScope(mode=mode)))
+        # Keras' own layers cannot be computed again in TensorFlow's graphs.
+        own.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
+        options = {"batch_size": batch_size, "shuffle": False, "verbose": 0}
+        own.fit(inputs, targets, **options)
+        found.append([numpy(weight.value) for weight in own.weights])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def ids(*lengths):
+    drawn = np.random.default_rng(0).integers(1, 20, (len(lengths), T))
+    return (drawn * padding(*lengths, size=T)).astype("int32")
 
 
 @pytest.mark.parametrize(
@@ -76,17 +83,15 @@ def model(names, remat):
     ids=["synthesizers", "more"],
 )
 def test_a_model_made_in_a_remat_scope_is_fit_alike(names):
-    rng = np.random.default_rng(0)
-    real = padding(6, 4, 2, 6, 3, 1, size=T)
-    tokens = rng.integers(1, 20, size=(6, T)) * real
-    targets = normal(6, 1)
-    found = []
-    for remat in (True, False):
-        own = model(names, remat)
-        own.fit(tokens, targets, batch_size=3, shuffle=False, verbose=0)
-        found.append([numpy(x.value) for x in own.trainable_weights])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    def outputs(tokens, scope):
+        with scope:
+            x = keras.layers.Embedding(20, D, mask_zero=True)(tokens)
+            mixed = [made(name)(x) for name in names]
+            x = keras.layers.Average()([x, *mixed])
+            x = keras.layers.GlobalAveragePooling1D()(x)
+            return keras.layers.Dense(1)(x)
+
+    assert_fit_alike(outputs, ids(4, 2, 6, 3, 1, T), normal(6, 1), 3)
 
 
 @pytest.mark.parametrize(
@@ -97,21 +102,13 @@ def test_a_model_made_in_a_remat_scope_is_fit_alike(names):
     ],
 )
 def test_what_a_layer_changes_is_the_same_when_it_is_computed_again(name):
-    x, targets = normal(6, T, D), normal(6, 1, seed=1)
-    found = []
-    for remat in (True, False):
-        keras.utils.set_random_seed(0)
-        scope = keras.RematScope(mode="full" if remat else None)
+    def outputs(tokens, scope):
         with scope:
             mixer = made(name)
-        tokens = keras.Input((T, D))
         mean = keras.layers.GlobalAveragePooling1D()(mixer(tokens))
-        own = keras.Model(tokens, keras.layers.Dense(1)(mean))
-        own.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
-        own.fit(x, targets, batch_size=2, shuffle=False, verbose=0)
-        found.append([numpy(weight.value) for weight in own.weights])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+        return keras.layers.Dense(1)(mean)
+
+    assert_fit_alike(outputs, normal(6, T, D), normal(6, 1, seed=1), 2)
 
 
 BLOCKS = {
@@ -128,22 +125,12 @@ BLOCKS = {
 @pytest.mark.parametrize("name", ["V", "R"])
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_layer_made_in_a_remat_scope_is_fit_alike(block, name):
-    ids = np.random.default_rng(0).integers(1, 9, (4, T)) * padding(
-        6, 4, 2, 5, size=T
-    )
-    found = []
-    for mode in ("full", None):
-        keras.utils.set_random_seed(0)
-        with keras.RematScope(mode=mode):
+    def outputs(tokens, scope):
+        with scope:
             layer = BLOCKS[block](name)
-        tokens = keras.Input((T,), dtype="int32")
-        x = keras.layers.Embedding(10, D, mask_zero=True)(tokens)
-        own = keras.Model(tokens, layer(x))
-        own.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
-        own.fit(ids, normal(4, T, D), verbose=0)
-        found.append([numpy(weight.value) for weight in own.weights])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+        return layer(keras.layers.Embedding(20, D, mask_zero=True)(tokens))
+
+    assert_fit_alike(outputs, ids(6, 4, 2, 5), normal(4, T, D), 4)
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -81,38 +81,6 @@ def test_a_block_is_seen_in_its_own_thread_alone(known):
     assert seen["after"] == known
 
 
-def test_blocks_that_overlap_in_two_threads_leave_nothing_behind(known):
-    both_begun = threading.Barrier(2, timeout=PATIENCE)
-    first_over = threading.Event()
-    seen = {}
-
-    def first():
-        with routes.using(Named("one")):
-            both_begun.wait()
-        first_over.set()
-
-    def second():
-        with routes.using(Named("two")):
-            both_begun.wait()
-            assert first_over.wait(PATIENCE)
-            seen["second"] = names()
-
-    run_all(first, second)
-    assert seen["second"] == [*known, "two"]
-
-
-def test_two_threads_may_take_the_same_name(known):
-    both_begun = threading.Barrier(2, timeout=PATIENCE)
-
-    def block():
-        route = Named("same")
-        with routes.using(route):
-            both_begun.wait()
-            assert routes.get("same") is route
-
-    run_all(block, block)
-
-
 def test_many_threads_each_attend_by_their_own_route(known):
     calls = []
 
@@ -167,13 +135,6 @@ def test_nested_blocks_add_up(known):
         with taken, routes.using(Named("two"), Named("one")):
             pass
         assert names() == [*known, "one"]
-
-
-def test_what_is_registered_inside_of_a_block_stays(known):
-    with routes.using(Named("one")):
-        routes.register(Named("for good"))
-    assert names() == [*known, "for good"]
-    routes.unregister("for good")
 
 
 def test_a_route_of_a_block_can_be_removed(known):

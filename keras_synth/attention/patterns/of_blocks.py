@@ -75,9 +75,8 @@ class BlockWindow(Pattern):
 class RandomBlocks(Pattern):
     """Each block of rows sees random blocks of keys.
 
-    They are drawn over the whole of `max_length`, from the seed alone: the
-    same ones in training and inference, however long a batch is. A block that
-    lies beyond the end of a sequence is seen no more than other padding.
+    They are drawn over the whole of `max_length`, from the seed: the same ones
+    in training and inference, however long a batch is.
 
     Args:
         number: Integer, blocks that a block of rows sees.

@@ -159,9 +159,6 @@ class FirstTokens(Pattern):
 class GlobalTokens(FirstTokens):
     """The first tokens see all and are seen by all.
 
-    In blocks their columns are computed; rows that see all are no matter of
-    blocks.
-
     Args:
         number: Integer, how many.
 

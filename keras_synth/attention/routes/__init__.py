@@ -205,12 +205,13 @@ def serving(request: Request) -> tuple[Route, ...]:
     blocks = _of_blocks()
     plain = None in blocks or execution.takes_no_loops()
     folded = isinstance(request.logits, Weights)
+    normalizer = type(request.normalizer)
     return tuple(
         route
         for route in (*_routes, *blocks)
         if route is not None
         and (route.takes_weights or not folded)
-        and route.knows(request.normalizer)
+        and (route.normalizers is None or normalizer in route.normalizers)
         and route.serves(request)
         and (not plain or route.is_portable(request))
     )

@@ -7,10 +7,9 @@ from keras import ops
 
 from keras_synth._backend import devices, execution, kernels
 from keras_synth._backend.tensors import cast_like
-from keras_synth.attention.masks import zero_rows
+from keras_synth.attention.masks import AttentionMask, zero_rows
 from keras_synth.attention.routes.kernel_arguments import (
     arguments,
-    is_causal,
     is_row,
     widest_of_cudnn,
 )
@@ -58,8 +57,11 @@ class KernelRoute(Route):
     def run(self, request: Request) -> Any:
         flash, values = _demanded(request), request.values
         small = is_small(request)
-        if small and not is_causal(request):
-            request = request.with_all_pairs()
+        mask = request.mask
+        limited = mask.pairs is not None or mask.has_pattern
+        if small and limited and mask.keys is not None:
+            allowed = request.with_pairs().mask.materialize()
+            request = request._replace(mask=AttentionMask(pairs=allowed))
         given, widest = None, widest_of_cudnn(request)
         if widest:
             given = arguments(request, widest=widest)
@@ -73,8 +75,7 @@ class KernelRoute(Route):
                 flash = False
             context = _context(arguments(request, features=not small), flash)
         context = cast_like(context[..., : values.shape[-1]], values)
-        mask = request.mask
-        if mask.pairs is None and not mask.has_pattern:
+        if not limited:
             # A sample without keys holds an average of values, all zero.
             return context
         # Rows that see nothing hold an average of the forbidden.

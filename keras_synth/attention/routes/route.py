@@ -67,26 +67,14 @@ class Request(NamedTuple):
         mask = self.mask.with_pairs(self.target_length, self.source_length)
         return self._replace(mask=mask)
 
-    def with_all_pairs(self) -> Self:
-        """Returns the same request, keys and pairs as one mask."""
-        mask = self.mask
-        if mask.keys is None or not (
-            mask.has_pattern or mask.pairs is not None
-        ):
-            return self
-        pairs = self.with_pairs().mask.materialize()
-        mask = AttentionMask(queries=mask.queries, pairs=pairs)
-        return self._replace(mask=mask)
-
     def visible(self) -> Tensor:
         """Which query rows see a key: `(B or 1, 1 or H, 1 or T)` or `None`."""
         return self.mask.visible(self.target_length, self.source_length)
 
     def count(self) -> Tensor:
-        """How many keys a row sees, at least 1: float32 `(..., 1 or T, 1)`.
+        """How many keys a row sees, at least 1; `None` if it does not matter.
 
-        `None` if the normalizer does not count. The axes before are those of
-        samples and heads, 1 where it is the same for all.
+        Float32 `(B or 1, 1 or H, 1 or T, 1)`.
         """
         if not self.normalizer.counts:
             return None
@@ -122,17 +110,11 @@ class Route:
     normalizers: tuple[type[Normalizer], ...] | None = (Softmax,)
     takes_weights = False
 
-    def knows(self, normalizer: Normalizer) -> bool:
-        """Whether it computes weights of a `Normalizer`."""
-        known = self.normalizers
-        return known is None or type(normalizer) in known
-
     def serves(self, request: Request) -> bool:
         """Whether this route can serve a `Request`: a Python boolean.
 
-        It must follow from shapes, dtypes, devices and options alone: values
-        of tensors are unknown while a model is compiled, and waiting for them
-        would stop a GPU.
+        It must follow from shapes, dtypes, devices and options, not from the
+        values of tensors, which are unknown while a model is compiled.
         """
         raise NotImplementedError
 

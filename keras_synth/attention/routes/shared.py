@@ -33,6 +33,7 @@ from keras_synth.attention.normalizers import (
 from keras_synth.attention.routes import sizes
 from keras_synth.attention.routes.explicit import query_context
 from keras_synth.attention.routes.route import Request, Route
+from keras_synth.attention.routes.tile import tile_scores
 from keras_synth.attention.softmax import forbid, masked_softmax, softmax
 
 # Times a value it still is a normal number of float32.
@@ -113,15 +114,15 @@ def _operands(request):
     logits, pairs, count = request.logits, request.mask.pairs, request.count()
     operands = {"values": ops.transpose(request.values, (2, 1, 0, 3))}
     if isinstance(logits, Weights):
-        operands["weights"] = logits.table[0][..., None]
-    elif logits.queries is not None:
-        # (H, T, k, 1) and (H, k, S, 1)
-        operands["queries"] = ops.transpose(logits.queries, (2, 1, 3, 0))
-        operands["keys"] = ops.transpose(logits.keys, (2, 3, 1, 0))
-    if not isinstance(logits, Weights) and logits.bias is not None:
-        operands["bias"] = logits.bias[0][..., None]  # (H, T, S, 1)
+        operands["weights"] = logits.table[0]
+    else:
+        if logits.queries is not None:
+            operands["queries"] = ops.transpose(logits.queries[0], (1, 0, 2))
+            operands["keys"] = ops.transpose(logits.keys[0], (1, 0, 2))
+        if logits.bias is not None:
+            operands["bias"] = logits.bias[0]  # (H, T, S)
     if pairs is not None:
-        operands["pairs"] = pairs[0][..., None]  # (1 or H, T, S, 1)
+        operands["pairs"] = pairs[0]  # (1 or H, T, S)
     if count is not None:
         operands["count"] = ops.transpose(count, (1, 2, 0, 3))
     return operands
@@ -135,31 +136,36 @@ def _context(request, operands):
         operands: Dictionary, as of `_operands`.
     """
     normalizer, keys = request.normalizer, request.mask.keys
-    values, pairs = operands["values"], _squeezed(operands.get("pairs"))
+    values, pairs = operands["values"], operands.get("pairs")
+    count = operands.get("count")  # (1 or H, 1 or T, B or 1, 1)
     if "weights" in operands:
-        weights = _squeezed(operands["weights"])
+        weights = operands["weights"]
         if pairs is not None:
             weights = ops.where(pairs, weights, 0.0)
         elif keys is None:
             return _product(weights, values)
         return _among_visible(weights, values, keys)
-    table = _table(operands)
-    if keys is None:
-        count = operands.get("count")  # (1 or H, 1 or T, 1, 1)
-        weights = _weights(table, pairs, normalizer, _squeezed(count))
+    terms = (operands.get(name) for name in ("queries", "keys", "bias"))
+    table = tile_scores(*terms)  # (H, T, S)
+    if keys is None and normalizer == SOFTMAX:
+        weights = masked_softmax(table, pairs)
         return _product(_kept(weights, request), values)
     table = forbid(table, pairs)
+    if keys is None:
+        count = None if count is None else count[..., 0]
+        weights = normalizer.weights(table, count)
+        return _product(_kept(weights, request), values)
     if isinstance(normalizer, ReLU):
         weights = _kept(ops.relu(table), request)
         # A sum that is yet to be divided might overflow in float16.
         context = _product(weights, within_float32(values))
-        return float32(context) / operands["count"]
-    if normalizer.sink:
-        table = pad(table, [[0, 0], [0, 0], [0, 1]])
-    weights = softmax(table)
+        return float32(context) / count
     sink = None
     if normalizer.sink:
+        weights = softmax(pad(table, [[0, 0], [0, 0], [0, 1]]))
         weights, sink = weights[..., :-1], weights[..., -1:]
+    else:
+        weights = softmax(table)
     least = LEAST_WEIGHT
     if pairs is not None:  # it must not revive what they forbid
         least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)
@@ -171,27 +177,6 @@ def _context(request, operands):
     # The softmax of a row where all is forbidden is uniform.
     seen = ops.any(pairs, axis=-1)[..., None, None]  # (1 or H, T, 1, 1)
     return ops.where(seen, context, constant(0.0, context))
-
-
-def _squeezed(x):
-    return None if x is None else x[..., 0]
-
-
-def _table(operands):
-    """Returns the logits of some heads, float32 `(H, T, S)`."""
-    bias = _squeezed(operands.get("bias"))
-    if "queries" not in operands:
-        return float32(bias)
-    queries, keys = (_squeezed(operands[name]) for name in ("queries", "keys"))
-    table = ops.matmul(within_float32(queries), within_float32(keys))
-    return float32(table) if bias is None else float32(table) + float32(bias)
-
-
-def _weights(table, pairs, normalizer, count):
-    """Returns the weights `(H, T, S)` of all samples."""
-    if normalizer == SOFTMAX:
-        return masked_softmax(table, pairs)
-    return normalizer.weights(forbid(table, pairs), count)
 
 
 def _kept(weights, request):

@@ -2,12 +2,10 @@
 
 Queries `(B, H, T, k)` are cut into G groups of r rows, and c columns are chosen
 for each group: a tile has logits `(B, H, G, r, c)`. Of a pattern all groups are
-computed at once, so that only pairs which it allows have logits, but for those
-that fill up a block. Without a pattern every group sees all columns, and one
-group is computed after the other, head by head and sample by sample: its
-weights fit into a CPU's cache, and those of the whole batch never exist. For
-the gradient they are computed again. The idea is FlashAttention's, with whole
-rows (Dao et al., 2022, https://arxiv.org/abs/2205.14135).
+computed at once. Without one every group sees all columns, and one is computed
+after the other: its weights fit into a CPU's cache, and are computed again for
+the gradient. The idea is FlashAttention's, with whole rows (Dao et al., 2022,
+https://arxiv.org/abs/2205.14135).
 """
 
 import functools

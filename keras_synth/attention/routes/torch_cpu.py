@@ -66,14 +66,7 @@ class TorchCPURoute(Route):
 
 
 class Operands(NamedTuple):
-    """The tensors by which the context is differentiated.
-
-    Fields:
-        queries: Tensor `(B or 1, T, H, k)` or `None`.
-        keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
-        bias: Tensor `(B or 1, H, T or 1, S)` or `None`.
-        values: Tensor `(B, S, H, v)`.
-    """
+    """The tensors by which the context is differentiated, as in a `Request`."""
 
     queries: Any
     keys: Any
@@ -148,19 +141,14 @@ def _gradient(tiles, context, grad_context):
     grad_context = grad_context.transpose(1, 2)
     # FlashAttention's delta: a row's weights times their gradients.
     row_dot = (grad_context * context.transpose(1, 2)).sum(-1, keepdim=True)
-    queries, keys, bias, values = (
-        tiles.queries,
-        tiles.keys,
-        tiles.bias,
-        tiles.values,
-    )
+    queries, keys, values = tiles.queries, tiles.keys, tiles.values
     # Gradients by keys and values are sums over rows, (b, h, features, S).
     grads = {"values": _transposed_zeros(values)}
     if queries is not None:
         grads["queries"] = tiles.empty(queries, queries.shape[2]).zero_()
         grads["keys"] = _transposed_zeros(keys)
-    if bias is not None:
-        grads["bias"] = TORCH.zeros_like(bias)
+    if tiles.bias is not None:
+        grads["bias"] = TORCH.zeros_like(tiles.bias)
     for b, heads, rows, columns in tiles:
         weights = tiles.weights(b, heads, rows, columns)
         own = grad_context[b, heads, rows]
@@ -177,17 +165,17 @@ def _gradient(tiles, context, grad_context):
             grads["keys"][k, heads, :, columns].baddbmm_(
                 queries[q, heads, rows].mT, grad_logits
             )
-        if bias is not None:
+        if tiles.bias is not None:
             own = _part(grads["bias"], b, heads, rows, columns)
             axes = [a for a in (0, 1) if own.shape[a] != grad_logits.shape[a]]
             own += grad_logits.sum(axes, keepdim=True) if axes else grad_logits
-    for name in ("values", "keys"):
-        if name in grads:
-            grads[name] = grads[name].mT
-    return [
-        x.transpose(1, 2) if x is not None and name != "bias" else x
-        for name, x in ((n, grads.get(n)) for n in Operands._fields)
-    ]
+    grads = {
+        k: x.mT if k in ("keys", "values") else x for k, x in grads.items()
+    }
+    grads = {
+        k: x if k == "bias" else x.transpose(1, 2) for k, x in grads.items()
+    }
+    return [grads.get(name) for name in Operands._fields]
 
 
 def _transposed_zeros(x):
