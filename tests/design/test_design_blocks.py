@@ -1,6 +1,5 @@
 """Encoder and decoder blocks, as KerasHub would call them."""
 
-import keras
 import numpy as np
 import pytest
 from design_helpers import (
@@ -17,7 +16,6 @@ from design_helpers import (
     flags,
     normal,
     randomized,
-    saved_and_loaded,
     tables,
     variables,
 )
@@ -118,18 +116,3 @@ def test_cross_attention_stays_dot_product(case):
         extra = len(variables(layer, ending)) - len(variables(own, ending))
         assert extra == 1
     assert len(tables(layer, H, N, N)) == len(tables(own, H, N, N))
-
-
-@pytest.mark.parametrize("case", ["R", "D+V"])
-def test_blocks_are_saved(case, tmp_path):
-    inputs = keras.Input((None, D))
-    first = encoder(case, normalize_first=True, activation="gelu")
-    second = decoder(case, layer_norm_epsilon=1e-3)
-    third = decoder(case, cross=True, dropout=0.1)
-    hidden = first(inputs)
-    model = keras.Model(inputs, third(second(hidden), hidden))
-    loaded = saved_and_loaded(model, tmp_path)
-    x = normal(B, S, D)
-    close(call(loaded, x), call(model, x), 1e-6)
-    for one, other in zip(loaded.layers, model.layers, strict=True):
-        assert one.get_config() == other.get_config()

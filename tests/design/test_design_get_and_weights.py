@@ -152,10 +152,6 @@ def test_parts_and_layers_must_agree_on_heads():
         ("attention_mask", (B, T, S + 1)),
         ("attention_mask", (B, H + 1, T, S)),
         ("attention_mask", (B, S)),
-        ("value_mask", (B, S + 1)),
-        ("value_mask", (B, S, 1)),
-        ("key_mask", (B, S - 1)),
-        ("query_mask", (B, S)),
         ("attention_bias", (B, H, T, S + 1)),
     ],
 )

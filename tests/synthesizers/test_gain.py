@@ -74,23 +74,6 @@ def test_a_step_of_adam_moves_logits_by_rate_times_gain():
 
 
 @slow_but_on("torch")
-@pytest.mark.parametrize("name", ["R(gain=5)", "FR(gain=5)", "R(gain=5) + V"])
-def test_folded_and_saved_it_is_the_same(name, tmp_path):
-    layer = SyntheticAttention(H, 4, synthesizer=name, max_length=N)
-    inputs = keras.Input((None, 8))
-    model, x = keras.Model(inputs, layer(inputs)), normal(2, T, 8)
-    for weight in layer.weights:  # attention far from even
-        weight.assign(normal(*weight.shape, seed=2))
-    expected = numpy(model(x))
-    model.save(tmp_path / "model.keras")
-    for other in (
-        keras.models.load_model(tmp_path / "model.keras"),
-        keras_synth.fold(model),
-    ):
-        np.testing.assert_allclose(numpy(other(x)), expected, atol=1e-4)
-
-
-@slow_but_on("torch")
 def test_what_lora_adds_has_the_gain_too():
     synthesizer = made("R", gain=10)
     start = logits(synthesizer)

@@ -35,14 +35,6 @@ def pattern_row(name, i, visible):
     return row
 
 
-def gaussian_row(offset, stddev, i, visible):
-    row = np.array(
-        [np.exp(-((j - i - offset) ** 2) / 2 / stddev**2) for j in range(T)]
-    )
-    row = row * visible
-    return row / row.sum()
-
-
 def scores(identifier, heads, real=None, causal=False):
     mixer = mixers.get(identifier, heads, K)
     x = normal(3, T, D)
@@ -79,21 +71,6 @@ def test_patterns_are_the_nearest_tokens_that_are_visible(real, causal):
     for b, h, i in np.ndindex(3, len(names), T):
         truth = pattern_row(names[h], i, visible[b, i])
         np.testing.assert_allclose(found[b, h, i], truth, atol=1e-7)
-
-
-@each_mask
-def test_gaussians_are_around_their_offset(real, causal):
-    visible = seen(real, causal)
-    for options, offsets, stddev in (
-        ("", (-1, 0, 1), 1.0),
-        ("(offsets=(-2, 3), stddev=1.5)", (-2, 3), 1.5),
-    ):
-        found = scores(f"gaussian{options}", 4, real, causal)
-        for b, h, i in np.ndindex(3, 4, T):
-            truth = gaussian_row(
-                offsets[h % len(offsets)], stddev, i, visible[b, i]
-            )
-            np.testing.assert_allclose(found[b, h, i], truth, atol=1e-5)
 
 
 def test_long_sequences_keep_patterns_exact():

@@ -22,20 +22,6 @@ def table(identifier, start=0, rows=T, columns=S, num_heads=H):
     return synthesizer, numpy(logits.materialize())[0]
 
 
-@pytest.mark.parametrize("start", [0, 3])
-@pytest.mark.parametrize("rows", [1, T])
-def test_relative_has_one_number_for_each_clipped_distance(start, rows):
-    synthesizer, found = table("relative(max_distance=2)", start, rows)
-    numbers = numpy(synthesizer.distances)
-    assert numbers.shape == (H, 5)
-    for i in range(rows):
-        for j in range(S):
-            distance = min(max(j - (start + i), -2), 2)
-            np.testing.assert_array_equal(
-                found[:, i, j], numbers[:, distance + 2]
-            )
-
-
 # Press et al., 2022: a geometric sequence that starts at 2^(-8/H); for other
 # numbers of heads the next lower power's, and every other of the next higher's.
 SLOPES = {
@@ -120,24 +106,6 @@ def test_a_config_tells_learned_slopes_from_frozen_ones(learned, frozen):
 
 
 # --- biases beside the alphas -------------------------------------------------
-
-
-@pytest.mark.parametrize("bias", ["alibi", "t5_relative", "alibi+t5_relative"])
-def test_a_bias_stands_outside_the_alphas(bias):
-    synthesizer = synthesizers.get(f"{bias} + R + V", H, K, N, seed=1)
-    x = normal(2, T, D)
-    keys = lambda: synthesizer.project_keys(x)  # noqa: E731
-    synthesizer.build(x.shape)
-    assert synthesizer.alphas.shape == (2, H)
-    synthesizer.alphas.assign(normal(2, H))
-    found = numpy(synthesizer(x, keys=keys()).materialize())
-    *biases, r, v = synthesizer.synthesizers
-    alphas = np.exp(numpy(synthesizer.alphas))
-    alphas = (alphas / alphas.sum(axis=0))[:, :, None, None]
-    logits = [numpy(part(x).materialize()) for part in (*biases, r)]
-    pairs = numpy(v(x, keys=v.project_keys(x)).materialize())
-    expected = sum(logits[:-1]) + alphas[0] * logits[-1] + alphas[1] * pairs
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_one_part_beside_a_bias_needs_no_alphas():

@@ -101,10 +101,3 @@ def test_attention_takes_the_arguments_of_multi_head_attention():
     mine = inspect.signature(SyntheticAttention.call).parameters
     theirs = inspect.signature(keras.layers.MultiHeadAttention.call).parameters
     assert set(theirs) <= set(mine)
-
-
-@pytest.mark.parametrize("max_length", [0, -3, 1.5])
-@pytest.mark.parametrize("name", ["V", "R", "D+V"])
-def test_a_max_length_that_is_no_length_is_refused(name, max_length):
-    with pytest.raises(ValueError, match="`max_length` must be a positive"):
-        SyntheticAttention(H, K, synthesizer=name, max_length=max_length)
