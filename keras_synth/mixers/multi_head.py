@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.checks import check_positive, check_rate, check_seed
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.execution import may_be_differentiated
@@ -91,7 +91,7 @@ class MultiHeadMixer(Configured, Mixer):
         )
         self.dropout = check_rate("dropout", dropout)
         self.use_bias = self._projections.use_bias
-        self.seed = seed
+        self.seed = check_seed("seed", seed)
         self.query: keras.Layer = None
         self.key: keras.Layer = None
         self.value: keras.Layer = None
