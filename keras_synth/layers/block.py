@@ -89,11 +89,11 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
         self._owners: dict[str, Callable] = {}
 
     def share_synthesizer(self, place: str, owner: "SynthesizerBlock") -> None:
-        """Makes it share a synthesizer of a block that is built before it.
+        """Shares the synthesizer of a block like it that is built before it.
 
         Args:
             place: String, `"attention"` or `"cross_attention"`.
-            owner: Block of the same arguments.
+            owner: The other block.
         """
         self._owners[place] = lambda: getattr(owner, place)
 

@@ -27,8 +27,8 @@ def template(mixer, num_heads, max_length=None, needs=()):
     Args:
         mixer: A name, a `Synthesizer` or `Mixer` without weights, or a config
             of one.
-        num_heads: Integer, heads of the block that it is for.
-        max_length: Integer or `None`, as given to that block.
+        num_heads: Integer, heads of its block.
+        max_length: Integer or `None`, of its block.
         needs: Sequence of attributes of `Mixer` that must be true.
 
     Raises:

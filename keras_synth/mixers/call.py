@@ -49,9 +49,9 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
         attended: Tuple of integers, a layer's `attention_axes`, or `None`.
         built: Integer, the axes of the tensors that the layer is for, or
             `None` for any number.
-        query_shape: Shape `(B, ..., d)`.
-        value_shape: Likewise, of the source.
-        key_shape: Likewise.
+        query_shape: Shape `(B, ..., d)`, as are the others.
+        value_shape: Of the source.
+        key_shape: Of the source.
     """
     if not may_be_equal(value_shape[1:-1], key_shape[1:-1]):
         raise ValueError(
@@ -98,13 +98,7 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
 
 
 def check_room(query, places, start):
-    """Raises if a cache is known to have no room for a query's tokens.
-
-    Args:
-        query: Tensor `(B, T, d)`.
-        places: Tensor `(B, S, ...)`.
-        start: Integer or scalar tensor, position of the first token.
-    """
+    """Raises if a cache is known to have no room for a query's tokens."""
     known = start, query.shape[1], places.shape[1]
     if not all(isinstance(number, int) for number in known):
         return
@@ -143,13 +137,7 @@ def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
     mask, bias = pairs
     if is_padding(mask, query):
         of_source, mask = {**of_source, "attention_mask": mask}, None
-    if mask is not None or bias is not None:
-        sizes = query, value, num_heads
-        mask = axes.flatten_pairs("attention_mask", mask, *sizes)
-        mask = masks.as_boolean(mask)
-        bias = masks.bounded_bias(
-            axes.flatten_pairs("attention_bias", bias, *sizes)
-        )
+    mask, bias = _flat_pairs(axes, mask, bias, query, value, num_heads)
     return Call(
         *axes.flatten_all(*tensors),
         AttentionMask(
@@ -161,6 +149,15 @@ def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
         bias,
         **fields,
     )
+
+
+def _flat_pairs(axes, mask, bias, *sizes):
+    """An attention mask and a bias, either or both `None`, of flat tokens."""
+    if mask is None and bias is None:
+        return None, None
+    mask = axes.flatten_pairs("attention_mask", mask, *sizes)
+    bias = axes.flatten_pairs("attention_bias", bias, *sizes)
+    return masks.as_boolean(mask), masks.bounded_bias(bias)
 
 
 def _all_of(axes, x, padding):
@@ -207,13 +204,8 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
     value_mask = masks.as_boolean(value_mask)
     if places is None:
         _check_places(attention_mask=mask, attention_bias=bias)
-    elif mask is not None or bias is not None:
-        axes, sizes = FLAT, (query, places, num_heads)
-        mask = axes.flatten_pairs("attention_mask", mask, *sizes)
-        mask = masks.as_boolean(mask)
-        bias = masks.bounded_bias(
-            axes.flatten_pairs("attention_bias", bias, *sizes)
-        )
+    else:
+        mask, bias = _flat_pairs(FLAT, mask, bias, query, places, num_heads)
     if start is None:
         keys = value_mask
         positions = {"start": fields["position"]}

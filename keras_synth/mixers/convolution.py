@@ -127,8 +127,7 @@ class Convolution(Configured):
             x: Tensor `(B, T, d)`, projected tokens.
             around: Tensor `(B, T + width - 1, d)`, the same with those that
                 the first and the last of them see.
-            real: Integer tensor `(B or 1, T + width - 1)`, 1 for tokens, 0
-                for padding and beyond the borders.
+            real: Integer tensor `(B or 1, T + width - 1)`, 1 for tokens.
             training: Whether to apply dropout.
         """
         weights = self._weights(x, real)
@@ -175,13 +174,6 @@ def _convolve(x, weights):
 
     Slice after slice, which takes no memory for their product; XLA makes one
     loop of it, where its depthwise convolutions are several times slower.
-
-    Args:
-        x: Tensor `(B, T + width - 1, d)`.
-        weights: Float32 tensor `(B or 1, T or 1, H, width)`.
-
-    Returns:
-        Float32 tensor `(B, T, d)`.
     """
     heads, width = weights.shape[2:]
     batch, length = ops.shape(x)[:2]

@@ -54,22 +54,13 @@ class HeadGroups:
         return keys, tuple(values[:, :, heads] for heads in self._heads)
 
     def check_lengths(self, query_length, source_length):
-        """Raises if a group has logits of neighbours, and lengths differ.
-
-        Args:
-            query_length: Integer, `T`; `None` or a tensor is not checked.
-            source_length: Likewise, `S`.
-        """
+        """Raises if a group has logits of neighbours, and lengths differ."""
         lengths = query_length, source_length
         if all(isinstance(x, int) for x in lengths):
             self.check_reach_all(f"{query_length} and {source_length} tokens")
 
     def check_reach_all(self, received):
-        """Raises if a group has logits of neighbours in one sequence alone.
-
-        Args:
-            received: String, what it would be given.
-        """
+        """Raises if a group has logits of neighbours in one sequence only."""
         for group in self._groups:
             if group.reach is not None:
                 raise ValueError(
@@ -98,12 +89,11 @@ class HeadGroups:
             values: Tuple, as `project` returns it.
             mask: `AttentionMask`.
             bias: Tensor `(B or 1, H or 1, T, S)`, or `None`.
-            start: Integer or scalar integer tensor, position of the first
-                query token.
+            start: Position of the first query token.
             positions: Optional integer tensor `(B, S)`, where the source's
-                tokens are if not at those from 0 on: the mask then says alone
+                tokens are if not at those from 0 on: only the mask then says
                 who sees whom.
-            **options: What `attend` takes beyond that.
+            **options: Of `attend`.
         """
         if bias is not None:
             bias = zero_padded_columns(bias, mask)

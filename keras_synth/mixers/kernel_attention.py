@@ -22,17 +22,6 @@ class KernelMixer(Mixin):
     implements `feature_map`, sets `num_features` when it is made, and `scaled`
     if its keys come with logarithms. When decoding, the sums over the past are
     remembered, of a constant size.
-
-    Args:
-        *args: Arguments of `MultiHeadMixer`. `dropout` is the share of source
-            tokens to leave out of the sum of values, in training; drawn for
-            each head, for all queries at once.
-        **kwargs: Keyword arguments of `MultiHeadMixer`.
-
-    Call arguments: those of `MultiHeadMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
     """
 
     overwrites_cache = False
@@ -61,16 +50,7 @@ class KernelMixer(Mixin):
         return self._continued(queries, keys, values, mask, state, training)[0]
 
     def _continued(self, queries, keys, values, mask, state, training=None):
-        """Returns the context `(B, T, H, v)` and the `State` after it.
-
-        Args:
-            queries: Tensor `(B, T, H, k)`.
-            keys: Tensor `(B, S, H, k)`, finite.
-            values: Tensor `(B, S, H, v)`, finite.
-            mask: `AttentionMask`, of padding and whether it is causal.
-            state: `State` of the tokens before.
-            training: Whether to apply dropout.
-        """
+        """Returns the context, and the `State` after that of earlier tokens."""
         queries, keys, logs = self.feature_map(queries, keys, training)
         keys = masks.zero_padding(keys, mask.keys)
         if logs is not None and mask.keys is not None:

@@ -51,13 +51,7 @@ class Source(NamedTuple):
 
 
 def source_of(features, values, logs=None):
-    """Returns the `Source` of features, values and logarithms.
-
-    Args:
-        features: Tensor `(B, S, H, f)`, zero where padded.
-        values: Tensor `(B, S, H, v)`.
-        logs: Tensor `(B, S, H)` or `None`.
-    """
+    """Returns the `Source` of tensors `(B, S, H, ...)`."""
     values = pad(
         ops.cast(values, "float32"),
         [[0, 0], [0, 0], [0, 0], [0, 1]],
@@ -139,12 +133,7 @@ def _chunks(x, size, whole, filler=0.0):
 
 
 def _running(own, state):
-    """The `State` before each chunk, with an axis of chunks, and after all.
-
-    Args:
-        own: `State` of each chunk alone, `(B, H, chunks, ...)`.
-        state: `State` before the first.
-    """
+    """The `State`s before each chunk, `(B, H, chunks, ...)`, and after all."""
     sums = ops.concatenate([state.sums[:, :, None], own.sums], axis=2)
     if own.logs is None:
         sums = ops.cumsum(sums, axis=2)
@@ -160,13 +149,7 @@ def _running(own, state):
 
 
 def _within(queries, source, before):
-    """Sums over the keys of earlier chunks and of the own one up to each row.
-
-    Args:
-        queries: Tensor `(B, H, chunks, size, f)`.
-        source: `Source`, with an axis of chunks.
-        before: `State` before each chunk.
-    """
+    """Sums over earlier chunks, and over the own one up to each row."""
     weights = ops.matmul(queries, ops.swapaxes(source.features, -1, -2))
     earlier = _earlier(weights.shape[-1])
     past = ops.matmul(queries, before.sums)

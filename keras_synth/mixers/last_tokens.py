@@ -24,14 +24,9 @@ def as_integers(mask, x):
 
 
 def empty(batch_size, number, shape, dtype):
-    """Returns the state before the first token.
+    """Returns the state before the first token, of `number` tokens.
 
-    Args:
-        batch_size: Integer or scalar integer tensor, `B`.
-        number: Integer, how many of the last tokens are seen. One is kept
-            where that is 0: some operations do not take empty tensors.
-        shape: Tuple of integers, the shape of what is kept of a token.
-        dtype: String.
+    One is kept where that is 0: some operations do not take empty tensors.
     """
     sizes = batch_size, max(number, 1)
     return {
@@ -41,12 +36,9 @@ def empty(batch_size, number, shape, dtype):
 
 
 def extended(state, tokens, mask):
-    """Returns a state with further tokens behind its own.
+    """Returns a state with further tokens `(B, T, ...)` behind its own.
 
-    Args:
-        state: As `empty` or `latest` returns it.
-        tokens: Tensor `(B, T, ...)`.
-        mask: `AttentionMask` with their padding and the first position.
+    Their `AttentionMask` has their padding and the first position.
     """
     tokens = masks.zero_padding(tokens, mask.keys)
     here = ops.arange(ops.shape(tokens)[1], dtype="int32")[None] + mask.start
@@ -70,9 +62,9 @@ def joined(state, x, mask, number):
     """Puts tokens behind those at the positions just before them.
 
     Args:
-        state: The state, in which forbidden tokens are left out.
+        state: The state.
         x: Tensor `(B, T, d)`, zero where padded.
-        mask: `AttentionMask` with their padding and the first position.
+        mask: As for `extended`.
         number: Integer, how many of the last tokens are seen.
 
     Returns:
@@ -98,14 +90,7 @@ def joined(state, x, mask, number):
 
 
 def seen(state, length, mask, pattern):
-    """Returns the `AttentionMask` of the last tokens over all in a state.
-
-    Args:
-        state: As `extended` returns it.
-        length: Integer or scalar tensor, how many of the last tokens.
-        mask: `AttentionMask` with the position of the first of these.
-        pattern: `Pattern`.
-    """
+    """Returns the `AttentionMask` of the last `length` tokens over a state."""
     rows = ops.arange(length, dtype="int32")[None] + mask.start
     rows = rows[:, :, None]  # (1, T, 1)
     columns = state["positions"][:, None]  # (B, 1, n)

@@ -10,15 +10,12 @@ def along(matrix, bias, x, rows, causal=False, start=0):
     """Multiplies by rows of a matrix along the length, and adds a bias.
 
     Args:
-        matrix: Weight `(max_length or fewer, max_length or fewer)`.
+        matrix: Weight, of which the first S columns are used.
         bias: Weight with an entry for each row, or `None`.
-        x: Tensor `(B, S, d)`, for the first S columns.
+        x: Tensor `(B, S, d)`.
         rows: Integer or scalar integer tensor, how many rows.
         causal: Whether row i has no columns above i.
         start: Integer or scalar integer tensor, the first row.
-
-    Returns:
-        Tensor `(B, rows, d)`.
     """
     columns = ops.shape(x)[1]
     matrix = window(matrix, 0, start, rows)

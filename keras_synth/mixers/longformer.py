@@ -124,20 +124,7 @@ class LongformerAttention(MultiHeadMixer):
     def _global_rows(
         self, queries, keys, values, real, causal, training=None, start=0
     ):
-        """The context of global tokens.
-
-        Args:
-            queries: Tensor `(B, T, H, k)`, those at `start` and after.
-            keys: Tensor `(B, S, H, k)`.
-            values: Tensor `(B, S, H, v)`.
-            real: Boolean tensor `(B, S)`, False for padding, or `None`.
-            causal: Whether no token sees a later one.
-            training: Whether to apply dropout.
-            start: Integer or scalar integer tensor.
-
-        Returns:
-            Tensor `(B, T, H, v)`.
-        """
+        """The context `(B, T, H, v)` of global tokens."""
         return attend(
             self._logits(queries, keys),
             values,

@@ -188,11 +188,8 @@ class Mixer(Rematerialized, keras.layers.Layer):
     def _call_cached(self, call, cache, start):
         """Returns what `call_with_cache` does.
 
-        Args:
-            call: `Call` with a query, and a mask of it and the places of the
-                cache, or of the query where the cache has none.
-            cache: See `make_cache`, or `remember` where `start` is `None`.
-            start: Integer or scalar integer tensor, or `None`.
+        The mask of the `Call` is of the query and the places of the cache, or
+        of the query where the cache has none.
         """
         raise NotImplementedError(_no_cache(self))
 
@@ -380,12 +377,10 @@ def _names(call):
 
 
 def _by_name(call, args, named):
-    """Arguments of `call` given by their places, as a dictionary.
+    """Arguments of `call` after query, value and key, by their names.
 
-    Args:
-        call: The method.
-        args: Tuple, what follows query, value and key.
-        named: Dictionary of what is given by name.
+    Raises:
+        TypeError: If they are too many, or among those that are `named`.
     """
     names = _names(call)
     if len(args) > len(names):

@@ -194,7 +194,7 @@ class MultiHeadMixer(Configured, Mixer):
         return self.attention_output(context), weights
 
     def _nothing(self, call):
-        """What `_context` returns where there are no queries or no source."""
+        """What `_context` returns of no queries or no source."""
         batch, length = ops.shape(call.query)[:2]
         context = ops.zeros(
             (batch, length, self.num_heads, self.value_dim), self.compute_dtype

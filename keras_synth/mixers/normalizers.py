@@ -1,19 +1,4 @@
 """What makes attention weights of logits."""
 
-from keras_synth.attention.normalizers import (
-    Normalizer,
-    ReLU,
-    Sigmoid,
-    Softmax,
-    Softmax1,
-    get,
-)
-
-__all__ = [
-    "Normalizer",
-    "ReLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmax1",
-    "get",
-]
+from keras_synth.attention.normalizers import *  # noqa: F403
+from keras_synth.attention.normalizers import __all__ as __all__

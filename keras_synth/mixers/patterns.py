@@ -1,27 +1,4 @@
 """Sparse patterns: which positions attend to which."""
 
-from keras_synth.attention.patterns import (
-    BlockWindow,
-    FirstTokens,
-    GlobalTokens,
-    Pairs,
-    Pattern,
-    RandomBlocks,
-    Stride,
-    Union,
-    Window,
-    get,
-)
-
-__all__ = [
-    "BlockWindow",
-    "FirstTokens",
-    "GlobalTokens",
-    "Pairs",
-    "Pattern",
-    "RandomBlocks",
-    "Stride",
-    "Union",
-    "Window",
-    "get",
-]
+from keras_synth.attention.patterns import *  # noqa: F403
+from keras_synth.attention.patterns import __all__ as __all__

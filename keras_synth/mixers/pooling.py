@@ -70,14 +70,7 @@ class PoolingMixer(Configured, SelfMixer):
         return masks.zero_padding(pooled, padding_mask)
 
     def _pooled(self, x, around, real):
-        """Averages, and takes the token away.
-
-        Args:
-            x: Tensor `(B, T, d)`.
-            around: Tensor `(B, T + size - 1, d)`, the same with those that the
-                first and the last of them see; zero where there is none.
-            real: Integer tensor `(B or 1, T + size - 1)`, 1 for tokens.
-        """
+        """Averages, and takes the token away; arguments as of a convolution."""
         around = ops.cast(around, "float32")
         total = sum(last_tokens.windows(around, self.size))
         count = sum(last_tokens.windows(real, self.size))

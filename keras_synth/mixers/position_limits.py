@@ -83,23 +83,14 @@ class PositionLimits:
         return min(sizes, default=None)
 
     def check_longest(self, length):
-        """Raises if a sequence or a cache is longer than the pattern.
-
-        Args:
-            length: Integer, in tokens; anything else is not checked.
-        """
+        """Raises if a sequence or a cache is longer than the pattern."""
         if self.pattern is None:
             return
         drawn = [getattr(x, "max_length", None) for x in self.pattern.patterns]
         check_longest(length, shortest(self._length(), *drawn))
 
     def check_lengths(self, query_length, source_length):
-        """Raises if lengths are known that do not fit.
-
-        Args:
-            query_length: Integer, `T`; `None` or a tensor is not checked.
-            source_length: Likewise, `S`.
-        """
+        """Raises if lengths are known that do not fit."""
         if self.pattern is None:
             return
         lengths = query_length, source_length

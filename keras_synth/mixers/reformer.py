@@ -222,10 +222,7 @@ class ReformerAttention(MultiHeadMixer):
 
 
 def by_bucket(buckets):
-    """Sorts tokens by bucket, then by position.
-
-    Args:
-        buckets: Integer tensor `(..., L)`.
+    """Sorts tokens `(..., L)` by bucket, then by position.
 
     Returns:
         `(order, places)`: integer tensors `(..., L)`, the tokens in order, and

@@ -123,14 +123,6 @@ def check(
     """Raises what `get` would raise before it makes a mixer.
 
     No layer is made. Only `get` checks the values of options, and configs.
-
-    Args:
-        identifier: As for `get`.
-        num_heads: Integer, `H`.
-        max_length: Integer, in tokens; `None` if not known.
-
-    Raises:
-        ValueError: As `get` does.
     """
     term = _term(identifier)
     if term is None and is_mixer(identifier):
@@ -151,15 +143,9 @@ def check(
 
 
 def mixer_class(identifier: Identifier) -> type[Mixer]:
-    """Returns the class of the mixer that `get` would make.
+    """Returns the class of the mixer that `get` would make, or raises.
 
     Its attributes say what the mixer supports, before there is one.
-
-    Args:
-        identifier: As for `get`.
-
-    Raises:
-        ValueError: If it is unknown.
     """
     term = _term(identifier)
     if term is not None:

@@ -170,15 +170,7 @@ class RoutingAttention(MultiHeadMixer):
         return ops.reshape(taken(x, flat), shape)
 
     def _averaged(self, context, order):
-        """What each query finds in its clusters, on average.
-
-        Args:
-            context: Tensor `(B, H, clusters, w, v)`.
-            order: Integer tensor `(B, H, clusters, L)`, queries by nearness.
-
-        Returns:
-            Float32 tensor `(B, H, L, v)`.
-        """
+        """What each query finds in its clusters, on average: `(B, H, L, v)`."""
         size = self.cluster_size
         places = ops.cast(ops.argsort(order, axis=-1), "int32")
         inside = ops.cast(places < size, "float32")[..., None]
