@@ -1,5 +1,7 @@
 """A call of `keras.layers.MultiHeadAttention`, checked and as one value."""
 
+import functools
+import inspect
 from typing import NamedTuple
 
 import keras
@@ -232,3 +234,27 @@ def _check_places(**given):
                 f"`{name}` could refer to. Leave it out, or call the layer "
                 f"with whole sequences. Received: {name}.shape={tuple(x.shape)}"
             )
+
+
+@functools.cache
+def _names(call):
+    """Of the arguments after `query`, `value` and `key`."""
+    return [*inspect.signature(call).parameters][4:]
+
+
+def by_name(call, args, named):
+    """Arguments of `call` after query, value and key, by their names.
+
+    Raises:
+        TypeError: If they are too many, or among those that are `named`.
+    """
+    names = _names(call)
+    if len(args) > len(names):
+        raise TypeError(
+            f"`call` takes {3 + len(names)} arguments by their places. "
+            f"Received: {3 + len(args)}"
+        )
+    for name in names[: len(args)]:
+        if named.get(name) is not None:
+            raise TypeError(f"`call` got multiple values for argument {name!r}")
+    return dict(zip(names, args, strict=False))

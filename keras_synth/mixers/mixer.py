@@ -1,7 +1,5 @@
 """The contract of a mixer: what a block may put in the place of attention."""
 
-import functools
-import inspect
 from typing import Any
 
 import keras
@@ -12,6 +10,7 @@ from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention import masks
 from keras_synth.mixers.attention_checks import check_longest
 from keras_synth.mixers.call import (
+    by_name,
     checked_axes,
     is_padding,
     normalized,
@@ -108,7 +107,7 @@ class Mixer(Rematerialized, keras.layers.Layer):
         **kwargs: Any,
     ) -> Tensor:
         if args:
-            kwargs |= _by_name(type(self).call, args, {"mask": mask, **kwargs})
+            kwargs |= by_name(type(self).call, args, {"mask": mask, **kwargs})
             mask = kwargs.pop("mask", mask)
         tensors = {"value": value, "key": key, "mask": mask}
         given = kwargs | {k: x for k, x in tensors.items() if x is not None}
@@ -368,30 +367,6 @@ class Mixer(Rematerialized, keras.layers.Layer):
                 "called: call it, or `build` it with the shape of its input, "
                 "before it decodes. Received: a layer that is not built"
             )
-
-
-@functools.cache
-def _names(call):
-    """Of the arguments after `query`, `value` and `key`."""
-    return [*inspect.signature(call).parameters][4:]
-
-
-def _by_name(call, args, named):
-    """Arguments of `call` after query, value and key, by their names.
-
-    Raises:
-        TypeError: If they are too many, or among those that are `named`.
-    """
-    names = _names(call)
-    if len(args) > len(names):
-        raise TypeError(
-            f"`call` takes {3 + len(names)} arguments by their places. "
-            f"Received: {3 + len(args)}"
-        )
-    for name in names[: len(args)]:
-        if named.get(name) is not None:
-            raise TypeError(f"`call` got multiple values for argument {name!r}")
-    return dict(zip(names, args, strict=False))
 
 
 def _has_tensors(arguments):

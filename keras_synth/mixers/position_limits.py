@@ -1,5 +1,7 @@
 """`PositionLimits`: the pattern of an attention layer."""
 
+import math
+
 import numpy as np
 from keras import ops
 
@@ -65,6 +67,20 @@ class PositionLimits:
     def in_force(self):
         """The pattern that calls are limited by, or `None`."""
         return self.pattern if self.table is None else _Listed(self.table)
+
+    def of_cache(self, synthesizer):
+        """The window that is all that caches hold, where no more is seen.
+
+        Tables of positions would have to be read at other positions for each
+        sample.
+        """
+        limits = [synthesizer.reach]
+        if self.pattern is not None:
+            limits.append(self.pattern.reach or math.inf)
+        reach = shortest(*limits)
+        if reach in (None, math.inf) or not synthesizer.remembers_last:
+            return None
+        return patterns.Window(reach)
 
     def _pairs(self):
         """All pairs, `(N, N)`, of as many positions as are listed."""

@@ -1,6 +1,5 @@
 """`SyntheticAttention`: a drop-in for `keras.layers.MultiHeadAttention`."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +11,7 @@ from keras_synth._backend.checks import check_boolean, check_optional
 from keras_synth._backend.execution import is_traced
 from keras_synth._backend.internals import untrack
 from keras_synth.attention import masks, normalizers
-from keras_synth.attention.patterns import Pattern, Window
-from keras_synth.attention.positions import shortest
+from keras_synth.attention.patterns import Pattern
 from keras_synth.attention.projections import axes_of_heads, positive_shape
 from keras_synth.mixers import attention_checks, last_tokens
 from keras_synth.mixers.head_groups import HeadGroups
@@ -226,9 +224,11 @@ class SyntheticAttention(MultiHeadMixer):
             },
         )
         self._groups = HeadGroups(self.synthesizer, self.value_dim)
-        self.gate: keras.Layer = None
+        self.gate = None
         self.synthesizer.attach_to(self)
-        self._cached_window = self._window_of_cache()
+        self._cached_window = None
+        if self.sliding_window is None:
+            self._cached_window = self._limits.of_cache(self.synthesizer)
         self.overwrites_cache = self._cached_window is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
@@ -333,22 +333,6 @@ class SyntheticAttention(MultiHeadMixer):
     @property
     def _cache_sizes(self):
         return self._groups.cache_sizes
-
-    def _window_of_cache(self):
-        """The window that is all that caches hold, where no more is seen.
-
-        Tables of positions would have to be read at other positions for each
-        sample.
-        """
-        limits = [self.synthesizer.reach]
-        if self.pattern is not None:
-            limits.append(self.pattern.reach or math.inf)
-        reach = shortest(*limits)
-        if reach in (None, math.inf) or self.sliding_window is not None:
-            return None
-        if not self.synthesizer.remembers_last:
-            return None
-        return Window(reach)
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
