@@ -31,15 +31,6 @@ def test_hidden_features_are_dropped_in_training():
     assert len(np.unique(dropped)) > 1  # each token has a draw of its own
 
 
-def test_without_dropout_there_is_no_layer_for_it():
-    layer = made()
-    np.testing.assert_array_equal(
-        numpy(layer(X, training=True)), numpy(layer(X, training=False))
-    )
-    with_it = made(dropout=0.5)
-    assert len(with_it._layers) == len(layer._layers) + 1
-
-
 def test_a_block_hands_it_on():
     options = {"synthesizer": "V", "dropout": 0.0, "feed_forward_dropout": 0.9}
     block = SynthesizerEncoder(32, 2, **options)

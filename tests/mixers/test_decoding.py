@@ -5,9 +5,10 @@ import random
 import keras
 import numpy as np
 import pytest
+from arrays import normal
 from backend import numpy
 from cached import in_parts
-from cases import CASES, H, K, N, T
+from cases import H, K, N, T, randomized, shared
 from keras import ops
 
 from keras_synth import synthesizers
@@ -22,23 +23,7 @@ D = H * K  # so that the block's heads have K features
 
 
 def tokens(length=N, batch=3, seed=0):
-    x = np.random.default_rng(seed).normal(size=(batch, length, D))
-    return ops.convert_to_tensor(x.astype("float32"))
-
-
-def drawn(layer):
-    """Gives all weights random values: zero alphas and biases hide mistakes."""
-    rng = np.random.default_rng(1)
-    layer.set_weights(
-        [rng.normal(scale=0.5, size=w.shape) for w in layer.get_weights()]
-    )
-    return layer
-
-
-def attention(case):
-    layer = SyntheticAttention(H, K, synthesizer=CASES[case]())
-    layer.build((None, N, D))
-    return drawn(layer)
+    return ops.convert_to_tensor(normal(batch, length, D, seed=seed))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +76,7 @@ def test_a_decoder_block_with_caches_is_the_block_without(
     if cross:
         encoder = {"encoder_sequence": source, "encoder_padding_mask": seen}
     block(x, **encoder)
-    drawn(block)
+    randomized(block, 0.5)
     expected = numpy(block(x, **encoder))
     found = in_parts(
         *(block, x, range(4, N + 1), N, encoder.pop("encoder_sequence", None)),
@@ -146,7 +131,7 @@ def test_cross_attention_that_is_not_asked_for_takes_no_seeds():
 
 
 def test_caches_that_do_not_fit_are_refused():
-    layer, x = attention("R+V"), tokens()
+    layer, x = shared("R+V"), tokens()
     wrong = ops.zeros((3, N, H, layer.cache_dim + 1))
     with pytest.raises(ValueError, match=r"cache_dim.*Received"):
         layer.call_with_cache(x[:, :1], wrong, 0)
@@ -186,7 +171,7 @@ def block_calls(cross):
     )
     encoder = {"encoder_sequence": tokens(T, seed=2)} if cross else {}
     block(tokens(), **encoder)
-    return drawn(block), encoder
+    return randomized(block, 0.5), encoder
 
 
 @pytest.mark.parametrize("cross", [False, True])

@@ -18,7 +18,6 @@ from backend import (
 from cases import CASES, D, H, K, each_kind
 from keras import ops
 
-from keras_synth.attention.axes import AttentionAxes
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.synthesizers import (
@@ -247,15 +246,6 @@ def test_shapes_that_do_not_belong_together_are_refused():
         layer(drawn(2, 3, 4, D), attention_mask=np.ones((1,) * 6, bool))
 
 
-def test_flattening_can_be_undone():
-    x = drawn(2, 3, 4, 5, D)
-    for axes in AXES:
-        found = AttentionAxes(axes, 5)
-        flat = found.flatten(ops.convert_to_tensor(x))
-        assert tuple(flat.shape) == found.flatten_shape(x.shape)
-        np.testing.assert_array_equal(numpy(found.unflatten(flat, x)), x)
-
-
 # --- windows, gates, kernels --------------------------------------------------
 
 
@@ -360,10 +350,6 @@ def test_weights_keep_the_order_of_multi_head_attention():
     assert [w.shape for w in ours.weights] == [w.shape for w in theirs.weights]
     names = [w.path.split("/")[-2:] for w in ours.weights]
     assert names == [w.path.split("/")[-2:] for w in theirs.weights]
-
-
-def test_value_dim_is_the_third_argument():
-    assert SyntheticAttention(H, K, 3, 0.5, synthesizer="V").value_dim == 3
 
 
 def test_a_flash_kernel_is_used_or_missed_but_never_ignored():

@@ -7,7 +7,7 @@ import oracles
 import pytest
 from arrays import normal, padding
 from backend import gradients, numpy, slow_but_on
-from cases import MIXERS, randomized
+from cases import randomized
 from keras import ops
 
 from keras_synth import formulas, mixers
@@ -77,30 +77,6 @@ def test_gradients_are_those_of_the_keys_that_are_seen(name, lengths):
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-def takes_two_sequences(name):
-    layer = mixers.get(name, H, K, N)
-    one = getattr(layer, "pattern", None) is not None or "local" in name
-    both = layer.supports_cross_attention and layer.supports_causal_mask
-    return both and not one
-
-
-@slow_but_on("torch")
-@pytest.mark.parametrize("name", filter(takes_two_sequences, MIXERS))
-@pytest.mark.parametrize("lengths", [(5, 7), (7, 5)])
-def test_later_keys_of_another_sequence_have_no_influence(name, lengths):
-    mixer = made(name)
-    query, source = (normal(2, n, D, seed=n) for n in lengths)
-    expected = numpy(mixer(query, source, use_causal_mask=True))
-    assert np.isfinite(expected).all()
-    for i in range(lengths[0]):
-        changed = source.copy()
-        changed[:, i + 1 :] *= 100.0
-        found = numpy(mixer(query, changed, use_causal_mask=True))
-        np.testing.assert_allclose(
-            found[:, : i + 1], expected[:, : i + 1], atol=1e-6
-        )
 
 
 # --- states -------------------------------------------------------------------
@@ -267,9 +243,3 @@ def test_two_calls_before_one_backward_pass():
         return ops.sum(mixer(mixer(x, training=True), training=True))
 
     assert np.isfinite(gradients(loss, x)[0]).all()
-
-
-def test_features_by_default():
-    assert mixers.get("performer", H, 64).num_features == 266
-    assert mixers.get("performer", H, 1).num_features == 1
-    assert mixers.get("performer(features=9)", H, K).num_features == 9

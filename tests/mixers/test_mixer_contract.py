@@ -374,6 +374,21 @@ def test_another_sequence_is_attended_to_with_and_without_a_cache(name):
     close(numpy(found), expected)
 
 
+@slow_but_on("torch")
+@each_of_two_sequences
+@pytest.mark.parametrize("lengths", [(5, 7), (7, 5)])
+def test_later_keys_of_another_sequence_have_no_influence(name, lengths):
+    if not shared(name).supports_causal_mask:
+        pytest.skip("it has no causal form")
+    query, source = (normal(3, n, D, seed=n) for n in lengths)
+    expected = run(name, query, source, use_causal_mask=True)
+    for seen in range(1, min(lengths)):
+        changed = source.copy()
+        changed[:, seen:] *= 100.0
+        found = run(name, query, changed, use_causal_mask=True)
+        close(found[:, :seen], expected[:, :seen], 1e-6)
+
+
 @layers_that(lambda layer: layer.supports_cross_attention)
 def test_a_remembered_source_may_have_no_tokens(name):
     layer = shared(name)
@@ -432,6 +447,25 @@ def test_half_precision_is_finite_and_close(name, policy):
         away = np.median(away)
     share = 0.01 if policy == "mixed_float16" else 0.05
     assert away.max() < share * np.abs(expected).max()
+
+
+@each
+@slow_but_on("torch")
+@pytest.mark.parametrize(
+    "policy, size", [("float32", 1e4), ("mixed_float16", 300.0)]
+)
+def test_large_features_overflow_nothing(name, policy, size):
+    if policy == "mixed_float16" and "unbounded" in LAYERS[name]:
+        pytest.skip("the third power of the input")
+    layer = made(name, policy)
+
+    def loss(x, **masks):
+        return ops.sum(ops.cast(layer(x, **masks), "float32")) / size
+
+    for masks in ({}, {"value_mask": ragged()}):
+        assert np.isfinite(numpy(layer(size * X, **masks))).all()
+        (slopes,) = gradients(lambda x, m=masks: loss(x, **m), size * X)
+        assert np.isfinite(slopes).all()
 
 
 def has_dropout(layer):

@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from backend import numpy
-from cases import CASES, MIXERS, D, H, K, N, T
+from cases import LAYERS, D, T, made
 from small_tasks import VOCABULARY, backbone
 
-from keras_synth import mixers
 from keras_synth.attention.routes import sizes
-from keras_synth.layers import SyntheticAttention
 
 if keras.backend.backend() != "torch":
     pytest.skip("torch.func", allow_module_level=True)
@@ -20,17 +18,7 @@ from torch.autograd import functional
 
 B = 3
 MASK = torch.from_numpy(np.stack([padding(T, n, size=T)[0] for n in (7, 5, 3)]))
-LAYERS = {name: lambda name=name: mixer(name) for name in MIXERS}
-LAYERS |= {name: lambda name=name: synthetic(name) for name in CASES}
 WITHOUT_WEIGHTS = {"fnet", "pooling(size=4)"}
-
-
-def mixer(name):
-    return mixers.get(name, num_heads=H, key_dim=K, max_length=N)
-
-
-def synthetic(name):
-    return SyntheticAttention(H, K, synthesizer=CASES[name]())
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "padded"])
@@ -48,7 +36,7 @@ def tokens():
 
 
 def built(name):
-    layer = LAYERS[name]()
+    layer = made(name)
     layer(tokens())
     return layer
 

@@ -1,18 +1,15 @@
 """Caches in functions that are traced before any length is known."""
 
-import pathlib
-
 import keras
 import numpy as np
 import pytest
 from arrays import normal
 from backend import numpy
-from cases import MIXERS
+from cases import MIXERS, randomized
 
 from keras_synth import mixers
 
 H, K, D, N, T = 2, 4, 8, 9, 5
-ROOT = pathlib.Path(__file__).parent.parent.parent
 DECODING = [
     name
     for name in [*MIXERS, "R", "D+V", "R(long_inputs='tile')"]
@@ -29,11 +26,7 @@ on_tensorflow = pytest.mark.skipif(
 
 
 def made(name):
-    mixer = mixers.get(name, H, K, max_length=N)
-    mixer.build((None, None, D))
-    for i, weight in enumerate(mixer.trainable_weights):
-        weight.assign(0.3 * normal(*weight.shape, seed=i))
-    return mixer
+    return randomized(mixers.get(name, H, K, max_length=N))
 
 
 def without_lengths(x):
