@@ -31,7 +31,9 @@ class Rematerialized(Mixin):
         leaves = keras.tree.flatten((args, kwargs))
         at = [i for i, x in enumerate(leaves) if _is_float(x)]
         carried = [_mask_of(leaves[i]) for i in at]
-        variables = _variables(self)
+        # Those that a call may change; on JAX also those that it reads: there a
+        # scope inside of another one hides what that one holds.
+        variables = self.variables if JAX else self.non_trainable_variables
         changed: list[int] = []
         before = [v.value for v in variables]
         if JAX is None:  # variables are written to
@@ -81,17 +83,7 @@ def _mask_of(x):
     return identity.mask
 
 
-def _variables(layer):
-    """Those that a call may change; on JAX also those that it reads.
-
-    There a scope inside of another one hides what that one holds.
-    """
-    return layer.variables if JAX else layer.non_trainable_variables
-
-
 def _is_float(x):
-    if not ops.is_tensor(x):
-        return False
-    return keras.backend.is_float_dtype(
+    return ops.is_tensor(x) and keras.backend.is_float_dtype(
         keras.backend.standardize_dtype(x.dtype)
     )

@@ -87,8 +87,7 @@ class AttentionAxes:
         Args:
             name: String, the argument's name for the error.
             mask: Tensor `(B, ...)` with all axes of `x` but the features; or
-                with the batch and the attended axes alone, in their order. Or
-                `None`, which stays `None`.
+                with the batch and the attended axes, in their order; or `None`.
             x: Tensor `(B, ..., d)`.
         """
         if mask is None:

@@ -221,8 +221,6 @@ def _sizes(jaxpr):
 def test_torch_keeps_nothing_per_sample_head_and_pair():
     import torch
 
-    from keras_synth.layers import SyntheticAttention
-
     batch, length, heads = 5, 16, 3
     layer = SyntheticAttention(heads, 2, synthesizer="R", max_length=length)
     x = torch.ones((batch, length, 4), requires_grad=True)

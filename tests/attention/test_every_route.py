@@ -7,9 +7,10 @@ from arrays import normal
 from backend import compiled_gradients, numpy, slow_but_on
 from keras import ops
 
-from keras_synth import routes
+from keras_synth import mixers, routes, synthesizers
 from keras_synth.attend import attend
 from keras_synth.attention.routes import sizes
+from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
 from keras_synth.mixers import normalizers, patterns
@@ -251,8 +252,6 @@ def test_a_table_that_needs_float32_takes_no_bound():
     "least", [-np.inf, np.finfo("float32").min, -1e30, -1e9]
 )
 def test_the_lowest_bias_shows_no_row_the_future(name, dtype, least):
-    from keras_synth.layers import SyntheticAttention
-
     x = normal(1, 8, 16)
     other = np.array(x)
     other[:, 4:] += 5.0  # the future of rows 0 and 1
@@ -283,8 +282,6 @@ def test_the_lowest_bias_shows_no_row_the_future(name, dtype, least):
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 def test_padded_columns_of_a_bias_may_hold_anything(name, batch, poison):
-    from keras_synth.layers import SyntheticAttention
-
     layer = SyntheticAttention(2, 4, synthesizer=name, max_length=8)
     x = ops.convert_to_tensor(normal(3, 8, 16))
     mask = ops.convert_to_tensor(np.arange(8) < [[5], [8], [6]])
@@ -303,8 +300,6 @@ def test_padded_columns_of_a_bias_may_hold_anything(name, batch, poison):
     "name", ["V", "R + V", "alibi + V", "local(window=2)", "D", "FD"]
 )
 def test_large_features_do_not_overflow_in_float16(name):
-    from keras_synth import mixers
-
     x = ops.convert_to_tensor(300 * normal(3, 8, 16))
     layer = mixers.get(
         name, num_heads=2, key_dim=8, max_length=8, dtype="mixed_float16"
@@ -320,8 +315,6 @@ def test_large_features_do_not_overflow_in_float16(name):
 )
 def test_the_order_of_a_sum_does_not_matter(names):
     """Half precision cannot tell ALiBi's logits of far tokens apart."""
-    from keras_synth import synthesizers
-
     length, sums = 600, []
     for order in (names, names[::-1]):
         synthesizer = synthesizers.get(

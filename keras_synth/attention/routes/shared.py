@@ -136,6 +136,7 @@ def _context(request, operands):
         operands: Dictionary, as of `_operands`.
     """
     normalizer, keys = request.normalizer, request.mask.keys
+    drop = request.dropout or (lambda weights: weights)
     values, pairs = operands["values"], operands.get("pairs")
     count = operands.get("count")  # (1 or H, 1 or T, B or 1, 1)
     if "weights" in operands:
@@ -148,15 +149,13 @@ def _context(request, operands):
     terms = (operands.get(name) for name in ("queries", "keys", "bias"))
     table = tile_scores(*terms)  # (H, T, S)
     if keys is None and normalizer == SOFTMAX:
-        weights = masked_softmax(table, pairs)
-        return _product(_kept(weights, request), values)
+        return _product(drop(masked_softmax(table, pairs)), values)
     table = forbid(table, pairs)
     if keys is None:
         count = None if count is None else count[..., 0]
-        weights = normalizer.weights(table, count)
-        return _product(_kept(weights, request), values)
+        return _product(drop(normalizer.weights(table, count)), values)
     if isinstance(normalizer, ReLU):
-        weights = _kept(ops.relu(table), request)
+        weights = drop(ops.relu(table))
         # A sum that is yet to be divided might overflow in float16.
         context = _product(weights, within_float32(values))
         return float32(context) / count
@@ -170,17 +169,13 @@ def _context(request, operands):
     if pairs is not None:  # it must not revive what they forbid
         least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)
     weights = weights + least
-    kept = None if request.dropout is None else request.dropout(weights)
+    kept = request.dropout and drop(weights)
     context = _among_visible(weights, values, keys, sink, kept)
     if pairs is None:
         return context
     # The softmax of a row where all is forbidden is uniform.
     seen = ops.any(pairs, axis=-1)[..., None, None]  # (1 or H, T, 1, 1)
     return ops.where(seen, context, constant(0.0, context))
-
-
-def _kept(weights, request):
-    return weights if request.dropout is None else request.dropout(weights)
 
 
 def _among_visible(weights, values, keys, sink=None, kept=None):

@@ -89,39 +89,29 @@ def _function():
         @staticmethod
         def backward(ctx, grad_context):
             *operands, context = ctx.saved_tensors
-            operands = Operands(*operands)
+            operands, needed = Operands(*operands), ctx.needs_input_grad[1:]
             # To be differentiated once more, or mapped over gradients.
             if TORCH.is_grad_enabled() or execution.is_transformed():
-                grads = _recorded_gradient(
-                    ctx.request,
-                    operands,
-                    ctx.needs_input_grad[1:],
-                    grad_context,
-                )
-            else:
-                tiles = _Tiles(ctx.request, operands)
-                grads = _gradient(tiles, context, grad_context)
-            return None, *grads
+                problem = ctx.request, operands, needed, grad_context
+                return None, *_recorded_gradient(*problem)
+            tiles = _Tiles(ctx.request, operands)
+            return None, *_gradient(tiles, context, grad_context)
 
     return Attention
 
 
 def _recorded_gradient(request, operands, needed, grad_context):
     """Returns the gradients, made of operations that PyTorch differentiates."""
-    queries, keys, bias, values = operands
-    request = request._replace(
-        logits=Logits(queries, keys, bias), values=values
-    )
+    *logits, values = operands
+    request = request._replace(logits=Logits(*logits), values=values)
     again = TORCH.is_grad_enabled()
     with TORCH.enable_grad():
         context = _EXPLICIT.run(request)
     wanted = [x for x, need in zip(operands, needed, strict=True) if need]
-    grads = iter(
-        TORCH.autograd.grad(
-            context, wanted, grad_context, create_graph=again, allow_unused=True
-        )
-    )
-    return [next(grads) if need else None for need in needed]
+    options = {"create_graph": again, "allow_unused": True}
+    grads = TORCH.autograd.grad(context, wanted, grad_context, **options)
+    found = iter(grads)
+    return [next(found) if need else None for need in needed]
 
 
 # --- context and gradient -----------------------------------------------------
@@ -169,13 +159,9 @@ def _gradient(tiles, context, grad_context):
             own = _part(grads["bias"], b, heads, rows, columns)
             axes = [a for a in (0, 1) if own.shape[a] != grad_logits.shape[a]]
             own += grad_logits.sum(axes, keepdim=True) if axes else grad_logits
-    grads = {
-        k: x.mT if k in ("keys", "values") else x for k, x in grads.items()
-    }
-    grads = {
-        k: x if k == "bias" else x.transpose(1, 2) for k, x in grads.items()
-    }
-    return [grads.get(name) for name in Operands._fields]
+    orders = (0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 2, 3), (0, 3, 1, 2)
+    named = zip(Operands._fields, orders, strict=True)
+    return [grads[k].permute(to) if k in grads else None for k, to in named]
 
 
 def _transposed_zeros(x):
