@@ -318,28 +318,24 @@ class SynthesizerDecoder(SynthesizerBlock):
             return_attention_scores,
         )
         own, cross = self_attention_cache, cross_attention_cache
-        outputs = [
-            keras.KerasTensor(decoder_sequence.shape, self.compute_dtype)
-        ]
+        x, source = decoder_sequence, encoder_sequence
+        outputs = [keras.KerasTensor(x.shape, self.compute_dtype)]
         if own is not None:
             outputs.append(_symbolic(own))
         if cross is not None:
-            source = cross
+            new = cross
             if cross_attention_cache_update_index is not None:
-                source = self.cross_attention.remember(
-                    _symbolic(encoder_sequence)
-                )
-            outputs.append(_with_dtypes(source, cross, _symbolic))
+                new = self.cross_attention.remember(_symbolic(source))
+            outputs.append(_with_dtypes(new, cross, _symbolic))
         if return_attention_scores:
-            scores = {"return_attention_scores": True}
-            x, source = decoder_sequence, encoder_sequence
-            _, own = self.attention.compute_output_spec(x, **scores)
-            outputs.append(own)
+            calls = [(self.attention, x)]
             if source is not None:
-                _, cross = self.cross_attention.compute_output_spec(
-                    x, source, **scores
+                calls.append((self.cross_attention, x, source))
+            for attention, *tensors in calls:
+                _, scores = attention.compute_output_spec(
+                    *tensors, return_attention_scores=True
                 )
-                outputs.append(cross)
+                outputs.append(scores)
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
     def _check_call(
