@@ -1,0 +1,446 @@
+"""One-line faults, each of which the tests of the core must notice.
+
+`python tests/mutants.py` puts each into a copy of the repository and runs the
+tests until one fails, those of the fault's folder first. It exits with 1 if a
+fault survives, or if its line is not there any more. `--only 3 7` runs some.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TESTS = (
+    "test_formulas.py",
+    "mixers/test_random_cases.py",
+    "mixers/test_mixer_contract.py",
+    "attention",
+    "mixers",
+    "synthesizers",
+    "layers",
+    "design",
+    "folding",
+    "_backend",
+    "test_registry.py",
+    "test_identifiers.py",
+)
+LIMIT = 1800  # seconds for one fault
+
+
+class Mutant(NamedTuple):
+    """A fault: in `file`, the only occurrence of `old` becomes `new`."""
+
+    file: str
+    old: str
+    new: str
+    why: str
+
+
+MUTANTS = [
+    # --- softmax, masks -------------------------------------------------------
+    Mutant(
+        "attention/softmax.py",
+        "return ops.where(mask, weights, 0.0)",
+        "return weights",
+        "a row that sees nothing attends evenly",
+    ),
+    Mutant(
+        "attention/softmax.py",
+        "LEAST_BIAS = -1e30",
+        "LEAST_BIAS = -3e38",
+        "a bias undoes the masks",
+    ),
+    Mutant(
+        "attention/softmax.py",
+        "if mask.shape[-2] != 1:",
+        "if mask.shape[-1] == 1:",
+        "masks of pairs are bounded, not selected: NaN remains",
+    ),
+    Mutant(
+        "attention/masks.py",
+        "allowed = distance >= 0 if self.causal else None",
+        "allowed = distance >= -1 if self.causal else None",
+        "a causal mask shows the next token",
+    ),
+    Mutant(
+        "attention/masks.py",
+        "near < self.window",
+        "near <= self.window",
+        "a sliding window sees one token more",
+    ),
+    Mutant(
+        "attention/masks.py",
+        'ops.arange(target_length, dtype="int32") + self.start,',
+        'ops.arange(target_length, dtype="int32"),',
+        "a chunk's first position is dropped",
+    ),
+    Mutant(
+        "attention/masks.py",
+        "return self._replace(pairs=self.pairs[:, heads])",
+        "return self",
+        "groups of heads see the first group's mask",
+    ),
+    Mutant(
+        "attention/masks.py",
+        "return ops.where(keys[:, None, None], bias, zero)",
+        "return bias",
+        "NaN in padded columns of a bias reaches the output",
+    ),
+    Mutant(
+        "attention/masks.py",
+        "keys = ops.all(keys, axis=0, keepdims=True)",
+        "keys = ops.any(keys, axis=0, keepdims=True)",
+        "one bias for unequal padding keeps its NaN",
+    ),
+    Mutant(
+        "attention/masks.py",
+        "return ops.where(visible, context, constant(0.0, context))",
+        "return context",
+        "rows that see nothing are not zero",
+    ),
+    Mutant(
+        "attention/masks.py",
+        "return zero_nonfinite_padding(query, mask.queries), value, key",
+        "return query, value, key",
+        "NaN of padded queries reaches the weights' gradients",
+    ),
+    # --- logits, normalizers --------------------------------------------------
+    Mutant(
+        "attention/logits.py",
+        "queries = queries * ops.cast(alpha, queries.dtype)[:, None]",
+        "queries = queries * ops.cast(alpha, queries.dtype)[0]",
+        "all heads take the first head's alpha",
+    ),
+    Mutant(
+        "attention/logits.py",
+        "return float32(a) + float32(b)",
+        "return a + ops.cast(b, a.dtype)",
+        "ALiBi is rounded to half precision in a sum",
+    ),
+    Mutant(
+        "attention/logits.py",
+        "self.needs_float32 or other.needs_float32,",
+        "self.needs_float32,",
+        "a sum forgets that its second part needs float32",
+    ),
+    Mutant(
+        "attention/normalizers.py",
+        "top = ops.maximum(top, 0.0)",
+        "top = ops.maximum(top, -100.0)",
+        "softmax1 overflows where all logits are far below zero",
+    ),
+    Mutant(
+        "attention/normalizers.py",
+        "return ops.sigmoid(logits - ops.log(count))",
+        "return ops.sigmoid(logits) / count",
+        "sigmoid is divided by n instead of shifted by log n",
+    ),
+    # --- routes ---------------------------------------------------------------
+    Mutant(
+        "attention/routes/explicit.py",
+        'context = ops.einsum("bhts,bshv->bthv", kept, values)',
+        'context = ops.einsum("bhts,bshv->bthv", weights, values)',
+        "dropout of weights has no effect",
+    ),
+    Mutant(
+        "attention/routes/explicit.py",
+        "if queries is None or 1 in (queries.shape[0], keys.shape[0]):",
+        "if queries is None or queries.shape[0] == 1:",
+        "one query meets constant keys",
+    ),
+    Mutant(
+        "attention/routes/shared.py",
+        "LEAST_WEIGHT = 1e-33",
+        "LEAST_WEIGHT = 1e-20",
+        "rows whose visible keys have little weight are wrong",
+    ),
+    Mutant(
+        "attention/routes/shared.py",
+        "least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)",
+        "pass",
+        "the bound revives what a causal mask forbids",
+    ),
+    Mutant(
+        "attention/routes/shared.py",
+        "return ops.where(seen, context, constant(0.0, context))",
+        "return context",
+        "rows of a table that see nothing are not zero",
+    ),
+    Mutant(
+        "attention/routes/shared.py",
+        "or isinstance(request.normalizer, Sigmoid)",
+        "",
+        "sigmoid's n is the same for samples of unequal padding",
+    ),
+    Mutant(
+        "attention/routes/shared.py",
+        "total = total if sink is None else total + sink[..., None]",
+        "total = total",
+        "softmax1 with padding forgets its sink",
+    ),
+    Mutant(
+        "attention/routes/shared.py",
+        "scale = ops.stop_gradient(ops.reciprocal(total))",
+        "scale = ops.ones_like(total)",
+        "gradients of rows with little weight overflow",
+    ),
+    Mutant(
+        "attention/routes/tile.py",
+        "shares = [ops.exp(top - highest) for top in tops]",
+        "shares = [ops.ones_like(top) for top in tops]",
+        "tiles with different maxima are added unweighed",
+    ),
+    Mutant(
+        "attention/routes/tile.py",
+        "total = total + ops.exp(-highest) if sink else _positive(total)",
+        "total = total + 1.0 if sink else _positive(total)",
+        "a sink of several tiles has another exponent",
+    ),
+    Mutant(
+        "attention/routes/tile.py",
+        "return ops.where(visible, context, ops.zeros((), context.dtype))",
+        "return context",
+        "rows of a tile that see nothing are not zero",
+    ),
+    Mutant(
+        "attention/routes/tiles.py",
+        "(slice(first, stop), slice(mask.start + stop))",
+        "(slice(first, stop), slice(stop))",
+        "a causal chunk loses the columns before it",
+    ),
+    Mutant(
+        "attention/routes/tiles.py",
+        "rows = 0 if request.mask.causal else _rows_that_see_all(request)",
+        "rows = 0",
+        "global tokens do not see all",
+    ),
+    Mutant(
+        "attention/routes/torch_cpu.py",
+        "grad_logits.sub_(row_dot[b, heads, rows]).mul_(weights)",
+        "grad_logits.mul_(weights)",
+        "the softmax's gradient lacks its mean",
+    ),
+    Mutant(
+        "attention/routes/torch_cpu.py",
+        "seen = self.mask.start + stop if self.mask.causal else columns",
+        "seen = stop if self.mask.causal else columns",
+        "a causal chunk loses the columns before it on PyTorch",
+    ),
+    Mutant(
+        "attention/routes/torch_cpu.py",
+        "first = min(self.mask.start + rows.start, columns.stop)",
+        "first = min(rows.start, columns.stop)",
+        "the corner of a causal mask is shifted on PyTorch",
+    ),
+    # --- patterns -------------------------------------------------------------
+    Mutant(
+        "attention/patterns/pattern.py",
+        "return any(pattern.sees_itself for pattern in self.patterns)",
+        "return True",
+        "rows of random blocks that see nothing are not zero",
+    ),
+    Mutant(
+        "attention/patterns/of_blocks.py",
+        "rng = np.random.default_rng(self.seed)",
+        "rng = np.random.default_rng(0)",
+        "random blocks ignore their seed",
+    ),
+    Mutant(
+        "attention/patterns/of_blocks.py",
+        "order = order[~np.asarray(seen)]",
+        "order = order",
+        "random blocks are drawn among blocks that are seen already",
+    ),
+    # --- synthesizers ---------------------------------------------------------
+    Mutant(
+        "synthesizers/random.py",
+        "rows = self.window(self._table(), 1, start, target_length)",
+        "rows = self.window(self._table(), 1, 0, target_length)",
+        "decoding reads the table's first rows",
+    ),
+    Mutant(
+        "synthesizers/random.py",
+        "trainable=not self.fixed,",
+        "trainable=True,",
+        "Fixed Random is trained",
+    ),
+    Mutant(
+        "synthesizers/random.py",
+        "stddev = ((INITIAL_STDDEV / self.gain) ** 2 / self.rank) ** 0.25",
+        "stddev = INITIAL_STDDEV / self.gain",
+        "the start of FR depends on its rank",
+    ),
+    Mutant(
+        "synthesizers/dense.py",
+        "kernel = self.window(self.W_a, 2, 0, source_length)",
+        "kernel = self.window(self.W_a, 2, start, source_length)",
+        "the linear form reads its table at the wrong columns",
+    ),
+    Mutant(
+        "synthesizers/mixture.py",
+        "if self.alphas is not None and not part.is_bias:",
+        "if self.alphas is not None and part.key_dim:",
+        "alphas weigh only parts with keys",
+    ),
+    Mutant(
+        "synthesizers/mixture.py",
+        "first += part.key_dim",
+        "first += 0",
+        "the second part of a sum reads the first one's keys",
+    ),
+    Mutant(
+        "synthesizers/relative.py",
+        "places = ops.clip(distances, -most, most) + most",
+        "places = ops.clip(-distances, -most, most) + most",
+        "before and after are exchanged",
+    ),
+    Mutant(
+        "synthesizers/relative.py",
+        "far = ops.minimum(far, buckets - 1)",
+        "far = ops.minimum(far, buckets - 2)",
+        "T5's last bucket is never used",
+    ),
+    Mutant(
+        "synthesizers/hand_made.py",
+        "return -ops.square(away / self.stddev) / 2.0",
+        "return -ops.square(away / self.stddev)",
+        "the Gaussian is too narrow",
+    ),
+    # --- mixers ---------------------------------------------------------------
+    Mutant(
+        "mixers/kernel_sums.py",
+        "return places[:, None] >= places",
+        "return places[:, None] > places",
+        "causal linear attention does not see the token itself",
+    ),
+    Mutant(
+        "mixers/kernel_sums.py",
+        "x.sums * ops.exp(x.logs - logs)[..., None, None] for x in (state, other)",
+        "x.sums for x in (state, other)",
+        "states of unequal scale are added unweighed",
+    ),
+    Mutant(
+        "mixers/longformer.py",
+        "source, real = source[:, :number], _first(real, number)",
+        "source, real = source, real",
+        "global tokens see the future",
+    ),
+    Mutant(
+        "mixers/longformer.py",
+        "is_global = (at < self.global_tokens)[None, :, None, None]",
+        "is_global = (at <= self.global_tokens)[None, :, None, None]",
+        "one token too many is decoded as global",
+    ),
+    Mutant(
+        "mixers/pooling.py",
+        "ahead = self.size - 1 if causal else (self.size - 1) // 2",
+        "ahead = (self.size - 1) // 2",
+        "causal pooling sees the future",
+    ),
+    Mutant(
+        "mixers/pooling.py",
+        'around = ops.cast(around, "float32")',
+        "around = around",
+        "pooling sums in half precision",
+    ),
+    Mutant(
+        "mixers/compressed.py",
+        "real = ops.any(self._windows(real) > 0, axis=(2, 3))  # (B, M)",
+        "real = ops.all(self._windows(real) > 0, axis=(2, 3))  # (B, M)",
+        "windows with some padding are not seen",
+    ),
+    Mutant(
+        "mixers/last_tokens.py",
+        'same = ops.cast(ops.logical_and(same, wanted[:, None] >= 0), "int32")',
+        'same = ops.cast(same, "int32")',
+        "places before the first token count as tokens",
+    ),
+    Mutant(
+        "mixers/last_tokens.py",
+        "positions = ops.where(mask.keys, positions, -1)",
+        "positions = positions",
+        "padding is remembered as tokens",
+    ),
+]
+
+
+def check_lines() -> list[str]:
+    """Returns what is wrong with the list: lines that are not there once."""
+    wrong = []
+    for i, mutant in enumerate(MUTANTS):
+        text = (ROOT / "keras_synth" / mutant.file).read_text(encoding="utf-8")
+        count = text.count(mutant.old)
+        if count != 1:
+            wrong.append(f"{i}: {count} times in {mutant.file}: {mutant.old}")
+    return wrong
+
+
+def is_killed(tree: pathlib.Path, mutant: Mutant) -> str | None:
+    """Returns the test that notices a fault, or `None`."""
+    path = tree / "keras_synth" / mutant.file
+    original = path.read_text(encoding="utf-8")
+    path.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
+    nearest = mutant.file.split("/")[0]
+    tests = dict.fromkeys((nearest, *TESTS))
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q"]
+    command += ["-p", "no:cacheprovider", "--tb=no"]
+    command += [f"tests/{name}" for name in tests]
+    environment = {
+        "KERAS_BACKEND": "torch",
+        "OMP_NUM_THREADS": "1",
+        **os.environ,
+        "PYTHONPATH": str(tree),
+    }
+    try:
+        done = subprocess.run(
+            command,
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end after {LIMIT} s"
+    finally:
+        path.write_text(original, encoding="utf-8")
+    if done.returncode == 0:
+        return None
+    lines = done.stdout.splitlines()
+    failed = [x for x in lines if x.startswith(("FAILED", "ERROR"))]
+    return failed[0] if failed else lines[-1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of faults")
+    args = parser.parse_args()
+    wrong = check_lines()
+    if wrong:
+        print(*wrong, sep="\n")
+        return 1
+    chosen = args.only or range(len(MUTANTS))
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder) / "tree"
+        ignored = shutil.ignore_patterns(".git", ".venv", "site", "__pycache__")
+        shutil.copytree(ROOT, tree, ignore=ignored)
+        for i in chosen:
+            start = time.perf_counter()
+            killer = is_killed(tree, MUTANTS[i])
+            survivors += killer is None
+            seconds = time.perf_counter() - start
+            said = killer or f"SURVIVES: {MUTANTS[i].why}"
+            print(f"{i:3} {seconds:5.0f} s  {said}", flush=True)
+    print(f"{len(chosen) - survivors} of {len(chosen)} faults noticed")
+    return int(survivors > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
