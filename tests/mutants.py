@@ -321,8 +321,8 @@ MUTANTS = [
     ),
     Mutant(
         "mixers/kernel_sums.py",
-        "x.sums * ops.exp(x.logs - logs)[..., None, None] for x in (state, other)",
-        "x.sums for x in (state, other)",
+        "x.sums * ops.exp(x.logs - logs)[..., None, None]",
+        "x.sums",
         "states of unequal scale are added unweighed",
     ),
     Mutant(

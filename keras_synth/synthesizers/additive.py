@@ -9,7 +9,7 @@ from keras_synth._backend.loops import rematerialized, summed
 from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits, float32
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.types import Shape, Size, Tensor
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -45,9 +45,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
 
     scale: Tensor = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         options = self._projections.options
         self.scale = self.add_weight(
             name="scale",
@@ -62,15 +60,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
         )
         super().build(query_shape, source_shape)
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        queries: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, queries=None, *, start=0, length=None):
         if queries is None:
             queries = self.project_queries(query)
         scale = ops.convert_to_tensor(self.scale)

@@ -1,7 +1,7 @@
 """Synthesizers that are made of others."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 
@@ -10,7 +10,7 @@ from keras_synth.synthesizers.synthesizer import (
     Synthesizer,
     with_dtype,
 )
-from keras_synth.types import Identifier, Shape, Size
+from keras_synth.types import Identifier
 
 
 class CompositeSynthesizer(Synthesizer):
@@ -46,27 +46,23 @@ class CompositeSynthesizer(Synthesizer):
         for part, name in zip(synthesizers, names, strict=True):
             part.name = name
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         for part in self.synthesizers:
             if not part.built:
                 part.build(query_shape, source_shape)
         self.built = True
 
-    def check_lengths(
-        self, target_length: Size, source_length: int, start: Size = 0
-    ) -> None:
+    def check_lengths(self, target_length, source_length, start=0):
         for part in self.synthesizers:
             part.check_lengths(target_length, source_length, start)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self):
         config = super().get_config()
         del config["num_heads"]  # the parts know it
         return config
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
+    def from_config(cls, config):
         dtype = config.get("dtype")
         parts = [
             keras.saving.deserialize_keras_object(with_dtype(part, dtype))

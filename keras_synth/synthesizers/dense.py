@@ -9,7 +9,7 @@ from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL, copied
 from keras_synth.attention.logits import Logits, float32
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -91,9 +91,7 @@ class DenseSynthesizer(TokenSynthesizer):
         """Gives up the hidden layer, so that `call` needs `queries`."""
         self._shares_queries = True
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         heads = 1 if self.shared_heads else self.num_heads
         length, width = self.max_length, self.hidden_dim
         if not self._shares_queries:
@@ -111,15 +109,7 @@ class DenseSynthesizer(TokenSynthesizer):
                 self.b2 = self._add_bias("b2", (heads, length))
         self.built = True
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        queries: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, queries=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)
         features, bias = self._features(query, queries), None
         if self.b2 is not None:

@@ -8,7 +8,7 @@ from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.types import Shape, Size, Tensor
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -77,29 +77,19 @@ class DotProductSynthesizer(Synthesizer):
             for name in ("query", "key")
         )
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         self.query.build(query_shape)
         self.key.build(query_shape if source_shape is None else source_shape)
         self.built = True
 
-    def project_keys(self, source: Tensor) -> Tensor:
+    def project_keys(self, source):
         return self.key(source)
 
     def project_queries(self, query: Tensor) -> Tensor:
         """`(B, T, d) -> (B, T, H, k)`, before scaling."""
         return self.query(query)
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        queries: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, queries=None, *, start=0, length=None):
         if keys is None:
             raise ValueError(
                 "Dot-product logits need the keys of the source. Pass "

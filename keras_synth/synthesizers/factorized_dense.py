@@ -11,7 +11,7 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, float32
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -88,9 +88,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         self.factors = _checked_factors(factors, self.max_length)
         self.A = self.B = self.b_A = self.b_B = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         width = self._build_hidden(query_shape)
         self.A, self.B = (
             self.add_table(
@@ -107,14 +105,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
             )
         self.built = True
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)
         features = self._features(query)
         repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
@@ -133,7 +124,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
             return factor
         return factor + float32(ops.convert_to_tensor(bias))[:, None, :]
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self):
         return {**super().get_config(), "factors": list(self.factors)}
 
 

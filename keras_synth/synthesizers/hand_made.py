@@ -9,7 +9,6 @@ from keras import ops
 
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth.synthesizers.relative import DistanceSynthesizer
-from keras_synth.types import Tensor
 
 # Logits fall by this much for each token that one is farther from a pattern.
 # Weights outside of it are then below 2.1e-9 of those in it, less than float32
@@ -83,7 +82,7 @@ class GaussianSynthesizer(DistanceSynthesizer):
             )
         self.stddev = check_above_zero("stddev", stddev)
 
-    def weigh(self, distances: Tensor) -> Tensor:
+    def weigh(self, distances):
         offsets = _cycled(self.offsets, self.num_heads)
         offsets = ops.convert_to_tensor(offsets, "float32")[:, None]
         away = ops.cast(distances, "float32") - offsets
@@ -158,7 +157,7 @@ class PatternSynthesizer(DistanceSynthesizer):
                 )
         self.width = check_positive("width", width)
 
-    def weigh(self, distances: Tensor) -> Tensor:
+    def weigh(self, distances):
         away = [
             _AWAY[name](distances, self.width)
             for name in _cycled(self.patterns, self.num_heads)

@@ -11,7 +11,7 @@ from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
     checked_parts,
 )
-from keras_synth.types import Identifier, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -53,21 +53,14 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         super().__init__(num_heads, parts, **kwargs)
         self.key_dim = max(part.key_dim for part in parts)
 
-    def head_groups(self) -> Any:
+    def head_groups(self):
         return tuple(self.synthesizers)
 
-    def project_keys(self, source: Tensor) -> Tensor:
+    def project_keys(self, source):
         """Returns a tuple of what each group remembers: tensors or `None`."""
         return tuple(group.project_keys(source) for group in self.head_groups())
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)
         keys = keys or (None,) * len(self.head_groups())
         tables = [

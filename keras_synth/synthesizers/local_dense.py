@@ -11,7 +11,7 @@ from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -95,9 +95,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
     def _offsets(self):
         return 2 * self.reach + 1
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         heads, width = self.num_heads, self._build_hidden(query_shape)
         self.W2 = self.add_table(
             "W2",
@@ -108,14 +106,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
             self.b2 = self._add_bias("b2", (heads, self._offsets))
         self.built = True
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)
         features = self._features(query)
         kernel = ops.cast(self.W2, features.dtype)
@@ -127,7 +118,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
             keys = self.keys_at(None, positions, start)
         return Logits(_rotated(band), ops.cast(keys, band.dtype))
 
-    def keys_at(self, keys: Tensor, positions: Tensor, start: Size) -> Tensor:
+    def keys_at(self, keys, positions, start):
         """Returns constant keys: `(B or 1, S, H, 2 window + 1)`.
 
         The first query has its logits in the order of offsets, and each later
@@ -139,7 +130,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
         shape = (batch, length, self.num_heads, self._offsets)
         return ops.broadcast_to(keys, shape)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self):
         # `window` is a method of all synthesizers.
         config = {**super().get_config(), "window": self.reach}
         return config_of(self, LocalDenseSynthesizer, config)

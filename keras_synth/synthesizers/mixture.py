@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_synth._backend.checks import check_boolean
 from keras_synth._backend.tensors import axis_size
-from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import shortest
 from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
@@ -16,7 +15,7 @@ from keras_synth.synthesizers.composite import (
 )
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -98,9 +97,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         self.is_bias = all(part.is_bias for part in parts)
         self.alphas = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         super().build(query_shape, source_shape)
         mixed = sum(not part.is_bias for part in self.synthesizers)
         biased = mixed < len(self.synthesizers)
@@ -113,21 +110,14 @@ class MixtureSynthesizer(CompositeSynthesizer):
                 self.alphas_initializer,
             )
 
-    def project_keys(self, source: Tensor) -> Tensor:
+    def project_keys(self, source):
         keys = [part.project_keys(source) for part in self.synthesizers]
         keys = [key for key in keys if key is not None]
         if len(keys) < 2:
             return keys[0] if keys else None
         return ops.concatenate(keys, axis=-1)
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, *, start=0, length=None):
         source_length = axis_size(query, 1) if length is None else length
         alphas = iter(self._shares())
         shared = self._shared_queries(query)
@@ -152,7 +142,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
             total = logits if total is None else total + logits
         return total
 
-    def tables(self) -> dict[str, Tensor]:
+    def tables(self):
         """Returns the weights of the mixed parts, `softmax(alphas)`."""
         if self.alphas is None:
             return {}

@@ -14,7 +14,7 @@ from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.internals import open_for_state
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Tensor
 
 # Standard deviation of the logits at the start. The weights of a row then
 # differ by about a tenth: close to uniform, but no two rows or heads alike.
@@ -98,9 +98,7 @@ class RandomSynthesizer(Synthesizer):
         self.lora_R_a: Tensor = None  # what LoRA adds to R: R + a b
         self.lora_R_b: Tensor = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         self.R = self.add_table(
             "R",
             (self.num_heads, self.max_length, self.max_length),
@@ -110,20 +108,13 @@ class RandomSynthesizer(Synthesizer):
         )
         self.built = True
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self._table(), 1, start, target_length)
         table = self.window(rows, 2, 0, source_length)
         return Logits(bias=_times(self.gain, table)[None])
 
-    def tables(self) -> dict[str, Tensor]:
+    def tables(self):
         """Returns the table of logits, `(H, N, N)`."""
         return {"R": _times(self.gain, self._table())}
 
@@ -132,7 +123,7 @@ class RandomSynthesizer(Synthesizer):
             return self.R
         return ops.add(self.R, ops.matmul(self.lora_R_a, self.lora_R_b))
 
-    def enable_lora(self, rank: int) -> None:
+    def enable_lora(self, rank):
         """Trains an update of low rank, `R + a b`, unless R is fixed.
 
         `a` is `(H, N, rank)`, `b` is `(H, rank, N)`. Files hold the sum, as
@@ -167,13 +158,13 @@ class RandomSynthesizer(Synthesizer):
         self.lora_R_a.trainable = self.lora_R_b.trainable = True
         self.R.trainable = False
 
-    def save_own_variables(self, store: Tensor) -> None:
+    def save_own_variables(self, store):
         if self.lora_R_a is None:
             super().save_own_variables(store)
         else:
             store["0"] = ops.convert_to_numpy(self._table())
 
-    def load_own_variables(self, store: Tensor) -> None:
+    def load_own_variables(self, store):
         if self.lora_R_a is None:
             super().load_own_variables(store)
         else:
@@ -253,9 +244,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         self.regularizer = keras.regularizers.get(regularizer)
         self.R1 = self.R2 = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         self.R1, self.R2 = (
             self.add_table(
                 name,
@@ -267,14 +256,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         )
         self.built = True
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self.R1, 1, start, target_length)
         rows = _times(self.gain, rows)
@@ -284,7 +266,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         )
         return Logits(queries=rows, keys=columns)
 
-    def tables(self) -> dict[str, Tensor]:
+    def tables(self):
         """Returns the table that the factors stand for, `(H, N, N)`."""
         factors = map(ops.convert_to_tensor, (self.R1, self.R2))
         table = ops.einsum("hir,hjr->hij", *factors)

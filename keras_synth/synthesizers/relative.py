@@ -12,7 +12,7 @@ from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.types import Identifier, Shape, Size, Tensor
+from keras_synth.types import Identifier, Tensor
 
 
 class DistanceSynthesizer(Synthesizer):
@@ -35,14 +35,7 @@ class DistanceSynthesizer(Synthesizer):
         """
         raise NotImplementedError
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits:
+    def call(self, query, keys=None, *, start=0, length=None):
         rows, columns = self.lengths(query, start, length)
         # From the last row's first column to the first row's last.
         distances = (
@@ -120,9 +113,7 @@ class RelativeSynthesizer(DistanceSynthesizer):
         self.regularizer = keras.regularizers.get(regularizer)
         self.distances = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         self.distances = self.add_table(
             "distances",
             (self.num_heads, 2 * self.max_distance + 1),
@@ -131,7 +122,7 @@ class RelativeSynthesizer(DistanceSynthesizer):
         )
         self.built = True
 
-    def weigh(self, distances: Tensor) -> Tensor:
+    def weigh(self, distances):
         most = self.max_distance
         places = ops.clip(distances, -most, most) + most
         return ops.take(ops.convert_to_tensor(self.distances), places, axis=1)
@@ -179,9 +170,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
         self.learns_slopes = check_boolean("trainable", trainable)
         self.log_slopes = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         if self.learns_slopes:
             self.log_slopes = self.add_table(
                 "log_slopes",
@@ -192,20 +181,20 @@ class AlibiSynthesizer(DistanceSynthesizer):
             )
         self.built = True
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self):
         # Keras' own `trainable` is false of what is frozen, learned or not.
         config = {"learns_slopes": self.learns_slopes}
         return {**super().get_config(), **config}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "AlibiSynthesizer":
+    def from_config(cls, config):
         own = {"learns_slopes": False, "trainable": True, **config}
         learned, trainable = own.pop("learns_slopes"), own.pop("trainable")
         made = super().from_config({**own, "trainable": learned})
         made.trainable = trainable
         return made
 
-    def weigh(self, distances: Tensor) -> Tensor:
+    def weigh(self, distances):
         if self.log_slopes is None:
             slopes = ops.convert_to_tensor(_slopes(self.num_heads), "float32")
         else:
@@ -285,9 +274,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         self.initializer = keras.initializers.get(initializer)
         self.relative_attention_bias = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         self.relative_attention_bias = self.add_table(
             "relative_attention_bias",
             (self.num_buckets, self.num_heads),  # T5's layout
@@ -295,7 +282,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         )
         self.built = True
 
-    def weigh(self, distances: Tensor) -> Tensor:
+    def weigh(self, distances):
         table = ops.convert_to_tensor(self.relative_attention_bias)
         return ops.transpose(ops.take(table, self._buckets(distances), axis=0))
 
