@@ -24,7 +24,7 @@ class Term(NamedTuple):
         name: String as it was written, hyphens and blanks as underscores.
         options: Dictionary of the options' values. A value without a name,
             which no option can be, has the key `None`.
-        parts: Tuple of `Term`s, the sum that the name stands around.
+        parts: Tuple of `Term`s, the sum in the brackets of the name.
         heads: Integer before the name, as in `4 * V`, or `None`.
         text: String, the term as `read` reads it.
     """

@@ -18,7 +18,7 @@ from keras_synth._backend.configs import parameters_of
 from keras_synth.identifiers import Term, read
 
 SIZES = ("num_heads", "key_dim", "max_length")
-# Arguments that sizes stand for where a class needs them.
+# Arguments that are filled in from sizes where a class needs them.
 _SIZE_OF = {"hidden_dim": "key_dim"}
 # Arguments that are not options: the sum in brackets, and a size of layers.
 _NOT_OPTIONS = ("num_heads", "synthesizers")
@@ -26,7 +26,7 @@ _registries: list["Registry"] = []
 
 
 class Entry(NamedTuple):
-    """A name, and how to make what it stands for.
+    """A name, and how to make the object that it names.
 
     Attributes:
         name: String.
@@ -157,7 +157,7 @@ class Registry:
             ) from error
 
     def get(self, identifier: Any, operator: Any = ()) -> list:
-        """Returns a list of what names, an object or a config stand for.
+        """Returns a list of the objects that names or a config describe.
 
         Args:
             identifier: A name, names joined by the operator, an object, or a
@@ -235,7 +235,7 @@ def register(name: str, cls: type) -> None:
     if not own:
         bases = ", ".join(x.base.__name__ for x in _registries)
         raise ValueError(
-            f"Names stand for classes derived from one of {bases}. "
+            f"Names belong to classes derived from one of {bases}. "
             f"Received: {cls!r}"
         )
     if not isinstance(name, str) or not re.fullmatch(r"[a-z]\w*", name):
@@ -274,7 +274,7 @@ def class_of(identifier: Any) -> type | None:
 
 
 def merged(term: Term, options: dict, identifier: str) -> dict:
-    """Returns the options in brackets and those given beside the name."""
+    """Returns the options in brackets and those passed with the name."""
     twice = sorted({*map(str, term.options)} & {*options})
     if twice:
         raise ValueError(

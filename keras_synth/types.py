@@ -1,7 +1,7 @@
 """Names of types in signatures; Keras itself is untyped.
 
 - `Tensor`: tensor of the backend, symbolic tensor, variable or array. Shapes
-  and dtypes stand in docstrings.
+  and dtypes are in docstrings.
 - `Shape`: its shape, `None` for an unknown length.
 - `Size`: integer, or scalar integer tensor where a length is not known.
 - `Identifier`: a name, a config or an object, as Keras' own `get` takes them.
@@ -20,5 +20,5 @@ Identifier: TypeAlias = Any
 FilePath: TypeAlias = str | PathLike[str]
 WeightAxes: TypeAlias = Mapping[str, tuple[str | None, ...]]
 
-# The base of mixins, which call by `super()` what stands beside them.
+# The base of mixins, which call their sibling by `super()`.
 Mixin: Any = object

@@ -1,4 +1,4 @@
-"""Checks at the door, each with an error that names the way out."""
+"""Checks of arguments; each error says how to fix the call."""
 
 import math
 import numbers

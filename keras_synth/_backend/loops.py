@@ -70,7 +70,7 @@ def summed(function, operands, total):
     """
     length = operands[0].shape[0]
     if TENSORFLOW:
-        # XLA differentiates loops only if it knows how often they run, which
+        # XLA differentiates loops only if their length is static, which
         # `scan` does not say.
         return ops.while_loop(
             lambda i, total: i < length,

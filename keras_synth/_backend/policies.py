@@ -23,7 +23,7 @@ def check_quantization(mode):
 def with_policies(layer, config):
     """Returns a layer's config with the policies of quantized sub-layers.
 
-    Keras saves the dtype policy of a layer alone; sub-layers look up theirs in
+    Keras saves only a layer's own dtype policy; sub-layers look up theirs in
     a `DTypePolicyMap`, by their paths, which becomes the config's dtype.
     """
     policies = {

@@ -11,7 +11,7 @@ from keras_synth._backend.checks import may_be_equal
 class AttentionAxes:
     """The axes of `(B, ..., d)` along which tokens attend to each other.
 
-    Attention itself knows a batch and one axis of tokens. `flatten` makes one
+    Attention has a batch axis and one axis of tokens. `flatten` makes one
     axis of the attended ones, in the order in which they are given, and moves
     the others into the batch, `(B', T, d)`; `unflatten` is its inverse.
 
@@ -140,7 +140,7 @@ class AttentionAxes:
         Args:
             name: String, the argument's name for the error.
             x: Tensor that ends in the query's and the source's attended axes,
-                `(*T, *S)`. Before them may stand the first axes of
+                `(*T, *S)`. They may be preceded by the first axes of
                 `(B, *others)`, or all of `(B, *others, H)`. An axis may be 1.
                 Or `None`, which stays `None`.
             query: Tensor `(B, ..., d)`, and so is `value`.

@@ -161,7 +161,7 @@ class Drawn(NamedTuple):
         """As `Neighbours.take`."""
         x = grid.rows(x)
         batch, heads, blocks, block, features = ops.shape(x)
-        # One block of zeros stands for all that are not there.
+        # One block of zeros represents all missing ones.
         x, table = _padded(x, 2, 0, 1), self._rows(grid)
         there = (table >= 0) & (table < grid.blocks)
         at = ops.where(there, table, grid.blocks)

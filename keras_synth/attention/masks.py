@@ -60,12 +60,12 @@ class AttentionMask(NamedTuple):
 
     @property
     def has_pattern(self):
-        """Whether positions alone forbid something."""
+        """Whether a causal mask, window or pattern forbids anything."""
         limited = self.window is not None or self.pattern is not None
         return self.causal or limited
 
     def allows(self, rows, columns):
-        """Whether positions alone let rows see columns: boolean `(..., r, c)`.
+        """Which columns positions let rows see: boolean `(..., r, c)`.
 
         Args:
             rows: Integer tensor `(..., r)`, positions of queries in the source.

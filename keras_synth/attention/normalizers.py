@@ -25,7 +25,7 @@ class Normalizer:
         sums: Whether weights are exponentials divided by the sum of their
             row's. Rows that are normalised in another way, neither
             `elementwise` nor by such sums, are computed as a whole.
-        sink: Whether one more exponential stands in that sum, of a logit that
+        sink: Whether that sum has one more exponential, of a logit that
             is zero and has no value.
 
     Example:
@@ -71,7 +71,7 @@ class Normalizer:
         return cls(**config)
 
     def serialized(self) -> Any:
-        """Returns its name, or a config if that is none `get` knows."""
+        """Returns its name, or a config if `get` has no such name."""
         entry = NORMALIZERS.find(self.name)
         if entry and entry.cls is type(self) and self == entry.cls():
             return self.name

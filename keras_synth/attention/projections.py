@@ -149,7 +149,7 @@ def positive_shape(output_shape):
 
 
 def _kind(name):
-    """The Keras module that knows the option `name`."""
+    """The Keras module whose `get` reads the option `name`."""
     return {
         "initializer": keras.initializers,
         "regularizer": keras.regularizers,

@@ -187,7 +187,7 @@ def _mixture(synthesizer, max_length, scale=None):
 
 
 def _whole(cls, folded, synthesizer, **options):
-    """A synthesizer of several parts, in the place of another one."""
+    """A synthesizer of several parts that replaces another one."""
     parts, fills = zip(*folded, strict=True)
 
     def fill(target):

@@ -61,7 +61,7 @@ class SynthesizerDecoder(SynthesizerBlock):
             then.
         self_attention_cache_update_index: Integer or scalar integer tensor,
             position of the first token of `decoder_sequence`.
-        cross_attention_cache: Likewise of the encoder's sequence.
+        cross_attention_cache: The same for the encoder's sequence.
         cross_attention_cache_update_index: 0 to compute it from
             `encoder_sequence`, `None` to take it as it is.
         use_causal_mask: Whether token i attends to tokens `j <= i` only.
@@ -353,7 +353,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         if (cross is not None) != (own is not None and has_cross):
             raise ValueError(
                 "A decoder with cross-attention takes both caches or none, one "
-                "without takes self_attention_cache alone; `make_caches` makes "
+                "without takes only self_attention_cache; `make_caches` makes "
                 f"what it takes. Received: self_attention_cache={own}, "
                 f"cross_attention_cache={cross}"
             )

@@ -8,7 +8,7 @@ from keras_synth.synthesizers import Synthesizer
 # What the models around synthesizers and mixers say that they lack.
 _LACKS = {
     "supports_causal_mask": (
-        "has no causal form: it cannot stand in a decoder or a causal backbone"
+        "has no causal form, which decoders and causal backbones need"
     ),
     "supports_cross_attention": (
         "mixes the tokens of one sequence: it cannot be a cross-attention"
@@ -98,7 +98,7 @@ def make_mixer(
     """
     identifier, template = template, _under(dtype, template)
     named = {"name": name, "dtype": dtype}
-    # A config of a mixer knows its own name.
+    # A config of a mixer has its own name.
     if isinstance(template, dict) and registry.is_mixer(template):
         config = {**template["config"], "name": name}
         template, named = {**template, "config": config}, {}

@@ -1,4 +1,4 @@
-"""Mixers: layers that stand where attention stands in a Transformer."""
+"""Mixers: layers that can replace attention in a Transformer."""
 
 from keras_synth.mixers import normalizers, patterns
 from keras_synth.mixers.compressed import CompressedAttention

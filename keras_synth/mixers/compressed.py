@@ -44,7 +44,7 @@ class CompressedAttention(MultiHeadMixer):
         key_dim: Integer, features per head of queries and keys, `k`.
         stride: Integer, from one window to the next, in tokens.
         kernel: Integer, tokens in a window, at least `stride`, which is the
-            default; more where windows shall overlap.
+            default; more where windows overlap.
         convolution_initializer: Initializer of A and B; by default a normal
             distribution of variance `1 / (kernel k)`, or v, by which a key of
             a window varies as much as a token's does.

@@ -31,7 +31,7 @@ class Convolution(Configured):
     """
 
     supports_causal_mask = True
-    overwrites_cache = False  # the state is of the last tokens alone
+    overwrites_cache = False  # the state holds only the last tokens
     weight_axes = {**axes_of_heads("value"), "output/kernel": (MODEL, DATA)}
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Fourier transforms in the place of attention: FNet."""
+"""Fourier transforms instead of attention: FNet."""
 
 import math
 from typing import Any

@@ -30,7 +30,7 @@ class LongformerAttention(MultiHeadMixer):
     Under a causal mask all later tokens see the global ones, and these see the
     tokens up to themselves, by their own projections. The original's causal
     form has no global tokens. When decoding, the cache holds all keys and
-    values, and those of the global tokens beside them.
+    values, as well as those of the global tokens.
 
     Args:
         num_heads: Integer, `H`.
@@ -46,7 +46,8 @@ class LongformerAttention(MultiHeadMixer):
         Tensor `(B, T, d)`.
 
     Raises:
-        ValueError: If a number is no positive integer, or beyond `max_length`.
+        ValueError: If a number is not a positive integer, or exceeds
+            `max_length`.
 
     Example:
 

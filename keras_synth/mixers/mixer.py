@@ -1,4 +1,4 @@
-"""The contract of a mixer: what a block may put in the place of attention."""
+"""The contract of a mixer: a layer that replaces attention in a block."""
 
 from typing import Any
 

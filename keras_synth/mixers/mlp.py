@@ -30,7 +30,7 @@ class MLPMixer(Configured, SelfMixer):
     the length that it is padded to. Padding counts as zeros before W1; padded
     tokens get zeros. There are no projections of features and no heads.
 
-    In the causal form hidden units stand for positions: unit i sees tokens up
+    In the causal form each hidden unit has a position: unit i sees tokens up
     to i, and output i sees units up to i. Both matrices are then lower
     triangular, and `hidden_dim` must be `max_length`, which is the default.
     With another `hidden_dim` there is no causal form. (The paper, which has
@@ -111,7 +111,7 @@ class MLPMixer(Configured, SelfMixer):
     def _check_supported(self, arguments):
         if arguments.get("use_causal_mask") and not self.supports_causal_mask:
             raise ValueError(
-                "An MLPMixer has a causal form where hidden units stand for "
+                "An MLPMixer has a causal form where hidden units have "
                 "positions: leave `hidden_dim` out, or make it equal to "
                 f"`max_length`. Received: hidden_dim={self.hidden_dim}, "
                 f"max_length={self.max_length}"

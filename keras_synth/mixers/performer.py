@@ -176,7 +176,7 @@ def _along(x, projection):
 def _largest(x):
     """The largest of the last axis but for `NEARLY`, `(..., 1)`.
 
-    It does not count as a constant: beside the floor it does not cancel. Its
+    It is not a constant, since it does not cancel where the floor is added. Its
     gradient is that of a place, since compilers that compute `x` twice need
     not find an entry that is equal to the maximum. The place is looked for
     among integers: of floats, Keras' `argmax` asks for the bits of signs on

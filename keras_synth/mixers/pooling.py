@@ -1,4 +1,4 @@
-"""Pooling: the average of the neighbours in the place of attention."""
+"""Pooling: the average of the neighbours instead of attention."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ class PoolingMixer(Configured, SelfMixer):
         Tensor `(B, T, d)`.
 
     Raises:
-        ValueError: If `size` is no positive integer.
+        ValueError: If `size` is not a positive integer.
 
     Example:
 
@@ -49,7 +49,7 @@ class PoolingMixer(Configured, SelfMixer):
     """
 
     supports_causal_mask = True
-    overwrites_cache = False  # the state is of the last tokens alone
+    overwrites_cache = False  # the state holds only the last tokens
 
     def __init__(self, size: int = 3, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -111,7 +111,7 @@ class ReformerAttention(MultiHeadMixer):
 
     @property
     def num_buckets(self) -> int:
-        """Integer, how many buckets there are beside that of padding."""
+        """Integer, how many buckets there are, without that of padding."""
         if self.bucket_size == self.max_length:
             return 1
         return 2 * -(-self.max_length // (2 * self.bucket_size))
@@ -135,7 +135,7 @@ class ReformerAttention(MultiHeadMixer):
         buckets = self._buckets(x, real)  # (B, H, hashes, L)
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
         order, places = by_bucket(buckets)
-        # Of each token, one beside the other: (B, H, L, 1 + 2 hashes).
+        # Side by side for each token: (B, H, L, 1 + 2 hashes).
         known = ops.broadcast_to(positions, ops.shape(buckets[:, :, :1]))
         known = [known, buckets, places // self.bucket_size]
         known = ops.swapaxes(ops.concatenate(known, axis=2), 2, 3)

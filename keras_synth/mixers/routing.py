@@ -40,7 +40,7 @@ class RoutingAttention(MultiHeadMixer):
     Centroids are weights that are not trained: in training each moves towards
     the mean direction of the queries and keys that are nearest to it, of all
     samples, by moving averages, `c = decay c + (1 - decay) mean`, and keeps
-    length 1. (The paper adds sums in the place of means, of vectors that a
+    length 1. (The paper adds sums instead of means, of vectors that a
     layer normalisation makes.) They stay as they are where nothing is nearest,
     at inference, and while the layer is frozen.
 

@@ -21,7 +21,7 @@ class SelfMixer(Mixer):
         query_mask: Boolean `(B, T)`; where it is False the output is zero.
         value_mask: Boolean `(B, T)`; where it is False a token has no
             influence.
-        key_mask: Boolean `(B, T)`, likewise.
+        key_mask: Boolean `(B, T)`, the same.
         attention_mask: Refused, as are `attention_bias` and
             `return_attention_scores`.
         mask: Boolean `(B, T)`, a short way to mask query and value alike.

@@ -194,6 +194,6 @@ def _sorted(matrix, x):
 
 
 def _averages(matrix, x, shares):
-    """Sorted blocks, of the real tokens alone; in the dtype of `x`."""
+    """Sorted blocks without padding, in the dtype of `x`."""
     found = _sorted(matrix, x) / ops.maximum(shares, LEAST_SHARE)
     return ops.cast(found, x.dtype)

@@ -84,7 +84,7 @@ class SyntheticAttention(MultiHeadMixer):
             synthesizer that is called `"pattern"` makes logits by hand.)
         normalizer: What makes weights of logits `s`, n being the number of
             keys that a row sees: `"softmax"`; `"relu"`, `relu(s) / n`;
-            `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a softmax beside
+            `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a softmax with
             one more logit, which is zero and has no value.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
@@ -97,14 +97,14 @@ class SyntheticAttention(MultiHeadMixer):
         key: Tensor `(B, S, d)`; the value by default.
         query_mask: Boolean `(B, T)`; where it is False the context is zero.
         value_mask: Boolean `(B, S)`, True means "may attend".
-        key_mask: Boolean `(B, S)`, likewise.
+        key_mask: Boolean `(B, S)`, the same.
         attention_mask: Boolean `(T, S)`, `(B, T, S)` or `(B, 1 or H, T, S)`;
             True means "may attend". A batch axis of 1 is cheaper than one of
             B.
         attention_bias: Float tensor that broadcasts to `(B, H, T, S)`, added
             to the logits.
         mask: Boolean `(B, T)`, a short way to mask query and value alike when
-            the layer is called with the query alone.
+            the layer is called with only the query.
         return_attention_scores: Whether to return the weights too.
         training: Whether to apply dropout.
         use_causal_mask: Whether token i attends to tokens `j <= i` only.

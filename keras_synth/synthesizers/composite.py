@@ -76,7 +76,7 @@ def checked_parts(synthesizers, whole):
 
     Args:
         synthesizers: Sequence of synthesizers.
-        whole: String, what they shall be parts of: "A mixture".
+        whole: String, what they are parts of: "A mixture".
     """
     if isinstance(synthesizers, (Synthesizer, str, dict)):
         synthesizers = [synthesizers]

@@ -43,7 +43,7 @@ class DenseSynthesizer(TokenSynthesizer):
 
     Returns:
         `Logits`: queries `(B, T, H, k)`, keys `(1, S, H, k)` and bias
-        `(1, H, 1, S)`; in the linear form bias `(B, H, T, S)` alone.
+        `(1, H, 1, S)`; in the linear form only a bias `(B, H, T, S)`.
 
     Example:
 

@@ -47,7 +47,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
         `(1, S, H, 2 window + 1)`.
 
     Raises:
-        ValueError: If the window or a width is no positive integer.
+        ValueError: If the window or a width is not a positive integer.
 
     Example:
 
@@ -139,7 +139,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
 def _rotated(band):
     """Turns row i of `(B, T, H, n)` by i places: entry p to `(p + i) mod n`.
 
-    Rows that stand twice side by side, laid out one after the other and read
+    Rows that are repeated once, laid out one after the other and read
     again as rows that are shorter by one, are shifted by one each, as in
     `relative`: no entry is gathered by itself.
     """

@@ -25,7 +25,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
     `S = sum_i alpha_i S_i` with `alpha = softmax(alphas)` over the parts: the
     weights are positive, sum to 1 and, by default, start equal. The logits are
     mixed, not the attention weights, so there is one softmax over the source.
-    Parts that are biases (ALiBi, T5's relative positions) stand outside:
+    Parts that are biases (ALiBi, T5's relative positions) are not scaled:
     `S = sum_b S_b + sum_i alpha_i S_i`.
 
     Args:
@@ -103,7 +103,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         biased = mixed < len(self.synthesizers)
         if self.alphas_initializer is None:
             return
-        if mixed > 1 or not biased:  # one part beside biases needs no weight
+        if mixed > 1 or not biased:  # a single part plus biases needs no weight
             self.alphas = self.add_table(
                 "alphas",
                 (mixed, self.num_heads) if self.per_head else (mixed,),

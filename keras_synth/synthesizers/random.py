@@ -23,7 +23,7 @@ INITIAL_STDDEV = 0.1
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class RandomSynthesizer(Synthesizer):
-    """Attends by position alone ("R"; with `fixed=True`, "Fix").
+    """Attends by position only ("R"; with `fixed=True`, "Fix").
 
     `S[i, j] = g R[i, j]`, one trainable table per head, whatever the tokens.
     A sequence of n tokens uses `R[:, :n, :n]`. The gain g is 1 in the paper;
@@ -174,7 +174,7 @@ class RandomSynthesizer(Synthesizer):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class FactorizedRandomSynthesizer(Synthesizer):
-    """Attends by position alone, with a table of low rank ("FR").
+    """Attends by position only, with a table of low rank ("FR").
 
     `S = g R1 R2^T`, both `(N, r)` per head: `2 N r` parameters instead of
     `N^2`. (In the authors' public code the rows of S are all equal, by a
@@ -267,7 +267,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         return Logits(queries=rows, keys=columns)
 
     def tables(self):
-        """Returns the table that the factors stand for, `(H, N, N)`."""
+        """Returns the product of the factors, `(H, N, N)`."""
         factors = map(ops.convert_to_tensor, (self.R1, self.R2))
         table = ops.einsum("hir,hjr->hij", *factors)
         return {"R": _times(self.gain, table)}

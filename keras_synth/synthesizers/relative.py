@@ -16,7 +16,7 @@ from keras_synth.types import Identifier, Tensor
 
 
 class DistanceSynthesizer(Synthesizer):
-    """Attends by distance alone: `S[i, j] = w(j - i)`, per head.
+    """Attends by distance only: `S[i, j] = w(j - i)`, per head.
 
     A subclass implements `weigh`. It serves sequences of any length.
     """
@@ -134,7 +134,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
     `S[i, j] = -m |i - j|`, the slopes m being `2^(-8/H), 2^(-16/H), ...,
     2^-8` where H is a power of two, and interpolated as by the paper's authors
-    where it is not. In a sum it is a bias: it stands outside the alphas.
+    where it is not. In a sum it is a bias, which no alpha scales.
 
     Args:
         num_heads: Integer, `H`.
@@ -216,7 +216,7 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
 
     `S[i, j] = w[bucket(j - i)]`, one trainable number per head and bucket.
     Near distances have a bucket each; farther ones share buckets whose width
-    grows logarithmically. In a sum it is a bias: it stands outside the alphas.
+    grows logarithmically. In a sum it is a bias, which no alpha scales.
 
     Args:
         num_heads: Integer, `H`.

@@ -49,9 +49,9 @@ class Synthesizer(Configured, keras.layers.Layer):
 
     Attributes:
         key_dim: Integer, features per head and source token that a decoding
-            cache holds beside the values.
+            cache holds in addition to the values.
         reads_tokens: Boolean, whether logits depend on any token.
-        is_bias: Boolean, whether its logits stand outside the alphas of a
+        is_bias: Boolean, whether its logits are not scaled by the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
         needs_float32: Boolean, whether its logits fall without bound with the
             distance: see `logits.Logits`.
@@ -180,7 +180,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         return None
 
     def tables(self) -> dict[str, Tensor]:
-        """Returns what it has learned beside projections of tokens, by name.
+        """Returns its learned tables by name; projections are left out.
 
         These are its own weights, but not those of layers within.
 
@@ -311,7 +311,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         return weight
 
     def enable_lora(self, rank: int) -> None:
-        """Trains what it learned beside frozen projections, with few weights.
+        """Freezes projections and trains small updates of them (LoRA).
 
         Alphas, biases and tables with a few entries per position stay
         trainable; tables of positions by positions get an update of low rank.

@@ -19,7 +19,7 @@ class Pattern:
     """Which pairs of positions attend: `i` sees `j`.
 
     Attributes:
-        relative: Boolean, whether it depends on `i - j` alone.
+        relative: Boolean, whether it depends only on `i - j`.
         reach: Integer, if it allows `|i - j| <= reach` and nothing else; or
             `None`.
         sees_itself: Boolean, whether every position is sure to see itself.
@@ -55,7 +55,7 @@ class Pattern:
         Args:
             rows: Integer, or integer NumPy array or tensor: positions of
                 queries.
-            columns: Likewise, positions of keys, that broadcast with them.
+            columns: The same for keys; they broadcast with `rows`.
         """
         raise NotImplementedError
 

@@ -250,7 +250,7 @@ def choose(request: Request, name: str | None = None) -> Route:
 
 
 def _cheapest(able, request):
-    # PyTorch's compiler knows no `min` with a key.
+    # PyTorch's compiler does not support `min` with a key.
     cheapest, least = None, float("inf")
     for route in able:
         cost = route.cost(request)

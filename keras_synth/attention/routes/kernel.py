@@ -135,7 +135,7 @@ def _has_cpu_kernel(request):
         # A single query is not worth a copy of all keys, be it to repeat
         # constant ones or to make the bias a feature of theirs.
         return False
-    # One of the keys alone can be a feature of theirs.
+    # A bias that depends only on keys can be one of their features.
     no_bias = bias is None or is_row(bias) or _likes_bias(request)
     # Keys and values are padded to one width: that must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]

@@ -1,6 +1,7 @@
 """What a request becomes for `ops.dot_product_attention`.
 
-A bias of the keys alone can be a feature of theirs: `q.k + b = [q 1].[k b]`.
+A bias that depends only on keys can be one of their features:
+`q.k + b = [q 1].[k b]`.
 
 cuDNN's attention on JAX takes half precision, heads of up to 256 features (128
 before Hopper) in multiples of 8, even lengths where there are gradients, and a
@@ -70,7 +71,7 @@ def arguments(request, features=True, widest=0):
 
 
 def is_row(bias):
-    """Whether a bias is of the keys alone, for all samples: `(1, H, 1, S)`."""
+    """Whether a bias depends only on the keys: `(1, H, 1, S)`."""
     return bias.shape[0] == 1 and bias.shape[2] == 1
 
 
@@ -182,7 +183,7 @@ def _biases(request, causal, features, cudnn):
         table = _bounded(bias, values)
         if features and is_row(bias):
             row, table = table, None
-    # Beside padding a table would become a bias of every sample.
+    # With padding a table would become a bias of every sample.
     alone = cudnn if table is None else features and table.shape[0] == 1
     if mask.keys is not None and alone:
         padding = _padding_bias(mask.keys, values)
@@ -238,7 +239,7 @@ def _from_the_largest(bias, mask, values):
 
 
 def _bounded(bias, values):
-    """Returns a bias in the dtype of values, above what stands for a mask."""
+    """Returns a bias in the dtype of values, above the value of a mask."""
     if _is_half(values.dtype):
         limit = -_least_logit(values.dtype) / 3
         bias = ops.clip(bias, -limit, limit)

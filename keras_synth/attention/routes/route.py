@@ -127,7 +127,7 @@ class Route:
         raise NotImplementedError
 
     def is_portable(self, request: Request) -> bool:
-        """Whether `run` is plain operations, which every file format knows.
+        """Whether `run` is plain operations, which every file format supports.
 
         That is, it has no loops and no kernels of its own.
         `keras_synth.routes.portable` leaves no others. By default it is not.

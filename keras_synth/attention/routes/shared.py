@@ -208,7 +208,7 @@ def _among_visible(weights, values, keys, sink=None, kept=None):
     context = float32(context)
     if not execution.may_be_differentiated():
         return context / total
-    # A gradient of `x / y` alone would overflow in `y^-2`.
+    # The gradient of a plain `x / y` would overflow in `y^-2`.
     scale = ops.stop_gradient(ops.reciprocal(total))
     return (context * scale) / (total * scale)
 
