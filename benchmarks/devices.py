@@ -46,7 +46,9 @@ if __name__ == "__main__":
     print("| variant | multiplications |", " | ".join(shapes), "|")
     print("|---" * (len(MESHES) + 2) + "|")
     for name in VARIANTS:
-        model = models.SynthesizerSeq2SeqBackbone(**models.t5_base(name))
+        model = models.SynthesizerSeq2SeqBackbone(
+            **models.config("t5_base", name)
+        )
         found = sum(multiplications(model, 512, 512).values())
         found += 512 * model.vocabulary_size * model.hidden_dim
         cells = []

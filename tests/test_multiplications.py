@@ -116,7 +116,9 @@ def test_t5_base_has_the_papers_ratios():
         name: sum(
             multiplications(
                 models.SynthesizerSeq2SeqLM(
-                    models.SynthesizerSeq2SeqBackbone(**models.t5_base(name))
+                    models.SynthesizerSeq2SeqBackbone(
+                        **models.config("t5_base", name)
+                    )
                 ),
                 *(512, 512),
             ).values()

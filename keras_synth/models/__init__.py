@@ -10,13 +10,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.backbones.configurations import (
-    bert_base,
-    t5_base,
-    t5_small,
-    t5_tiny,
-    transformer_base,
-)
+from keras_synth.models.backbones.configurations import config
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
@@ -43,7 +37,7 @@ from keras_synth.models.preprocessors.tokenizer import (
     SynthesizerWordTokenizer,
 )
 from keras_synth.models.saving import layouts  # noqa: F401
-from keras_synth.models.saving.uploading import upload_preset
+from keras_synth.models.tasks import folding  # noqa: F401
 from keras_synth.models.tasks.causal_lm import SynthesizerCausalLM
 from keras_synth.models.tasks.masked_lm import SynthesizerMaskedLM
 from keras_synth.models.tasks.seq2seq_lm import SynthesizerSeq2SeqLM
@@ -69,11 +63,6 @@ __all__ = [
     "SynthesizerTokenClassifierPreprocessor",
     "SynthesizerTokenizer",
     "SynthesizerWordTokenizer",
-    "bert_base",
+    "config",
     "copy_weights",
-    "t5_base",
-    "t5_small",
-    "t5_tiny",
-    "transformer_base",
-    "upload_preset",
 ]

@@ -1,10 +1,14 @@
 """Objectives that need no labels: span corruption and masked tokens.
 
-All is drawn by NumPy from a seed, the epoch and the number of an example, so
-that every backend and every model trains on the same.
+NumPy draws everything from a seed, so that every backend and every model
+trains on the same.
 """
 
-from keras_synth.pretraining.masked_tokens import MaskedTokens, mask_tokens
+from keras_synth.pretraining.masked_tokens import (
+    MaskedTokens,
+    mask_tokens,
+    pack_tokens,
+)
 from keras_synth.pretraining.span_corruption import (
     SpanCorruption,
     corrupt_spans,
@@ -12,7 +16,6 @@ from keras_synth.pretraining.span_corruption import (
     span_mask,
     window_length,
 )
-from keras_synth.pretraining.windows import pack_tokens
 
 __all__ = [
     "MaskedTokens",

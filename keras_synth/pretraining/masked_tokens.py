@@ -3,158 +3,239 @@
 Devlin et al., 2019, https://arxiv.org/abs/1810.04805, section 3.1.
 """
 
+import math
+import zlib
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
-from keras_synth.training.batches import LengthBuckets
+from keras_synth.training.batches import EpochBatches
 from keras_synth.types import Tensor
-
-MASKED, RANDOM = 0.8, 0.1  # shares of the chosen tokens; the rest stay
 
 
 def mask_tokens(
     token_ids: Tensor,
-    maskable: Tensor,
-    rng: np.random.Generator,
     mask_token_id: int,
-    random_token_ids: Tensor,
-    share: float = 0.15,
-) -> tuple[Tensor, Tensor]:
-    """Hides tokens of one text.
+    vocabulary_size: int,
+    special_token_ids: Sequence[int] = (),
+    seed: int = 0,
+    epoch: int | Sequence[int] = 0,
+    selection_rate: float = 0.15,
+    selection_length: int | None = None,
+    mask_rate: float = 0.8,
+    random_rate: float = 0.1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Hides tokens of texts, drawn by NumPy.
 
-    `round(share * maskable tokens)` of them, at least one, are chosen. Of
-    these 80% become the mask token, 10% another token at random, and 10%
-    stay as they are.
+    Of each text `round(selection_rate * tokens)` tokens are chosen, at least
+    one. Of these a share of `mask_rate` becomes the mask token, a share of
+    `random_rate` another token at random, and the rest stay as they are.
+
+    The draw depends on `seed`, `epoch` and the text, not on its place in a
+    batch or on the backend.
 
     Args:
-        token_ids: Integer array `(T,)`.
-        maskable: Boolean array `(T,)`, True for tokens that may be chosen:
-            neither padding nor special tokens.
-        rng: `numpy.random.Generator`.
-        mask_token_id: Integer.
-        random_token_ids: Integer array, tokens to draw from.
-        share: Float, share of the tokens to choose.
+        token_ids: Integer array `(B, T)`.
+        mask_token_id: Integer, hides tokens.
+        vocabulary_size: Integer; tokens at random are drawn below it.
+        special_token_ids: Integers that are neither hidden nor drawn: start,
+            end and padding tokens.
+        seed: Integer, not negative.
+        epoch: Integer, not negative, or one for each text: each number hides
+            other tokens.
+        selection_rate: Float, fraction of the tokens to choose.
+        selection_length: Integer, the most tokens to choose from a text, `M`;
+            by default `round(selection_rate * T)`, at least 1.
+        mask_rate: Float, fraction of the chosen tokens to mask.
+        random_rate: Float, fraction of the chosen tokens to replace by others.
 
     Returns:
-        `(hidden, positions)`: array `(T,)` like `token_ids`, and the chosen
-        positions in ascending order.
-    """
-    places = np.flatnonzero(maskable)
-    count = max(1, round(share * len(places)))
-    positions = np.sort(rng.choice(places, count, replace=False))
-    fate = rng.random(count)
-    drawn = rng.choice(random_token_ids, count)
-    hidden = np.array(token_ids)
-    new = np.where(fate < MASKED, mask_token_id, drawn)
-    stays = fate >= MASKED + RANDOM
-    hidden[positions] = np.where(stays, hidden[positions], new)
-    return hidden, positions
-
-
-class MaskedTokens(LengthBuckets):
-    """Batches for masked language models, hidden anew in each epoch.
-
-    With `shuffle=False`, to evaluate, the same tokens are hidden each time.
-
-    Batches have the form of `keras_hub.models.MaskedLMPreprocessor`'s:
-    features with `"mask_positions"`, the ids at these positions as labels,
-    and weights that are 0 where a text has fewer positions than the longest.
-
-    Args:
-        features: Dictionary of arrays `(N, T)`: `"token_ids"`,
-            `"padding_mask"`, not 0 for real tokens, and others such as
-            `"segment_ids"`.
-        mask_token_id: Integer, what hides tokens.
-        vocabulary_size: Integer; tokens at random are drawn below it.
-        special_token_ids: Integers that are never hidden or drawn: start, end
-            and padding tokens.
-        share: Float between 0 and 1, share of each text's tokens to hide.
-        **options: `batch_size` and what else `LengthBuckets` takes, but for
-            labels and weights.
+        `(hidden, positions, labels, weights)`: `token_ids` with tokens hidden,
+        `(B, T)`; the chosen positions in ascending order, `(B, M)`; the
+        tokens that were there; and floats that are 0 where a text has fewer
+        than M positions.
 
     Raises:
-        ValueError: If a text has no token that may be hidden, or an argument
-            is out of range.
+        ValueError: If the rates are not between 0 and 1, nor the sum of
+            `mask_rate` and `random_rate`.
+
+    Example:
+
+    >>> ids = np.array([[1, 7, 8, 9, 2, 0]])
+    >>> hidden, positions, labels, weights = (
+    ...     keras_synth.pretraining.mask_tokens(
+    ...         ids, mask_token_id=4, vocabulary_size=10,
+    ...         special_token_ids=[0, 1, 2, 3]))
+    >>> positions.shape, weights.tolist()
+    ((1, 1), [[1.0]])
+    """
+    check_rates(selection_rate, mask_rate, random_rate)
+    token_ids = np.asarray(token_ids, "int32")
+    if selection_length is None:
+        selection_length = round(selection_rate * token_ids.shape[1])
+    shape = len(token_ids), max(1, selection_length)
+    special = [*special_token_ids, mask_token_id]
+    others = np.setdiff1d(
+        np.arange(check_positive("vocabulary_size", vocabulary_size)), special
+    )
+    hidden = token_ids.copy()
+    positions: np.ndarray = np.zeros(shape, "int32")
+    weights: np.ndarray = np.zeros(shape, "float32")
+    epochs = np.broadcast_to(np.reshape(epoch, -1), len(token_ids))
+    for i, (row, number) in enumerate(zip(token_ids, epochs, strict=True)):
+        places = np.flatnonzero(~np.isin(row, special))
+        if not len(places) or not selection_rate:
+            continue
+        rng = np.random.default_rng(
+            (seed, number, zlib.crc32(row.astype("<i4").tobytes()))
+        )
+        count = min(max(1, round(selection_rate * len(places))), shape[1])
+        chosen = np.sort(rng.choice(places, count, replace=False))
+        fate, drawn = rng.random(count), rng.choice(others, count)
+        hidden[i, chosen] = np.select(
+            [fate < mask_rate, fate < mask_rate + random_rate],
+            [mask_token_id, drawn],
+            row[chosen],
+        )
+        positions[i, :count], weights[i, :count] = chosen, 1
+    labels = np.take_along_axis(token_ids, positions, axis=1)
+    return hidden, positions, labels, weights
+
+
+class MaskedTokens(EpochBatches):
+    """Batches for masked language models, hidden anew in each epoch.
+
+    For `SynthesizerMaskedLM` without preprocessor: batches are
+    `(features, labels, sample_weight)`, see `mask_tokens`.
+
+    Args:
+        features: Dictionary of arrays `(N, T)`, `"token_ids"` and others such
+            as `"padding_mask"`.
+        mask_token_id: Integer, as for `mask_tokens`.
+        vocabulary_size: Integer, the same.
+        special_token_ids: Integers, the same.
+        batch_size: Integer, rows of a batch.
+        shuffle: Whether to train on them. To evaluate, order and hidden tokens
+            are the same in each pass.
+        drop_remainder: Whether to leave out a last batch that is smaller.
+        seed: Integer, not negative. The same seed gives the same batches on
+            all backends.
+        epoch: Integer, the epoch to start with, an attribute that grows with
+            each pass.
 
     Example:
 
     ```python
-    ids = np.random.default_rng(0).integers(5, 100, (8, 32))
+    rows = keras_synth.pretraining.pack_tokens(np.arange(10, 90), 10, 1, 2)
     batches = keras_synth.pretraining.MaskedTokens(
-        {"token_ids": ids, "padding_mask": np.ones_like(ids)},
-        mask_token_id=4,
-        vocabulary_size=100,
-        special_token_ids=[0, 1, 2],
-        batch_size=4,
+        rows, mask_token_id=4, vocabulary_size=100, batch_size=5
     )
     features, labels, weights = batches[0]
-    print(features["mask_positions"].shape, labels.shape)  # (4, 5) (4, 5)
+    print(features["mask_positions"].shape, labels.shape)  # (5, 2) (5, 2)
     ```
     """
 
     def __init__(
         self,
-        features: dict[str, Any],
+        features: dict[str, Tensor],
         mask_token_id: int,
         vocabulary_size: int,
         special_token_ids: Sequence[int] = (),
-        share: float = 0.15,
-        **options: Any,
+        batch_size: int = 32,
+        shuffle: bool = True,
+        drop_remainder: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
     ) -> None:
-        if not isinstance(share, Real) or not 0 < share < 1:
-            raise ValueError(
-                f"`share` must be between 0 and 1. Received: share={share}"
-            )
-        super().__init__(
-            features, np.arange(len(features["token_ids"])), **options
+        super().__init__(seed, epoch)
+        self.features = features
+        self.options = mask_token_id, vocabulary_size, special_token_ids
+        self.batch_size = check_positive("batch_size", batch_size)
+        self.shuffle, self.drop_remainder = shuffle, drop_remainder
+
+    def __len__(self):
+        """The number of batches of each epoch."""
+        batches = len(self.features["token_ids"]) / self.batch_size
+        return (
+            math.floor(batches) if self.drop_remainder else math.ceil(batches)
         )
-        ids = self.features["token_ids"]
-        special = [*special_token_ids, mask_token_id]
-        self.mask_token_id, self.share = mask_token_id, share
-        self.maskable = (self.features["padding_mask"] != 0) & ~np.isin(
-            ids, special
-        )
-        empty = np.flatnonzero(~self.maskable.any(axis=1))
-        if len(empty):
-            raise ValueError(
-                "Each text must have a token that may be hidden. Leave out "
-                "those that have none. Received: "
-                f"{len(empty)} of {len(ids)} without, the first one number "
-                f"{empty[0]}"
-            )
-        check_positive("vocabulary_size", vocabulary_size)
-        self.random_token_ids = np.setdiff1d(
-            np.arange(vocabulary_size), special
-        )
-        self.most = max(1, round(share * self.maskable.sum(axis=1).max()))
+
+    def make_plan(self, epoch: int) -> Tensor:
+        """The rows of an epoch, in order."""
+        count = len(self.features["token_ids"])
+        if not self.shuffle:
+            return np.arange(count)
+        return np.random.default_rng((self.seed, epoch)).permutation(count)
 
     def __getitem__(self, index):
-        features, rows = super().__getitem__(index)
-        ids = features["token_ids"]
-        hidden = np.empty_like(ids)
-        positions = np.zeros((len(rows), self.most), "int32")
-        weights = np.zeros(positions.shape, "float32")
         epoch = self.epoch if self.shuffle else 0
-        for i, row in enumerate(rows):
-            rng = np.random.default_rng((self.seed, epoch, row))
-            hidden[i], chosen = mask_tokens(
-                ids[i],
-                self.maskable[row, : ids.shape[1]],
-                rng,
-                self.mask_token_id,
-                self.random_token_ids,
-                self.share,
-            )
-            positions[i, : len(chosen)] = chosen
-            weights[i, : len(chosen)] = 1
-        labels = np.take_along_axis(ids, positions, axis=1)
-        features = {
-            **features,
-            "token_ids": hidden,
-            "mask_positions": positions,
-        }
+        first = index * self.batch_size
+        rows = self.plan(epoch)[first : first + self.batch_size]
+        features = {name: x[rows] for name, x in self.features.items()}
+        hidden, positions, labels, weights = mask_tokens(
+            features["token_ids"], *self.options, self.seed, epoch
+        )
+        features |= {"token_ids": hidden, "mask_positions": positions}
         return features, labels, weights
+
+
+def pack_tokens(
+    token_ids: Tensor,
+    sequence_length: int,
+    start_token_id: int,
+    end_token_id: int,
+) -> dict[str, Tensor]:
+    """Cuts tokens into full rows, `[CLS] tokens [SEP]`, for `MaskedTokens`.
+
+    Args:
+        token_ids: Integer array `(N,)`, the ids of all texts, one after the
+            other. The last ones that do not fill a row are left out.
+        sequence_length: Integer, tokens of each row, at least 3.
+        start_token_id: Integer, before each row.
+        end_token_id: Integer, after it.
+
+    Returns:
+        Dictionary of int32 arrays `(rows, sequence_length)`, `"token_ids"`
+        and `"padding_mask"`.
+
+    Raises:
+        ValueError: If there are too few tokens for a row.
+
+    Example:
+
+    >>> rows = keras_synth.pretraining.pack_tokens(
+    ...     np.arange(10, 17), 5, start_token_id=1, end_token_id=2)
+    >>> rows["token_ids"].tolist()
+    [[1, 10, 11, 12, 2], [1, 13, 14, 15, 2]]
+    """
+    inner = check_positive("sequence_length", sequence_length) - 2
+    count = len(token_ids) // max(inner, 1)
+    if inner < 1 or not count:
+        raise ValueError(
+            "A row needs a start token, an end token and at least one token "
+            "between them. Pass longer texts, or another sequence_length. "
+            f"Received: {len(token_ids)} tokens and "
+            f"sequence_length={sequence_length}"
+        )
+    rows = np.reshape(token_ids[: count * inner], (count, inner))
+    ends = [(0, 0), (start_token_id, end_token_id)]
+    rows = np.pad(rows, [(0, 0), (1, 1)], constant_values=ends).astype("int32")
+    return {"token_ids": rows, "padding_mask": np.ones_like(rows)}
+
+
+def check_rates(
+    selection_rate: float, mask_rate: float, random_rate: float
+) -> None:
+    """Raises unless fractions of tokens are between 0 and 1."""
+    rates = selection_rate, mask_rate, random_rate
+    if (
+        not all(isinstance(rate, Real) and 0 <= rate <= 1 for rate in rates)
+        or mask_rate + random_rate > 1
+    ):
+        raise ValueError(
+            "Rates must be between 0 and 1, the sum of those of masked and of "
+            f"random tokens too. Received: selection_rate={selection_rate!r}, "
+            f"mask_rate={mask_rate!r}, random_rate={random_rate!r}"
+        )

@@ -1,4 +1,4 @@
-"""T5's objective: texts with holes in, what was in the holes out.
+"""T5's objective: spans of tokens are removed, and to be predicted.
 
 Raffel et al., 2020, https://arxiv.org/abs/1910.10683, section 3.1.4.
 """
@@ -220,10 +220,6 @@ class SpanCorruption(EpochBatches):
         if self.shuffle:
             return count // self.batch_size
         return -(-count // self.batch_size)
-
-    def batch_lengths(self, epoch: int) -> Any:
-        """The lengths in tokens of the inputs of an epoch: all the same."""
-        return [corrupted_lengths(self.length, *self.options)[0]] * len(self)
 
     def make_plan(self, epoch: int) -> Any:
         """The windows of an epoch, in order: the first token of each."""

@@ -8,7 +8,7 @@ import keras_hub
 from keras import ops
 
 from keras_synth import models
-from keras_synth.models.saving.presets import shortened
+from keras_synth.models.tasks.folding import shortened
 
 # What KerasHub's tasks become here. Their output layer is the embedding.
 _TASKS = {

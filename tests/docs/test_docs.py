@@ -293,4 +293,4 @@ def test_every_public_class_has_an_example():
 
 @pytest.mark.once
 def test_the_headline_functions_have_examples():
-    assert {"mixers.get", "models.t5_base", "synthesizers.get"} <= {*EXAMPLES}
+    assert {"mixers.get", "models.config", "synthesizers.get"} <= {*EXAMPLES}

@@ -153,8 +153,6 @@ def test_what_does_not_fit_is_refused():
         model.generate("a quick brown fox jumps over", max_length=6)
     with pytest.raises(ValueError, match="max_sequence_length=12"):
         model.generate("a quick brown", max_length=13)
-    with pytest.raises(ValueError, match="at least one prompt"):
-        model.generate([])
     with pytest.raises(ValueError, match="causal=True"):
         language_model(causal=False)
     with pytest.raises(ValueError, match="sequence_length=12"):

@@ -54,7 +54,8 @@ def t5(gated):
         use_gated_activation=gated,
     )
     scattered(theirs)
-    config = models.t5_tiny(
+    config = models.config(
+        "t5_tiny",
         "V",
         **SMALL,
         num_heads=3,
@@ -169,7 +170,9 @@ def test_t5_decodes_with_caches_as_without():
     ["V", *(pytest.param(x, marks=slow_but_on("torch")) for x in ("R", "D+V"))],
 )
 def test_configs_and_files_keep_the_form(synthesizer, tmp_path):
-    config = models.t5_tiny(synthesizer, **SMALL, use_gated_activation=True)
+    config = models.config(
+        "t5_tiny", synthesizer, **SMALL, use_gated_activation=True
+    )
     model = models.SynthesizerSeq2SeqBackbone(**config)
     again = type(model).from_config(model.get_config())
     assert [w.path for w in again.weights] == [w.path for w in model.weights]
@@ -188,7 +191,9 @@ def test_configs_and_files_keep_the_form(synthesizer, tmp_path):
 
 
 def test_one_table_of_relative_positions_serves_a_stack():
-    model = models.SynthesizerSeq2SeqBackbone(**models.t5_tiny("V", **SMALL))
+    model = models.SynthesizerSeq2SeqBackbone(
+        **models.config("t5_tiny", "V", **SMALL)
+    )
     tables = [w for w in model.weights if w.name == "relative_attention_bias"]
     assert [w.path.split("/")[0] for w in tables] == [
         "encoder_position_bias",
@@ -209,7 +214,7 @@ def test_one_table_of_relative_positions_serves_a_stack():
 )
 def test_t5_base_has_the_papers_numbers_of_weights(synthesizer, count):
     """Table 4 of the paper: 223, 254, 224, 292 and 243 million."""
-    config = models.t5_base(synthesizer)
+    config = models.config("t5_base", synthesizer)
     model = models.SynthesizerSeq2SeqBackbone(**config)
     alphas = sum(
         int(np.prod(w.shape)) for w in model.weights if w.name == "alphas"
@@ -227,7 +232,7 @@ def test_dot_product_in_berts_form_is_bert():
     )
     scattered(theirs)
     ours = models.SynthesizerBackbone(
-        **models.bert_base("V", **SMALL, num_heads=3)
+        **models.config("bert_base", "V", **SMALL, num_heads=3)
     )
     inputs = {
         "token_ids": RNG(0).integers(1, 30, (2, 17)),
@@ -286,19 +291,21 @@ def _copy_bert_block(block, layer):
     ],
 )
 def test_bad_options_are_refused(options, match):
-    config = {**models.t5_tiny("V"), **SMALL, **options}
+    config = {**models.config("t5_tiny", "V"), **SMALL, **options}
     with pytest.raises(ValueError, match=match):
         models.SynthesizerSeq2SeqBackbone(**config)
 
 
-@pytest.mark.parametrize("make", [models.t5_base, models.bert_base])
-def test_unknown_names_are_refused_at_once(make):
+@pytest.mark.parametrize("name", ["t5_base", "bert_base", "transformer_base"])
+def test_unknown_names_are_refused_at_once(name):
     with pytest.raises(ValueError, match="X"):
-        make("X + V")
+        models.config(name, "X + V")
+    with pytest.raises(ValueError, match=f"one of .*{name}"):
+        models.config(f"{name}_v2")
 
 
 def test_mixers_without_pairs_refuse_t5s_positions():
-    config = models.t5_tiny("fnet", **SMALL, decoder_synthesizer="V")
+    config = models.config("t5_tiny", "fnet", **SMALL, decoder_synthesizer="V")
     models.SynthesizerSeq2SeqBackbone(**config)
     with pytest.raises(ValueError, match="relative positions are added"):
         models.SynthesizerSeq2SeqBackbone(
@@ -307,7 +314,27 @@ def test_mixers_without_pairs_refuse_t5s_positions():
 
 
 def test_dropout_of_t5_is_in_its_feed_forward_networks_too():
-    assert models.t5_small("R")["feed_forward_dropout"] == 0.1
-    config = models.t5_small("R", **SMALL)
+    assert models.config("t5_small", "R")["feed_forward_dropout"] == 0.1
+    config = models.config("t5_small", "R", **SMALL)
     assert config["feed_forward_dropout"] == 0
-    assert "feed_forward_dropout" not in models.bert_base("R")
+    assert "feed_forward_dropout" not in models.config("bert_base", "R")
+
+
+def test_unknown_arguments_are_refused_with_the_nearest_one():
+    options = {"num_heads": 2, **SMALL}
+    for wrong, nearest in (
+        ("max_length", "max_sequence_length"),
+        ("synthezer", "synthesizer"),
+        ("intermediate_dims", "intermediate_dim"),
+    ):
+        with pytest.raises(ValueError, match=f"mean '{nearest}'.*{wrong}="):
+            models.SynthesizerBackbone(
+                **options, synthesizer="R", **{wrong: 16}
+            )
+    with pytest.raises(ValueError, match="no argument 'causal'"):
+        models.SynthesizerSeq2SeqBackbone(
+            **options, synthesizer="R", causal=True
+        )
+    models.SynthesizerBackbone(
+        **options, synthesizer="R", name="encoder", trainable=False
+    )

@@ -5,6 +5,7 @@ import warnings
 import keras_hub
 import numpy as np
 import pytest
+from backend import numpy
 from small_tasks import KINDS, SIZES, WORDS, examples, task
 
 from keras_synth import models
@@ -69,13 +70,6 @@ def test_byte_pair_tokenizers_load_from_presets_of_all_backbones(
         assert loaded(WORDS) == tokenizer(WORDS)
 
 
-def test_the_folder_may_be_a_path(tmp_path):
-    model = task("seq2seq_lm")
-    model.save_to_preset(tmp_path)
-    for part in (model, model.preprocessor, model.preprocessor.tokenizer):
-        assert type(type(part).from_preset(tmp_path)) is type(part)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_presets_of_trained_models_hold_no_optimizer(kind, tmp_path):
     model = task(kind)
@@ -89,3 +83,87 @@ def test_presets_of_trained_models_hold_no_optimizer(kind, tmp_path):
     ):
         np.testing.assert_array_equal(mine, its)
     assert model.optimizer.iterations == 1  # training can go on
+
+
+def learning_rate(model):
+    return float(numpy(model.optimizer.learning_rate))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_default_optimizer_knows_whether_weights_were_loaded(
+    kind, tmp_path
+):
+    model = task(kind)
+    assert learning_rate(model) == pytest.approx(1e-3)
+    model.save_to_preset(tmp_path)
+    loaded = type(model).from_preset(tmp_path)
+    assert learning_rate(loaded) == pytest.approx(5e-5)
+    fresh = type(model).from_preset(tmp_path, load_weights=False)
+    assert learning_rate(fresh) == pytest.approx(1e-3)
+    backbone = type(model.backbone).from_preset(tmp_path)
+    if kind == "causal_lm":
+        other = models.SynthesizerCausalLM(backbone)
+        assert learning_rate(other) == pytest.approx(5e-5)
+
+
+def test_a_preset_takes_the_place_of_an_older_one_as_a_whole(tmp_path):
+    folder = tmp_path / "preset"
+    task("classifier").save_to_preset(folder)
+    (folder / "README.md").write_text("A card.")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "a.txt").write_text("Mine.")
+    task("causal_lm").backbone.save_to_preset(folder)
+    assert {path.name for path in folder.iterdir()} == {
+        "README.md",
+        "config.json",
+        "metadata.json",
+        "model.weights.h5",
+        "notes",
+    }
+    assert (folder / "notes" / "a.txt").read_text() == "Mine."
+    assert [path.name for path in tmp_path.iterdir()] == ["preset"]
+
+
+@pytest.mark.parametrize("step", ["save_weights", "save_task_weights"])
+def test_an_error_leaves_the_older_preset_as_it_was(
+    step, tmp_path, monkeypatch
+):
+    folder = tmp_path / "preset"
+    model = task("classifier")
+    model.save_to_preset(folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+
+    def fail(*args, **kwargs):
+        raise OSError("No space left on device")
+
+    target = model if step == "save_task_weights" else model.backbone
+    monkeypatch.setattr(target, step, fail)
+    with pytest.raises(OSError, match="No space"):
+        model.save_to_preset(folder)
+    assert before == {path: path.read_bytes() for path in folder.rglob("*.*")}
+    assert [path.name for path in tmp_path.iterdir()] == ["preset"]
+
+
+def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch):
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    for folder in (".", tmp_path):
+        with pytest.raises(ValueError, match="a folder of its own"):
+            task("classifier").save_to_preset(folder)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
+def test_an_error_leaves_an_older_file_as_it_was(name, tmp_path, monkeypatch):
+    model = task("classifier")
+    save = model.save if name.endswith("keras") else model.save_weights
+    save(tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+
+    def fail(*args, **kwargs):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(type(model.output_dense), "save_own_variables", fail)
+    with pytest.raises(OSError, match="No space"):
+        save(tmp_path / name)
+    assert (tmp_path / name).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -6,8 +6,6 @@ import pytest
 from backend import numpy
 from small_tasks import KINDS, examples, task
 
-from keras_synth import losses, schedules
-
 TEXTS = ["the film is good", "the plot is dull"] * 4
 
 
@@ -15,8 +13,10 @@ def trained(kind):
     model = task(kind)
     sampler = {} if kind == "classifier" else {"sampler": "beam"}
     model.compile(
-        keras.optimizers.Adam(schedules.InverseSquareRootDecay(1e-2, 3)),
-        losses.LabelSmoothedCrossentropy(0.1),
+        keras.optimizers.Adam(
+            keras.optimizers.schedules.CosineDecay(1e-2, 30, warmup_steps=3)
+        ),
+        keras.losses.SparseCategoricalCrossentropy(True, ignore_class=0),
         **sampler,
     )
     model.fit(*examples(kind, TEXTS), batch_size=8, verbose=0)

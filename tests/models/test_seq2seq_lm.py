@@ -189,8 +189,8 @@ def test_the_parameters_of_table_2():
     sizes = {
         name: sum(
             int(np.prod(w.shape))
-            for w in models.transformer_base(
-                name, vocabulary_size=8
+            for w in models.SynthesizerSeq2SeqBackbone(
+                **models.config("transformer_base", name, vocabulary_size=8)
             ).trainable_weights
         )
         for name in ("V", "Fix", "R", "R+V", "FR")

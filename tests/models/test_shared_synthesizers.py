@@ -179,7 +179,7 @@ def test_a_mixer_without_logits_shares_nothing():
 
 
 def test_published_sizes_take_lists():
-    config = models.bert_base(["R", 0], num_layers=2)
+    config = models.config("bert_base", ["R", 0], num_layers=2)
     assert config["synthesizer"] == ["R", 0]
     with pytest.raises(ValueError, match="Unknown synthesizer"):
-        models.bert_base(["R", "no such"], num_layers=2)
+        models.config("bert_base", ["R", "no such"], num_layers=2)

@@ -158,7 +158,8 @@ def test_t5_learns_from_holes():
     keras.utils.set_random_seed(0)
     tokens = np.tile(np.arange(2, 10), 100)
     batches = spans(tokens=tokens, inputs_length=24, vocabulary_size=20)
-    config = models.t5_tiny(
+    config = models.config(
+        "t5_tiny",
         "V",
         vocabulary_size=20,
         num_layers=1,
@@ -188,25 +189,61 @@ def texts(count=6, length=20):
 
 
 def masked(features=None, **options):
-    options = {"batch_size": 3, "lengths": [12], **options}
+    options = {"batch_size": 3, **options}
     return pretraining.MaskedTokens(
         texts() if features is None else features, MASK, 50, SPECIAL, **options
     )
 
 
 @pytest.mark.once
-def test_shares_of_hidden_tokens():
-    ids, rng = RNG(0).integers(5, 1000, 100_000), RNG(1)
-    hidden, positions = pretraining.mask_tokens(
-        ids, ids > 4, rng, MASK, np.arange(5, 1000)
+def test_fractions_of_hidden_tokens():
+    ids = RNG(0).integers(5, 1000, (1, 100_000))
+    hidden, positions, labels, weights = pretraining.mask_tokens(
+        ids, MASK, 1000
     )
-    assert len(positions) == 15_000
+    assert positions.shape == (1, 15_000)
+    assert weights.all()
     assert (np.diff(positions) > 0).all()
-    untouched = np.setdiff1d(np.arange(len(ids)), positions)
-    np.testing.assert_array_equal(hidden[untouched], ids[untouched])
-    chosen, before = hidden[positions], ids[positions]
+    untouched = np.setdiff1d(np.arange(ids.size), positions)
+    np.testing.assert_array_equal(hidden[:, untouched], ids[:, untouched])
+    chosen = hidden[0, positions[0]]
+    np.testing.assert_array_equal(labels, ids[:, positions[0]])
     assert abs((chosen == MASK).mean() - 0.8) < 0.01
-    assert abs((chosen == before).mean() - 0.1) < 0.01
+    assert abs((chosen == labels).mean() - 0.1) < 0.01
+    hidden, *_ = pretraining.mask_tokens(
+        ids, MASK, 1000, mask_rate=0.0, random_rate=0.0
+    )
+    np.testing.assert_array_equal(hidden, ids)
+
+
+@pytest.mark.once
+def test_what_is_hidden_depends_on_text_seed_and_epoch_only():
+    ids = texts()["token_ids"]
+
+    def masked(ids, **options):
+        return pretraining.mask_tokens(ids, MASK, 50, SPECIAL, **options)
+
+    expected = masked(ids)
+    order = RNG(0).permutation(len(ids))
+    for part, whole in zip(masked(ids[order]), expected, strict=True):
+        np.testing.assert_array_equal(part, whole[order])
+    for options in ({"seed": 1}, {"epoch": 1}, {"epoch": [1] * 6}):
+        assert (masked(ids, **options)[1] != expected[1]).any()
+    some = masked(ids, epoch=[0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(some[0][:3], expected[0][:3])
+    np.testing.assert_array_equal(some[0][3:], masked(ids, epoch=1)[0][3:])
+
+
+@pytest.mark.once
+def test_a_text_without_a_maskable_token_has_no_weight():
+    ids = np.array([[1, 2, 0, 0], [1, 7, 2, 0]])
+    hidden, _, _, weights = pretraining.mask_tokens(ids, MASK, 50, SPECIAL)
+    assert weights.tolist() == [[0.0], [1.0]]
+    np.testing.assert_array_equal(hidden[0], ids[0])
+    *_, weights = pretraining.mask_tokens(
+        ids, MASK, 50, SPECIAL, selection_rate=0.0
+    )
+    assert not weights.any()
 
 
 @pytest.mark.once
@@ -245,18 +282,18 @@ def test_other_tokens_are_hidden_in_each_epoch():
 
 
 @pytest.mark.once
-def test_texts_without_a_maskable_token_are_refused():
-    features = texts()
-    features["token_ids"][2] = 1
-    with pytest.raises(ValueError, match="1 of 6 without, the first one numb"):
-        masked(features)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("share", [0, 1, -0.1, "much"])
-def test_bad_shares_are_refused(share):
+@pytest.mark.parametrize(
+    "rates",
+    [
+        {"selection_rate": -0.1},
+        {"selection_rate": "much"},
+        {"mask_rate": 1.5},
+        {"mask_rate": 0.8, "random_rate": 0.3},
+    ],
+)
+def test_bad_rates_are_refused(rates):
     with pytest.raises(ValueError, match="between 0 and 1"):
-        masked(share=share)
+        pretraining.mask_tokens([[1, 7, 2]], MASK, 50, SPECIAL, **rates)
 
 
 @pytest.mark.once

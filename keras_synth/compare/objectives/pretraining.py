@@ -217,7 +217,8 @@ class SpanCorruption(Pretraining):
     def build(self, settings, run, prepared, steps):
         width = settings.hidden_dim
         own = {"num_heads": run.num_heads, "key_dim": width // run.num_heads}
-        config = keras_synth.models.t5_tiny(
+        config = keras_synth.models.config(
+            "t5_tiny",
             run.variant,
             vocabulary_size=prepared.notes["vocabulary_size"],
             num_layers=settings.num_layers,

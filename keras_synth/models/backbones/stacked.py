@@ -1,5 +1,7 @@
 """`StackedBackbone`: saving and LoRA of both backbones."""
 
+import difflib
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +18,8 @@ from keras_synth._backend.policies import (
 )
 from keras_synth.layers.templates import as_config
 from keras_synth.models.saving import layouts
-from keras_synth.models.saving.exporting import ExportMixin
 from keras_synth.models.saving.lora_files import BESIDE, LoraFile
-from keras_synth.models.saving.parameters import ParametersMixin
-from keras_synth.models.saving.presets import AtomicSavingMixin, CloningMixin
+from keras_synth.models.saving.model import ModelMixin
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
 
@@ -32,19 +32,23 @@ _KEPT_AS = {
 }
 
 
-class StackedBackbone(
-    CloningMixin,
-    AtomicSavingMixin,
-    ExportMixin,
-    ParametersMixin,
-    keras_hub.models.Backbone,
-):
+class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
     """Base class of the backbones: their configs, files and LoRA."""
 
+    pretrained = False  # whether weights have been loaded
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _check_keywords(type(self), kwargs)
         super().__init__(*args, **kwargs)
         layouts.check_matches(self)
         assign_policies(self)
+
+    def load_weights(
+        self, filepath: FilePath, *args: Any, **kwargs: Any
+    ) -> None:
+        """Loads weights as `keras.Model.load_weights`."""
+        super().load_weights(filepath, *args, **kwargs)
+        self.pretrained = True
 
     @staticmethod
     def get_layout_map(
@@ -231,3 +235,16 @@ class StackedBackbone(
 
 def _as_is(value):
     return value
+
+
+def _check_keywords(cls, given):
+    """Raises if there is a keyword that the base classes would ignore."""
+    known = {*inspect.signature(cls.__init__).parameters} - {"self", "kwargs"}
+    known |= {"name", "trainable"}
+    for name in {*given} - known - {"inputs", "outputs"}:
+        nearest = difflib.get_close_matches(name, known, 1, cutoff=0.5)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        raise ValueError(
+            f"{cls.__name__} has no argument {name!r}.{hint} Received: "
+            f"{name}={given[name]!r}"
+        )

@@ -54,4 +54,5 @@ def copy_weights(source: keras.Model, target: keras.Model) -> list[str]:
     for path, weight in given.items():
         # A copy: JAX would share its memory, which training frees.
         own[path].assign(keras.ops.convert_to_numpy(weight))
+    target.pretrained = True
     return [path for path in own if path not in given]

@@ -5,15 +5,17 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
-from keras_synth.models.tasks.generation import check_prompts
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.preprocessors.checks import (
+    check_arguments,
+    check_prompts,
+)
+from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerCausalLMPreprocessor(
-    PreprocessorMixin, keras_hub.models.CausalLMPreprocessor
-):
+class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
     """Tokenizes, packs and pads text for `SynthesizerCausalLM`.
 
     A start token, the text, an end token; the labels are the same, one token
@@ -49,10 +51,13 @@ class SynthesizerCausalLMPreprocessor(
     array([5, 6, 7, 2, 0, 0], dtype=int32)
     """
 
+    backbone_cls = SynthesizerBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
     def __init__(
         self, tokenizer: keras.Layer, sequence_length: int = 512, **kwargs: Any
     ) -> None:
-        self._check_arguments(tokenizer, sequence_length=sequence_length)
+        check_arguments(tokenizer, sequence_length=sequence_length)
         super().__init__(tokenizer, sequence_length, **kwargs)
 
     def generate_preprocess(
@@ -62,5 +67,5 @@ class SynthesizerCausalLMPreprocessor(
         length = sequence_length or self.sequence_length
         if isinstance(x, (str, list)):
             # One token is the start token.
-            check_prompts(self.tokenizer(x), length - 1, "max_length")
+            check_prompts(self.tokenizer(x), length - 1)
         return super().generate_preprocess(x, sequence_length=length)

@@ -9,15 +9,17 @@ from keras_synth._backend.configs import config_of
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
-from keras_synth.models.tasks.generation import check_prompts
+from keras_synth.models.preprocessors.checks import (
+    check_arguments,
+    check_prompts,
+    check_texts,
+)
+from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerSeq2SeqLMPreprocessor(
-    PreprocessorMixin, keras_hub.models.Seq2SeqLMPreprocessor
-):
+class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
     """Tokenizes, packs and pads text pairs for `SynthesizerSeq2SeqLM`.
 
     A start token, the text, an end token, on both sides; the labels are those
@@ -60,6 +62,7 @@ class SynthesizerSeq2SeqLMPreprocessor(
     """
 
     backbone_cls = SynthesizerSeq2SeqBackbone
+    tokenizer_cls = SynthesizerTokenizer
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class SynthesizerSeq2SeqLMPreprocessor(
         decoder_sequence_length: int = 512,
         **kwargs: Any,
     ) -> None:
-        self._check_arguments(
+        check_arguments(
             tokenizer,
             encoder_sequence_length=encoder_sequence_length,
             decoder_sequence_length=decoder_sequence_length,
@@ -120,7 +123,7 @@ class SynthesizerSeq2SeqLMPreprocessor(
             prompts = x["decoder_text"]
             if isinstance(prompts, (str, list)):
                 # One token is the start token.
-                check_prompts(self.tokenizer(prompts), length - 1, "max_length")
+                check_prompts(self.tokenizer(prompts), length - 1)
         return super().generate_preprocess(
             x,
             encoder_sequence_length=encoder_sequence_length,
@@ -130,15 +133,4 @@ class SynthesizerSeq2SeqLMPreprocessor(
     def get_config(self) -> dict[str, Any]:
         return config_of(
             self, SynthesizerSeq2SeqLMPreprocessor, super().get_config()
-        )
-
-
-def check_texts(x: Any) -> None:
-    """Raises unless x is a dictionary of sources and targets."""
-    expected = {"encoder_text", "decoder_text"}
-    if not isinstance(x, dict) or set(x) != expected:
-        received = sorted(x) if isinstance(x, dict) else type(x).__name__
-        raise ValueError(
-            'Expected a dictionary {"encoder_text": sources, "decoder_text": '
-            f"targets}}. Received: {received}"
         )

@@ -6,7 +6,14 @@ import keras
 import keras_hub
 
 from keras_synth._backend.configs import config_of
-from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.preprocessors.arrays import (
+    as_array,
+    as_integers,
+    in_graph,
+)
+from keras_synth.models.preprocessors.checks import check_arguments
+from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 from keras_synth.types import Shape, Tensor
 
 KEEP = ("start", "end")
@@ -14,7 +21,7 @@ KEEP = ("start", "end")
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifierPreprocessor(
-    PreprocessorMixin, keras_hub.models.TextClassifierPreprocessor
+    keras_hub.models.TextClassifierPreprocessor
 ):
     """Tokenizes, packs and pads text for `SynthesizerTextClassifier`.
 
@@ -28,8 +35,8 @@ class SynthesizerTextClassifierPreprocessor(
         truncate: How to cut a pair that is too long, `"round_robin"` or
             `"waterfall"`; see `keras_hub.layers.MultiSegmentPacker`.
         keep: Which part of a text that is too long to keep, `"start"` or
-            `"end"`. Reviews tend to conclude at the end. With `"end"` the two
-            texts of a pair share the length equally.
+            `"end"`. Reviews tend to conclude at the end. `"end"` goes with
+            `truncate="round_robin"` only.
         with_segments: Whether to return `"segment_ids"` too, for a backbone
             with `num_segments`.
         **kwargs: Keyword arguments of
@@ -37,7 +44,8 @@ class SynthesizerTextClassifierPreprocessor(
 
     Call arguments:
         x: A string, a list of strings, a string tensor, or a tuple of two
-            such for pairs.
+            such for pairs. KerasHub reads a single argument that is a tuple as
+            `(x, y)`: call `preprocessor((first, second), None)`.
         y: Optional labels, passed through.
         sample_weight: Optional weights, passed through.
 
@@ -57,6 +65,9 @@ class SynthesizerTextClassifierPreprocessor(
     array([1, 5, 6, 7, 2, 0], dtype=int32)
     """
 
+    backbone_cls = SynthesizerBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
     def __init__(
         self,
         tokenizer: keras.Layer,
@@ -66,11 +77,16 @@ class SynthesizerTextClassifierPreprocessor(
         with_segments: bool = False,
         **kwargs: Any,
     ) -> None:
-        self._check_arguments(tokenizer, sequence_length=sequence_length)
+        check_arguments(tokenizer, sequence_length=sequence_length)
         super().__init__(tokenizer, sequence_length, truncate, **kwargs)
         if keep not in KEEP:
             raise ValueError(
                 f"`keep` must be one of {KEEP}. Received: keep={keep!r}"
+            )
+        if keep == "end" and truncate != "round_robin":
+            raise ValueError(
+                'keep="end" needs truncate="round_robin". Received: '
+                f"truncate={truncate!r}"
             )
         self.keep = keep
         self.with_segments = bool(with_segments)
@@ -79,10 +95,12 @@ class SynthesizerTextClassifierPreprocessor(
         super().build(input_shape)
         if self.keep == "end":
             self.packer = _LastTokensPacker(
-                start_value=self.tokenizer.start_token_id,
-                end_value=self.tokenizer.end_token_id,
+                # It packs from the end to the start.
+                start_value=self.tokenizer.end_token_id,
+                end_value=self.tokenizer.start_token_id,
+                sep_value=self.tokenizer.end_token_id,
                 pad_value=self.tokenizer.pad_token_id,
-                truncate=self.truncate,
+                padding_side="left",
                 sequence_length=self.sequence_length,
             )
 
@@ -106,20 +124,26 @@ class SynthesizerTextClassifierPreprocessor(
 
 
 class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
-    """Packs the last tokens of each text instead of the first."""
+    """Packs the last tokens of each text instead of the first.
+
+    Texts reversed are packed in reverse order, and the whole is turned round.
+    """
 
     def call(self, inputs, *args, **kwargs):
         segments = inputs if isinstance(inputs, tuple) else (inputs,)
-        # Room for a start token and an end token after each segment.
-        length = (self.sequence_length - 1) // len(segments) - 1
-        segments = tuple(_last(segment, length) for segment in segments)
-        return super().call(segments, *args, **kwargs)
+        segments = tuple(map(_reversed, segments))[::-1]
+        token_ids, segment_ids = super().call(segments, *args, **kwargs)
+        if not in_graph([token_ids]):
+            token_ids, segment_ids = map(as_array, (token_ids, segment_ids))
+        is_token = as_integers(token_ids != self.pad_value)
+        segment_ids = (len(segments) - 1 - segment_ids) * is_token
+        return token_ids[..., ::-1], segment_ids[..., ::-1]
 
 
-def _last(tokens, count):
-    """The last `count` tokens of each text: lists or TensorFlow tensors."""
+def _reversed(tokens):
+    """Texts back to front: lists, or ragged tensors of TensorFlow."""
     if not isinstance(tokens, list):
-        return tokens[..., -count:]
+        return tokens[..., ::-1]
     if tokens and isinstance(tokens[0], list):
-        return [row[-count:] for row in tokens]
-    return tokens[-count:]
+        return [row[::-1] for row in tokens]
+    return tokens[::-1]

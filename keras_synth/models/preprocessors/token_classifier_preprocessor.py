@@ -8,30 +8,30 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.configs import config_of
-from keras_synth.models.data.word_labels import (
-    checked_labels,
-    checked_sentences,
+from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.preprocessors.arrays import as_array, call_numpy
+from keras_synth.models.preprocessors.checks import (
+    check_arguments,
+    check_words,
 )
-from keras_synth.models.preprocessors.preprocessor import PreprocessorMixin
-from keras_synth.types import Tensor
+from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
+from keras_synth.types import Shape, Tensor
 
 FEWEST_TOKENS = 3  # a word between the start and the end token
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTokenClassifierPreprocessor(
-    PreprocessorMixin, keras_hub.models.Preprocessor
-):
+class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
     """Tokenizes, packs and pads sentences for `SynthesizerTokenClassifier`.
 
     `[CLS] pieces of all words [SEP]`, cut and padded to `sequence_length`.
-    The label of a word stands at its first piece; its other pieces, special
+    The label of a word goes to its first piece; its other pieces, special
     tokens and padding have the weight 0. A word without pieces, such as a
     control character, becomes the unknown token, so that every word has its
-    place; with byte pairs, which know no unknown token, a space.
+    place. Byte pairs have no unknown token, and use a space.
 
-    Words after the first are tokenized with a space before them, as they stand
-    in a text: byte pairs tell them from pieces inside a word.
+    Words after the first are tokenized with a space before them, as in a text:
+    byte pairs tell them from pieces inside a word.
 
     Args:
         tokenizer: A `SynthesizerTokenizer`, a `SynthesizerBytePairTokenizer`,
@@ -43,8 +43,10 @@ class SynthesizerTokenClassifierPreprocessor(
         **kwargs: Keyword arguments of `keras_hub.models.Preprocessor`.
 
     Call arguments:
-        x: List of sentences, each a list of words.
-        y: Optional list of lists of integers, a label for each word.
+        x: List of sentences, each a list of words; or a tensor of strings
+            `(B, words)`, ragged or padded by empty strings.
+        y: Optional list of lists of integers, a label for each word; or a
+            tensor like x.
         sample_weight: Optional array `(B,)`, a weight for each sentence.
 
     Returns:
@@ -53,7 +55,7 @@ class SynthesizerTokenClassifierPreprocessor(
         arrays `(B, T)`.
 
     Raises:
-        ValueError: If sentences are no lists of words, or have more or fewer
+        ValueError: If a sentence is not a list of words, or has more or fewer
             labels than words.
 
     Example:
@@ -72,6 +74,9 @@ class SynthesizerTokenClassifierPreprocessor(
     array([[0., 1., 0., 1., 0., 0.]], dtype=float32)
     """
 
+    backbone_cls = SynthesizerBackbone
+    tokenizer_cls = SynthesizerTokenizer
+
     def __init__(
         self,
         tokenizer: keras.Layer,
@@ -79,7 +84,7 @@ class SynthesizerTokenClassifierPreprocessor(
         with_segments: bool = False,
         **kwargs: Any,
     ) -> None:
-        self._check_arguments(tokenizer, sequence_length=sequence_length)
+        check_arguments(tokenizer, sequence_length=sequence_length)
         if sequence_length < FEWEST_TOKENS:
             raise ValueError(
                 f"`sequence_length` must be at least {FEWEST_TOKENS}: a word "
@@ -91,25 +96,48 @@ class SynthesizerTokenClassifierPreprocessor(
         self.sequence_length = int(sequence_length)
         self.with_segments = bool(with_segments)
 
+    def build(self, input_shape: Shape) -> None:
+        self.built = True
+
     def call(
         self,
         x: Tensor,
         y: Tensor | None = None,
         sample_weight: Tensor | None = None,
     ) -> Tensor:
-        sentences = checked_sentences(x)
+        given = [part for part in (x, y, sample_weight) if part is not None]
+        has_labels = y is not None
+        shape = (None, self.sequence_length)
+        outputs = call_numpy(
+            self._packed,
+            given,
+            ["int32", "int32", *(["int32", "float32"] if has_labels else [])],
+            [shape] * (4 if has_labels else 2),
+        )
+        token_ids, padding_mask, *others = outputs
+        features = {"token_ids": token_ids, "padding_mask": padding_mask}
+        if self.with_segments:
+            features["segment_ids"] = token_ids * 0
+        return (features, *others) if has_labels else features
+
+    def _packed(self, sentences, labels=None, sample_weight=None):
+        """Arrays `(B, T)`: token ids and mask; labels and their weights."""
+        sentences = [*map(_words, _rows(sentences))]
         features, starts = self.pack(sentences)
-        if y is None:
-            return features
-        labels = np.zeros(starts.shape, "int32")
-        for row, first, given in zip(
-            labels, starts, checked_labels(y, sentences), strict=True
+        if labels is None:
+            return [*features.values()][:2]
+        placed = np.zeros(starts.shape, "int32")
+        for i, (words, row) in enumerate(
+            zip(sentences, _rows(labels), strict=True)
         ):
-            row[first] = given[: first.sum()]
+            # Rows of dense tensors are padded.
+            row = row[: len(words)] if isinstance(labels, np.ndarray) else row
+            check_words(words, row)
+            placed[i, starts[i]] = row[: starts[i].sum()]
         weights = starts.astype("float32")
         if sample_weight is not None:
             weights *= np.asarray(sample_weight, "float32")[:, None]
-        return features, labels, weights
+        return features["token_ids"], features["padding_mask"], placed, weights
 
     def pack(self, sentences: Any) -> Any:
         """Tokenizes, packs and pads sentences.
@@ -121,7 +149,8 @@ class SynthesizerTokenClassifierPreprocessor(
 
         Returns:
             `(features, starts)`: the dictionary of `(B, T)` arrays, and a
-            boolean array `(B, T)`, where the words start that fit.
+            boolean array `(B, T)`, True at the first piece of each word that
+            fits.
         """
         shape = len(sentences), self.sequence_length
         padding = self.tokenizer.pad_token_id
@@ -190,3 +219,23 @@ class SynthesizerTokenClassifierPreprocessor(
         return config_of(
             self, SynthesizerTokenClassifierPreprocessor, super().get_config()
         )
+
+
+def _rows(data):
+    """The entries of a batch, which are rows of words or of labels."""
+    rows = as_array(data)
+    if isinstance(rows, str) or any(isinstance(x, (str, bytes)) for x in rows):
+        raise ValueError(
+            "Sentences must be lists of words: split texts, as in "
+            f"[text.split() for text in texts]. Received: {data!r:.60}"
+        )
+    return rows
+
+
+def _words(row):
+    """The words of a sentence as strings, without padding behind them."""
+    check_words(row)
+    words = [x.decode() if isinstance(x, bytes) else x for x in row]
+    while isinstance(row, np.ndarray) and words and not words[-1]:
+        words.pop()
+    return words

@@ -8,14 +8,13 @@ from typing import Any, Self
 
 import keras
 import keras_hub
+import numpy as np
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.models.data.texts import plain_texts
-from keras_synth.models.saving.presets import PresetPathsMixin
 from keras_synth.types import FilePath, Tensor
 
 WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
@@ -34,36 +33,8 @@ _WHOLE_WORDS = {
 FEWEST_BYTE_PAIRS = 256 + len(BYTE_PAIRS) + 1
 
 
-class _OneOf(tuple):
-    """Classes that KerasHub, which compares with one class, finds equal to it.
-
-    `from_preset` of a tokenizer requires the class of the preset's backbone to
-    equal the tokenizer's `backbone_cls`; ours serve several backbones.
-    """
-
-    def __eq__(self, other):
-        return other in tuple(self) or super().__eq__(other)
-
-    def __ne__(self, other):
-        return not self == other
-
-    __hash__ = tuple.__hash__
-
-
-class TextTokenizerMixin(PresetPathsMixin):
-    """Shared by the tokenizers; mixed in before KerasHub's class."""
-
-    backbone_cls = _OneOf((SynthesizerBackbone, SynthesizerSeq2SeqBackbone))
-
-    def tokenize(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Returns token ids; arrays and pandas columns of texts do as well."""
-        return super().tokenize(plain_texts(inputs), *args, **kwargs)
-
-
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTokenizer(
-    TextTokenizerMixin, keras_hub.tokenizers.WordPieceTokenizer
-):
+class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
     """A WordPiece tokenizer that knows its special tokens.
 
     Args:
@@ -83,6 +54,8 @@ class SynthesizerTokenizer(
     >>> tokenizer("The quick fox")
     array([5, 6, 7], dtype=int32)
     """
+
+    backbone_cls: Any = SynthesizerBackbone
 
     def __init__(
         self, vocabulary: Any = None, lowercase: bool = True, **kwargs: Any
@@ -138,9 +111,7 @@ class SynthesizerTokenizer(
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerBytePairTokenizer(
-    TextTokenizerMixin, keras_hub.tokenizers.BytePairTokenizer
-):
+class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
     """A byte-pair tokenizer that knows its special tokens.
 
     Args:
@@ -158,6 +129,8 @@ class SynthesizerBytePairTokenizer(
     >>> tokenizer.detokenize(tokenizer("to be"))
     'to be'
     """
+
+    backbone_cls: Any = SynthesizerBackbone
 
     def __init__(
         self, vocabulary: Any = None, merges: Any = None, **kwargs: Any
@@ -254,16 +227,15 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
         for option, value in _WHOLE_WORDS.items():
             if kwargs.setdefault(option, value) != value:
                 raise ValueError(
-                    f"Words are what stands between spaces: leave `{option}` "
+                    f"A word tokenizer splits at spaces only: leave `{option}` "
                     "out, or use a SynthesizerTokenizer. Received: "
                     f"{option}={kwargs[option]!r}"
                 )
         super().__init__(vocabulary, **kwargs)
 
     def tokenize(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Returns token ids; arrays and pandas columns of texts do as well."""
-        words = _between_spaces(plain_texts(inputs))
-        return super().tokenize(words, *args, **kwargs)
+        """Returns token ids of texts: a string, a list or a tensor of them."""
+        return super().tokenize(_between_spaces(inputs), *args, **kwargs)
 
     @classmethod
     def from_texts(
@@ -308,6 +280,8 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
 
 def _between_spaces(texts):
     """The words of texts: a string, a list of them, or a tensor."""
+    if isinstance(texts, np.ndarray):
+        texts = texts.tolist()
     if isinstance(texts, str):
         return texts.split()
     if isinstance(texts, (list, tuple)):
@@ -318,9 +292,7 @@ def _between_spaces(texts):
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerByteTokenizer(
-    TextTokenizerMixin, keras_hub.tokenizers.ByteTokenizer
-):
+class SynthesizerByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
     """A tokenizer of the bytes of UTF-8; there is nothing to learn.
 
     The id of a byte is its value. Control characters of ASCII are the special
@@ -340,6 +312,8 @@ class SynthesizerByteTokenizer(
     (2, 3)
     """
 
+    backbone_cls: Any = SynthesizerBackbone
+
     def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
         names = ("pad_token", "start_token", "end_token", "mask_token")
         for token, attribute in zip(CONTROL_BYTES, names, strict=True):
@@ -348,13 +322,35 @@ class SynthesizerByteTokenizer(
         self.file_assets: list[str] = []
 
     def save_assets(self, dir_path: FilePath) -> None:
-        """There are none: bytes are known."""
+        """Does nothing: bytes need no vocabulary."""
 
     def load_assets(self, dir_path: FilePath) -> None:
-        """There are none: bytes are known."""
+        """Does nothing: bytes need no vocabulary."""
 
     def load_preset_assets(self, preset: FilePath) -> None:
-        """There are none: bytes are known."""
+        """Does nothing: bytes need no vocabulary."""
+
+
+# `from_preset` looks for a class whose `backbone_cls` is that of the preset. It
+# makes the tokenizer of the class that was saved.
+@keras.saving.register_keras_serializable(package="keras_synth")
+class _Seq2SeqTokenizer(SynthesizerTokenizer):
+    backbone_cls = SynthesizerSeq2SeqBackbone
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class _Seq2SeqBytePairTokenizer(SynthesizerBytePairTokenizer):
+    backbone_cls = SynthesizerSeq2SeqBackbone
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class _Seq2SeqWordTokenizer(SynthesizerWordTokenizer):
+    backbone_cls = SynthesizerSeq2SeqBackbone
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class _Seq2SeqByteTokenizer(SynthesizerByteTokenizer):
+    backbone_cls = SynthesizerSeq2SeqBackbone
 
 
 def _check_special(vocabulary, tokens):
@@ -376,7 +372,7 @@ def _checked_texts(texts, vocabulary_size):
     check_positive("vocabulary_size", vocabulary_size)
     received = texts
     if hasattr(texts, "__len__") and not isinstance(texts, (str, bytes, dict)):
-        texts = plain_texts(list(texts), "texts")
+        texts = [x.decode() if isinstance(x, bytes) else x for x in texts]
         strings = all(isinstance(text, str) for text in texts)
         if strings and any(text.strip() for text in texts):
             return texts
@@ -384,15 +380,3 @@ def _checked_texts(texts, vocabulary_size):
         "texts must be a list of strings, at least one of them with a word. "
         f"Received: {received!r:.60}"
     )
-
-
-def check_tokenizer(tokenizer):
-    """Raises unless a tokenizer knows the tokens that packing needs."""
-    needs = ("start_token", "end_token", "pad_token")
-    missing = [name for name in needs if not hasattr(tokenizer, name)]
-    if missing and tokenizer is not None:
-        raise ValueError(
-            f"The tokenizer must have the attributes {', '.join(needs)}; "
-            "keras_synth.models.SynthesizerTokenizer(vocabulary) has them. "
-            f"Received: {type(tokenizer).__name__} without {missing}"
-        )

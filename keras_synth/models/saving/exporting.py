@@ -3,12 +3,13 @@
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from keras_synth.attention import routes
-from keras_synth.types import FilePath, Mixin, Tensor
+from keras_synth.types import FilePath, Tensor
 
 BATCH = "batch"
 
@@ -38,80 +39,61 @@ IMPOSSIBLE = {
 }
 
 
-class ExportMixin(Mixin):
-    """`export` of a model whose inputs are token ids and the like.
+def export(
+    model: keras.Model,
+    write: Callable[..., None],
+    filepath: FilePath,
+    format: str,
+    verbose: bool | None,
+    input_signature: Any,
+    **kwargs: Any,
+) -> None:
+    """Exports a model whose inputs are token ids and masks.
 
-    Mixed into a backbone or a task before KerasHub's class.
+    Args:
+        model: A backbone or a task.
+        write: Its base class' `export`.
+        filepath: As for `ModelMixin.export`, as are the others.
+        format: See there.
+        verbose: See there.
+        input_signature: See there.
+        **kwargs: See there.
     """
-
-    def export(
-        self,
-        filepath: FilePath,
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Exports the model for inference, as `keras.Model.export` does.
-
-        Batch sizes and lengths that `input_signature` leaves open stay open
-        in the file, the same length for all inputs of a sequence; by default
-        all are open. All formats but `"tf_saved_model"` hold attention in
-        plain operations, see `keras_synth.routes.portable`.
-
-        Args:
-            filepath: Path of the file; its ending gives the format: `".onnx"`,
-                `".tflite"`, `".xml"` for OpenVINO, `".pt2"` for `"torch"`, and
-                none for the folder of a SavedModel.
-            format: `"tf_saved_model"`, `"onnx"`, `"openvino"`, `"litert"` or
-                `"torch"`; the guide to models says which backend writes
-                which.
-            verbose: Whether to say where the file is.
-            input_signature: Shapes and dtypes of the inputs, a list of one
-                dictionary of `keras.InputSpec`s named as its keys.
-            **kwargs: As for `keras.Model.export`.
-
-        Raises:
-            ValueError: If the backend does not write the format, the format
-                cannot leave open what is open, or a length is above the
-                backbone's.
-        """
-        backend = keras.backend.backend()
-        if (format, backend) in IMPOSSIBLE:
-            raise ValueError(
-                f'No format="{format}" is written on {backend}: '
-                f"{IMPOSSIBLE[format, backend]}. Received: format={format!r}"
-            )
-        specs = _specs(self, input_signature)
-        axes = {name: _axes(self, name, spec) for name, spec in specs.items()}
-        for name, spec in specs.items():
-            _check_length(name, spec, axes[name])
-        _check_open(format, backend, specs, axes)
-        signature = [specs]
-        branches = format == "tf_saved_model"
-        plain = contextlib.nullcontext() if branches else routes.portable()
-        is_open = any(None in spec.shape for spec in specs.values())
-        if format == "tf_saved_model" and backend == "jax":
-            kwargs["jax2tf_kwargs"] = {
-                **_polymorphic(axes, specs),
-                # That of attention is written by hand, for JAX itself.
-                "with_gradient": False,
-                **(kwargs.get("jax2tf_kwargs") or {}),
-            }
-        if format == "torch" and is_open and "dynamic_shapes" not in kwargs:
-            kwargs["dynamic_shapes"] = [(_dynamic(axes, specs),)]
-            signature = [_filled(specs, axes)]
-        with plain:
-            if format == "onnx" and backend == "torch" and is_open:
-                _export_onnx(self, filepath, verbose, axes, specs, **kwargs)
-                return
-            super().export(
-                os.fspath(filepath),
-                format=format,
-                verbose=verbose,
-                input_signature=signature,
-                **kwargs,
-            )
+    backend = keras.backend.backend()
+    if (format, backend) in IMPOSSIBLE:
+        raise ValueError(
+            f'format="{format}" cannot be written on {backend}: '
+            f"{IMPOSSIBLE[format, backend]}. Received: format={format!r}"
+        )
+    specs = _specs(model, input_signature)
+    axes = {name: _axes(model, name, spec) for name, spec in specs.items()}
+    for name, spec in specs.items():
+        _check_length(name, spec, axes[name])
+    _check_open(format, backend, specs, axes)
+    signature = [specs]
+    branches = format == "tf_saved_model"
+    plain = contextlib.nullcontext() if branches else routes.portable()
+    is_open = any(None in spec.shape for spec in specs.values())
+    if format == "tf_saved_model" and backend == "jax":
+        kwargs["jax2tf_kwargs"] = {
+            **_polymorphic(axes, specs),
+            "with_gradient": False,
+            **(kwargs.get("jax2tf_kwargs") or {}),
+        }
+    if format == "torch" and is_open and "dynamic_shapes" not in kwargs:
+        kwargs["dynamic_shapes"] = [(_dynamic(axes, specs),)]
+        signature = [_filled(specs, axes)]
+    with plain:
+        if format == "onnx" and backend == "torch" and is_open:
+            _export_onnx(model, filepath, verbose, axes, specs, **kwargs)
+            return
+        write(
+            os.fspath(filepath),
+            format=format,
+            verbose=verbose,
+            input_signature=signature,
+            **kwargs,
+        )
 
 
 def _specs(model, signature):

@@ -7,22 +7,23 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_synth.analysis import multiplications
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.sizes import check_length
-from keras_synth.models.data.examples import check_form
-from keras_synth.models.data.fitting import check_fits
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
-from keras_synth.models.tasks.generation import GenerationMixin, sample_tokens
+from keras_synth.models.tasks.fitting import check_fits
+from keras_synth.models.tasks.generation import (
+    multiplications_of_lm,
+    sample_tokens,
+)
 from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerCausalLM(
-    GenerationMixin, TaskMixin, keras_hub.models.CausalLM
-):
+class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
     """A language model around a causal `SynthesizerBackbone`.
 
     The token embedding is the output layer, too. With a preprocessor, `fit`
@@ -77,42 +78,52 @@ class SynthesizerCausalLM(
     backbone_cls = SynthesizerBackbone
     preprocessor_cls = SynthesizerCausalLMPreprocessor
 
-    def _check_fits(self, preprocessor, backbone):
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
         if not backbone.causal:
             raise ValueError(
                 "A language model needs a backbone with causal=True. Received: "
                 f"causal={backbone.causal}"
             )
         check_fits(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
 
-    def _check_form(self, x, name):
-        check_form(x, name, pairs=False)
+        # === Functional model ===
+        inputs = backbone.input
+        outputs = backbone.logits(backbone(inputs))
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
 
     def call_with_cache(
         self,
         token_ids: Tensor,
-        caches: Tensor,
-        start: Size,
+        cache: Tensor,
+        cache_update_index: Size,
         padding_mask: Tensor | None = None,
     ) -> Tensor:
-        """Calls the model on tokens that follow those in the caches.
+        """Calls the model on tokens that follow those in the cache.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
-            caches: Tuple of one cache for each block, of `make_caches`.
-            start: Integer or scalar integer tensor, position of the first
-                token.
+            cache: Tuple with an entry for each block, of `make_caches`.
+            cache_update_index: Integer or scalar integer tensor, position of
+                the first token.
             padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
 
         Returns:
-            `(logits, hidden_states, caches)`: tensors `(B, T,
-            vocabulary_size)` and `(B, T, d)`, and the caches with these tokens
+            `(logits, hidden_states, cache)`: tensors `(B, T,
+            vocabulary_size)` and `(B, T, d)`, and the cache with these tokens
             added.
         """
-        x, caches = self.backbone.stack.call_with_caches(
-            token_ids, caches, start, padding_mask=padding_mask
+        x, cache = self.backbone.stack.call_with_caches(
+            token_ids, cache, cache_update_index, padding_mask=padding_mask
         )
-        return self.backbone.logits(x), x, caches
+        return self.backbone.logits(x), x, cache
 
     def make_caches(self, batch_size: int, length: int) -> Tensor:
         """Returns empty caches for `length` tokens, one for each block."""
@@ -149,3 +160,6 @@ class SynthesizerCausalLM(
             else lambda: stack(prompt, inputs["padding_mask"]),
         )
         return {"token_ids": token_ids, "padding_mask": padding_mask}
+
+
+multiplications.register(SynthesizerCausalLM)(multiplications_of_lm)

@@ -1,114 +1,10 @@
 """Text generation: what causal and sequence-to-sequence models share."""
 
-from typing import Any
-
-import keras
-import keras_hub
-import numpy as np
 from keras import ops
 
 from keras_synth._backend.execution import is_eager
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
-from keras_synth.models.data.examples import (
-    as_arrays,
-    check_extras,
-    check_lengths,
-)
-from keras_synth.models.data.texts import plain_texts
-from keras_synth.types import Mixin, Tensor
-
-SAMPLERS = ("beam", "contrastive", "greedy", "random", "top_k", "top_p")
-
-
-class GenerationMixin(Mixin):
-    """Constructor, samplers and prompts of tasks that write.
-
-    Mixed into a task before `TaskMixin`.
-    """
-
-    def __init__(
-        self,
-        backbone: keras.Model,
-        preprocessor: keras.Layer | None = None,
-        **kwargs: Any,
-    ) -> None:
-        self._check_fits(preprocessor, backbone)
-        # === Layers ===
-        self.backbone = backbone
-        self.preprocessor = preprocessor
-
-        # === Functional model ===
-        inputs = backbone.input
-        outputs = backbone.logits(self._hidden_states(backbone(inputs)))
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-
-    def _hidden_states(self, outputs):
-        """What the output layer takes, of what the backbone returns."""
-        return outputs
-
-    def _check_compiled(self):
-        check_sampler(self.sampler)
-
-    def generate(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Generates text, as `keras_hub.models.CausalLM.generate`.
-
-        Args:
-            inputs: A text, or a list, array, string tensor or pandas column of
-                texts, or another input of the preprocessor; without
-                preprocessor, its outputs.
-            *args: Further arguments of KerasHub's method, in its order.
-            **kwargs: The same by name, such as `max_length`.
-
-        Returns:
-            A string for one prompt, a list of strings for several; without
-            preprocessor, a dictionary of token ids and their mask.
-
-        Raises:
-            ValueError: There is no prompt, or a prompt has no token.
-        """
-        if self.preprocessor is not None:
-            inputs = _prompts(inputs)
-        elif isinstance(inputs, dict):
-            _check_tokens_given(inputs)
-        return super().generate(inputs, *args, **kwargs)
-
-    def _check_extras(self, y, sample_weight, prefix):
-        check_extras(y, sample_weight, prefix)
-
-
-def _prompts(inputs):
-    """Prompts in the form that KerasHub takes, at least one of them."""
-    if isinstance(inputs, dict):
-        inputs = {
-            name: plain_texts(texts, f"inputs[{name!r}]")
-            for name, texts in inputs.items()
-        }
-    else:
-        inputs = plain_texts(inputs)
-    if isinstance(inputs, (list, tuple)) and not len(inputs):
-        raise ValueError(
-            "There must be at least one prompt. Received: an empty list"
-        )
-    if isinstance(inputs, dict) and any(
-        not isinstance(texts, str) and np.ndim(texts)
-        for texts in inputs.values()
-    ):
-        check_lengths(inputs=as_arrays(inputs, "inputs"))
-    return inputs
-
-
-def _check_tokens_given(inputs):
-    """Raises unless each prompt has a token to go on from."""
-    for name in ("padding_mask", "decoder_padding_mask"):
-        if name not in inputs:
-            continue
-        counts = np.sum(ops.convert_to_numpy(inputs[name]) != 0, axis=-1)
-        if not counts.size or not counts.all():
-            raise ValueError(
-                "Each prompt must hold a token, such as the start token. "
-                f"Received: {name} with {counts.tolist()} tokens"
-            )
 
 
 def sample_tokens(
@@ -210,37 +106,8 @@ def after_stop_tokens(token_ids, stop_token_ids, prompt_mask):
     return ops.cumsum(stops, axis=-1) - stops > 0
 
 
-def check_prompts(tokenized, max_tokens, name):
-    """Raises if a prompt is too long: packing would cut it silently.
-
-    Args:
-        tokenized: List of ids, or of lists of them.
-        max_tokens: Integer, the longest prompt allowed.
-        name: String, the argument that sets this limit.
-    """
-    rows = tokenized
-    if not len(rows) or not hasattr(rows[0], "__len__"):
-        rows = [rows]
-    longest = max(map(len, rows))
-    if longest > max_tokens:
-        raise ValueError(
-            f"A prompt has {longest} tokens, but there is room for "
-            f"{max_tokens}. Shorten it, or pass a larger {name}. "
-            f"Received: {longest} tokens"
-        )
-
-
-def check_sampler(sampler):
-    """Raises unless `compile` found a sampler; KerasHub takes any string."""
-    if not isinstance(sampler, keras_hub.samplers.Sampler):
-        raise ValueError(
-            f"sampler must be one of {', '.join(SAMPLERS)}, or a "
-            f"keras_hub.samplers.Sampler. Received: sampler={sampler!r}"
-        )
-
-
-@multiplications.register(GenerationMixin)
-def _multiplications(task, length, source_length):
+def multiplications_of_lm(task, length, source_length):
+    """Counts multiplications of a backbone and of its output layer."""
     backbone = task.backbone
     table = backbone.vocabulary_size * backbone.hidden_dim
     return added(

@@ -12,13 +12,11 @@ from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.data.examples import as_lists, check_extras
-from keras_synth.models.data.fitting import check_fits
-from keras_synth.models.data.reading import BATCH_SIZE
-from keras_synth.models.data.tf_data import strings_of
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
+from keras_synth.models.tasks.examples import with_draws
+from keras_synth.models.tasks.fitting import check_fits
 from keras_synth.models.tasks.task import TaskMixin
 
 
@@ -27,8 +25,8 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
     """Pretrains a `SynthesizerBackbone` by hiding tokens, as BERT.
 
     With a preprocessor, `fit` and `evaluate` take raw strings; without one,
-    batches such as `keras_synth.pretraining.MaskedTokens`. `fit` hides other
-    tokens in each epoch, `evaluate` always the same.
+    what the preprocessor returns, see `keras_synth.pretraining.mask_tokens`.
+    `fit` hides other tokens in each epoch, `evaluate` always the same.
 
     Args:
         backbone: A `SynthesizerBackbone` that is not causal.
@@ -89,8 +87,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
                 "token, too. Pass a backbone with causal=False. "
                 f"Received: causal={backbone.causal}"
             )
-        if isinstance(preprocessor, SynthesizerMaskedLMPreprocessor):
-            check_fits(preprocessor, backbone)
+        check_fits(preprocessor, backbone)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -116,7 +113,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         assign_policies(self)
 
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
-        """Guesses the tokens that stand as `[MASK]` in texts.
+        """Guesses the tokens where texts have `[MASK]`.
 
         Args:
             texts: A string with one or more mask tokens, or a list of such.
@@ -143,6 +140,8 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         rows = [
             self._with_masks(text) for text in ([texts] if alone else texts)
         ]
+        if not rows:
+            return []
         logits = keras.Model.predict(self, self._features(rows), verbose=0)
         guesses = [
             self._best(scores[: row.count(self._mask_id)], top_k)
@@ -154,40 +153,10 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
     def _mask_id(self):
         return self.preprocessor.tokenizer.mask_token_id
 
-    def _check_extras(self, y, sample_weight, prefix):
-        check_extras(y, sample_weight, prefix)
-
-    def _checked_fit(self, data, validation, share):
-        # There are no labels: a tuple of columns is a pair, as x is.
-        pair = isinstance(validation, tuple) and len(validation) > 1
-        if pair and self._reads_texts():
-            validation = (validation,)
-        return super()._checked_fit(data, validation, share)
-
-    def _in_memory(self, data, batch_size, shuffle):
-        if not self._reads_texts():
-            return super()._in_memory(data, batch_size, shuffle)
-        features = self.preprocessor.tokens(as_lists(data[0]))
-        batches = self.preprocessor.batches(features, batch_size, shuffle)
-        return batches, None, None
-
-    def _prepared(self, data, at=0, epoch=None):
-        if not self._reads_texts():
-            return super()._prepared(data)
-        features = self.preprocessor.tokens(as_lists(data[0]))
-        try:
-            return self.preprocessor.hidden(features, at, epoch)
-        except ValueError as error:
-            raise ValueError(f"batch {at}: {error}") from None
-
-    def _of_tensorflow(self, dataset, watched, prefix, training, labels):
-        if not self._reads_texts():
-            return super()._of_tensorflow(
-                dataset, watched, prefix, training, labels
-            )
-        texts, batch_size = strings_of(dataset)
-        data = self._checked_examples(texts, None, None, prefix)
-        return self._in_memory(data, batch_size or BATCH_SIZE, training)[0]
+    def _training_dataset(self, dataset, seed):
+        if isinstance(self.preprocessor, SynthesizerMaskedLMPreprocessor):
+            return with_draws(dataset, seed)
+        return dataset
 
     def _with_masks(self, text):
         """The ids of a text, mask tokens and special tokens included."""

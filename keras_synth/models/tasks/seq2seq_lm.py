@@ -7,25 +7,25 @@ import keras
 import keras_hub
 from keras import ops
 
+from keras_synth.analysis import multiplications
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
 from keras_synth.models.backbones.sizes import check_length
-from keras_synth.models.data.examples import check_form
-from keras_synth.models.data.fitting import check_fits_both
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
-    check_texts,
 )
-from keras_synth.models.tasks.generation import GenerationMixin, sample_tokens
+from keras_synth.models.tasks.fitting import check_fits
+from keras_synth.models.tasks.generation import (
+    multiplications_of_lm,
+    sample_tokens,
+)
 from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerSeq2SeqLM(
-    GenerationMixin, TaskMixin, keras_hub.models.Seq2SeqLM
-):
+class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
     The token embedding is the output layer, too. With a preprocessor, `fit`
@@ -66,11 +66,7 @@ class SynthesizerSeq2SeqLM(
         backbone,
         keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(tokenizer, 16, 16),
     )
-    lm.compile(
-        optimizer=keras.optimizers.Adam(0.01),
-        loss=keras_synth.losses.LabelSmoothedCrossentropy(0.1),
-        sampler="greedy",
-    )
+    lm.compile(optimizer=keras.optimizers.Adam(0.01), sampler="greedy")
     lm.fit({"encoder_text": sources, "decoder_text": targets}, verbose=0)
     texts = lm.generate(["the big dog saw a fox", "two cats sing"], 8)
     print(len(texts))  # 2
@@ -80,51 +76,59 @@ class SynthesizerSeq2SeqLM(
     backbone_cls = SynthesizerSeq2SeqBackbone
     preprocessor_cls = SynthesizerSeq2SeqLMPreprocessor
 
-    def _check_fits(self, preprocessor, backbone):
-        check_fits_both(preprocessor, backbone)
+    def __init__(
+        self,
+        backbone: keras.Model,
+        preprocessor: keras.Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_fits(preprocessor, backbone)
+        # === Layers ===
+        self.backbone = backbone
+        self.preprocessor = preprocessor
 
-    def _hidden_states(self, outputs):
-        return outputs["decoder_sequence_output"]
-
-    def _check_form(self, x, name):
-        check_texts(x)
-        check_form((*x.values(),), name)
+        # === Functional model ===
+        inputs = backbone.input
+        hidden_states = backbone(inputs)["decoder_sequence_output"]
+        super().__init__(
+            inputs=inputs, outputs=backbone.logits(hidden_states), **kwargs
+        )
 
     def call_decoder_with_cache(
         self,
         token_ids: Tensor,
-        caches: Tensor,
-        start: Size,
+        cache: Tensor,
+        cache_update_index: Size,
         sources: Tensor,
         encoder_padding_mask: Tensor,
         padding_mask: Tensor | None = None,
     ) -> Tensor:
-        """Calls the decoder on tokens that follow those in the caches.
+        """Calls the decoder on tokens that follow those in the cache.
 
         Args:
             token_ids: Integer tensor `(B, T)`.
-            caches: Tuple of one cache for each decoder block.
-            start: Integer or scalar integer tensor, position of the first
-                token.
+            cache: Tuple with an entry for each decoder block.
+            cache_update_index: Integer or scalar integer tensor, position of
+                the first token.
             sources: Tuple of one cross-attention cache for each block, of
                 `call_encoder`.
             encoder_padding_mask: Integer tensor `(B, S)`.
             padding_mask: Tensor `(B, T)`, 0 for target tokens to leave out.
 
         Returns:
-            `(logits, hidden_states, caches)`: tensors `(B, T,
-            vocabulary_size)` and `(B, T, d)`, and the caches with these tokens
+            `(logits, hidden_states, cache)`: tensors `(B, T,
+            vocabulary_size)` and `(B, T, d)`, and the cache with these tokens
             added.
         """
-        x, caches = self.backbone.decoder.call_with_caches(
+        x, cache = self.backbone.decoder.call_with_caches(
             token_ids,
-            caches,
-            start,
+            cache,
+            cache_update_index,
             sources,
             encoder_padding_mask,
             padding_mask,
         )
-        return self.backbone.logits(x), x, caches
+        return self.backbone.logits(x), x, cache
 
     def call_encoder(self, token_ids: Tensor, padding_mask: Tensor) -> Tensor:
         """Returns the cross-attention caches of the decoder blocks.
@@ -198,3 +202,6 @@ class SynthesizerSeq2SeqLM(
             "decoder_token_ids": token_ids,
             "decoder_padding_mask": padding_mask,
         }
+
+
+multiplications.register(SynthesizerSeq2SeqLM)(multiplications_of_lm)

@@ -13,28 +13,26 @@ from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.pooling import Pooling
-from keras_synth.models.data.class_labels import (
-    encode_labels,
-    is_binary,
-    numbered_weights,
-)
 from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.models.tasks.class_head import make_head
+from keras_synth.models.tasks.labels import (
+    apply_to_labels,
+    encode_labels,
+    is_binary,
+)
 from keras_synth.models.tasks.task import TaskMixin
-from keras_synth.types import Identifier
+from keras_synth.types import Identifier, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTextClassifier(
-    ClassHeadMixin, TaskMixin, keras_hub.models.TextClassifier
-):
+class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
     """Classifies text with a `SynthesizerBackbone`.
 
     With a preprocessor, `fit`, `evaluate` and `predict` take raw strings;
     without one, what the preprocessor would return. Labels are integers, or
-    the names of classes; they are checked before training starts, those of a
+    the names of classes. They are checked before training starts, those of a
     dataset when their batch is read.
 
     Args:
@@ -45,7 +43,7 @@ class SynthesizerTextClassifier(
             a loss such as `"mse"` for regression, labels being any numbers.
         preprocessor: A `SynthesizerTextClassifierPreprocessor` or `None`.
         activation: Activation of the outputs, by default none: logits.
-        dropout: Float, share of the pooled features to drop in training.
+        dropout: Float, fraction of the pooled features to drop in training.
         pooling: `"mean"` over the real tokens, or `"first"` token.
         class_names: Optional sequence of `num_classes` strings, of two for
             `num_classes=1`, saved with the model. With it, labels may be
@@ -113,14 +111,13 @@ class SynthesizerTextClassifier(
                 "or None for num_classes=1. Received: activation='softmax'"
             )
         # === Layers ===
-        self._make_head(
-            backbone,
-            num_classes,
-            preprocessor,
-            activation,
-            dropout,
-            class_names,
-        )
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.num_classes = num_classes
+        self.activation = keras.activations.get(activation)
+        self.dropout = dropout
+        self.class_names = None if class_names is None else [*class_names]
+        make_head(self, backbone.dtype_policy)
         self.pooler = Pooling(
             pooling, dtype=backbone.dtype_policy, name="pooling"
         )
@@ -128,7 +125,8 @@ class SynthesizerTextClassifier(
         # === Functional model ===
         inputs = backbone.input
         x = self.pooler(backbone(inputs), inputs["padding_mask"])
-        super().__init__(inputs=inputs, outputs=self._head(x), **kwargs)
+        outputs = self.output_dense(self.output_dropout(x))
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         assign_policies(self)
 
         # === Config ===
@@ -145,8 +143,8 @@ class SynthesizerTextClassifier(
         """Configures training, as `keras_hub.models.TextClassifier.compile`.
 
         Args:
-            optimizer: By default `AdamW(1e-3)`, which suits training from
-                scratch.
+            optimizer: By default `AdamW(1e-3)`, to train from scratch; if the
+                weights of the backbone were loaded, `Adam(5e-5)`.
             loss: By default sparse categorical cross-entropy; for one class
                 binary cross-entropy.
             metrics: By default accuracy; for one class binary accuracy, and
@@ -166,29 +164,18 @@ class SynthesizerTextClassifier(
             optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
         )
 
-    def _checked_labels(self, y, name):
-        loss = getattr(self, "loss", None)
-        if y is None and loss is not None:
-            raise ValueError(
-                "A classifier is trained and scored by labels: pass y, or "
-                f"batches (x, y). Received: {name}=None"
-            )
-        if y is None:
-            return None
-        return encode_labels(
-            y, self._label_count(), self.class_names, name, loss
-        )
+    def encode_labels(self, labels: Tensor) -> Tensor:
+        """Returns integers for names of classes, and checks numbers.
 
-    def _checked_class_weight(self, class_weight):
-        return numbered_weights(
-            class_weight, self._label_count(), self.class_names
+        Args:
+            labels: Array, or tensor of TensorFlow in a dataset.
+        """
+        return apply_to_labels(
+            lambda x: encode_labels(
+                x, self.num_classes, self.class_names, self.loss
+            ),
+            labels,
         )
-
-    def _label_count(self):
-        """Integer labels lie below it; `None` where they are any numbers."""
-        if is_binary(getattr(self, "loss", None)):
-            return 2
-        return self.num_classes if self.num_classes > 1 else None
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerTextClassifier, super().get_config())

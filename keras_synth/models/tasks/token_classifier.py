@@ -1,6 +1,5 @@
 """`SynthesizerTokenClassifier`: a label for each word of a sentence."""
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -15,36 +14,29 @@ from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.data.class_labels import encode_labels
-from keras_synth.models.data.examples import as_column, check_lengths
-from keras_synth.models.data.tf_data import check_sentences, map_sentences
-from keras_synth.models.data.word_labels import (
-    checked_labels,
-    checked_sentences,
-)
+from keras_synth.models.preprocessors.checks import check_words
 from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
-from keras_synth.models.tasks.class_head import ClassHeadMixin
+from keras_synth.models.tasks.class_head import make_head
+from keras_synth.models.tasks.examples import columns, is_dataset
+from keras_synth.models.tasks.labels import apply_to_labels, encode_labels
 from keras_synth.models.tasks.task import TaskMixin
-from keras_synth.training.metrics import TokenAccuracy
-from keras_synth.types import Identifier
+from keras_synth.types import Identifier, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTokenClassifier(
-    ClassHeadMixin, TaskMixin, keras_hub.models.Task
-):
+class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
     """Labels each word of a sentence: parts of speech, names, chunks.
 
     With a preprocessor, `fit`, `evaluate` and `predict` take sentences as
     lists of words, and labels as lists of integers or of names of classes, one
-    for each word; or batches of such, those of a `tf.data.Dataset` as ragged
-    tensors `(B, words)`, or padded by empty strings; without one, what the
-    preprocessor would return. The label
-    of a word stands at its first piece; loss and accuracy count nothing else.
-    Words beyond the preprocessor's `sequence_length` are neither trained on
-    nor evaluated; `tag` labels them, too.
+    for each word; or a dataset of them, in TensorFlow ragged tensors
+    `(B, words)`, or tensors padded by empty strings. Without one, they take
+    what the preprocessor would return. The label of a word belongs to its
+    first piece; loss and accuracy count nothing else. Words beyond the
+    preprocessor's `sequence_length` are neither trained on nor evaluated;
+    `tag` labels them, too.
 
     Args:
         backbone: A `SynthesizerBackbone`. A causal one labels each word by
@@ -53,7 +45,7 @@ class SynthesizerTokenClassifier(
             `num_classes - 1`.
         preprocessor: A `SynthesizerTokenClassifierPreprocessor` or `None`.
         activation: Activation of the outputs, by default none: logits.
-        dropout: Float, share of the features to drop in training.
+        dropout: Float, fraction of the features to drop in training.
         class_names: Optional sequence of `num_classes` strings, saved with the
             model. With it, labels may be names, too.
         **kwargs: Keyword arguments of `keras_hub.models.Task`.
@@ -99,6 +91,7 @@ class SynthesizerTokenClassifier(
     ```
     """
 
+    reads_words = True
     backbone_cls = SynthesizerBackbone
     preprocessor_cls = SynthesizerTokenClassifierPreprocessor
 
@@ -118,18 +111,17 @@ class SynthesizerTokenClassifier(
                 f"num_classes={num_classes}"
             )
         # === Layers ===
-        self._make_head(
-            backbone,
-            num_classes,
-            preprocessor,
-            activation,
-            dropout,
-            class_names,
-        )
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        self.num_classes = num_classes
+        self.activation = keras.activations.get(activation)
+        self.dropout = dropout
+        self.class_names = None if class_names is None else [*class_names]
+        make_head(self, backbone.dtype_policy)
 
         # === Functional model ===
         inputs = backbone.input
-        outputs = self._head(backbone(inputs))
+        outputs = self.output_dense(self.output_dropout(backbone(inputs)))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         assign_policies(self)
 
@@ -144,12 +136,12 @@ class SynthesizerTokenClassifier(
         """Configures training, as `keras.Model.compile`.
 
         Args:
-            optimizer: By default `AdamW(1e-3)`, which suits training from
-                scratch.
+            optimizer: By default `AdamW(1e-3)`, to train from scratch; if the
+                weights of the backbone were loaded, `Adam(5e-5)`.
             loss: By default sparse categorical cross-entropy, its mean over
                 the words of a batch.
-            weighted_metrics: By default `keras_synth.metrics.TokenAccuracy`,
-                the share of the words labelled right.
+            weighted_metrics: By default `SparseCategoricalAccuracy`, the
+                fraction of the words labelled correctly.
             **kwargs: What `keras.Model.compile` takes.
         """
         if loss == "auto":
@@ -158,7 +150,7 @@ class SynthesizerTokenClassifier(
                 reduction="mean_with_sample_weight",
             )
         if weighted_metrics == "auto":
-            weighted_metrics = [TokenAccuracy()]
+            weighted_metrics = [keras.metrics.SparseCategoricalAccuracy()]
         super().compile(
             optimizer=optimizer,
             loss=loss,
@@ -190,9 +182,11 @@ class SynthesizerTokenClassifier(
                 "`tag` takes words: build the model with a preprocessor, or "
                 "set model.preprocessor. Received: preprocessor=None"
             )
-        sentences = checked_sentences(sentences, "sentences")
-        if not sentences:
+        if not len(sentences):
             return []
+        sentences = [
+            [*row] for row in columns(sentences, "sentences", words=True)
+        ]
         features, starts = self.preprocessor.pack(
             self.preprocessor.split(sentences)
         )
@@ -205,46 +199,34 @@ class SynthesizerTokenClassifier(
         labels = iter(labels)
         return [[*itertools.islice(labels, len(x))] for x in sentences]
 
-    def _checked_inputs(self, x, name):
-        if not self._reads_texts():
-            return super()._checked_inputs(x, name)
-        sentences = as_column(checked_sentences(x, name))
-        check_lengths(**{name: sentences})
-        return sentences
+    def _read(self, data, *args, **kwargs):
+        x, y, sample_weight = super()._read(data, *args, **kwargs)
+        if self.preprocessor is not None and not is_dataset(x):
+            for words, labels in zip(x, x if y is None else y, strict=True):
+                check_words(words, labels)
+        return x, y, sample_weight
 
-    def _read_labels(self, y, name, x):
-        if not self._reads_texts():
-            return super()._read_labels(y, name, x)
+    def encode_labels(self, labels: Tensor) -> Tensor:
+        """Returns integers for names of classes, and checks numbers.
+
+        Args:
+            labels: A row of labels for each sentence, or an array or tensor
+                `(B, words)`.
+        """
+        return apply_to_labels(self._encoded, labels)
+
+    def _encoded(self, labels):
         classes = self.num_classes, self.class_names
-        return as_column(checked_labels(y, x, *classes, name))
-
-    def _checked_labels(self, y, name):
-        if self._reads_texts() or y is None:
-            return y  # read and checked sentence by sentence
-        return encode_labels(
-            y, self.num_classes, None, name, getattr(self, "loss", None)
-        )
-
-    def _of_tensorflow(self, dataset, watched, prefix, training, labels):
-        if not self._reads_texts():
-            return super()._of_tensorflow(
-                dataset, watched, prefix, training, labels
+        if not isinstance(labels, list) and labels.dtype != "object":
+            return encode_labels(labels, *classes)
+        if isinstance(labels, np.ndarray) and isinstance(labels[0], bytes):
+            # Strings of a dataset, whose rows may be padded.
+            padding = (self.class_names or [b""])[0]
+            return encode_labels(
+                np.where(labels == b"", padding, labels), *classes
             )
-        _, y, weights = check_sentences(dataset, f"{prefix}x")
-        example = as_column([["a"]]), None, None
-        if labels:
-            if y is None:
-                self._read_labels(None, f"{prefix}y", [])
-            weight = None if weights is None else np.ones(1, "float32")
-            example = example[0], as_column([[0]]), weight
-        prepare = functools.partial(
-            self._batch,
-            passes=0,
-            prefix=prefix,
-            training=training,
-            labels=labels,
-        )
-        return map_sentences(dataset, watched(prepare), self._prepared(example))
+        rows = [encode_labels(row, *classes).astype("int32") for row in labels]
+        return np.fromiter(rows, "object", count=len(rows))
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerTokenClassifier, super().get_config())

@@ -1,1 +1,0 @@
-"""What `fit`, `evaluate` and `predict` read."""

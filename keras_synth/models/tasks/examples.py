@@ -1,0 +1,202 @@
+"""Examples in memory, as datasets that KerasHub's `fit` takes."""
+
+import functools
+import types
+from typing import Any
+
+import keras
+import numpy as np
+from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
+
+BATCH_SIZE = 32  # Keras' own
+
+
+def is_dataset(x: Any) -> bool:
+    """Whether x is a dataset of TensorFlow or of Grain."""
+    return any(
+        kind.__module__.partition(".")[0] in ("tensorflow", "grain")
+        and "Dataset" in kind.__name__
+        for kind in type(x).__mro__
+    )
+
+
+def check_not_a_stream(x: Any) -> None:
+    """Raises if x are batches of a kind that KerasHub cannot map."""
+    if isinstance(x, (types.GeneratorType, keras.utils.PyDataset)) or (
+        type(x).__name__ == "DataLoader"
+    ):
+        raise ValueError(
+            "KerasHub applies a preprocessor to examples in memory and to "
+            "datasets of TensorFlow and Grain. Use "
+            "grain.MapDataset.source(examples).batch(32) or "
+            "tf.data.Dataset.from_generator(...), or set "
+            "model.preprocessor = None and pass tokenized batches. Received: "
+            f"{type(x).__name__}"
+        )
+
+
+def columns(data: Any, name: str, words: bool = False) -> Any:
+    """Returns examples as NumPy arrays, nested as they came.
+
+    As in `tf.data`, tuples and dictionaries are structure, while a list is one
+    column: the texts or numbers of all examples.
+
+    Args:
+        data: List, array, tensor or pandas column with an entry for each
+            example; or tuples and dictionaries of such; or `None`.
+        name: String, what errors call them.
+        words: Whether entries are lists of words, or of their labels.
+
+    Raises:
+        ValueError: If a text is missing, or data are not columns.
+    """
+    if isinstance(data, tuple):
+        return tuple(
+            columns(x, f"{name}[{i}]", words) for i, x in enumerate(data)
+        )
+    if isinstance(data, dict):
+        return {k: columns(x, f"{name}[{k!r}]", words) for k, x in data.items()}
+    return None if data is None else _column(data, name, words)
+
+
+def _column(data, name, words):
+    if hasattr(data, "to_numpy"):  # pandas
+        data = data.to_numpy()
+    elif hasattr(data, "to_list"):  # a ragged tensor
+        data = data.to_list()
+    elif keras.ops.is_tensor(data):
+        data = keras.ops.convert_to_numpy(data)
+    if not isinstance(data, list):
+        data = np.asarray(data)
+        if not data.ndim:
+            raise ValueError(
+                f"{name} must be examples: a list, an array, or a column of a "
+                f"table. Put a single one into a list. Received: {data!r:.60}"
+            )
+        if data.dtype.kind not in "OSTU" and not words:
+            return data
+        data = [*data] if words else data.tolist()
+    if not words and not _has_text(data):
+        array = np.asarray(data)
+        narrow = {"float64": "float32", "int64": "int32"}
+        return array.astype(narrow.get(array.dtype.name, array.dtype))
+    kinds = (list, tuple, np.ndarray) if words else (str, bytes)
+    for at, entry in enumerate(data):
+        if not isinstance(entry, kinds):
+            kind = "a list of words or of labels" if words else "a text"
+            raise ValueError(
+                f"{name}[{at}] must be {kind}. Leave out examples without one, "
+                "and pass a tuple of columns for pairs of texts. "
+                f"Received: {entry!r:.60}"
+            )
+    return np.fromiter(data, "object", count=len(data))
+
+
+def _has_text(rows):
+    """Whether a list has an entry that is not a number or a row of numbers."""
+    try:
+        first = np.asarray(rows[:1])
+    except ValueError:
+        return True
+    return first.dtype.kind not in "biuf" or any(
+        isinstance(row, (str, bytes)) for row in rows
+    )
+
+
+def batches_of(
+    data: Any, batch_size: int | None = None, seed: int | None = None
+) -> Any:
+    """Returns a dataset of Grain.
+
+    Args:
+        data: Tuple `(x, y, sample_weight)` of `columns`.
+        batch_size: Integer, by default Keras' own. The last batch may be
+            smaller.
+        seed: Integer to shuffle by, in another order in each epoch; `None` to
+            keep the order.
+    """
+    grain = _import_grain()
+    rows = grain.MapDataset.range(count_of(data))
+    if seed is not None:
+        rows = rows.seed(seed).shuffle()
+    rows = rows.batch(batch_size or BATCH_SIZE)
+    return rows.map(functools.partial(_take, pack_x_y_sample_weight(*data)))
+
+
+def split(data: Any, share: float) -> tuple[Any, Any]:
+    """Returns examples without their last share, and that share."""
+    count = count_of(data)
+    first = int(count * (1 - share))
+    if not 0 < first < count:
+        raise ValueError(
+            "validation_split must leave examples to train on and to validate "
+            f"on. Received: validation_split={share} of {count} examples"
+        )
+    return _take(data, slice(first)), _take(data, slice(first, None))
+
+
+def with_draws(dataset: Any, seed: int) -> Any:
+    """Returns a dataset of `(x, draws)`, which differ in each epoch.
+
+    Args:
+        dataset: A dataset of TensorFlow or Grain with batches of x, a column
+            or nested columns.
+        seed: Integer; the same seed gives the same draws.
+
+    Returns:
+        A dataset with an integer for each example.
+    """
+    if type(dataset).__module__.startswith("tensorflow"):
+        return _with_tensorflow_draws(dataset, seed)
+    if isinstance(dataset, _import_grain().MapDataset):
+        return dataset.seed(seed).random_map(_with_draws)
+    # It starts anew in each epoch, and would draw the same.
+    rng = np.random.default_rng(seed)
+    return dataset.map(lambda batch: _with_draws(batch, rng))
+
+
+def _with_draws(batch, rng):
+    x = unpack_x_y_sample_weight(batch)[0]
+    return x, rng.integers(2**31, size=len(keras.tree.flatten(x)[0]))
+
+
+def _with_tensorflow_draws(dataset, seed):
+    import tensorflow as tf
+
+    def draw(batch, number):
+        x = unpack_x_y_sample_weight(batch)[0]
+        count = tf.shape(tf.nest.flatten(x)[0])[:1]
+        draws = tf.random.stateless_uniform(
+            count, (seed, number), maxval=2**31 - 1, dtype=tf.int32
+        )
+        return x, draws
+
+    numbers = tf.data.Dataset.random(seed, rerandomize_each_iteration=True)
+    return tf.data.Dataset.zip(dataset, numbers).map(draw)
+
+
+def count_of(data: Any) -> int:
+    """Returns the number of examples, or raises unless columns are as long."""
+    counts = [len(x) for x in keras.tree.flatten(data) if x is not None]
+    if len({*counts}) != 1 or not counts[0]:
+        raise ValueError(
+            "x, y and sample_weight must have the same number of examples, at "
+            f"least one. Received: {counts} examples"
+        )
+    return counts[0]
+
+
+def _import_grain():
+    try:
+        import grain
+    except ModuleNotFoundError:
+        raise ImportError(
+            'Training on examples in memory needs grain: pip install "grain"'
+        ) from None
+    return grain
+
+
+def _take(data, rows):
+    return keras.tree.map_structure(
+        lambda column: None if column is None else column[rows], data
+    )

@@ -1,0 +1,141 @@
+"""Labels of classifiers: names of classes become integers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_synth.models.preprocessors.arrays import as_array, in_graph
+from keras_synth.types import Tensor
+
+
+def encode_labels(
+    labels: Tensor,
+    num_classes: int,
+    class_names: Sequence[str] | None = None,
+    loss: Any = None,
+) -> Tensor:
+    """Returns integers for names of classes, and checks numbers.
+
+    JAX and TensorFlow compute with labels that are no classes, and some losses
+    with labels of another shape.
+
+    Args:
+        labels: Array of integers, of one-hot rows or of names of classes.
+        num_classes: Integer; labels are smaller. 1 for any numbers, or for 0
+            and 1 with a binary loss.
+        class_names: Sequence of strings, or `None`.
+        loss: What the labels are for, in any form that `compile` takes.
+
+    Raises:
+        ValueError: If a label is not a class, or labels do not have the form
+            that the loss needs.
+    """
+    labels = np.asarray(labels)
+    if labels.dtype.kind in "OSTU":
+        return _numbers_of_names(labels, class_names)
+    kind = _name_of(loss)
+    columns = labels.shape[1] if labels.ndim > 1 else 1
+    if kind.startswith(("sparse", "labelsmoothed")) and columns > 1:
+        raise ValueError(
+            f"The loss {kind} takes integers, one for each example. For one-hot"
+            " labels compile with keras.losses.CategoricalCrossentropy("
+            f"from_logits=True). Received: labels of shape {labels.shape}"
+        )
+    if kind.startswith("categorical") and columns != num_classes:
+        raise ValueError(
+            f"The loss {kind} takes one-hot labels of shape (N, {num_classes})."
+            " For integers compile with keras.losses."
+            "SparseCategoricalCrossentropy(from_logits=True). Received: labels "
+            f"of shape {labels.shape}"
+        )
+    count = 2 if is_binary(loss) else num_classes
+    if kind.startswith("categorical") or count < 2:
+        return labels
+    whole = labels == np.round(labels) if not is_binary(loss) else True
+    wrong = labels[~((labels >= 0) & (labels < count) & whole)]
+    if len(wrong):
+        raise ValueError(
+            f"Labels must be classes, from 0 to {count - 1}. Give the model "
+            f"another num_classes, or renumber the labels. Received: {wrong[0]}"
+        )
+    return labels if is_binary(loss) else labels.astype("int32")
+
+
+def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
+    """Encodes the labels of a batch, in a dataset of TensorFlow too.
+
+    Args:
+        encode: Function of an array, or of a list of rows, to an array.
+        labels: Array, list of rows, or tensor, in a dataset also ragged.
+    """
+    if not in_graph([labels]):
+        return encode(as_array(labels))
+    import tensorflow as tf
+
+    values = getattr(labels, "flat_values", labels)
+    dtype = tf.int32 if values.dtype == tf.string else values.dtype
+
+    def run(values):
+        return encode(values).astype(dtype.as_numpy_dtype)
+
+    encoded = tf.numpy_function(run, [values], dtype)
+    encoded.set_shape(values.shape)
+    if isinstance(labels, tf.RaggedTensor):
+        return labels.with_flat_values(encoded)
+    return encoded
+
+
+def weights_of_numbers(
+    class_weight: Mapping[Any, float], class_names: Sequence[str] | None
+) -> dict[Any, float]:
+    """Returns `class_weight` of `fit` by the numbers of classes."""
+    known = {name: at for at, name in enumerate(class_names or ())}
+    return {known.get(key, key): x for key, x in class_weight.items()}
+
+
+def check_class_names(names: Sequence[str] | None, num_classes: int) -> None:
+    """Raises unless there is one name for each class, two for one output."""
+    if names is None:
+        return
+    texts = [name for name in names if isinstance(name, str)]
+    if len({*texts}) != max(num_classes, 2) or len(texts) != len(names):
+        raise ValueError(
+            "class_names must be different strings, one for each of "
+            f"num_classes={num_classes}, or two for a single output. "
+            f"Received: class_names={names!r}"
+        )
+
+
+def is_binary(loss: Any) -> bool:
+    """Whether a loss, in any form that `compile` takes, has labels 0 and 1."""
+    return _name_of(loss).startswith("binary")
+
+
+def _name_of(loss):
+    name = getattr(loss, "__name__", type(loss).__name__)
+    return (loss if isinstance(loss, str) else name).lower()
+
+
+def _numbers_of_names(labels, class_names):
+    if class_names is None:
+        raise ValueError(
+            "Labels that are strings need a model with class_names. Received: "
+            f"{_text(labels.reshape(-1)[0])!r:.60}"
+        )
+    known = {name: at for at, name in enumerate(class_names)}
+    known |= {name.encode(): at for name, at in known.items()}
+    try:
+        numbers = [known[label] for label in labels.reshape(-1)]
+    except KeyError as error:
+        raise ValueError(
+            f"Labels must be among class_names={list(class_names)}. Give the "
+            "model more classes, or rename the labels. Received: "
+            f"{_text(error.args[0])!r:.60}"
+        ) from None
+    return np.array(numbers, "int32").reshape(labels.shape)
+
+
+def _text(label):
+    """A label as Python's own string."""
+    return label.decode() if isinstance(label, bytes) else str(label)

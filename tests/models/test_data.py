@@ -1,0 +1,425 @@
+"""Data of every kind for every task: order, labels, and what is refused."""
+
+import inspect
+
+import grain
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from backend import numpy, slow_but_on
+from every_task import (
+    NAMES,
+    STREAMS,
+    TASKS,
+    TEXTS,
+    assert_same,
+    batches,
+    examples,
+    record,
+    stream,
+    task,
+)
+from small_tasks import KINDS, VOCABULARY, WORDS, preprocessor
+from small_tasks import examples as numbered
+from small_tasks import task as small_task
+
+WAYS = ("tf.data", "grain", "iterated")
+
+
+def columns(kind):
+    """`(x, y, sample_weight)`, `None` for what the task does not take."""
+    return (*examples(kind), None, None)[:3]
+
+
+def dataset(way, kind, size=4):
+    """The examples of a task as a batched dataset."""
+    data = examples(kind)
+    if way == "tf.data":
+        tf = pytest.importorskip("tensorflow")
+        if kind == "token_classifier":
+            words, tags, weights = data
+            data = tf.ragged.constant(words), tf.ragged.constant(tags), weights
+        given = data if len(data) > 1 else data[0]
+        return tf.data.Dataset.from_tensor_slices(given).batch(size)
+    if kind == "token_classifier":
+        columns = [np.fromiter(part, "object", count=8) for part in data]
+        rows = grain.MapDataset.source(batches(tuple(columns), size))
+    else:
+        each = [cut_one(data, at) for at in range(8)]
+        rows = grain.MapDataset.source(each).batch(size)
+    return rows if way == "grain" else rows.to_iter_dataset()
+
+
+def cut_one(data, at):
+    """An example of nested columns."""
+    if isinstance(data, tuple):
+        parts = tuple(cut_one(part, at) for part in data)
+        return parts if len(parts) > 1 else parts[0]
+    if isinstance(data, dict):
+        return {name: cut_one(part, at) for name, part in data.items()}
+    return data[at]
+
+
+def first_ids(seen):
+    """The first token or label of each example that was trained on."""
+    rows = [numpy(part[1]) for part in seen]
+    return [int(x) for y in rows for x in y.reshape(len(y), -1)[:, 0]]
+
+
+# Order
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_epoch_has_every_example_once_in_another_order(kind):
+    texts = [f"{word} plot" for word in WORDS]
+    x, y = numbered(kind, texts)
+    expected = [VOCABULARY.index(word) for word in WORDS]
+    if kind == "classifier":
+        y = expected = list(range(10))
+    model = small_task(kind, num_classes=10)
+    seen = record(model)
+    orders = []
+    for seed in (3, 3):
+        keras.utils.set_random_seed(seed)
+        seen.clear()
+        model.fit(x, y, batch_size=4, epochs=3, verbose=0)
+        ids = first_ids(seen)[-30:]  # Keras may try the loss on a batch first
+        orders.append([ids[at : at + 10] for at in (0, 10, 20)])
+    assert orders[0] == orders[1]
+    assert [sorted(order) for order in orders[0]] == [sorted(expected)] * 3
+    assert len({*map(tuple, orders[0]), tuple(expected)}) == 4
+    seen.clear()
+    model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    assert first_ids(seen)[-20:] == expected * 2
+
+
+def test_a_folder_of_classes_is_not_trained_class_by_class():
+    """Texts that come in the order of their classes, as folders have them."""
+    model = small_task("classifier")
+    seen = record(model)
+    model.fit(["good"] * 64 + ["dull"] * 64, [1] * 64 + [0] * 64, verbose=0)
+    means = [numpy(part[1]).mean() for part in seen]
+    assert all(0.1 < mean < 0.9 for mean in means)
+
+
+def test_parts_of_an_example_stay_together():
+    model = small_task("classifier", num_classes=10)
+    seen = record(model)
+    weights = np.arange(10) / 10
+    pairs = list(WORDS), [f"{word} plot" for word in WORDS]
+    model.fit(pairs, list(range(10)), sample_weight=weights, verbose=0)
+    features, labels, weight = seen[-1]
+    np.testing.assert_allclose(labels / 10, weight, rtol=1e-6)
+    for row, label in zip(features["token_ids"], labels, strict=True):
+        word = VOCABULARY.index(WORDS[int(label)])
+        assert row[1] == row[3] == word
+
+
+# Kinds of data
+
+
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_dataset_scores_as_the_same_examples_in_memory(kind, way):
+    model, (x, y, weights) = task(kind), columns(kind)
+    expected = model.evaluate(
+        x, y, sample_weight=weights, batch_size=4, verbose=0
+    )
+    found = model.evaluate(dataset(way, kind), verbose=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    if kind != "masked_lm":
+        np.testing.assert_allclose(
+            model.predict(dataset(way, kind), verbose=0),
+            model.predict(x, verbose=0),
+            atol=1e-5,
+        )
+
+
+@slow_but_on("torch")
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_task_trains_on_a_dataset(kind, way):
+    model = task(kind)
+    before = model.get_weights()
+    history = model.fit(
+        dataset(way, kind),
+        validation_data=dataset(way, kind),
+        epochs=2,
+        verbose=0,
+    ).history
+    assert np.isfinite([history["loss"], history["val_loss"]]).all()
+    assert any(map(np.any, map(np.subtract, before, model.get_weights())))
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_a_dataset_is_mapped_by_the_preprocessor(kind):
+    """As KerasHub documents it, batched or not."""
+    tf = pytest.importorskip("tensorflow")
+    made = task(kind).preprocessor
+    x = examples(kind)[0]
+    given = tf.ragged.constant(x) if kind == "token_classifier" else x
+    texts = tf.data.Dataset.from_tensor_slices(given)
+    expected = keras.tree.map_structure(numpy, made(x))
+    batched = [*texts.batch(8).map(made).as_numpy_iterator()]
+    assert_same(batched[0], expected)
+    if kind != "token_classifier":
+        single = [*texts.map(made).as_numpy_iterator()]
+        assert_same(
+            keras.tree.map_structure(lambda *rows: np.stack(rows), *single),
+            expected,
+        )
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_columns_and_tensors_do_as_well_as_lists(kind):
+    pandas = pytest.importorskip("pandas")
+    x, y, weights = columns(kind)
+    model = task(kind)
+    expected = model.evaluate(x, y, sample_weight=weights, verbose=0)
+    ways = [pandas.Series]
+    if kind != "token_classifier":
+        ways += [np.array, lambda texts: np.array(texts, "bytes")]
+    for hold in ways:
+        held = (
+            {k: hold(v) for k, v in x.items()}
+            if isinstance(x, dict)
+            else (hold(x))
+        )
+        labels = None if y is None else pandas.Series(y)
+        found = model.evaluate(held, labels, sample_weight=weights, verbose=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_a_batch_at_hand_is_data_as_well(kind):
+    model, (x, y, weights) = task(kind), columns(kind)
+    before = model.get_weights()
+    model.train_on_batch(x, y, weights)
+    assert any(map(np.any, map(np.subtract, before, model.get_weights())))
+    model.test_on_batch(x, y)
+    model.predict_on_batch(x)
+
+
+@pytest.mark.parametrize("way", STREAMS)
+def test_streams_of_texts_are_refused_with_a_way_out(way):
+    if way == "DataLoader":
+        pytest.importorskip("torch")
+    model, given = task("classifier"), batches(examples("classifier"))
+    for method in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(ValueError, match=r"grain.MapDataset.source\(exam"):
+            method(stream(way, given), verbose=0)
+
+
+@pytest.mark.parametrize("way", STREAMS)
+def test_without_a_preprocessor_tasks_take_what_keras_takes(way):
+    if way == "DataLoader":
+        pytest.importorskip("torch")
+    model = small_task("classifier", preprocess=False)
+    features = keras.tree.map_structure(
+        numpy, preprocessor("classifier")(TEXTS)
+    )
+    given = [(features, np.array([0, 1] * 4))] * 2
+    before = model.get_weights()
+    model.fit(stream(way, given), validation_data=given[0], verbose=0)
+    assert any(map(np.any, map(np.subtract, before, model.get_weights())))
+    model.fit(*given[0], validation_split=0.25, verbose=0)
+    assert model.predict(features, verbose=0).shape == (8, 2)
+
+
+def test_validation_data_have_many_forms():
+    model = task("classifier")
+    history = model.fit(
+        TEXTS, NAMES, validation_split=0.25, validation_batch_size=1, verbose=0
+    ).history
+    scores = model.evaluate(TEXTS[6:], NAMES[6:], verbose=0)
+    np.testing.assert_allclose(history["val_loss"][0], scores[0], rtol=1e-4)
+    with pytest.raises(ValueError, match=r"validation_split=0\.95 of 8"):
+        model.fit(TEXTS, NAMES, validation_split=0.95)
+    with pytest.raises(ValueError, match=r"validation_x\[1\] must be a text"):
+        model.fit(TEXTS, NAMES, validation_data=(["a", None], ["bad"] * 2))
+    for kind in ("causal_lm", "masked_lm"):
+        for data in (TEXTS, (TEXTS,), (TEXTS, None)):
+            fitted = task(kind).fit(TEXTS, validation_data=data, verbose=0)
+            assert np.isfinite(fitted.history["val_loss"]).all()
+
+
+def test_the_signature_is_that_of_kerashub():
+    for way in ("fit", "evaluate", "predict"):
+        expected = inspect.signature(getattr(keras_hub.models.Task, way))
+        for kind in TASKS:
+            ours = inspect.signature(getattr(type(task(kind)), way))
+            assert list(ours.parameters) == list(expected.parameters)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="others trace once anyway"
+)
+def test_a_step_of_training_is_traced_once(monkeypatch):
+    model = task("classifier")
+    steps = []
+    step = model.train_step
+    monkeypatch.setattr(
+        model, "train_step", lambda data: steps.append(data) or step(data)
+    )
+    model.fit(TEXTS, NAMES, batch_size=4, epochs=2, verbose=0)
+    assert len(steps) == 1
+
+
+# Labels
+
+
+def labels_of(model, x, y, **options):
+    seen = record(model)
+    model.compile("sgd", options.pop("loss", "sparse_categorical_crossentropy"))
+    model.run_eagerly = True
+    model.fit(x, y, shuffle=False, verbose=0, **options)
+    return [numpy(part).tolist() for part in seen[-1][1:]]
+
+
+def test_names_of_classes_become_numbers_and_so_do_their_weights():
+    expected = [int(name == "good") for name in NAMES]
+    assert labels_of(task("classifier"), TEXTS, NAMES) == [expected]
+    weights = labels_of(
+        task("classifier"), TEXTS, NAMES, class_weight={"good": 3, "bad": 1}
+    )[1]
+    assert weights == [3.0, 1.0] * 4
+    single = small_task("classifier", num_classes=1, class_names=["no", "yes"])
+    found = labels_of(
+        single, TEXTS, ["no", "yes"] * 4, loss="binary_crossentropy"
+    )
+    assert np.ravel(found).tolist() == [0, 1] * 4
+
+
+WRONG = {
+    "unknown": (["ugly"] * 8, {}, r"among class_names=.*'ugly'"),
+    "too large": ([0, 2] * 4, {}, r"0 to 1.*Received: 2"),
+    "negative": ([0, -1] * 4, {}, r"0 to 1.*Received: -1"),
+    "fractions": ([0.5] * 8, {}, r"Received: 0\.5"),
+    "one-hot": (np.eye(2)[[0, 1] * 4], {}, r"one-hot .*shape \(8, 2\)"),
+    "integers": (
+        [0, 1] * 4,
+        {"loss": "categorical_crossentropy"},
+        r"shape \(N, 2\).*shape \(8,\)",
+    ),
+    "not binary": ([0, 3] * 4, {"loss": "binary_crossentropy"}, "0 to 1"),
+    "too few": ([0, 1], {}, "same number of examples"),
+    "none": (None, {}, "pass y"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_labels_are_refused_before_training(case):
+    labels, options, words = WRONG[case]
+    model = task("classifier")
+    if options:
+        model.compile(**options)
+    before = model.get_weights()
+    for way in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=words):
+            way(TEXTS, labels, verbose=0)
+    with pytest.raises(ValueError, match=words):
+        model.fit(TEXTS, NAMES, validation_data=(TEXTS, labels), verbose=0)
+    assert_same(model.get_weights(), before)
+
+
+def test_labels_need_names_to_be_names():
+    model = small_task("classifier")
+    with pytest.raises(ValueError, match="with class_names"):
+        model.fit(TEXTS, NAMES)
+    for names in (["a"], ["a", "a"], ["a", 1], "ab c"):
+        with pytest.raises(ValueError, match="different strings"):
+            small_task("classifier", class_names=names)
+
+
+def test_labels_of_regression_are_any_numbers():
+    model = small_task("classifier", num_classes=1)
+    model.compile(loss="mse")
+    model.fit(TEXTS, np.linspace(-3, 3, 8), verbose=0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_wrong_batch_leaves_the_model_its_weights(way):
+    """Keras on JAX takes them away while it reads."""
+    model = task("classifier")
+    model.fit(TEXTS, NAMES, verbose=0)
+    before = model.get_weights()
+    wrong = dataset(way, "classifier")
+    if way == "tf.data":
+        wrong = wrong.map(lambda x, y, weights: (x, y + "x", weights))
+    else:
+        wrong = wrong.map(lambda batch: (batch[0], np.array(["ugly"] * 4)))
+    with pytest.raises(Exception, match="Labels must be among"):
+        model.fit(wrong, verbose=0)
+    assert_same(model.get_weights(), before)
+
+
+# Texts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_a_text_is_refused_in_one_sentence(kind):
+    model = small_task(kind)
+    for texts, match in (
+        (["the", None], r"\[\d\] must be a text"),
+        (["the", float("nan")], r"\[\d\] must be a text"),
+        ([["the", "film"], ["a", "plot"]], "a tuple of columns for pairs"),
+        ([], "at least one"),
+        ("the film", "Put a single one into a list"),
+    ):
+        x, y = numbered(kind, texts)
+        y = None if y is None else [0] * (1 if isinstance(texts, str) else 2)
+        if not texts and y is not None:
+            y = []
+        for way in ("fit", "evaluate", "predict"):
+            given = (x,) if way == "predict" else (x, y)
+            if texts == "the film" and kind == "seq2seq_lm":
+                continue
+            with pytest.raises(ValueError, match=match) as raised:
+                getattr(model, way)(*given, verbose=0)
+            assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_texts_are_texts(kind):
+    model = small_task(kind)
+    x, y = numbered(kind, ["", " ", "the"])
+    model.fit(x, y, verbose=0)
+    assert np.isfinite(model.predict(x, verbose=0)).all()
+
+
+def test_a_lone_pair_is_a_pair_if_no_labels_are_meant():
+    pair = ["the film"], ["a plot is good"]
+    expected = [1, 5, 6, 2, 14, 7, 8, 2]
+    features = preprocessor("classifier")(pair, None)
+    assert numpy(features["token_ids"]).tolist() == [expected]
+    made = task("masked_lm").preprocessor
+    features, labels, _ = made(pair, None)
+    whole = np.array(features["token_ids"])
+    np.put_along_axis(whole, features["mask_positions"], labels, axis=1)
+    assert whole.tolist() == [expected]
+    with pytest.raises(ValueError, match=r"\(first, second\), None"):
+        made(pair)
+
+
+@pytest.mark.parametrize("lengths", [(20, 3), (3, 20), (9, 9), (2, 3)])
+def test_keeping_the_end_of_pairs_keeps_as_much_as_keeping_the_start(lengths):
+    tf = pytest.importorskip("tensorflow")
+    texts = [" ".join((WORDS * 3)[:count]) for count in lengths]
+    options = {"length": 14, "with_segments": True}
+    pair = [texts[0]], [texts[1]]
+    kept = {}
+    for keep in ("start", "end"):
+        made = preprocessor("classifier", keep=keep, **options)
+        features = keras.tree.map_structure(numpy, made(pair, None))
+        kept[keep] = features["padding_mask"].sum()
+        data = tf.data.Dataset.from_tensors((pair, [0]))
+        (graph, _), *_ = data.map(made).as_numpy_iterator()
+        assert_same(graph, features)
+    assert kept["start"] == kept["end"] == min(14, 3 + sum(lengths))
+    ids, segments = features["token_ids"][0], features["segment_ids"][0]
+    words = [VOCABULARY.index(x) for x in texts[1].split()]
+    second = [int(x) for x in ids[segments == 1] if x > 2]
+    assert second == words[-len(second) :]
+    with pytest.raises(ValueError, match="round_robin"):
+        preprocessor("classifier", keep="end", truncate="waterfall")
