@@ -289,6 +289,8 @@ def test_names_of_classes_become_numbers_and_so_do_their_weights():
         task("classifier"), TEXTS, NAMES, class_weight={"good": 3, "bad": 1}
     )[1]
     assert weights == [3.0, 1.0] * 4
+    with pytest.raises(ValueError, match="'ugly'"):
+        task("classifier").fit(TEXTS, NAMES, class_weight={"ugly": 1})
     single = small_task("classifier", num_classes=1, class_names=["no", "yes"])
     found = labels_of(
         single, TEXTS, ["no", "yes"] * 4, loss="binary_crossentropy"
@@ -326,6 +328,20 @@ def test_wrong_labels_are_refused_before_training(case):
     with pytest.raises(ValueError, match=words):
         model.fit(TEXTS, NAMES, validation_data=(TEXTS, labels), verbose=0)
     assert_same(model.get_weights(), before)
+
+
+@pytest.mark.parametrize("kind", ["causal_lm", "seq2seq_lm", "masked_lm"])
+def test_language_models_have_no_labels_but_their_texts(kind):
+    model, x = task(kind), examples(kind)[0]
+    for options in ({"y": NAMES}, {"sample_weight": np.ones(8)}):
+        (name,) = options
+        for way in (model.fit, model.evaluate):
+            with pytest.raises(ValueError, match=f"Received: {name} in add"):
+                way(x, verbose=0, **options)
+    if kind == "masked_lm":
+        pairs = grain.MapDataset.source([*zip(TEXTS, TEXTS, strict=True)])
+        with pytest.raises(Exception, match=r"\(\(first, second\),\)"):
+            model.fit(pairs.batch(4), verbose=0)
 
 
 def test_labels_need_names_to_be_names():

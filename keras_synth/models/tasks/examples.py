@@ -155,8 +155,19 @@ def with_draws(dataset: Any, seed: int) -> Any:
     return dataset.map(lambda batch: _with_draws(batch, rng))
 
 
+def _first(batch):
+    """The texts of a batch without labels."""
+    x, y, sample_weight = unpack_x_y_sample_weight(batch)
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            "A masked language model has no labels: a dataset must deliver "
+            "texts, or ((first, second),) for pairs. Received: a batch (x, y)"
+        )
+    return x
+
+
 def _with_draws(batch, rng):
-    x = unpack_x_y_sample_weight(batch)[0]
+    x = _first(batch)
     return x, rng.integers(2**31, size=len(keras.tree.flatten(x)[0]))
 
 
@@ -164,7 +175,7 @@ def _with_tensorflow_draws(dataset, seed):
     import tensorflow as tf
 
     def draw(batch, number):
-        x = unpack_x_y_sample_weight(batch)[0]
+        x = _first(batch)
         count = tf.shape(tf.nest.flatten(x)[0])[:1]
         draws = tf.random.stateless_uniform(
             count, (seed, number), maxval=2**31 - 1, dtype=tf.int32

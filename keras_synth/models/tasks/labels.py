@@ -91,6 +91,12 @@ def weights_of_numbers(
 ) -> dict[Any, float]:
     """Returns `class_weight` of `fit` by the numbers of classes."""
     known = {name: at for at, name in enumerate(class_names or ())}
+    for key in class_weight:
+        if isinstance(key, str) and key not in known:
+            raise ValueError(
+                "class_weight must have classes for keys, numbers or names in "
+                f"class_names={class_names}. Received: {key!r}"
+            )
     return {known.get(key, key): x for key, x in class_weight.items()}
 
 

@@ -173,11 +173,11 @@ class TaskMixin(ModelMixin):
         return dataset
 
     def _maps(self, x):
-        """Whether KerasHub, and not Keras alone, reads data."""
-        made = self.preprocessor
-        if isinstance(made, keras.Layer) and not made.built:
-            made.build(None)  # otherwise threads of Grain do so at once
-        return made is not None or is_dataset(x)
+        """Whether KerasHub, and not Keras only, reads data."""
+        preprocessor = self.preprocessor
+        if isinstance(preprocessor, keras.Layer) and not preprocessor.built:
+            preprocessor.build(None)  # or threads of Grain do so at once
+        return preprocessor is not None or is_dataset(x)
 
     def _keras(self, method, data, batch_size, **kwargs):
         """Calls a method of `keras.Model`."""
@@ -202,6 +202,14 @@ class TaskMixin(ModelMixin):
             )
         if self.preprocessor is None:
             return x, y if y is None else self.encode_labels(y), sample_weight
+        for name, part in {"y": y, "sample_weight": sample_weight}.items():
+            if not classifies and part is not None:
+                raise ValueError(
+                    "The texts of a language model are its labels, and tokens "
+                    f"have weights of their own. Leave out {prefix}{name}, or "
+                    "set model.preprocessor = None and pass tokens. Received: "
+                    f"{prefix}{name} in addition to texts"
+                )
         data = (
             columns(x, f"{prefix}x", self.reads_words),
             columns(y, f"{prefix}y", self.reads_words),
