@@ -2,7 +2,7 @@
 Title: What attention does, with and without comparing tokens
 Author: The keras_synth authors
 Date created: 2026/11/24
-Last modified: 2026/11/24
+Last modified: 2026/11/26
 Description: Draw and measure the attention weights of trained models.
 Accelerator: None
 """
@@ -11,14 +11,10 @@ Accelerator: None
 ## Introduction
 
 The [Synthesizer paper](https://arxiv.org/abs/2005.00743) looks at attention
-weights in its Figures 2 to 7. This example draws their counterparts of models
-that you trained, and all heads of a BERT encoder:
-
-```shell
-python examples/attention_analysis.py --encoder all-MiniLM-L6-v2/
-python examples/attention_analysis.py --translators translation/* --data FOLDER
-python examples/attention_analysis.py --language-models V/ R/ --data wikitext-2
-```
+weights in its Figures 2 to 7. This example draws their counterparts: of a
+translator, of two language models, and of all heads of a BERT encoder. Without
+presets of your own it trains small models on generated sentences for a minute
+or two, and leaves the encoder out.
 
 ## Setup
 """
@@ -27,86 +23,141 @@ import json
 import os
 import pathlib
 
-os.environ.setdefault("KERAS_BACKEND", "torch")
-
-import keras_synth_command
-
-script = keras_synth_command.script(__doc__, epochs=0, output="analysis")
-add = script.parser.add_mutually_exclusive_group(required=True).add_argument
-presets = {"nargs": "+", "default": [], "metavar": "PRESET"}
-add("--encoder", metavar="PRESET", help="of KerasHub's BERT, or its folder")
-add("--translators", **presets, help="such as translation.py makes")
-add("--language-models", **presets, help="such as language_model.py makes")
-script.add("--data", metavar="FOLDER", help="Multi30K or WikiText-2, for these")
-settings = script.parse()
-if bool(settings.data) == bool(settings.encoder):
-    script.parser.error("--data is what all but an --encoder read")
-
 import keras
 import keras_hub
+import numpy as np
 
-import keras_synth
-from keras_synth import analysis, batches, datasets, models, reporting
+from keras_synth import analysis, datasets, models
 
+# Presets, and files to look at: a line per sentence, and any text.
+TRANSLATOR = os.environ.get("TRANSLATOR")
+SOURCES, TARGETS = os.environ.get("SOURCES"), os.environ.get("TARGETS")
+LANGUAGE_MODELS = os.environ.get("LANGUAGE_MODELS")  # "V=preset R=preset"
+TEXT = os.environ.get("TEXT")
+ENCODER = os.environ.get("ENCODER")  # of KerasHub's BERT
+FOLDER = pathlib.Path("attention_analysis")  # for pictures
 SENTENCE = "A man is playing a large flute on the street."
+LENGTH, VOCABULARY_SIZE = 32, 1_000  # tokens
 SAMPLES = 256  # sentences, or windows of text, to count over
 WINDOW, REACH = 2, 16  # tokens: what is near, and how far profiles go
+SIZES = {"num_layers": 2, "num_heads": 4, "hidden_dim": 64}
+SIZES |= {"intermediate_dim": 128, "max_sequence_length": LENGTH}
+
+FOLDER.mkdir(exist_ok=True)
+found = {}  # statistics of layers, for each model
 
 """
-## Translators
+## A translator
 
-Figure 2 of the paper has the weights of decoders before training, Figure 3
-those of encoders and decoders after it, Figures 4 and 5 pictures.
+Figure 2 of the paper shows the weights of decoders before training, Figure 3
+those of encoders and decoders after it, and Figures 4 and 5 the heads
+themselves. R learns a table for each head, and only cross-attention compares
+tokens.
 """
 
-found, before, after = {}, {}, {}  # statistics of layers, for each model
-for name, preset in script.named(settings.translators).items():
-    with script.errors():
-        test = datasets.load_multi30k(settings.data)[2]
-        model = models.SynthesizerSeq2SeqLM.from_preset(preset)
-    pairs = zip(("encoder_text", "decoder_text"), test, strict=True)
-    inputs = model.preprocessor({k: x[:SAMPLES] for k, x in pairs})[0]
-    backbone = model.backbone
-    found[name] = analysis.attention_statistics(backbone, inputs)
-    for side in ("encoder", "decoder"):
-        own = {k: x for k, x in found[name].items() if side in k}
-        after[f"{name}, {side}"] = own
+sources, targets = datasets.generated_translations(2_000)
+tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
+    [*sources, *targets], VOCABULARY_SIZE
+)
+if TRANSLATOR:
+    translator = models.SynthesizerSeq2SeqLM.from_preset(TRANSLATOR)
+else:
     keras.utils.set_random_seed(0)
-    new = type(backbone).from_config(backbone.get_config())
-    before[name] = analysis.attention_statistics(new, inputs, layers=[*own])
-    weights = analysis.attention_weights(backbone, analysis.sample_of(inputs))
-    script.draw(analysis.plot_heads(weights), f"figures_4_5_translator_{name}")
-if after:
-    script.draw(analysis.plot_histograms(before), "figure_2_before_training")
-    script.draw(analysis.plot_histograms(after), "figure_3_after_training")
+    translator = models.SynthesizerSeq2SeqLM(
+        models.SynthesizerSeq2SeqBackbone(
+            tokenizer.vocabulary_size(), **SIZES, synthesizer="R"
+        ),
+        preprocessor=models.SynthesizerSeq2SeqLMPreprocessor(
+            tokenizer, LENGTH, LENGTH
+        ),
+    )
+    translator.compile(
+        keras.optimizers.Adam(2e-3),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    translator.fit(
+        {"encoder_text": sources, "decoder_text": targets},
+        batch_size=64,
+        epochs=3,
+        verbose=2,
+    )
+if SOURCES and TARGETS:
+    files = pathlib.Path(SOURCES), pathlib.Path(TARGETS)
+    sources, targets = (x.read_text("utf-8").splitlines() for x in files)
+texts = {
+    "encoder_text": sources[:SAMPLES],
+    "decoder_text": targets[:SAMPLES],
+}
+inputs, *_ = translator.preprocessor(texts)
+trained = translator.backbone
+found["translator"] = analysis.attention_statistics(trained, inputs)
+sides = {
+    side: {k: x for k, x in found["translator"].items() if side in k}
+    for side in ("encoder", "decoder")
+}
+analysis.plot_histograms(sides).savefig(FOLDER / "figure_3_after_training.png")
+
+keras.utils.set_random_seed(0)
+new = type(trained).from_config(trained.get_config())
+before = analysis.attention_statistics(new, inputs, [*sides["decoder"]])
+picture = analysis.plot_histograms({"decoder": before})
+picture.savefig(FOLDER / "figure_2_before_training.png")
+
+one = analysis.sample_of(inputs)
+weights = analysis.attention_weights(trained, one)
+analysis.plot_heads(weights).savefig(FOLDER / "figures_4_5_translator.png")
 
 """
 ## Language models
 
-Figures 6 and 7: does attention by position alone learn a local window? Models
-of words have these in a file of their own; others have byte pairs.
+Figures 6 and 7: does attention by position learn a local window? The average
+weights at each distance say it, and so do the averages themselves.
 """
 
-for name, preset in script.named(settings.language_models).items():
-    file = pathlib.Path(preset, "vocabulary.txt")
-    with script.errors():
-        test = datasets.load_wikitext2(settings.data)[2]
-        model = models.SynthesizerCausalLM.from_preset(preset)
+
+def trained_language_model(synthesizer):
+    keras.utils.set_random_seed(0)
+    model = models.SynthesizerCausalLM(
+        models.SynthesizerBackbone(
+            tokenizer.vocabulary_size(),
+            **SIZES,
+            synthesizer=synthesizer,
+            causal=True,
+        ),
+        preprocessor=models.SynthesizerCausalLMPreprocessor(tokenizer, LENGTH),
+    )
+    model.compile(
+        keras.optimizers.Adam(2e-3),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    model.fit(sources, batch_size=64, epochs=3, verbose=2)
+    return model
+
+
+if LANGUAGE_MODELS:
+    presets = dict(pair.split("=", 1) for pair in LANGUAGE_MODELS.split())
+    language_models = {
+        name: models.SynthesizerCausalLM.from_preset(preset)
+        for name, preset in presets.items()
+    }
+else:
+    language_models = {name: trained_language_model(name) for name in "VR"}
+text = pathlib.Path(TEXT).read_text("utf-8") if TEXT else " ".join(sources)
+profiles = {}
+for name, model in language_models.items():
     length = model.backbone.max_sequence_length
-    number = SAMPLES * length + 1
-    if file.exists():
-        words = file.read_text("utf-8").split("\n")
-        ids = keras_synth.vocabulary.WordVocabulary(words).encode(test[:number])
-    else:
-        text = " ".join(test[:number]).replace(" <eos>", "\n")
-        ids = keras.ops.convert_to_numpy(model.preprocessor.tokenizer(text))
-    windows = batches.TokenWindows(ids[:number], length, 32, shuffle=False)
-    found[name] = analysis.attention_statistics(model, windows)
-    averages = {k: own.averages() for k, own in found[name].items()}
-    script.draw(analysis.plot_heads(averages), f"figures_6_7_averages_{name}")
-if settings.language_models:
-    picture = analysis.plot_distance_profile(found, reach=REACH)
-    script.draw(picture, "figures_6_7_distance_profile")
+    tokens = model.preprocessor.tokenizer(text[: 10 * SAMPLES * length])
+    tokens = keras.ops.convert_to_numpy(tokens)
+    number = min(SAMPLES, len(tokens) // length)
+    windows = tokens[: number * length].reshape(number, length)
+    data = {"token_ids": windows, "padding_mask": np.ones_like(windows)}
+    profiles[name] = analysis.attention_statistics(model.backbone, data)
+    averages = {k: own.averages() for k, own in profiles[name].items()}
+    picture = analysis.plot_heads(averages)
+    picture.savefig(FOLDER / f"figures_6_7_averages_{name}.png")
+found |= profiles
+picture = analysis.plot_distance_profile(profiles, reach=REACH)
+picture.savefig(FOLDER / "figures_6_7_distance_profile.png")
 
 """
 ## All heads of an encoder
@@ -114,36 +165,37 @@ if settings.language_models:
 What they do in one sentence, and how much of that depends on the sentence.
 """
 
-if preset := settings.encoder:
-    file = pathlib.Path(preset, "tokenizer.json")
-    with script.errors():
-        backbone = keras_hub.models.Backbone.from_preset(preset)
-        if file.exists() and not file.with_name("assets").exists():
-            ids = json.loads(file.read_text("utf-8"))["model"]["vocab"]
-            words = sorted(ids, key=ids.get)
-            tokenizer = keras_hub.models.BertTokenizer(words, lowercase=True)
-        else:
-            tokenizer = keras_hub.models.BertTokenizer.from_preset(preset)
-    make = keras_hub.models.BertTextClassifierPreprocessor
-    texts = [SENTENCE, *datasets.generated_reviews(SAMPLES)[0]]
-    inputs = make(tokenizer, sequence_length=32)(texts)
-    one = analysis.sample_of(inputs)
-    tokens = [tokenizer.id_to_token(int(i)) for i in one["token_ids"][0]]
-    weights = analysis.attention_weights(backbone, one)
-    script.draw(analysis.plot_heads(weights), "encoder_heads")
-    first = next(iter(weights.values()))[0]
-    picture = analysis.plot_attention(first, tokens, heads=range(4))
-    script.draw(picture, "encoder_sentence")
-    found["encoder"] = analysis.attention_statistics(backbone, inputs)
-    picture = analysis.plot_input_dependence(found["encoder"])
-    script.draw(picture, "encoder_input_dependence")
+if ENCODER:
+    encoder = keras_hub.models.Backbone.from_preset(ENCODER)
+    file = pathlib.Path(ENCODER, "tokenizer.json")
+    known = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    if "model" in known:  # of Hugging Face
+        ids = known["model"]["vocab"]
+        words = sorted(ids, key=ids.get)
+        tokenizer = keras_hub.models.BertTokenizer(words, lowercase=True)
+    else:
+        tokenizer = keras_hub.models.BertTokenizer.from_preset(ENCODER)
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        tokenizer, sequence_length=32
+    )
+    reviews, _ = datasets.generated_reviews(SAMPLES)
+    inputs = preprocessor([SENTENCE, *reviews])
+    weights = analysis.attention_weights(encoder, analysis.sample_of(inputs))
+    analysis.plot_heads(weights).savefig(FOLDER / "encoder_heads.png")
+    found["encoder"] = analysis.attention_statistics(encoder, inputs)
+    for name, own in found["encoder"].items():
+        print(name, "input dependence", own.input_dependence().round(2))
 
 """
-## What to look for
+## What came out
 
-Where weights depend on the input least, a table can take their place: see
-`keras_synth.surgery.synthesize`. `docs/analysis.md` reads the pictures.
+Means over the heads of each layer. Where weights depend on the input least, a
+table can replace them: see `keras_synth.surgery.synthesize`.
+`docs/analysis.md` reads the pictures.
 """
 
-reporting.print_attention(found, WINDOW)
-print(f"The pictures are in {settings.output}/")
+for model, layers in found.items():
+    for layer, own in layers.items():
+        summary = own.summary(WINDOW).items()
+        print(model, layer, *(f"{key} {value:.2f}" for key, value in summary))
+print(f"The pictures are in {FOLDER}/")

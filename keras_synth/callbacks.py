@@ -1,7 +1,6 @@
 """Checkpoints, logs and times of training."""
 
 from keras_synth.training.callbacks import (
-    AttentionSummary,
     EpochCheckpoint,
     EpochLog,
     StepLog,
@@ -11,7 +10,6 @@ from keras_synth.training.callbacks import (
 )
 
 __all__ = [
-    "AttentionSummary",
     "EpochCheckpoint",
     "EpochLog",
     "StepLog",

@@ -164,13 +164,17 @@ inside](looking_inside.md) says more about it.
 """
 
 data = inputs(corpus)
-statistics = analysis.attention_statistics(encoder, data, spectra=0)
+statistics = analysis.attention_statistics(encoder, data)
 dependence = np.stack([own.input_dependence() for own in statistics.values()])
 print(f"lowest {dependence.min():.2f}, highest {dependence.max():.2f}")
 below = (dependence < 0.2).sum()
 print(f"{below} of {heads} heads are below 0.2")
 
-analysis.plot_input_dependence(statistics)
+plt.matshow(dependence, cmap="cividis", vmin=0)
+plt.colorbar(label="input dependence")
+plt.xlabel("head")
+plt.ylabel("layer")
+plt.show()
 
 """
 ## Tables in their place
@@ -238,7 +242,7 @@ weights = np.exp(shown - shown.max(axis=-1, keepdims=True))
 weights /= weights.sum(axis=-1, keepdims=True)
 print(name, learned[name].shape)
 
-analysis.plot_attention(weights)
+analysis.plot_heads({name: weights})
 
 """
 Such a head looks at the token before, whatever that is, or mostly at the first

@@ -17,14 +17,12 @@ nearly the same for all sentences? A head of the second sort can be a table. At
 the end we replace some heads by tables, and see whether we were right.
 """
 
-import importlib.util
-
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
 
-from keras_synth import analysis, callbacks, datasets, metrics, models, surgery
+from keras_synth import analysis, datasets, metrics, models, surgery
 
 # %matplotlib inline
 SEED = 0
@@ -53,7 +51,7 @@ preprocessor = models.SynthesizerTokenClassifierPreprocessor(
 )
 
 
-def train(synthesizer, epochs, callbacks=()):
+def train(synthesizer, epochs):
     keras.utils.set_random_seed(SEED)
     tagger = models.SynthesizerTokenClassifier(
         models.SynthesizerBackbone(
@@ -71,14 +69,7 @@ def train(synthesizer, epochs, callbacks=()):
         class_names=kinds,
     )
     tagger.compile(optimizer=keras.optimizers.Adam(2e-3))
-    tagger.fit(
-        sentences,
-        tags,
-        batch_size=32,
-        epochs=epochs,
-        callbacks=[*callbacks],
-        verbose=0,
-    )
+    tagger.fit(sentences, tags, batch_size=32, epochs=epochs, verbose=0)
     return tagger
 
 
@@ -117,9 +108,14 @@ second layer, with the tokens beside it:
 
 first, second = weights
 tokens = [pieces.id_to_token(int(i)) for i in one["token_ids"][0]]
-analysis.plot_attention(
-    weights[second][0], [token.replace("Ġ", "") for token in tokens]
-)
+tokens = [token.replace("Ġ", "") for token in tokens]
+figure, panels = plt.subplots(2, 2, figsize=(7, 7), layout="constrained")
+for head, axis in enumerate(panels.flat):
+    axis.imshow(weights[second][0, head], cmap="magma")
+    axis.set_title(f"head {head}")
+    axis.set_xticks(range(len(tokens)), tokens, rotation=90)
+    axis.set_yticks(range(len(tokens)), tokens)
+plt.show()
 
 """
 Head 3 looks at the name, *Lincoln*, from nearly everywhere. In another sentence
@@ -155,7 +151,11 @@ for layer, own in enumerate(statistics.values()):
         row = f"{entropy:7.2f}  {distance:8.1f}  {share:16.2f}"
         print(f"{layer:5}  {head:4}  {row}")
 
-analysis.plot_input_dependence(statistics)
+plt.matshow(dependence, cmap="cividis", vmin=0)
+plt.colorbar(label="input dependence")
+plt.xlabel("head")
+plt.ylabel("layer")
+plt.show()
 
 """
 ## Which heads could be static
@@ -221,23 +221,15 @@ published model.
 ## What a mixture weighs
 
 A model with `"R+V"` has both in every head, and *learns* how much of each it
-needs: a share for each part, which begins at a half.
-
-`callbacks.AttentionSummary` writes shares, entropies, input dependence and
-pictures of all heads while a model trains, for `tensorboard --logdir logs`. It
-needs the extra `tensorboard`; without it we train all the same.
+needs: a share for each part, which begins at a half. `tables` returns the
+shares as `alphas`, with all that a model has learned about positions.
 """
 
-summaries = []
-if importlib.util.find_spec("tensorboardX"):
-    summaries = [callbacks.AttentionSummary("logs", one, every=2)]
-mixed = train("R+V", epochs=2, callbacks=summaries)
+mixed = train("R+V", epochs=2)
 print(f"entity F1 after two epochs: {score(mixed):.3f}")
 for name, table in analysis.tables(mixed.backbone).items():
     if name.endswith("alphas"):
         print(name.split("/")[0], "share of R:", table[0].round(2))
-
-analysis.plot_alphas(mixed.backbone)
 
 """
 In two epochs the shares have hardly moved. That does not say that both parts do
@@ -258,7 +250,7 @@ the share.
 - Take data as the model will see them. Numbers of one corpus need not hold for
   another, nor those of short texts for long ones.
 - Look at several seeds before you say what "the" model does: heads trade
-  places. `analysis.head_similarity` compares those of two models.
+  places.
 - Low input dependence is a reason to *try* R or a table. A head that looks at
   the last separator is simple and depends on the input, since the place of the
   separator does.

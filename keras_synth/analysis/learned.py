@@ -6,7 +6,6 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.internals import sublayers
-from keras_synth.synthesizers import MixtureSynthesizer
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
 
@@ -55,28 +54,4 @@ def tables(model: Any) -> dict[str, np.ndarray]:
             "A built model is expected, with synthesizers that learn tables, "
             f'such as "R" or "R+V". Received: {model!r}'
         )
-    return found
-
-
-def mixtures(model: Any) -> dict[str, tuple[list[str], np.ndarray]]:
-    """Returns the names of mixed parts and their weights `(parts, H)`.
-
-    Args:
-        model: Keras model or layer.
-
-    Returns:
-        Dictionary from the paths of mixtures with alphas.
-    """
-    found: dict[str, tuple[list[str], np.ndarray]] = {}
-    for layer in (model, *sublayers(model)):
-        if isinstance(layer, MixtureSynthesizer) and layer.alphas is not None:
-            mixed = [part for part in layer.synthesizers if not part.is_bias]
-            names = [
-                type(part).__name__.removesuffix("Synthesizer")
-                for part in mixed or layer.synthesizers
-            ]
-            shares = ops.convert_to_numpy(layer.tables()["alphas"])
-            shares = np.reshape(shares, (len(shares), -1))
-            shares = np.broadcast_to(shares, (len(shares), layer.num_heads))
-            found[layer.path] = names, shares
     return found

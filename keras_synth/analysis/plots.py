@@ -1,103 +1,30 @@
-"""Pictures of attention, by Matplotlib.
+"""Pictures of attention, drawn by Matplotlib.
 
-Each function returns a `matplotlib.figure.Figure`: `savefig` writes it, and
-notebooks show it. Pictures are as narrow as a phone, on white ground, in
-colours that colour-blind people tell apart.
+Each function returns a `matplotlib.figure.Figure`, which `savefig` writes.
+Pictures are as narrow as a phone and use colours that colour-blind readers can
+distinguish.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from keras_synth.analysis.learned import mixtures
-from keras_synth.analysis.panels import (
-    COLORS,
-    WIDTH,
-    check_any,
-    draw_lines,
-    draw_matrix,
-    new_figure,
-    shown_length,
-    write_tokens,
-)
-from keras_synth.analysis.short_names import shortened
 from keras_synth.analysis.statistics import AttentionStatistics
 
-HATCHES = "", "///", "...", "xx", "\\\\"
+_WIDTH = 4.8  # inches
+# Okabe and Ito's colours, the dark ones first; with more lines they are dashed.
+_COLORS = "#0072B2 #D55E00 #009E73 #CC79A7 #56B4E9 #E69F00".split()
+_STYLES = [*itertools.product(("-", "--", ":", "-."), _COLORS)]
 
 Statistics = Mapping[str, AttentionStatistics]
 
 
-def plot_attention(
-    weights: np.ndarray,
-    tokens: Sequence[str] | None = None,
-    source_tokens: Sequence[str] | None = None,
-    heads: Sequence[int] | None = None,
-) -> Any:
-    """Draws the weights of a sample, a panel for each head.
-
-    Small weights are shown beside large ones: colours follow square roots.
-
-    Args:
-        weights: Array `(H, T, S)` or `(T, S)`.
-        tokens: Strings, the T tokens that attend, written beside the rows; the
-            first of them where there are fewer than rows, so that padding is
-            cut off.
-        source_tokens: Strings, likewise the S tokens that are attended to; by
-            default `tokens`, where T is S.
-        heads: Integers, the heads to draw; all by default.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: If the shapes do not fit each other.
-
-    Example:
-
-    >>> weights = np.full((2, 3, 3), 1 / 3)
-    >>> picture = keras_synth.analysis.plot_attention(
-    ...     weights, tokens=["to", "be", "or"])
-    >>> picture.savefig("attention.png")
-    """
-    weights = np.asarray(weights)
-    weights = weights[None] if weights.ndim == 2 else weights
-    if weights.ndim != 3:
-        raise ValueError(
-            "The weights of one sample are expected, (H, T, S) or (T, S). "
-            f"Received: weights.shape={weights.shape}"
-        )
-    if source_tokens is None and weights.shape[1] == weights.shape[2]:
-        source_tokens = tokens
-    chosen = range(len(weights)) if heads is None else heads
-    if not {*chosen} <= {*range(len(weights))}:
-        raise ValueError(
-            f"There are heads 0 to {len(weights) - 1}. Received: heads={heads}"
-        )
-    rows, columns = weights.shape[1:]
-    rows = shown_length("tokens", tokens, rows)
-    columns = shown_length("source_tokens", source_tokens, columns)
-    across = min(2, len(chosen))
-    down = -(-len(chosen) // across)
-    height = WIDTH / across * min(2.0, max(0.6, rows / columns)) + 0.5
-    figure, panels = new_figure(down, across, down * height)
-    for axes, head in itertools.zip_longest(panels.flat, chosen):
-        if head is None:
-            axes.set_axis_off()
-            continue
-        draw_matrix(axes, weights[head, :rows, :columns])
-        if len(weights) > 1:
-            axes.set_title(f"head {head}", fontsize=9)
-        if axes in panels[:, 0]:
-            write_tokens(axes.set_yticks, tokens, 0)
-        write_tokens(axes.set_xticks, source_tokens, 90)
-    return figure
-
-
 def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
     """Draws all heads of all layers on one sheet, a row for each layer.
+
+    Colours follow square roots, so that small weights are visible, too.
 
     Args:
         weights: Dictionary from names of layers to arrays `(B, H, T, S)`, as
@@ -117,7 +44,7 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
     >>> len(keras_synth.analysis.plot_heads(weights).axes)
     8
     """
-    check_any(weights)
+    _check_any(weights)
     sheets = {}
     for name, own in weights.items():
         own = np.asarray(own)
@@ -127,15 +54,19 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
             )
         sheets[name] = own[sample] if own.ndim == 4 else own
     most = max(len(own) for own in sheets.values())
-    size = WIDTH / (most + 1)
-    figure, panels = new_figure(len(sheets), most, len(sheets) * size + 0.4)
-    labels = shortened(sheets)
+    height = len(sheets) * _WIDTH / (most + 1) + 0.4
+    figure, panels = _figure(len(sheets), most, height)
+    from matplotlib.colors import PowerNorm
+
+    labels = _short_names(sheets)
     for line, label, own in zip(panels, labels, sheets.values(), strict=True):
         for head, axes in enumerate(line):
             if head >= len(own):
                 axes.set_axis_off()
                 continue
-            draw_matrix(axes, own[head])
+            largest = max(float(np.max(own[head], initial=0.0)), 1e-9)
+            axes.imshow(own[head], "magma", norm=PowerNorm(0.5, 0, largest))
+            axes.set(xticks=[], yticks=[])
             if axes in panels[0]:
                 axes.set_title(str(head), fontsize=8)
         line[0].set_ylabel(
@@ -148,7 +79,7 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
 def plot_histograms(
     statistics: Statistics | Mapping[str, Statistics],
 ) -> Any:
-    """Draws how often weights are how large, a line for each layer.
+    """Draws how often weights of each size occur, a line for each layer.
 
     Args:
         statistics: Dictionary from names to `AttentionStatistics`, as
@@ -170,7 +101,7 @@ def plot_histograms(
     1
     """
 
-    def draw(axes, own, crowded, **style):
+    def draw(axes, own, **style):
         edges, counts = own.histogram()
         counts = counts.sum(0)
         shares = counts / max(counts.sum(), 1)
@@ -178,9 +109,7 @@ def plot_histograms(
         axes.set_xscale("log")
         axes.set_xlim(max(edges[1] / 2, 1e-6), edges[-1])
 
-    return draw_lines(
-        statistics, draw, "attention weight", "share of all pairs"
-    )
+    return _lines(statistics, draw, "attention weight", "fraction of all pairs")
 
 
 def plot_distance_profile(
@@ -189,8 +118,7 @@ def plot_distance_profile(
 ) -> Any:
     """Draws the average weight at each distance, a line for each layer.
 
-    Lines are means over heads; where there are up to three in a panel, bands
-    go from the least to the largest head.
+    Lines are means over heads.
 
     Args:
         statistics: As for `plot_histograms`.
@@ -212,126 +140,70 @@ def plot_distance_profile(
     1
     """
 
-    def draw(axes, own, crowded, color, linestyle, label):
-        places, means = own.distance_profile()
-        if reach is not None:
-            near = abs(places) <= reach
-            places, means = places[near], means[:, near]
-        if not crowded:
-            band = means.min(0), means.max(0)
-            axes.fill_between(places, *band, color=color, alpha=0.15, lw=0)
-        axes.plot(
-            places, means.mean(0), c=color, ls=linestyle, lw=1.6, label=label
+    def draw(axes, own, **style):
+        distances, means = own.distance_profile()
+        near = abs(distances) <= (np.inf if reach is None else reach)
+        axes.plot(distances[near], means[:, near].mean(0), lw=1.6, **style)
+
+    return _lines(statistics, draw, "distance j - i, tokens", "mean weight")
+
+
+def _lines(statistics, draw, xlabel, ylabel):
+    """A figure with a panel for each group of statistics, a line for each."""
+    _check_any(statistics)
+    grouped = isinstance(next(iter(statistics.values())), Mapping)
+    groups = statistics if grouped else {"": statistics}
+    across = min(2, len(groups))
+    down = -(-len(groups) // across)
+    lines = max(map(len, groups.values()))
+    figure, panels = _figure(down, across, (2.3 + 0.15 * lines) * down + 0.5)
+    for axes in panels.flat[len(groups) :]:
+        axes.set_axis_off()
+    for axes, (title, group) in zip(panels.flat, groups.items(), strict=False):
+        _check_any(group)
+        styles = itertools.cycle(_STYLES)
+        for label, own in zip(_short_names(group), group.values(), strict=True):
+            dashes, color = next(styles)
+            draw(axes, own, color=color, linestyle=dashes, label=label)
+        axes.set_title(title, fontsize=9)
+        axes.grid(alpha=0.3)
+        axes.tick_params(labelsize=8)
+        axes.legend(
+            fontsize=7,
+            frameon=False,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.12),
         )
-
-    return draw_lines(statistics, draw, "distance j - i, tokens", "mean weight")
-
-
-def plot_input_dependence(statistics: Statistics) -> Any:
-    """Draws how much the weights of each head depend on the input.
-
-    Args:
-        statistics: Dictionary from names of layers to `AttentionStatistics`.
-
-    Returns:
-        `matplotlib.figure.Figure`.
-
-    Raises:
-        ValueError: If there is nothing to draw.
-
-    Example:
-
-    >>> statistics = keras_synth.analysis.AttentionStatistics(num_heads=2)
-    >>> statistics.add(np.random.default_rng(0).random((4, 2, 8, 8)))
-    >>> picture = keras_synth.analysis.plot_input_dependence({"0": statistics})
-    >>> len(picture.axes)
-    2
-    """
-    check_any(statistics)
-    rows = [own.input_dependence() for own in statistics.values()]
-    values = np.full((len(rows), max(map(len, rows))), np.nan)
-    for line, row in zip(values, rows, strict=True):
-        line[: len(row)] = row
-    figure, panels = new_figure(1, 1, 0.36 * len(rows) + 1.2)
-    axes = panels[0, 0]
-    shown = axes.imshow(
-        values,
-        cmap="cividis",
-        vmin=0,
-        vmax=max(0.2, np.nanmax(values)),
-        aspect="auto",
-    )
-    axes.set_yticks(range(len(rows)), shortened(statistics), fontsize=9)
-    axes.set_xticks(range(values.shape[1]))
-    axes.set_xlabel("head")
-    for (i, j), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            dark = value < shown.norm.vmax / 2
-            axes.text(
-                j,
-                i,
-                f"{value:.2f}".removeprefix("0"),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if dark else "black",
-            )
-    bar = figure.colorbar(shown, orientation="horizontal", aspect=40)
-    bar.set_label("input dependence of the weights", fontsize=9)
+    figure.supxlabel(xlabel, fontsize=9)
+    figure.supylabel(ylabel, fontsize=9)
     return figure
 
 
-def plot_alphas(model: Any) -> Any:
-    """Draws how a model's mixtures weigh their parts, a bar for each head.
+def _figure(down, across, height):
+    """An empty figure and its panels, an array `(down, across)`."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Pictures are drawn by Matplotlib: pip install 'keras-synth[plot]'"
+        ) from error
+    figure = Figure((_WIDTH, height), layout="constrained", dpi=150)
+    return figure, figure.subplots(down, across, squeeze=False)
 
-    Args:
-        model: Keras model or layer with mixtures, such as `"R+V"`.
 
-    Returns:
-        `matplotlib.figure.Figure`, a panel for each mixture.
+def _short_names(names):
+    """Paths without the components that all of them have."""
+    paths = [name.split("/") for name in names]
+    if len(paths) < 2 or len({*map(len, paths)}) > 1:
+        return [*names]
+    differ = [len({*column}) > 1 for column in zip(*paths, strict=True)]
+    return ["/".join(itertools.compress(path, differ)) for path in paths]
 
-    Raises:
-        ValueError: If there are no mixtures with alphas.
 
-    Example:
-
-    >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 8, synthesizer="R+V", max_length=16)
-    >>> layer.build((None, None, 32))
-    >>> len(keras_synth.analysis.plot_alphas(layer).axes)
-    1
-    """
-    found = mixtures(model)
-    if not found:
+def _check_any(things):
+    """Raises a `ValueError` if there is nothing to draw."""
+    if not things:
         raise ValueError(
-            'A built model with mixtures is expected, such as "R+V", whose '
-            f"alphas are learned. Received: {model!r}"
+            "A dictionary with at least one entry is expected, such as "
+            f"`attention_weights` returns. Received: {things!r}"
         )
-    figure, panels = new_figure(len(found), 1, 1.1 * len(found) + 0.9)
-    pairs = zip(panels[:, 0], shortened(found), found.values(), strict=True)
-    for axes, label, (names, shares) in pairs:
-        below = np.zeros(shares.shape[1])
-        for i, (part, own) in enumerate(zip(names, shares, strict=True)):
-            axes.bar(
-                range(len(own)),
-                own,
-                bottom=below,
-                color=COLORS[i % len(COLORS)],
-                hatch=HATCHES[i % len(HATCHES)],
-                edgecolor="white",
-                label=part,
-            )
-            below = below + own
-        axes.set_ylim(0, 1)
-        axes.set_xticks(range(shares.shape[1]))
-        axes.set_ylabel(label, fontsize=9, rotation=0, ha="right")
-        if axes is panels[0, 0] or names != next(iter(found.values()))[0]:
-            axes.legend(
-                fontsize=8,
-                ncols=len(names),
-                loc="lower center",
-                bbox_to_anchor=(0.5, 1),
-                frameon=False,
-            )
-    panels[-1, 0].set_xlabel("head")
-    return figure

@@ -7,7 +7,8 @@ import numpy as np
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.analysis.averages import Averages, batches, distances_of
-from keras_synth.analysis.observing import Observation, observe
+from keras_synth.analysis.capturing import observe
+from keras_synth.analysis.recording import CapturedAttention
 
 # Weights of long sequences are small: bins of equal width on a logarithmic
 # scale, and one for all below.
@@ -15,18 +16,15 @@ BINS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 41)])
 
 
 class AttentionStatistics:
-    """Numbers about the heads of one attention layer, batch by batch.
+    """Statistics of the heads of one attention layer, batch by batch.
 
-    Padding is left out: queries and keys that are none are in no number.
-    Numbers that `attention_statistics` collects for whole models can be fed
-    here by hand.
+    Queries and keys that are padding are left out. `attention_statistics`
+    makes one of these for each layer of a model.
 
     Args:
         num_heads: Integer, `H`.
         bins: Increasing floats, edges of the bins of `histogram`. By default
             from 0 to 1, of equal width on a logarithmic scale above 1e-4.
-        spectra: Integer, of how many samples of each batch singular values are
-            computed, which takes longest; 0 for none.
 
     Example:
 
@@ -41,10 +39,7 @@ class AttentionStatistics:
     """
 
     def __init__(
-        self,
-        num_heads: int,
-        bins: Sequence[float] | None = None,
-        spectra: int = 1,
+        self, num_heads: int, bins: Sequence[float] | None = None
     ) -> None:
         self.num_heads = check_positive("num_heads", num_heads)
         self._edges = np.asarray(BINS if bins is None else bins, "float64")
@@ -52,14 +47,12 @@ class AttentionStatistics:
             raise ValueError(
                 f"`bins` must be increasing edges. Received: bins={bins!r}"
             )
-        self.spectra = spectra
         self._averages = Averages(num_heads)
         self._histogram: np.ndarray = np.zeros(
             (num_heads, len(self._edges) - 1), "int64"
         )
         self._rows, self._entropy = np.zeros(num_heads), np.zeros(num_heads)
-        self._first, self._separators = np.zeros(num_heads), None
-        self._spectrum, self._samples = np.zeros((num_heads, 0)), 0
+        self._first = np.zeros(num_heads)
 
     def add(
         self,
@@ -67,17 +60,15 @@ class AttentionStatistics:
         query_mask: np.ndarray | None = None,
         key_mask: np.ndarray | None = None,
         attention_mask: np.ndarray | None = None,
-        separators: np.ndarray | None = None,
     ) -> None:
         """Adds a batch.
 
         Args:
             weights: Array `(B, H, T, S)`.
             query_mask: Boolean array `(B, T)`, False for padding.
-            key_mask: Boolean array `(B, S)`, likewise.
+            key_mask: Boolean array `(B, S)`, False for padding.
             attention_mask: Boolean array that broadcasts to `(B, H, T, S)`,
                 True for pairs that may attend.
-            separators: Boolean array `(B, S)`, where separators stand.
         """
         weights = np.asarray(weights)
         if weights.ndim != 4 or weights.shape[1] != self.num_heads:
@@ -98,13 +89,6 @@ class AttentionStatistics:
             self._add_rows(head, weights[:, head], own)
         samples, first = np.arange(batch), keys.argmax(1)
         self._first += weights[samples, :, :, first].sum((0, 2))
-        if separators is not None:
-            at = _mask("separators", separators, (batch, columns))
-            total = np.einsum("bhts,bs->h", weights, at.astype("float32"))
-            before = 0.0 if self._separators is None else self._separators
-            self._separators = before + total
-        for i in range(min(self.spectra, batch)):
-            self._add_spectrum(weights[i][:, queries[i]][:, :, keys[i]])
 
     def _add_rows(self, head, weights, pairs):
         low, high = self._edges[[0, -1]]
@@ -116,18 +100,6 @@ class AttentionStatistics:
         logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
         self._entropy[head] -= (shares * logs).sum(dtype="float64")
         self._rows[head] += rows.sum()
-
-    def _add_spectrum(self, weights):
-        if 0 in weights.shape:
-            return
-        values = np.linalg.svd(weights, compute_uv=False)
-        values = values / np.maximum(values.sum(-1, keepdims=True), 1e-30)
-        more = values.shape[1] - self._spectrum.shape[1]
-        self._spectrum = np.pad(self._spectrum, [(0, 0), (0, max(0, more))])
-        self._spectrum[:, : values.shape[1]] += values
-        self._samples += 1
-
-    # --- what can be read ---
 
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns how often weights fall into bins.
@@ -184,49 +156,20 @@ class AttentionStatistics:
         """Returns the share of the weight on the first token, `(H,)`."""
         return self._first / self._total()
 
-    def separator_share(self) -> np.ndarray:
-        """Returns the share of the weight on separators, `(H,)`.
-
-        Raises:
-            ValueError: If no separators were given.
-        """
-        if self._separators is None:
-            raise ValueError(
-                "The share on separators needs their places: pass their token "
-                "ids to `attention_statistics`, as in separators=[102], or a "
-                "mask of them to `add`. Received: no separators"
-            )
-        return self._separators / self._total()
-
-    def rank_spectrum(self) -> np.ndarray:
-        """Returns singular values of a sample's weights, shares of their sum.
-
-        Means over the samples that they were computed of, largest first,
-        `(H, n)`, n being the longest sequence among them.
-
-        Raises:
-            ValueError: If there was none.
-        """
-        if not self._samples:
-            raise ValueError(
-                "Singular values are computed of `spectra` samples of each "
-                f"batch. Received: spectra={self.spectra}, and no such sample"
-            )
-        return self._spectrum / self._samples
-
     def input_dependence(self) -> np.ndarray:
-        """Returns the share of the weights that their average leaves over.
+        """Returns how much the weights depend on the input, `(H,)`.
 
-        `sum (A - mean A)^2 / sum A^2` over all pairs and samples: 0 for a head
-        that does the same for all inputs, `(H,)`.
+        `sum (A - mean A)^2 / sum A^2` over all pairs and samples, the fraction
+        of the squared weights that their average does not explain: 0 for a
+        head that does the same for all inputs.
         """
         return self._averages.input_dependence()
 
     def averages(self) -> np.ndarray:
-        """Returns the weights' averages `(H, T, S)`, of the longest sequence.
+        """Returns the average weights `(H, T, S)` of the longest sequence.
 
-        Each pair of positions over the samples in which it may attend; 0
-        where none does.
+        Each pair of positions is averaged over the samples in which it may
+        attend; it is 0 if there are none.
         """
         return self._averages.means()
 
@@ -258,36 +201,29 @@ def attention_statistics(
     model: Any,
     data: Any,
     layers: str | Sequence[str] | None = None,
-    separators: Sequence[int] = (),
     parts: bool = False,
     bins: Sequence[float] | None = None,
-    spectra: int = 1,
 ) -> dict[str, AttentionStatistics]:
-    """Returns numbers about a model's attention, streamed over a data set.
+    """Returns statistics of a model's attention over a data set.
 
-    The weights of a batch are held, and averages `(H, T, S)` of each layer.
-    Padding is what no token may see; queries of cross-attention are those of
-    the self-attention before.
+    One batch is in memory at a time, with the weights of one layer, and
+    averages `(H, T, S)` of each layer. Padding is what no token may see;
+    queries of cross-attention are those of the self-attention before it.
 
     Args:
         model: As for `attention_weights`.
         data: The model's inputs: arrays, or a dictionary of them, or an
             iterable of batches.
-        layers: Names of layers; all by default.
-        separators: Integers, ids of tokens for `separator_share`. They are
-            looked up in the inputs that are named `...token_ids`; of two such
-            inputs self-attention in a `"decoder"` takes that of the decoder.
-        parts: Whether to collect numbers of the parts of mixtures, too.
+        layers: Paths of layers; all by default.
+        parts: Whether to collect statistics of the parts of mixtures, too.
         bins: As of `AttentionStatistics`.
-        spectra: As of `AttentionStatistics`.
 
     Returns:
-        Dictionary from the names that `attention_weights` gives to
+        Dictionary from the paths that `attention_weights` returns to
         `AttentionStatistics`.
 
     Raises:
-        ValueError: As `attention_weights` does; if data have no batch, or
-            there are separators and no token ids.
+        ValueError: If the data have no batch, and as `attention_weights` does.
 
     Example:
 
@@ -303,38 +239,17 @@ def attention_statistics(
     encoder_layer_1/self_attention [0. 0.]
     """
     found: dict[str, AttentionStatistics] = {}
-    separators = [*separators]
+
+    def add(name: str, seen: CapturedAttention) -> None:
+        if name not in found:
+            found[name] = AttentionStatistics(seen.weights.shape[1], bins)
+        found[name].add(
+            seen.weights, seen.query_mask, seen.key_mask, seen.visible
+        )
+
     for inputs in batches(data):
-
-        def add(seen: Observation, inputs: Any = inputs) -> None:
-            if seen.name not in found:
-                heads = seen.weights.shape[1]
-                found[seen.name] = AttentionStatistics(heads, bins, spectra)
-            found[seen.name].add(
-                seen.weights,
-                seen.query_mask,
-                seen.key_mask,
-                seen.visible,
-                _separators(inputs, seen, separators) if separators else None,
-            )
-
         observe(model, inputs, add, layers, parts)
     return found
-
-
-def _separators(inputs, seen, separators):
-    """Where separators stand among the keys of an observed layer."""
-    given = inputs if isinstance(inputs, dict) else {"token_ids": inputs}
-    ids = {k: np.asarray(x) for k, x in given.items() if "token_ids" in k}
-    side = "decoder" if seen.is_self and "decoder" in seen.name else "encoder"
-    chosen = [x for k, x in ids.items() if len(ids) == 1 or side in k]
-    if len(chosen) != 1 or chosen[0].shape != seen.key_mask.shape:
-        raise ValueError(
-            "Separators are looked up in an input whose name ends with "
-            f"`token_ids`, for {seen.name!r} of shape {seen.key_mask.shape}. "
-            f"Received: { {k: x.shape for k, x in ids.items()} }"
-        )
-    return np.isin(chosen[0], separators)
 
 
 def _mask(name, given, shape):

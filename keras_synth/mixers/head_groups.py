@@ -53,6 +53,20 @@ class HeadGroups:
             return (keys,), (values,)
         return keys, tuple(values[:, :, heads] for heads in self._heads)
 
+    def masks(self, mask):
+        """Returns the mask of each group, with what its logits reach.
+
+        Args:
+            mask: `AttentionMask` of all heads.
+        """
+        found = [mask]
+        if len(self._groups) > 1:
+            found = [mask.of_heads(heads) for heads in self._heads]
+        return [
+            own if group.reach is None else _within(own, group.reach)
+            for group, own in zip(self._groups, found, strict=True)
+        ]
+
     def check_lengths(self, query_length, source_length):
         """Raises if a group has logits of neighbours, and lengths differ."""
         lengths = query_length, source_length
@@ -98,15 +112,14 @@ class HeadGroups:
         if bias is not None:
             bias = zero_padded_columns(bias, mask)
         target_length = axis_size(query, 1)
+        # Where positions are given, the mask already has what logits reach.
+        masks = [mask] if positions is not None else self.masks(mask)
         found = []
-        for group, heads, own_keys, own_values in zip(
-            self._groups, self._heads, keys, values, strict=True
+        for group, heads, own_keys, own_values, own_mask in zip(
+            self._groups, self._heads, keys, values, masks, strict=True
         ):
-            own_mask = mask if len(self._groups) == 1 else mask.of_heads(heads)
             if positions is not None:
                 own_keys = group.keys_at(own_keys, positions, start)
-            elif group.reach is not None:
-                own_mask = _within(own_mask, group.reach)
             logits = group.as_function(query)(
                 query,
                 keys=own_keys,

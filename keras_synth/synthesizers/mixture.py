@@ -1,6 +1,6 @@
 """Learned mixtures of any synthesizers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_boolean
 from keras_synth._backend.tensors import axis_size
+from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import shortest
 from keras_synth.synthesizers.composite import (
     CompositeSynthesizer,
@@ -15,7 +16,8 @@ from keras_synth.synthesizers.composite import (
 )
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.types import Identifier
+from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.types import Identifier, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -118,10 +120,31 @@ class MixtureSynthesizer(CompositeSynthesizer):
         return ops.concatenate(keys, axis=-1)
 
     def call(self, query, keys=None, *, start=0, length=None):
-        source_length = axis_size(query, 1) if length is None else length
         alphas = iter(self._shares())
+        total = None
+        for part, _, logits in self.logits_of_parts(
+            query, keys, start=start, length=length
+        ):
+            if self.alphas is not None and not part.is_bias:
+                logits = logits.scaled(next(alphas))
+            total = logits if total is None else total + logits
+        return total
+
+    def logits_of_parts(
+        self,
+        query: Tensor,
+        keys: Tensor | None = None,
+        *,
+        start: Size = 0,
+        length: int | None = None,
+    ) -> Iterator[tuple[Synthesizer, Tensor | None, Logits]]:
+        """Yields each part, its keys, and its logits `S_i`.
+
+        Args: those of `call`.
+        """
+        source_length = axis_size(query, 1) if length is None else length
         shared = self._shared_queries(query)
-        total, first = None, 0
+        first = 0
         for part in self.synthesizers:
             own_keys = None
             if part.key_dim == self.key_dim:
@@ -137,10 +160,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
                 length=source_length,
                 **queries,
             )
-            if self.alphas is not None and not part.is_bias:
-                logits = logits.scaled(next(alphas))
-            total = logits if total is None else total + logits
-        return total
+            yield part, own_keys, logits
 
     def tables(self):
         """Returns the weights of the mixed parts, `softmax(alphas)`."""

@@ -38,7 +38,7 @@ def test_a_head_that_looks_at_the_token_before_is_found(encoder):
         "segment_ids": np.zeros_like(ids),
         "padding_mask": np.ones_like(ids),
     }
-    found = analysis.attention_statistics(encoder, data, separators=[102])
+    found = analysis.attention_statistics(encoder, data)
     assert len(found) == 6
     assert sum(own.num_heads for own in found.values()) == 72
     first = found["transformer_layer_0/self_attention_layer"]

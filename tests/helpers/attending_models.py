@@ -91,7 +91,6 @@ MODELS = {
         lambda: keras_hub.models.GPT2Backbone(30, 2, H, D, 12, **KERAS_HUB),
         of_one,
     ),
-    "T5": (lambda: keras_hub.models.T5Backbone(30, 2, H, D, 12), of_two),
     "functional": (_two_attentions, _masked_ids),
 }
 

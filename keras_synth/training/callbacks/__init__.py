@@ -1,6 +1,5 @@
-"""Callbacks: training that resumes, its speed, and what attention does."""
+"""Callbacks: training that resumes, and its speed."""
 
-from keras_synth.training.callbacks.attention_summary import AttentionSummary
 from keras_synth.training.callbacks.checkpoints import (
     EpochCheckpoint,
     fit_from_checkpoint,
@@ -13,7 +12,6 @@ from keras_synth.training.callbacks.logs import (
 )
 
 __all__ = [
-    "AttentionSummary",
     "EpochCheckpoint",
     "EpochLog",
     "StepLog",

@@ -1,51 +1,32 @@
-"""The weights of any model, seen without changing it."""
+"""The weights of any model, captured without changing it."""
 
 import threading
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 from attending_models import MODELS, B, D, H, S, T, made
 from backend import numpy, slow_but_on
 
 from keras_synth import analysis, layers
+from keras_synth.mixers import Mixer, observer
 
 # They differ between models, not backends, and JAX compiles each operation.
 each_kind = pytest.mark.parametrize(
     "name",
     [
         name
-        if name in ("R+V", "T5", "functional")
+        if name in ("R+V", "functional")
         else pytest.param(name, marks=slow_but_on("torch"))
         for name in MODELS
     ],
 )
 
 
-def outputs(model, inputs):
-    return [numpy(x) for x in keras.tree.flatten(model(inputs, training=False))]
-
-
 def attention_layers(model):
-    kinds = "SyntheticAttention T5MultiHeadAttention CachedMultiHeadAttention"
-    kinds = {*kinds.split(), "MultiHeadAttention"}
-    found = model._flatten_layers()
-    return [x for x in found if type(x).__name__ in kinds]
-
-
-def projections(layer):
-    """Of values, and of what heads make of them."""
-    if type(layer).__name__ == "T5MultiHeadAttention":
-
-        def values(x):
-            x = numpy(layer.value_projector(x))
-            return x.reshape(*x.shape[:2], H, -1)
-
-        def merged(x):
-            return layer.output_projector(x.reshape(*x.shape[:2], -1))
-
-        return values, merged
-    return (lambda x: numpy(layer.value_dense(x))), layer.output_dense
+    kinds = keras.layers.MultiHeadAttention, layers.SyntheticAttention
+    return [x for x in model._flatten_layers() if isinstance(x, kinds)]
 
 
 @each_kind
@@ -58,7 +39,6 @@ def test_weights_times_values_are_what_the_layer_returns(name, monkeypatch):
             found = call(*args, **kwargs)
             query = args[0] if args else kwargs["query"]
             value = kwargs.get("value", args[1] if len(args) > 1 else None)
-            value = kwargs.get("key_value_states", value)
             value = query if value is None else value
             output = found[0] if isinstance(found, tuple) else found
             calls.append((layer, value, numpy(output)))
@@ -75,18 +55,17 @@ def test_weights_times_values_are_what_the_layer_returns(name, monkeypatch):
         sums = own.sum(-1)  # of padded queries some layers have none
         np.testing.assert_allclose(sums, sums > 0.5, atol=1e-5)
         assert (sums[0, :, 0] > 0.5).all()
-        values, merged = projections(layer)
-        context = np.einsum("bhts,bshv->bthv", own, values(value))
+        values = numpy(layer.value_dense(value))
+        context = np.einsum("bhts,bshv->bthv", own, values).astype("float32")
         np.testing.assert_allclose(
-            numpy(merged(context.astype("float32"))), output, atol=1e-4
+            numpy(layer.output_dense(context)), output, atol=1e-4
         )
 
 
-@each_kind
+@pytest.mark.parametrize("name", ["R+V", "functional"])
 def test_the_model_is_as_it_was(name):
     model, inputs = made(name)
-    expected = outputs(model, inputs)
-    before = [numpy(w) for w in model.weights]
+    expected = numpy(model(inputs))
     attributes = [{**vars(x)} for x in model._flatten_layers()]
     analysis.attention_weights(model, inputs, parts=True)
     for layer, known in zip(model._flatten_layers(), attributes, strict=True):
@@ -94,10 +73,7 @@ def test_the_model_is_as_it_was(name):
         same = {k for k in known if vars(layer)[k] is known[k]}
         # What Keras notes where a layer is called for the first time.
         assert {*known} - same <= {"_called", "_parent_path"}
-    for weight, value in zip(model.weights, before, strict=True):
-        np.testing.assert_array_equal(numpy(weight), value)
-    for again, first in zip(outputs(model, inputs), expected, strict=True):
-        np.testing.assert_array_equal(again, first)
+    np.testing.assert_array_equal(numpy(model(inputs)), expected)
 
 
 def test_padding_has_no_weight_and_no_token_sees_a_later_one():
@@ -108,16 +84,6 @@ def test_padding_has_no_weight_and_no_token_sees_a_later_one():
             own[~np.broadcast_to(real[:, None, None], own.shape)] == 0
         ).all()
         assert (np.triu(own, 1) == 0).all()
-
-
-def test_cross_attention_is_of_both_sequences():
-    model, inputs = made("seq2seq")
-    weights = analysis.attention_weights(model, inputs)
-    assert {k: x.shape[2:] for k, x in weights.items()} == {
-        "encoder_layer_0/self_attention": (S, S),
-        "decoder_layer_0/self_attention": (T, T),
-        "decoder_layer_0/cross_attention": (T, S),
-    }
 
 
 def test_a_layer_that_is_called_again_has_a_number():
@@ -168,30 +134,17 @@ def test_parts_of_a_group_have_its_heads():
     check_product(weights, weights[path][:, 1:], parts, shares)
 
 
-@slow_but_on("torch")
-def test_only_the_layers_that_are_named():
-    model, inputs = made("R+V")
-    name = "encoder_layer_1/self_attention"
-    (found,) = analysis.attention_weights(model, inputs, layers=name)
-    assert found == name
-
-
 def test_a_compiled_task_is_seen_and_trains_on():
     model, inputs = made("causal task")
-    model.compile(
-        optimizer="adam",
-        loss="sparse_categorical_crossentropy",
-        weighted_metrics=[],
-    )
+    model.compile("adam", "sparse_categorical_crossentropy")
     expected = model.predict(inputs, verbose=0)
     weights = analysis.attention_weights(model, inputs)
-    assert len(weights) == 2
     np.testing.assert_array_equal(model.predict(inputs, verbose=0), expected)
-    labels = inputs["token_ids"]
-    model.fit(inputs, labels, verbose=0)
+    model.fit(inputs, inputs["token_ids"], verbose=0)
     again = analysis.attention_weights(model, inputs)
-    name = "decoder_layer_0/self_attention"
-    assert not np.array_equal(again[name], weights[name])
+    assert len(again) == 2
+    for name, own in again.items():
+        assert not np.array_equal(own, weights[name])
 
 
 class Subclassed(keras.Model):
@@ -200,10 +153,12 @@ class Subclassed(keras.Model):
         self.attention = layers.SyntheticAttention(
             H, 4, synthesizer="D+V", max_length=S
         )
+        self.keras_attention = keras.layers.MultiHeadAttention(H, 4)
         self.broken = broken
 
     def call(self, x):
         y = self.attention(x, attention_bias=np.ones((T, T), "float32"))
+        y = self.keras_attention(y, y)
         if self.broken:
             raise RuntimeError("broken on purpose")
         return y
@@ -212,70 +167,142 @@ class Subclassed(keras.Model):
 @slow_but_on("torch")
 def test_a_model_that_is_not_built_yet():
     weights = analysis.attention_weights(Subclassed(), np.ones((B, T, D)))
-    assert [x.shape for x in weights.values()] == [(B, H, T, T)]
+    assert [x.shape for x in weights.values()] == [(B, H, T, T)] * 2
 
 
-def test_what_was_replaced_is_back_after_an_error():
+def test_nothing_observes_or_is_replaced_after_an_error():
     model = Subclassed()
     x = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
     model(x)
     model.broken = True
     with pytest.raises(RuntimeError, match="on purpose"):
-        analysis.attention_weights(model, x, parts=True)
-    for layer in model._flatten_layers():
-        assert not {"call", "_call_flat"} & {*vars(layer)}
+        analysis.attention_weights(model, x)
+    assert not {"call", "_call_flat"} & {*vars(model.attention)}
+    assert not {"call", "_call_flat"} & {*vars(model.keras_attention)}
+    assert observer.current() is None
 
 
-def test_calls_in_other_threads_are_not_observed(monkeypatch):
+def test_whatever_is_called_within_a_capture_is_seen():
+    model, inputs = made("seq2seq")
+    expected = analysis.attention_weights(model, inputs)
+    with analysis.capture() as seen:
+        with analysis.capture() as inner:
+            model(inputs)
+        assert not seen
+        layer = model.encoder.blocks[0].attention
+        layer(np.ones((B, T, D), "float32"), training=True)
+    model(inputs)
+    assert [*seen] == [layer.path]
+    assert {k: x.weights.shape[2:] for k, x in inner.items()} == {
+        "encoder_layer_0/self_attention": (S, S),
+        "decoder_layer_0/self_attention": (T, T),
+        "decoder_layer_0/cross_attention": (T, S),
+    }
+    for name, weights in expected.items():
+        np.testing.assert_array_equal(inner[name].weights, weights)
+    cross = inner["decoder_layer_0/cross_attention"]
+    (only,) = analysis.attention_weights(model, inputs, layers=layer.path)
+    assert only == layer.path
+    assert not cross.is_self
+    for mask, side in ((cross.query_mask, "de"), (cross.key_mask, "en")):
+        padding = inputs[f"{side}coder_padding_mask"]
+        np.testing.assert_array_equal(mask, padding.astype(bool))
+
+
+def test_compiled_calls_are_not_captured():
     model, inputs = made("R+V")
-    layer = model.stack.blocks[0].attention
+    with analysis.capture() as seen:
+        model.predict(inputs, verbose=0)
+    # PyTorch compiles nothing unless it is asked to.
+    assert bool(seen) == (keras.backend.backend() == "torch")
+
+
+def test_a_mixer_with_a_call_of_its_own_is_seen():
+    class Own(Mixer):
+        supports_attention_bias = False
+
+        def call(self, query, return_attention_scores=False, **kwargs):
+            weights = np.full((B, 1, T, T), 1 / T, "float32")
+            return (query, weights) if return_attention_scores else query
+
+    inputs = keras.Input((T, D))
+    layer = Own(name="own")
+    layer.build((None, T, D))
+    model = keras.Sequential([inputs, layer])
+    weights = analysis.attention_weights(model, np.ones((B, T, D), "float32"))
+    assert weights[layer.path].shape == (B, 1, T, T)
+
+
+LIMITS = [
+    {"synthesizer": "R+V", "sliding_window": 2},
+    {"synthesizer": "R+V", "pattern": "local(window=1)"},
+    {"synthesizer": "R + local_dense(window=1)"},
+    {"synthesizer": "heads(1 * V + 1 * mixture(R + local_dense(window=1)))"},
+]
+
+
+@pytest.mark.parametrize("options", LIMITS)
+def test_what_a_layer_limits_is_not_visible(options):
+    layer = layers.SyntheticAttention(H, 4, max_length=T, **options)
+    x = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
+    with analysis.capture(parts=True) as seen:
+        layer(x)
+    near = abs(np.subtract.outer(range(T), range(T))) < 2
+    (own, *parts) = seen.values()
+    limited = slice(1, None) if "heads" in options["synthesizer"] else slice(H)
+    visible = np.broadcast_to(own.visible, own.weights.shape)
+    assert (visible[:, limited] == near).all()
+    assert len(parts) == 2
+    for each in parts:
+        assert (each.visible == near).all()
+        assert (each.weights[:, :, ~near] == 0).all()
+        np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
+
+
+def test_calls_in_other_threads_are_not_captured(monkeypatch):
+    model, inputs = made("functional")
+    layer = model.get_layer("attention")
     call, count = layer.call, []
+    mine = layers.SyntheticAttention(H, 4, synthesizer="V")
 
     def calling_elsewhere(*args, **kwargs):
         if not count:
             count.append(1)
-            thread = threading.Thread(target=model, args=(inputs,))
-            thread.start()
-            thread.join()
-            count.append(2)
+            x = np.ones((B, T, D), "float32")
+            for function in (lambda: model(inputs), lambda: mine(x)):
+                thread = threading.Thread(target=function)
+                thread.start()
+                thread.join()
         return call(*args, **kwargs)
 
     monkeypatch.setitem(vars(layer), "call", calling_elsewhere)
-    weights = analysis.attention_weights(model, inputs)
-    assert count == [1, 2]
+    with analysis.capture() as seen:
+        weights = analysis.attention_weights(model, inputs)
+    assert count == [1]
     assert len(weights) == 2
+    assert not seen
 
 
 def test_tables_are_those_of_the_model():
-    layer = layers.SyntheticAttention(
-        H,
-        4,
-        synthesizer="FR(rank=3) + relative(max_distance=2) + D",
-        max_length=S,
-    )
+    name = "FR(rank=3) + relative(max_distance=2) + D"
+    layer = layers.SyntheticAttention(H, 4, synthesizer=name, max_length=S)
+    with pytest.raises(ValueError, match="synthesizers that learn tables"):
+        analysis.tables(layer)
     layer.build((None, None, D))
     found = analysis.tables(layer)
     place = f"{layer.path}/synthesizer"
-    parts = layer.synthesizer.synthesizers
-    factors = [numpy(x) for x in (parts[0].R1, parts[0].R2)]
-    np.testing.assert_allclose(
-        found[f"{place}/part_0/R"],
-        np.einsum("hir,hjr->hij", *factors),
-        atol=1e-6,
-    )
-    np.testing.assert_array_equal(
-        found[f"{place}/part_1/distances"], numpy(parts[1].distances)
-    )
-    np.testing.assert_array_equal(
-        found[f"{place}/part_2/W2"], numpy(parts[2].W2)
-    )
-    np.testing.assert_allclose(found[f"{place}/alphas"], np.full((3, H), 1 / 3))
-    assert {*found} == {
-        f"{place}/{name}"
-        for name in (
-            "alphas part_0/R part_1/distances part_2/W2 part_2/b2".split()
-        )
+    first, second, third = layer.synthesizer.synthesizers
+    table = numpy(first.R1) @ np.swapaxes(numpy(first.R2), 1, 2)
+    expected = {
+        "alphas": np.full((3, H), 1 / 3),
+        "part_0/R": table,
+        "part_1/distances": numpy(second.distances),
+        "part_2/W2": numpy(third.W2),
+        "part_2/b2": numpy(third.b2),
     }
+    assert {*found} == {f"{place}/{name}" for name in expected}
+    for name, own in expected.items():
+        np.testing.assert_allclose(found[f"{place}/{name}"], own, atol=1e-6)
 
 
 @slow_but_on("torch")
@@ -293,6 +320,10 @@ def test_a_table_with_lora_is_the_sum():
 class Plain(keras.Model):
     def call(self, x):
         return x
+
+
+def t5():
+    return keras_hub.models.T5Backbone(30, 1, H, D, 12)
 
 
 def flash():
@@ -313,6 +344,7 @@ def without():
     ("make", "options", "match"),
     [
         (Plain, {}, "attention weights is expected.*of Plain"),
+        (t5, {}, "graft.*of T5Backbone"),
         (without, {}, "FourierMixer.*have none"),
         (flash, {}, "flash"),
         (lambda: "a preset", {}, "Keras layer or model.*'a preset'"),
@@ -328,9 +360,3 @@ def without():
 def test_bad_input_is_refused(make, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         analysis.attention_weights(make(), np.ones((B, T, D)), **options)
-
-
-@slow_but_on("torch")
-def test_models_without_tables_are_refused():
-    with pytest.raises(ValueError, match="synthesizers that learn tables"):
-        analysis.tables(Plain())

@@ -1,0 +1,192 @@
+"""The attention weights of a model, captured while its layers are called."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_synth._backend.execution import without_gradients
+from keras_synth._backend.internals import sublayers
+from keras_synth.analysis.recording import (
+    CapturedAttention,
+    Recorder,
+    asked_for_scores,
+    has_scores,
+    observed,
+    reports,
+)
+from keras_synth.mixers.mixer import Mixer
+
+# One at a time: two threads would restore each other's functions.
+_LOCK = threading.RLock()
+
+
+@contextlib.contextmanager
+def capture(parts: bool = False) -> Iterator[dict[str, CapturedAttention]]:
+    """Captures the attention weights of all layers that are called within.
+
+    These are `SyntheticAttention` and other mixers that have weights, in any
+    model, also where they are called by other functions. Calls in other
+    threads, in compiled functions (`predict`, `jax.jit`) and in cached
+    decoding are not captured. For models with Keras' own attention layers see
+    `attention_weights`.
+
+    Args:
+        parts: Whether to capture, in addition, the weights `softmax(S_i)` that
+            each part of a mixture such as `"R+V"` would give by itself.
+
+    Yields:
+        Dictionary from the paths of layers, and of parts, to
+        `CapturedAttention`, in the order of the calls. If a layer is called
+        again, `_1` is appended to its path.
+
+    Example:
+
+    >>> from keras_synth import analysis
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 8, synthesizer="V", name="attention")
+    >>> with analysis.capture() as seen:
+    ...     output = layer(np.ones((3, 10, 16)))
+    >>> seen["attention"].weights.shape
+    (3, 2, 10, 10)
+    """
+    seen: dict[str, CapturedAttention] = {}
+    with observed(Recorder(seen.__setitem__, parts)):
+        yield seen
+
+
+def attention_weights(
+    model: Any,
+    inputs: Any,
+    layers: str | Sequence[str] | None = None,
+    parts: bool = False,
+) -> dict[str, np.ndarray]:
+    """Returns the attention weights of a model's layers for a batch.
+
+    The model is called once, for inference and outside of compiled functions.
+    It may contain `SyntheticAttention`, other mixers that have weights, and
+    Keras' `MultiHeadAttention` or `GroupQueryAttention`, as KerasHub's BERT,
+    RoBERTa, DistilBERT and GPT-2 do.
+
+    Args:
+        model: Keras model or layer.
+        inputs: A batch of its inputs, such as a preprocessor returns.
+        layers: Paths of layers, as this function returns them; all by default.
+        parts: Whether to return, in addition, the weights `softmax(S_i)` that
+            each part of a mixture such as `"R+V"` would give by itself.
+            `tables` has the alphas that mix the logits.
+
+    Returns:
+        Dictionary from the paths of layers, and of parts, to arrays
+        `(B, H, T, S)`, in the order of the calls. If a layer is called again,
+        `_1` is appended to its path. Rows of padding contain whatever the
+        model computes there.
+
+    Raises:
+        ValueError: If the model has no attention weights, no layer of such a
+            path, or layers that are bound to a flash kernel, which returns no
+            weights.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 8, synthesizer="R+V", max_length=16, name="attention")
+    >>> inputs = keras.Input((10, 16))
+    >>> model = keras.Model(inputs, layer(inputs))
+    >>> weights = keras_synth.analysis.attention_weights(
+    ...     model, np.ones((3, 10, 16)), parts=True)
+    >>> [name.split("/")[-1] for name in weights]
+    ['attention', 'part_0', 'part_1']
+    >>> weights[layer.path].shape
+    (3, 2, 10, 10)
+    """
+    found: dict[str, np.ndarray] = {}
+
+    def keep(name, seen):
+        found[name] = seen.weights
+
+    observe(model, inputs, keep, layers, parts)
+    return found
+
+
+def observe(
+    model: Any,
+    inputs: Any,
+    keep: Callable[[str, CapturedAttention], None],
+    layers: str | Sequence[str] | None = None,
+    parts: bool = False,
+) -> None:
+    """Calls a model, and a function with what each attention layer does.
+
+    Args:
+        model: As for `attention_weights`.
+        inputs: As for `attention_weights`.
+        keep: Function of a path and a `CapturedAttention`.
+        layers: As for `attention_weights`.
+        parts: As for `attention_weights`.
+
+    Raises:
+        ValueError: If the model has no attention layers, none of those paths,
+            or none that was called.
+    """
+    if isinstance(model, keras.Layer) and not model.built:
+        model(inputs, training=False)
+    wanted = attention_layers(model, layers)
+    recorder = Recorder(keep, parts, wanted)
+    others = [x for x in wanted if not reports(x)]
+    with _LOCK, without_gradients(), contextlib.ExitStack() as stack:
+        for layer in others:
+            stack.enter_context(asked_for_scores(layer, recorder))
+        stack.enter_context(observed(recorder))
+        model(inputs, training=False)
+    if not recorder.names:
+        raise ValueError(
+            "None of the layers was called, or all within a compiled function "
+            "or a `keras.RematScope`, where weights cannot be captured. "
+            f"Received: {[x.path for x in wanted]}"
+        )
+
+
+def attention_layers(
+    model: Any, layers: str | Sequence[str] | None = None
+) -> list[Any]:
+    """Returns the layers of a model whose weights can be captured.
+
+    Args:
+        model: Keras layer or model.
+        layers: Paths of those wanted; all by default.
+
+    Raises:
+        ValueError: If there are none, or none of such a path.
+    """
+    if not isinstance(model, keras.Layer):
+        raise ValueError(
+            f"`model` must be a Keras layer or model. Received: {model!r}"
+        )
+    everything = [model, *sublayers(model)]
+    found = [x for x in everything if has_scores(x)]
+    if not found:
+        without = sorted(
+            {type(x).__name__ for x in everything if isinstance(x, Mixer)}
+        )
+        why = f", whose {without} have none" if without else ""
+        raise ValueError(
+            "A model with attention weights is expected: with "
+            "SyntheticAttention or another mixer that has them, or Keras' "
+            "MultiHeadAttention or GroupQueryAttention. For other attention, "
+            "such as T5's, call `keras_synth.surgery.graft` first. "
+            f"Received: {model.name!r} of {type(model).__name__}{why}"
+        )
+    if layers is None:
+        return found
+    wanted = [layers] if isinstance(layers, str) else list(layers)
+    paths = [x.path for x in found]
+    if not wanted or not {*wanted} <= {*paths}:
+        raise ValueError(
+            f"The model's attention layers are {paths}. "
+            f"Received: layers={layers!r}"
+        )
+    return [x for x in found if x.path in wanted]

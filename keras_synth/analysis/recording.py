@@ -1,0 +1,258 @@
+"""How calls of attention layers are recorded.
+
+Mixers of this package ask in each call whether an observer is set, and leave
+the call to it. Keras' own layers do not: their `call` is replaced.
+"""
+
+import contextlib
+import inspect
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_synth._backend.execution import (
+    is_compiled_by_torch,
+    is_eager,
+    is_placeholder,
+)
+from keras_synth.attention.attend import attend
+from keras_synth.mixers import SyntheticAttention
+from keras_synth.mixers.mixer import Mixer
+from keras_synth.mixers.observer import OBSERVER
+from keras_synth.synthesizers import MixtureSynthesizer
+
+
+class CapturedAttention(NamedTuple):
+    """One call of an attention layer.
+
+    Fields:
+        weights: Array `(B, H, T, S)`, float32, before dropout.
+        visible: Boolean array `(B, H or 1, T, S)`, which pairs may attend.
+        query_mask: Boolean array `(B, T)`, False for padding.
+        key_mask: Boolean array `(B, S)`, False for padding.
+        is_self: Whether queries and keys are the same tokens.
+    """
+
+    weights: np.ndarray
+    visible: np.ndarray
+    query_mask: np.ndarray
+    key_mask: np.ndarray
+    is_self: bool
+
+
+@contextlib.contextmanager
+def observed(recorder):
+    """Lets a recorder call the mixers of this context."""
+    token = OBSERVER.set(recorder)
+    try:
+        yield
+    finally:
+        OBSERVER.reset(token)
+
+
+class Recorder:
+    """Calls mixers, and a function with what they did.
+
+    Args:
+        keep: Function of a path and a `CapturedAttention`.
+        parts: Whether it is called with the parts of mixtures, too.
+        layers: The layers to record; all by default.
+    """
+
+    def __init__(self, keep, parts, layers=None):
+        self._keep, self._parts = keep, parts
+        self._layers = None if layers is None else {id(x) for x in layers}
+        self._tokens = None
+        self.names = set()
+
+    def __call__(self, layer, call):
+        chosen = self._layers is None or id(layer) in self._layers
+        chosen = chosen and layer.supports_attention_scores
+        if not (chosen and _has_values(call.query, call.value)):
+            return layer._call_flat(call)
+        output, weights = layer._call_flat(call._replace(with_scores=True))
+        queries = call.mask.queries
+        is_self = _same(call.query, call.value)
+        self.add(layer.path, weights, _visible(layer, call), queries, is_self)
+        if self._parts and isinstance(layer, SyntheticAttention):
+            for path, own, visible in _parts(layer, call):
+                self.add(path, own, visible, queries, is_self)
+        return (output, weights) if call.with_scores else output
+
+    def add(self, path, weights, visible, query_mask, is_self):
+        """Takes tensors or arrays; `query_mask` may be `None`."""
+        weights = _array(weights)
+        if weights.ndim != 4:
+            raise ValueError(
+                f"The weights of {path!r} must have the axes (B, H, T, S); "
+                "Keras' attention over several axes has more of them. "
+                f"Received: weights.shape={weights.shape}"
+            )
+        batch, _, rows, columns = weights.shape
+        visible = np.broadcast_to(
+            visible, (batch, visible.shape[1], rows, columns)
+        )
+        key_mask = visible.any((1, 2))  # padding is what no token may see
+        if is_self:
+            self._tokens = key_mask
+        own = self._tokens  # in cross-attention those of the layer before
+        if own is None or own.shape != (batch, rows):
+            own = np.ones((batch, rows), bool)
+        if query_mask is not None:
+            own = own & _array(query_mask).astype(bool)
+        name, number = path, 0
+        while name in self.names:
+            number += 1
+            name = f"{path}_{number}"
+        self.names.add(name)
+        self._keep(
+            name, CapturedAttention(weights, visible, own, key_mask, is_self)
+        )
+
+
+_KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
+
+
+def has_scores(layer):
+    """Whether a layer has attention weights to return."""
+    if isinstance(layer, Mixer):
+        return layer.supports_attention_scores
+    return isinstance(layer, _KERAS)
+
+
+def reports(layer):
+    """Whether a layer asks for an observer when it is called."""
+    return isinstance(layer, Mixer) and type(layer).call is Mixer.call
+
+
+def _masks(layer, call):
+    """The masks of a layer's groups of heads: patterns and limits included."""
+    if not isinstance(layer, SyntheticAttention):
+        return [call.mask]
+    return layer._groups.masks(layer._limited(call.mask))
+
+
+def _visible(layer, call):
+    """Which pairs may attend, an array `(B or 1, H or 1, T, S)`."""
+    masks = _masks(layer, call)
+    pairs = [_pairs(mask, call) for mask in masks]
+    if all(mask is masks[0] for mask in masks):
+        return pairs[0]
+    batch, rows = call.query.shape[:2]
+    sizes = [x.num_heads for x in layer.synthesizer.head_groups()]
+    shapes = [(batch, heads, rows, call.value.shape[1]) for heads in sizes]
+    return np.concatenate([*map(np.broadcast_to, pairs, shapes)], axis=1)
+
+
+def _pairs(mask, call):
+    """Which pairs an `AttentionMask` allows, an array of four axes."""
+    lengths = call.query.shape[1], call.value.shape[1]
+    mask = mask.with_pairs(*lengths).materialize()
+    return np.ones((1, 1, 1, 1), bool) if mask is None else _array(mask)
+
+
+def _parts(layer, call):
+    """Yields the path, weights and visible pairs of each part of mixtures."""
+    groups = layer.synthesizer.head_groups()
+    keys = layer.synthesizer.project_keys(call.key)
+    keys = keys if len(groups) > 1 else (keys,)
+    masks = _masks(layer, call)
+    batch, length = call.value.shape[:2]
+    for group, own_keys, mask in zip(groups, keys, masks, strict=True):
+        for part, logits in _logits(group, call.query, own_keys, length):
+            _, weights = attend(
+                logits,
+                ops.zeros((batch, length, part.num_heads, 1)),
+                mask,
+                target_length=call.query.shape[1],
+                return_weights=True,
+                route="explicit",
+                normalizer=layer.normalizer,
+            )
+            yield part.path, weights, _pairs(mask, call)
+
+
+def _logits(synthesizer, query, keys, length):
+    """Yields the parts of a mixture, nested ones too, and their logits."""
+    if isinstance(synthesizer, MixtureSynthesizer):
+        for part, own_keys, logits in synthesizer.logits_of_parts(
+            query, keys, length=length
+        ):
+            yield part, logits
+            yield from _logits(part, query, own_keys, length)
+
+
+@contextlib.contextmanager
+def asked_for_scores(layer, recorder):
+    """Replaces the `call` of a layer that returns its attention scores."""
+    signature = inspect.signature(type(layer).call)
+    call, own = layer.call, vars(layer)
+    before = own.get("call")
+
+    def observing(*args, **kwargs):
+        given = signature.bind(layer, *args, **kwargs).arguments
+        query = given["query"]
+        value = given.get("value")
+        value = query if value is None else value
+        here = OBSERVER.get() is recorder
+        if not (here and _has_values(query, value)):
+            return call(*args, **kwargs)
+        scores = given.get("return_attention_scores")
+        kwargs["return_attention_scores"] = True
+        output, weights, *others = call(*args, **kwargs)
+        visible = _visible_by_arguments(layer, given, weights.shape)
+        is_self, queries = _same(query, value), given.get("query_mask")
+        recorder.add(layer.path, weights, visible, queries, is_self)
+        found = (output, *([weights] if scores else []), *others)
+        return found if len(found) > 1 else output
+
+    own["call"] = observing  # not by `setattr`, which Keras tracks
+    try:
+        yield
+    finally:
+        if before is None:
+            del own["call"]
+        else:
+            own["call"] = before
+
+
+def _visible_by_arguments(layer, given, shape):
+    """Which pairs may attend, by the arguments of MultiHeadAttention."""
+    rows, columns = (np.arange(n) for n in shape[-2:])
+    distance = (rows[:, None] - columns)[None, None]
+    visible = np.ones_like(distance, bool)
+    mask = given.get("attention_mask")
+    if mask is not None:
+        mask = _array(mask).astype(bool)
+        mask = mask[:, None] if mask.ndim == 3 else mask
+        visible = visible & mask
+    for name in ("value_mask", "key_mask"):
+        if given.get(name) is not None:
+            visible = visible & _array(given[name]).astype(bool)[:, None, None]
+    if given.get("use_causal_mask"):
+        visible = visible & (distance >= 0)
+    window = layer.get_config().get("sliding_window")
+    return visible if window is None else visible & (abs(distance) < window)
+
+
+def _has_values(*tensors):
+    """Whether tensors have values to look at."""
+    return not is_compiled_by_torch() and all(
+        is_eager(x) and not is_placeholder(x)
+        for x in tensors
+        if ops.is_tensor(x) or isinstance(x, keras.KerasTensor)
+    )
+
+
+def _same(a, b):
+    """Whether two tensors are the same tokens."""
+    if a is b:
+        return True
+    return a.shape == b.shape and np.array_equal(_array(a), _array(b))
+
+
+def _array(x):
+    """A tensor as a NumPy array."""
+    return np.asarray(ops.convert_to_numpy(x))
