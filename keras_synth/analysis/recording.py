@@ -16,6 +16,7 @@ from keras_synth._backend.execution import (
     is_compiled_by_torch,
     is_eager,
     is_placeholder,
+    is_transformed,
 )
 from keras_synth.attention.attend import attend
 from keras_synth.mixers import SyntheticAttention
@@ -73,13 +74,16 @@ class Recorder:
         if not (chosen and _has_values(call.query, call.value)):
             return layer._call_flat(call)
         output, weights = layer._call_flat(call._replace(with_scores=True))
+        result = (output, weights) if call.with_scores else output
+        if not _has_values(weights):  # by a traced weight of the layer
+            return result
         queries = call.mask.queries
         is_self = _same(call.query, call.value)
         self.add(layer.path, weights, _visible(layer, call), queries, is_self)
         if self._parts and isinstance(layer, SyntheticAttention):
             for path, own, visible in _parts(layer, call):
                 self.add(path, own, visible, queries, is_self)
-        return (output, weights) if call.with_scores else output
+        return result
 
     def add(self, path, weights, visible, query_mask, is_self):
         """Takes tensors or arrays; `query_mask` may be `None`."""
@@ -239,7 +243,7 @@ def _visible_by_arguments(layer, given, shape):
 
 def _has_values(*tensors):
     """Whether tensors have values to look at."""
-    return not is_compiled_by_torch() and all(
+    return not (is_compiled_by_torch() or is_transformed()) and all(
         is_eager(x) and not is_placeholder(x)
         for x in tensors
         if ops.is_tensor(x) or isinstance(x, keras.KerasTensor)

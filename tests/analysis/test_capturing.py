@@ -217,6 +217,29 @@ def test_compiled_calls_are_not_captured():
     assert bool(seen) == (keras.backend.backend() == "torch")
 
 
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="eager")
+def test_what_a_transformation_traces_is_not_captured():
+    layer = layers.SyntheticAttention(H, 4, synthesizer="V")
+    x = keras.random.normal((B, T, D))
+    layer(x)
+
+    def loss(weights):
+        output, _ = layer.stateless_call(weights, [], x)
+        return keras.ops.sum(output)
+
+    weights = [keras.ops.convert_to_tensor(w) for w in layer.weights]
+    with analysis.capture() as seen:
+        if keras.backend.backend() == "jax":
+            import jax
+
+            jax.grad(loss)(weights)
+        else:
+            import torch
+
+            torch.func.grad(loss)([w.detach() for w in weights])
+    assert not seen
+
+
 def test_a_mixer_with_a_call_of_its_own_is_seen():
     class Own(Mixer):
         supports_attention_bias = False
