@@ -23,8 +23,6 @@ class AttentionStatistics:
 
     Args:
         num_heads: Integer, `H`.
-        bins: Increasing floats, edges of the bins of `histogram`. By default
-            from 0 to 1, of equal width on a logarithmic scale above 1e-4.
 
     Example:
 
@@ -38,18 +36,11 @@ class AttentionStatistics:
     True
     """
 
-    def __init__(
-        self, num_heads: int, bins: Sequence[float] | None = None
-    ) -> None:
+    def __init__(self, num_heads: int) -> None:
         self.num_heads = check_positive("num_heads", num_heads)
-        self._edges = np.asarray(BINS if bins is None else bins, "float64")
-        if self._edges.ndim != 1 or not (np.diff(self._edges) > 0).all():
-            raise ValueError(
-                f"`bins` must be increasing edges. Received: bins={bins!r}"
-            )
         self._averages = Averages(num_heads)
         self._histogram: np.ndarray = np.zeros(
-            (num_heads, len(self._edges) - 1), "int64"
+            (num_heads, len(BINS) - 1), "int64"
         )
         self._rows, self._entropy = np.zeros(num_heads), np.zeros(num_heads)
         self._first = np.zeros(num_heads)
@@ -91,9 +82,8 @@ class AttentionStatistics:
         self._first += weights[samples, :, :, first].sum((0, 2))
 
     def _add_rows(self, head, weights, pairs):
-        low, high = self._edges[[0, -1]]
-        inside = np.clip(weights[pairs], low, high)
-        self._histogram[head] += np.histogram(inside, self._edges)[0]
+        inside = np.clip(weights[pairs], 0, 1)  # rounding may exceed 1
+        self._histogram[head] += np.histogram(inside, BINS)[0]
         totals = weights.sum(-1)
         rows = totals > 0
         shares = weights[rows] / totals[rows][:, None]
@@ -102,13 +92,14 @@ class AttentionStatistics:
         self._rows[head] += rows.sum()
 
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns how often weights fall into bins.
+        """Returns how often weights of each size occur.
 
         Returns:
-            Edges of the bins `(n + 1,)`, and counts of the pairs that may
-            attend `(H, n)`. Weights beyond the edges are in the last bins.
+            Edges of bins `(n + 1,)` from 0 to 1, of equal width on a
+            logarithmic scale above 1e-4, and counts `(H, n)` of the pairs that
+            may attend.
         """
-        return self._edges.copy(), self._histogram.copy()
+        return BINS.copy(), self._histogram.copy()
 
     def entropy(self) -> np.ndarray:
         """Returns the mean entropy of a query's weights, in nats, `(H,)`.
@@ -202,7 +193,6 @@ def attention_statistics(
     data: Any,
     layers: str | Sequence[str] | None = None,
     parts: bool = False,
-    bins: Sequence[float] | None = None,
 ) -> dict[str, AttentionStatistics]:
     """Returns statistics of a model's attention over a data set.
 
@@ -216,7 +206,6 @@ def attention_statistics(
             iterable of batches.
         layers: Paths of layers; all by default.
         parts: Whether to collect statistics of the parts of mixtures, too.
-        bins: As of `AttentionStatistics`.
 
     Returns:
         Dictionary from the paths that `attention_weights` returns to
@@ -242,7 +231,7 @@ def attention_statistics(
 
     def add(name: str, seen: CapturedAttention) -> None:
         if name not in found:
-            found[name] = AttentionStatistics(seen.weights.shape[1], bins)
+            found[name] = AttentionStatistics(seen.weights.shape[1])
         found[name].add(
             seen.weights, seen.query_mask, seen.key_mask, seen.visible
         )

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from keras import ops
 
 from keras_synth.analysis import sample_of
 
@@ -11,19 +10,7 @@ IDS = np.arange(1, 13).reshape(2, 6)
 MASK = np.array([[1, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1]])
 
 
-def test_padding_is_cut_off_wherever_it_is():
-    inputs = {
-        "token_ids": ops.convert_to_tensor(IDS),
-        "padding_mask": ops.convert_to_tensor(MASK),
-    }
-    found = sample_of(inputs)
-    assert found["token_ids"].tolist() == [[1, 2, 3, 4]]
-    assert found["padding_mask"].tolist() == [[1, 1, 1, 1]]
-    found = sample_of(inputs, -1)
-    assert found["token_ids"].tolist() == [[8, 9, 10, 11, 12]]
-
-
-def test_each_side_has_its_mask():
+def test_each_side_is_cut_by_its_mask_wherever_padding_is():
     inputs = {
         "encoder_token_ids": IDS,
         "encoder_padding_mask": MASK,
@@ -33,13 +20,15 @@ def test_each_side_has_its_mask():
     found = sample_of(inputs)
     assert found["encoder_token_ids"].tolist() == [[1, 2, 3, 4]]
     assert found["decoder_token_ids"].tolist() == [[3, 4]]
+    assert sample_of(inputs, -1)["encoder_token_ids"].tolist() == [
+        [8, 9, 10, 11, 12]
+    ]
 
 
 @pytest.mark.parametrize(
     ("inputs", "sample", "words"),
     [
         (IDS, 0, "A dictionary .* Received: ndarray"),
-        ({"token_ids": IDS}, 0, "'token_ids' needs a mask"),
         ({"x": IDS, "y_padding_mask": MASK}, 0, "'x' needs a mask"),
         ({"padding_mask": MASK}, 2, "2 samples. Received: sample=2"),
     ],
