@@ -145,35 +145,6 @@ def test_get_layout_map_speaks_of_the_axes_of_the_mesh(cls):
             cls.get_layout_map(*arguments)
 
 
-@pytest.mark.parametrize(
-    "sizes, error",
-    [
-        ({"num_heads": 6, "hidden_dim": 12}, r"`num_heads` .*the 4 devices"),
-        ({"intermediate_dim": 6}, "`intermediate_dim` must be divisible"),
-        ({"vocabulary_size": 30}, "Received: vocabulary_size=30"),
-        ({"hidden_dim": 5, "key_dim": 4}, r"`hidden_dim` .*the 2 devices"),
-        (
-            {"cross_synthesizer": "V", "cross_num_heads": 2},
-            r"`cross_num_heads` .*another cross_num_heads",
-        ),
-    ],
-)
-def test_what_devices_cannot_share_is_an_error(sizes, error):
-    cls = CLASSES["cross_synthesizer" in sizes]
-    sizes = {
-        "vocabulary_size": 32,
-        "hidden_dim": 8,
-        "intermediate_dim": 8,
-        "num_heads": 4,
-        **sizes,
-    }
-    with (
-        Distribution().scope(),
-        pytest.raises(ValueError, match=error),
-    ):
-        cls(num_layers=1, synthesizer="R", **sizes)
-
-
 def looks_for_devices():
     """Whether Keras asks the backend for the devices of a mesh."""
     version = tuple(map(int, keras.__version__.split(".")[:2]))

@@ -1,10 +1,7 @@
 """Checks of a backbone's sizes, and of the sequences it is given."""
 
-import inspect
-
 from keras_synth._backend.checks import check_positive
 from keras_synth.layers.options import BlockOptions
-from keras_synth.models.saving import layouts
 
 
 def check_sizes(arguments):
@@ -20,13 +17,6 @@ def check_sizes(arguments):
         if name in arguments:
             check_positive(name, arguments[name])
     _check_width(*map(arguments.get, ("hidden_dim", "num_heads", "key_dim")))
-    layouts.check_divides(
-        **{
-            name: arguments[name]
-            for name in inspect.signature(layouts.check_divides).parameters
-            if arguments.get(name) is not None
-        }
-    )
     return BlockOptions.among(arguments)
 
 

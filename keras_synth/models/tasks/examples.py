@@ -1,12 +1,15 @@
 """Examples in memory, as datasets that KerasHub's `fit` takes."""
 
 import functools
+import logging
 import types
 from typing import Any
 
 import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
+
+from keras_synth._backend.distributions import check_batches
 
 BATCH_SIZE = 32  # Keras' own
 
@@ -116,10 +119,12 @@ def batches_of(
             keep the order.
     """
     grain = _import_grain()
-    rows = grain.MapDataset.range(count_of(data))
+    count, batch_size = count_of(data), batch_size or BATCH_SIZE
+    check_batches(count, batch_size)
+    rows = grain.MapDataset.range(count)
     if seed is not None:
         rows = rows.seed(seed).shuffle()
-    rows = rows.batch(batch_size or BATCH_SIZE)
+    rows = rows.batch(batch_size)
     return rows.map(functools.partial(_take, pack_x_y_sample_weight(*data)))
 
 
@@ -204,7 +209,13 @@ def _import_grain():
         raise ImportError(
             'Training on examples in memory needs grain: pip install "grain"'
         ) from None
+    logging.getLogger("absl").addFilter(_is_news)
     return grain
+
+
+def _is_news(record):
+    """Leaves out what Grain says of KerasHub's read-ahead in every `fit`."""
+    return "prefetch_buffer_size" not in str(record.msg)
 
 
 def _take(data, rows):

@@ -9,13 +9,11 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-from keras_synth._backend.distributions import check_batches
 from keras_synth._backend.fitting import kept_variables
 from keras_synth._backend.internals import sublayers
 from keras_synth._backend.policies import check_quantization, with_policies
 from keras_synth.models.saving.model import ModelMixin
 from keras_synth.models.tasks.examples import (
-    BATCH_SIZE,
     batches_of,
     check_not_a_stream,
     columns,
@@ -107,7 +105,6 @@ class TaskMixin(ModelMixin):
             validation = pack_x_y_sample_weight(*validation)
         seed = int(np.random.randint(2**31 - 1))
         if not is_dataset(x):
-            check_batches(count_of(data), batch_size or BATCH_SIZE)
             data = batches_of(data, batch_size, seed if shuffle else None)
             data, batch_size = (data, None, None), None
         x, y, sample_weight = data
