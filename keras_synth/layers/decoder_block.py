@@ -328,7 +328,7 @@ class SynthesizerDecoder(SynthesizerBlock):
                 new = self.cross_attention.remember(_symbolic(source))
             outputs.append(_with_dtypes(new, cross, _symbolic))
         if return_attention_scores:
-            calls = [(self.attention, x)]
+            calls: list[tuple[Any, ...]] = [(self.attention, x)]
             if source is not None:
                 calls.append((self.cross_attention, x, source))
             for attention, *tensors in calls:
