@@ -35,7 +35,7 @@ $(VENV)/.extra-%: $(READY)
 	touch $@
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py --output demo
+	$(BIN)/python examples/demo.py
 
 # All backends run, whichever fails; then it says how long it took, and which
 # did. The second argument is what runs pytest.
@@ -102,4 +102,4 @@ release: $(VENV)/.extra-release
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(DOCS) demo dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) demo.png dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

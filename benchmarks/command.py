@@ -1,21 +1,10 @@
 """What the commands here have in common. Imported before Keras."""
 
 import os
+import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from keras_synth._system import command_line
-
-RENAMED = {
-    "--batch": "--batch-size",
-    "--contenders": "--variants",
-    "--heads": "--num-heads",
-    "--layers": "--num-layers",
-    "--length": "--sequence-length",
-    "--synthesizers": "--variants",
-    "--vocabulary": "--vocabulary-size",
-    "--width": "--hidden-dim",
-}
 # The words for what several commands ask.
 HELP = {
     "--batch-size": "B",
@@ -33,16 +22,29 @@ HELP = {
 }
 
 
+_METAVARS = {int: "N", float: "X", pathlib.Path: "PATH"}
+
+
 def adder(parser):
-    """Returns a function like `parser.add_argument`, with help for all."""
-    add = command_line.adder(parser)
+    """Returns a function like `parser.add_argument`, with help for all.
 
-    def add_known(name, help=None, **options):
-        return add(name, help=help or HELP[name], **options)
+    It shows the default at the end of the help, and what kind of value the
+    option takes.
+    """
 
-    return add_known
+    def add(name, help=None, **options):
+        help, default = help or HELP[name], options.get("default")
+        if default not in (None, [], ()):
+            many = isinstance(default, (list, tuple))
+            shown = " ".join(map(str, default)) if many else default
+            help = f"{help} (default: {shown})"
+        if options.get("type") in _METAVARS:
+            options.setdefault("metavar", _METAVARS[options["type"]])
+        return parser.add_argument(name, help=help, **options)
+
+    return add
 
 
 def parse(parser):
-    """Returns what the command line says, in old words or in new ones."""
-    return parser.parse_args(command_line.arguments(RENAMED))
+    """Returns the settings of the command line."""
+    return parser.parse_args()

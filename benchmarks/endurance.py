@@ -26,10 +26,11 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 import command
 import keras
 import numpy as np
+import reporting
 from records import Records
 
-from keras_synth import models, reporting, routes
-from keras_synth.batches import LengthBuckets
+from keras_synth import models, routes
+from keras_synth.training import LengthBuckets
 
 FIELDS = [
     *("run", "backend", "seconds", "rounds", "memory", "programs", "objects"),

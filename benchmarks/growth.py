@@ -25,11 +25,10 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
 import command
+import reporting
 from records import Records
 from rich.console import Console
 from rich.progress import Progress
-
-from keras_synth import reporting
 
 REFERENCE = "MultiHeadAttention"
 # Those whose time or memory is a square of the length.

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from keras_synth._system.memory import peak_memory, status
+from memory import peak_memory, status
 
 SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
 # Multiplies matrices for as long as the process that started it lives.

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from keras_synth import losses, models, synthesizers
+from keras_synth import models, synthesizers, training
 
 POLICIES = ("float32", "mixed_bfloat16")
 ALLOCATORS = {
@@ -122,7 +122,7 @@ def answer(settings):
     )
     model.compile(
         optimizer=keras.optimizers.Adam(1e-4),
-        loss=losses.LabelSmoothedCrossentropy(label_smoothing=0.1),
+        loss=training.LabelSmoothedCrossentropy(label_smoothing=0.1),
         weighted_metrics=[],
     )
     rng = np.random.default_rng(0)

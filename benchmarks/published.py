@@ -19,11 +19,10 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 
 import command
 import contenders
+import reporting
 import steps
 from measuring import interleaved
 from rich.console import Console
-
-from keras_synth import reporting
 
 
 def _module(layer, output=None):

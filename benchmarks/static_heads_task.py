@@ -1,7 +1,6 @@
 """What static_heads.py does with STS-B: sentences, scores, students."""
 
 import json
-import os
 import pathlib
 import random
 import time
@@ -11,8 +10,7 @@ import keras_hub
 import numpy as np
 from scipy.stats import spearmanr
 
-from keras_synth._system.files import temporary
-from keras_synth.schedules import cosine_with_warmup
+from keras_synth._system.files import writing
 from keras_synth.surgery import distill, synthesize
 
 LENGTH = 64  # tokens, of sentences that are scored, and of the tables
@@ -135,7 +133,13 @@ class Run:
             embedding = getattr(stack, f"{name}_embedding")
             embedding.trainable = False
         self._training = distill(self.student, task.teacher)
-        schedule = cosine_with_warmup(rate, steps)
+        warmup = max(1, steps // 10)
+        schedule = keras.optimizers.schedules.CosineDecay(
+            0.0,
+            max(1, steps - warmup),
+            warmup_target=rate,
+            warmup_steps=warmup,
+        )
         self._training.compile(keras.optimizers.AdamW(schedule))
         self._training.optimizer.build(self._training.trainable_variables)
         self.log = {"done": 0, "seconds": 0.0, "cpu_seconds": 0.0, "scores": []}
@@ -166,9 +170,8 @@ class Run:
         old = self.log.get("weights")
         self.log["weights"] = f"{self.log['done']}.weights.h5"
         self._training.save_weights(self._path(self.log["weights"]))
-        partial = temporary(self._path("log.json"))
-        partial.write_text(json.dumps(self.log, indent=1))
-        os.replace(partial, self._path("log.json"))
+        with writing(self._path("log.json")) as file:
+            json.dump(self.log, file, indent=1)
         if old:
             self._path(old).unlink(missing_ok=True)
         minutes = self.log["seconds"] / 60

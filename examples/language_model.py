@@ -2,8 +2,8 @@
 Title: Language models with Synthesizers
 Author: The keras_synth authors
 Date created: 2026/11/21
-Last modified: 2026/11/24
-Description: Train language models with synthesized attention; they write.
+Last modified: 2026/11/26
+Description: Train a language model with synthesized attention; it writes.
 Accelerator: None
 """
 
@@ -12,79 +12,57 @@ Accelerator: None
 
 The [Synthesizer paper](https://arxiv.org/abs/2005.00743) finds that mixtures
 with dot-product attention ("D+V") predict the next token best, and that
-attention by position alone ("R") comes close. This example trains such models
-on words, on bytes, or on sentences that it generates:
-
-```shell
-python examples/language_model.py --variants V R
-python examples/language_model.py --task wikitext2 --data wikitext-2
-python examples/language_model.py --task text --data book.txt
-```
-
-`KERAS_BACKEND` chooses the backend. `keras-synth compare --task wikitext2` does
-the same in other sizes and with many seeds.
+attention by position ("R") comes close. This example trains such a model on the
+byte pairs of a text. `keras-synth compare --task language_model` has words and
+bytes, too.
 
 ## Setup
 """
-
-import os
-
-os.environ.setdefault("KERAS_BACKEND", "jax")
-
-import keras_synth_command
-
-script = keras_synth_command.script(
-    __doc__,
-    objectives=["bytes", "words"],
-    variants=["R+V"],
-    epochs=3,
-    output="language_model",
-)
-settings = script.parse()
 
 import keras
 import keras_hub
 import numpy as np
 
-from keras_synth import (
-    batches,
-    callbacks,
-    metrics,
-    models,
-    optimizers,
-    vocabulary,
-)
+from keras_synth import datasets, models, training
 
-SEQUENCE_LENGTH, BATCH_SIZE = 64, 32
+DATA = None  # a text file, UTF-8
+SYNTHESIZER = "R+V"
+SEQUENCE_LENGTH, VOCABULARY_SIZE = 64, 2_000
 NUM_LAYERS, NUM_HEADS, HIDDEN_DIM = 2, 4, 128
-LEARNING_RATE = 1e-3
-
-script.check_variants(NUM_HEADS, HIDDEN_DIM, SEQUENCE_LENGTH)
+BATCH_SIZE, EPOCHS, LEARNING_RATE = 32, 3, 1e-3
+PROMPT = "the"
+PRESET = "language_model"
 
 """
 ## Data
 
-A text to train on, one to validate on and one to test on. Words are numbered by
-how often they occur in the first one, and those that do not are `<unk>`; bytes
-are numbers already. The model sees windows of the texts.
+The text becomes one long sequence of tokens, cut into windows. The labels of a
+window are its tokens, one further on. The last tenth is to test on.
 """
 
-texts = script.load()
-if isinstance(texts[0], list):
-    tokens = vocabulary.WordVocabulary.from_text(texts[0])
+if DATA is None:
+    sentences, _ = datasets.generated_translations(8_000)
+    text = "\n".join(sentences)
 else:
-    tokens = vocabulary.ByteVocabulary()
-train, validation, test = map(tokens.encode, texts)
+    text = datasets.read(DATA, "text")
+end = len(text) * 9 // 10
+lines = text[:end].splitlines(keepends=True)
+tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
+    lines, VOCABULARY_SIZE
+)
 
 
-def windows(ids, **options):
-    with script.errors():  # the text may be too short
-        return batches.TokenWindows(ids, SEQUENCE_LENGTH, BATCH_SIZE, **options)
+def windows(text):
+    ids = np.concatenate([*tokenizer(text.splitlines(keepends=True))])
+    count = (len(ids) - 1) // SEQUENCE_LENGTH
+    x, y = (
+        ids[start:][: count * SEQUENCE_LENGTH].reshape(count, SEQUENCE_LENGTH)
+        for start in (0, 1)
+    )
+    return {"token_ids": x, "padding_mask": np.ones_like(x)}, y
 
 
-train_windows = windows(train, seed=settings.seed)
-validation_windows = windows(validation, shuffle=False)
-test_windows = windows(test, shuffle=False)
+train, test = windows(text[:end]), windows(text[end:])
 
 """
 ## Model
@@ -92,58 +70,50 @@ test_windows = windows(test, shuffle=False)
 No token sees a later one, and the embedding is the output layer, too.
 """
 
-
-def build_model(synthesizer):
-    keras.utils.set_random_seed(settings.seed)
-    backbone = models.SynthesizerBackbone(
-        vocabulary_size=len(tokens),
-        num_layers=NUM_LAYERS,
-        num_heads=NUM_HEADS,
-        hidden_dim=HIDDEN_DIM,
-        intermediate_dim=4 * HIDDEN_DIM,
-        synthesizer=synthesizer,
-        max_sequence_length=SEQUENCE_LENGTH,
-        causal=True,
-    )
-    model = models.SynthesizerCausalLM(backbone)
-    model.compile(
-        optimizers.adamw(LEARNING_RATE, steps=script.steps(train_windows)),
-        weighted_metrics=[metrics.TokenCrossentropy()],  # in nats per token
-        sampler=keras_hub.samplers.TopPSampler(0.9, seed=0),
-    )
-    return model
-
+keras.utils.set_random_seed(0)
+backbone = models.SynthesizerBackbone(
+    vocabulary_size=tokenizer.vocabulary_size(),
+    num_layers=NUM_LAYERS,
+    num_heads=NUM_HEADS,
+    hidden_dim=HIDDEN_DIM,
+    intermediate_dim=4 * HIDDEN_DIM,
+    synthesizer=SYNTHESIZER,
+    max_sequence_length=SEQUENCE_LENGTH,
+    causal=True,
+)
+model = models.SynthesizerCausalLM(backbone, preprocessor=None)
+model.compile(
+    training.adamw(LEARNING_RATE),
+    loss=training.LabelSmoothedCrossentropy(),
+    weighted_metrics=[keras_hub.metrics.Perplexity(from_logits=True)],
+    sampler=keras_hub.samplers.TopPSampler(0.9, seed=0),
+)
 
 """
-## Training and writing
-
-After each epoch all that training needs to go on is in a file: the same command
-with `--resume` goes on from there. Models of words are scored by perplexity,
-those of bytes by bits per byte. To write, a model reads how the text to test on
-begins, and samples from the likeliest tokens.
+## Training
 """
 
-for name in settings.variants:
-    model = build_model(name)
-    path = script.checkpoint(name)
-    history = callbacks.fit_from_checkpoint(
-        model, train_windows, path, settings.epochs, validation_windows
-    )
-    found = model.evaluate(test_windows, verbose=0, return_dict=True)
-    score = script.objective.score_of(found["crossentropy"], test_windows)
-    row, mask = np.zeros((2, 1, SEQUENCE_LENGTH), "int32")
-    row[0, :8], mask[0, :8] = test[:8], 1
-    inputs = {"token_ids": row, "padding_mask": mask}
-    written = model.generate(inputs, stop_token_ids=None)["token_ids"]
-    print(sample := tokens.to_text(np.asarray(written)[0]))
-    figures = {script.objective.score.name: float(score)}
-    data, more = f"{len(train):,} tokens", {"sample": sample}
-    script.save(model, name, history, figures, data, words=tokens.words, **more)
-script.report("crossentropy")
+model.fit(
+    *train,
+    batch_size=BATCH_SIZE,
+    epochs=EPOCHS,
+    validation_data=test,
+    verbose=2,
+)
 
 """
-## What to look for
+## What came out
 
+Given a tokenizer, the model goes on with a text.
+"""
+
+model.preprocessor = models.SynthesizerCausalLMPreprocessor(
+    tokenizer, SEQUENCE_LENGTH
+)
+model.save_to_preset(PRESET)
+print(model.generate(PROMPT, max_length=SEQUENCE_LENGTH))
+
+"""
 The generated sentences follow a grammar: which verb form is right depends on a
 noun some words back. Attention that compares tokens finds it wherever it is;
 attention by position must know where to look.

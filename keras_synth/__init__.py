@@ -11,9 +11,9 @@
 - `keras_synth.analysis`: what attention does inside a model.
 - `keras_synth.surgery`: synthesizers in models that are trained already.
 - `keras_synth.pretraining`: span corruption and masked tokens.
-- `keras_synth.losses`, `metrics`, `optimizers`, `schedules`, `callbacks`,
-  `batches`: for training.
-- `keras_synth.datasets`: loaders and generators of text.
+- `keras_synth.training`: batches of few lengths, a schedule, a loss.
+- `keras_synth.datasets`: texts, series and graphs: generated, or from files.
+- `keras_synth.compare`: variants side by side (needs the extra `compare`).
 """
 
 import importlib
@@ -21,22 +21,14 @@ import importlib
 # Keras finds the classes of a file that have been imported.
 from keras_synth import (  # noqa: F401
     attend,
-    batches,
-    callbacks,
     formulas,
     layers,
     logits,
-    losses,
     masks,
-    metrics,
     mixers,
-    model_card,
-    optimizers,
-    reporting,
     routes,
-    schedules,
     synthesizers,
-    vocabulary,
+    training,
 )
 from keras_synth.folding import fold
 from keras_synth.registry import register
@@ -45,23 +37,19 @@ from keras_synth.version import __version__
 __all__ = [
     "__version__",
     "analysis",
-    "batches",
-    "callbacks",
+    "compare",
     "datasets",
     "fold",
     "formulas",
     "layers",
-    "losses",
-    "metrics",
     "mixers",
     "models",
-    "optimizers",
     "pretraining",
     "register",
     "routes",
-    "schedules",
     "surgery",
     "synthesizers",
+    "training",
 ]
 
 

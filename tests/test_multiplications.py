@@ -4,7 +4,7 @@ import keras
 import pytest
 from cases import MIXERS
 
-from keras_synth import layers, mixers, models, reporting, synthesizers
+from keras_synth import layers, mixers, models, synthesizers
 from keras_synth.analysis import multiplications
 from keras_synth.mixers import patterns
 
@@ -129,14 +129,6 @@ def test_t5_base_has_the_papers_ratios():
     for name, flops in paper.items():
         ratio = totals[name] / totals["V"]
         assert ratio == pytest.approx(flops / paper["V"], rel=0.02), name
-
-
-def test_a_table_names_all_models(capsys):
-    counts = {"R": {"logits": 2_000_000}, "V": {"projections": 5_000_000}}
-    reporting.print_multiplications(counts)
-    printed = capsys.readouterr().out
-    assert "2.50" in printed
-    assert all(word in printed for word in ("R", "V", "logits", "5.0"))
 
 
 # Other mixers: L tokens, or L queries of S keys, values of 4 features. L is

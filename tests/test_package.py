@@ -63,7 +63,7 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
         f"sys.path.insert(0, {str(HELPERS)!r})\n"
         "import numpy as np, classifiers as t\n"
         "import keras_synth.compare.worker\n"
-        "from keras_synth.datasets import LengthBuckets\n"
+        "from keras_synth.training import LengthBuckets\n"
         "for segments in (0, 2):\n"
         "    model = t.classifier(num_segments=segments)\n"
         "    x = (t.TEXTS, t.TEXTS[::-1]) if segments else t.TEXTS\n"
@@ -81,13 +81,6 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "True"
-
-
-@pytest.mark.once
-def test_comparing_without_its_packages_names_what_to_install():
-    done = run("import keras_synth.compare", {"matplotlib"})
-    last = done.stderr.strip().splitlines()[-1]
-    assert re.match(r"ImportError: .*matplotlib.*keras-synth\[compare\]", last)
 
 
 @pytest.mark.once
@@ -122,7 +115,6 @@ def test_no_backend_is_imported_anywhere_in_the_package():
         ROOT / "keras_synth" / "models" / "preprocessors" / "tokenizer.py",
         ROOT / "keras_synth" / "models" / "tasks" / "examples.py",
         ROOT / "keras_synth" / "models" / "tasks" / "labels.py",
-        ROOT / "keras_synth" / "compare" / "prepare.py",
     }
     for source in sources:
         text = source.read_text(encoding="utf-8")
@@ -173,7 +165,7 @@ def test_importing_leaves_the_process_as_it_is():
 @pytest.mark.once
 def test_public_modules_are_where_their_names_say():
     """So that type checkers and editors find them."""
-    others = "attend logits masks model_card reporting vocabulary".split()
+    others = "attend logits masks".split()
     names = [*keras_synth.__all__, *others]
     modules = [getattr(keras_synth, name) for name in names]
     modules = [x for x in modules if inspect.ismodule(x)]

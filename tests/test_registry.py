@@ -332,26 +332,14 @@ def test_what_cannot_be_registered_is_refused():
 
 
 @pytest.mark.once
-def test_the_rank_of_the_comparison_is_for_all_that_do_not_say_theirs():
-    from keras_synth.compare import grid
+def test_variants_of_a_comparison_are_checked_as_they_will_be_made():
+    from keras_synth.compare import check_variant
+    from keras_synth.compare.tasks import TASKS
 
-    def rank(variant):
-        return grid.synthesizer(variant, H, K, N, rank=32).rank
-
-    assert rank("factorized-random") == rank("FR") == 32
-    assert rank("FR(rank=4)") == 4
-    made = grid.synthesizer("FR + FR(rank=4) + V", H, K, N, rank=32)
-    assert [part.rank for part in made.synthesizers[:2]] == [32, 4]
-
-
-@pytest.mark.once
-def test_variants_of_the_comparison_are_checked_as_they_will_be_made():
-    from keras_synth.compare import grid
-
-    settings = grid.Settings("pairs", sequence_length=64, hidden_dim=8)
-    variants = ["R(max_length=64)", "FR(rank=4)", "FD(factors=(8,8))"]
-    runs = grid.runs(variants, [1, 2], [0], ["jax"], settings)
-    assert [run.variant for run in runs[::2]] == variants
-    for wrong in ("R(max_length=8)", "FD(factors=(2,4))", "FR(rank=0)"):
+    settings = {"num_heads": 2, "sequence_length": 64, "hidden_dim": 8}
+    task = TASKS["pairs"]
+    for variant in ("R(max_length=64)", "FR(rank=4)", "FD(factors=(8,8))"):
+        check_variant(variant, task, settings)
+    for wrong in ("R(max_length=8)", "FR(rank=0)", "linformer(rank=0)"):
         with pytest.raises(ValueError, match="Received"):
-            grid.runs([wrong], [2], [0], ["jax"], settings)
+            check_variant(wrong, task, settings)

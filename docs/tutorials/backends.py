@@ -92,11 +92,25 @@ every step.
 
 SCRIPT = """
 import sys
+import time
 
 import keras
 import numpy as np
 
-from keras_synth import callbacks, datasets, models
+from keras_synth import datasets, models, training
+
+
+class Log(keras.callbacks.Callback):
+    seconds, means = [], []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.began = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seconds.append(time.perf_counter() - self.began)
+        self.means.append(logs["loss"])  # of all steps so far
+
+
 
 output = sys.argv[1]
 texts, labels = datasets.generated_reviews(2_000, max_sentences=4)
@@ -106,22 +120,22 @@ logits = classifier.predict(texts[:256], verbose=0)
 
 preprocessor = classifier.preprocessor
 classifier.preprocessor = None  # from here on, it takes tokens
-batches = datasets.LengthBuckets(
+batches = training.LengthBuckets(
     preprocessor(texts), labels, batch_size=32, drop_remainder=True
 )
-timed = callbacks.TimedBatches(batches)
-log = callbacks.StepLog(timed)
-classifier.fit(timed, callbacks=[log], verbose=0)
+log = Log()
+keras.Model.fit(classifier, batches, callbacks=[log], verbose=0)
 classifier.preprocessor = preprocessor
 classifier.save(f"{output}.keras")
 
-speed = callbacks.speed(log.history)
+median = np.median(log.seconds)
+sums = np.array(log.means) * np.arange(1, len(log.means) + 1)
 np.savez(
     f"{output}.npz",
     logits=logits,
-    losses=log.history["losses"],
-    first=speed["compile_seconds"],
-    steps_per_second=speed["steps_per_second"],
+    losses=np.diff(sums, prepend=0),
+    first=sum(log.seconds) - median * len(log.seconds),
+    steps_per_second=1 / median,
 )
 """
 pathlib.Path("train.py").write_text(SCRIPT)
@@ -228,15 +242,15 @@ you choose; with Keras that costs an environment variable.
 
 ## Comparing variants on all backends
 
-`keras-synth compare`, or `python -m keras_synth.compare`, does all this for a
-whole grid: variants x heads x seeds x backends, each run in a process of its
+`keras-synth compare`, or `python -m keras_synth.compare compare`, does all this
+for a whole grid: variants x seeds x backends, each run in a process of its
 own, with the same data, the same initial weights and the same batches. Two
 variants on the generated reviews, small enough for a minute or two:
 """
 
 print(
     run(
-        *"-m keras_synth.compare --task reviews --variants V R".split(),
+        *"-m keras_synth.compare compare --variants V R".split(),
         *"--examples 1500 --epochs 2 --dropout 0 --batch-size 32".split(),
         *["--backends", *backends, "--output", "compare"],
         backend=here,
@@ -244,41 +258,28 @@ print(
 )
 
 """
-The table has a line for each variant and backend, or, with several `--seeds`,
-for their mean and half of their range.
+The table has a line for each variant and backend, and, with several `--seeds`,
+the standard error of their mean. The last line is a model that always says the
+most frequent class.
 
-- **test** is the score after the last epoch, looked at once; **valid.** that on
+- **accuracy** is the score on the test, looked at once; **validation** that on
   other examples, by which to choose settings. Without dropout, lines of one
   variant agree across backends, to the extent that rounding allows.
-- **steps/s** leaves out the first steps, which compile. **/V** is the speed
-  divided by that of V *on the same backend*, which is how to compare variants:
-  it tells what the attention costs, not what the backend does.
+- **steps/s** is that of the median step, since some compile.
 - **weights** and **mult.**, multiplications per sample, depend on no backend;
   **peak** memory is that of the whole process, with all that the backend itself
   takes.
 
-The picture shows the loss of each step and the validation score of each epoch.
-Colours are variants, lines are backends:
-"""
-
-plt.figure(figsize=(11, 4.5), layout="constrained")
-plt.imshow(plt.imread("compare/curves.png"))
-plt.axis("off")
-plt.show()
-
-"""
-Where lines of one colour lie on each other, the backends agree. Where two
-colours are further apart than two seeds are, the variants differ. `--seeds 0 1
-2` tells how far that is, and is worth its time before any conclusion:
-`results.csv` beside the picture has every run in a row.
+`report.html` in the folder shows learning curves, the differences of variants
+and how sure they are. `--seeds 0 1 2` is worth its time before any conclusion.
 
 ## For the real thing
 
 - Set the backend for all of your programs in `~/.keras/keras.json`;
   `KERAS_BACKEND` takes precedence over it.
-- `keras-synth compare --help` lists tasks and settings. `--task csv --data
-  mine.csv` compares on your own texts, and `--resume` goes on with a grid that
-  was stopped, or adds variants, seeds and backends to it.
+- `keras-synth compare --help` lists tasks and settings. `--data mine.csv`
+  compares on your own texts, and `--resume` goes on with a grid that was
+  stopped, or adds variants, seeds and backends to it.
 - Give small models and short trainings to the backend that compiles least, long
   ones to the one with the most steps per second.
 - Train where it is fast, serve where it is convenient: a `.keras` file or a

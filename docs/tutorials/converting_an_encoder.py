@@ -30,9 +30,10 @@ import keras_hub
 import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
+from scipy import stats
 
 import keras_synth
-from keras_synth import analysis, datasets, metrics, surgery
+from keras_synth import analysis, datasets, surgery
 
 # %matplotlib inline
 keras.utils.set_random_seed(0)
@@ -56,7 +57,9 @@ rng = np.random.default_rng(0)
 stsb = pathlib.Path(os.environ.get("KERAS_SYNTH_DATA", "."), "glue", "STS-B")
 
 if stsb.is_dir():
-    (train_pairs, _), (test_pairs, scores) = datasets.load("STS-B", stsb)
+    columns = {"text": ["sentence1", "sentence2"], "label": "score"}
+    train_pairs, _ = datasets.read(stsb / "train.tsv", **columns)
+    test_pairs, scores = datasets.read(stsb / "dev.tsv", **columns)
     drawn = rng.permutation(len(scores))[:240]
     first, second = ([side[i] for i in drawn] for side in test_pairs)
     scores = scores[drawn]
@@ -149,7 +152,7 @@ def vectors(model, batch):
 
 def score(model):
     sides = vectors(model, first_inputs), vectors(model, second_inputs)
-    return metrics.spearman(scores, (sides[0] * sides[1]).sum(axis=1))
+    return stats.spearmanr(scores, (sides[0] * sides[1]).sum(axis=1))[0]
 
 
 found = {0: score(encoder)}

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
 
-from keras_synth import analysis, datasets, metrics, models, surgery
+from keras_synth import analysis, datasets, models, surgery
 
 # %matplotlib inline
 SEED = 0
@@ -73,8 +73,27 @@ def train(synthesizer, epochs):
     return tagger
 
 
+def entities(rows):
+    """Whole names: sentence, kind, first word and the one after the last."""
+    found = set()
+    for number, row in enumerate(rows):
+        start = None
+        for i, tag in enumerate([*row, "O"]):
+            if start is not None and tag == f"I-{row[start][2:]}":
+                continue
+            if start is not None:
+                found.add((number, row[start][2:], start, i))
+            start = None if tag == "O" else i
+    return found
+
+
+def entity_f1(right, found):
+    right, found = entities(right), entities(found)
+    return 2 * len(right & found) / (len(right) + len(found))
+
+
 def score(tagger):
-    return metrics.entity_f1(test_tags, tagger.tag(test_sentences))
+    return entity_f1(test_tags, tagger.tag(test_sentences))
 
 
 tagger = train("V", epochs=3)

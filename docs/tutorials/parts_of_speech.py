@@ -57,13 +57,16 @@ folder = os.environ.get("KERAS_SYNTH_DATA", ".")
 treebank = pathlib.Path(folder, "ud_english_ewt")
 if treebank.is_dir():
     name, epochs = "ud_ewt", 4
-    train, _, test = datasets.load("ud_ewt", treebank)
+    train, test = (
+        datasets.read(treebank / f"en_ewt-ud-{split}.conllu.gz")
+        for split in ("train", "test")
+    )
 else:
     name, epochs = "generated_entities", 2
     train = datasets.generated_entities(2_000, seed=2 * SEED)
     test = datasets.generated_entities(300, seed=2 * SEED + 1)
 train, test = ([cut(rows) for rows in split] for split in (train, test))
-kinds = datasets.CLASS_NAMES[name]
+kinds = sorted({label for row in train[1] for label in row})
 print(f"{name}: {sum(map(len, train[0])):,} words, {len(kinds)} labels")
 for word, label in zip(train[0][1][:8], train[1][1], strict=False):
     print(f"{word:12} {label}")
@@ -211,7 +214,6 @@ is taken for a verb as well.
   how, and the [tables of accuracy](../benchmarks/accuracy_tables.md) have the
   scores of four variants, pretrained and from scratch.
 - Where labels mark names of several words (`B-PER`, `I-PER`), score whole names
-  by `metrics.entity_f1`: [Beyond text](beyond_text.md) does.
-- `examples/sequence_labelling.py` trains taggers with buckets of lengths,
-  learning curves and model cards.
+  rather than words: [Beyond text](beyond_text.md) does.
+- `examples/sequence_labelling.py` trains a tagger on a treebank of yours.
 """

@@ -20,11 +20,12 @@ beat.
 
 import pathlib
 
+import huggingface_hub
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
-from keras_synth import datasets, model_card, models, optimizers, schedules
+from keras_synth import datasets, models, training
 
 SEED = 0
 LENGTH = 40  # tokens
@@ -89,10 +90,18 @@ masked_lm = models.SynthesizerMaskedLM(
     ),
 )
 steps = EPOCHS * len(plain_texts) // BATCH_SIZE
-masked_lm.compile(
-    optimizer=optimizers.adamw(
-        schedules.cosine_with_warmup(3e-3, steps), weight_decay=0.01
+
+
+def rates(peak, steps):
+    """Learning rates that rise for a tenth of the steps, then fall to 0."""
+    warmup = max(1, steps // 10)
+    return keras.optimizers.schedules.CosineDecay(
+        0.0, steps - warmup, warmup_target=peak, warmup_steps=warmup
     )
+
+
+masked_lm.compile(
+    optimizer=training.adamw(rates(3e-3, steps), weight_decay=0.01)
 )
 history = masked_lm.fit(
     plain_texts,
@@ -152,26 +161,23 @@ figures, how to load it. Model hubs show it, and so does any editor.
 """
 
 masked_lm.save_to_preset("reviews_encoder")
-model_card.write_model_card(
-    "reviews_encoder",
-    "An encoder of reviews, R+V",
-    "A `SynthesizerMaskedLM` of keras_synth: two blocks of width 64 with four "
-    f"heads, attention R+V, at most {LENGTH} tokens.",
-    f"{len(plain_texts):,} generated reviews, {EPOCHS} epochs, a quarter of "
-    "the tokens hidden.",
-    {
-        "nats per hidden token, held out": f"{history['val_loss'][-1]:.2f}",
-        "nats of token frequencies": f"{unigram:.2f}",
-        "parameters": f"{masked_lm.count_params():,}",
-    },
-    """
-from keras_synth import models
+huggingface_hub.ModelCard(
+    f"""---
+library_name: keras
+license: apache-2.0
+---
+# An encoder of reviews, R+V
 
-model = models.SynthesizerMaskedLM.from_preset("reviews_encoder")
-print(model.fill_mask("The plot was not dull but [MASK]."))
-""",
-    licence="apache-2.0",
-)
+Two blocks of width 64 with four heads, at most {LENGTH} tokens. Trained on
+{len(plain_texts):,} generated reviews. Nats per hidden token, held out:
+{history["val_loss"][-1]:.2f}; of token frequencies: {unigram:.2f}.
+
+    from keras_synth import models
+
+    model = models.SynthesizerMaskedLM.from_preset("reviews_encoder")
+    print(model.fill_mask("The plot was not dull but [MASK]."))
+"""
+).save("reviews_encoder/README.md")
 print(*sorted(path.name for path in pathlib.Path("reviews_encoder").iterdir()))
 print(pathlib.Path("reviews_encoder/README.md").read_text())
 
@@ -222,9 +228,7 @@ def fine_tune(start, count):
     epochs = STEPS * BATCH_SIZE // count
     steps = epochs * -(-count // BATCH_SIZE)
     classifier.compile(
-        optimizer=optimizers.adamw(
-            schedules.cosine_with_warmup(1e-3, steps), weight_decay=0.01
-        )
+        optimizer=training.adamw(rates(1e-3, steps), weight_decay=0.01)
     )
     history = classifier.fit(
         texts, labels, batch_size=BATCH_SIZE, epochs=epochs, verbose=0
@@ -273,16 +277,13 @@ are for. Real text takes hours of pretraining before there is much to transfer.
 
 ## For the real thing
 
-- `examples/pretraining.py` pretrains on a text file or a folder of them, and
-  goes on after an interrupt. `keras-synth train` does it in any size, for
-  models that write by T5's span corruption. `examples/fine_tuning.py`
-  fine-tunes on your own CSV file, on GLUE's tasks and others.
-- On long texts, pack the tokens into full rows with
-  `keras_synth.pretraining.pack_tokens` and train on
-  `keras_synth.pretraining.MaskedTokens`: no token is padding.
+- `examples/pretraining.py` pretrains on a text file or a folder of them.
+  `keras-synth train --task masked_lm` does it in any size, and packs the tokens
+  of long texts into full rows; `--task span_corruption` trains models that
+  write, as T5.
 - Hide 15% and use dropout 0.1 where there is more to learn than here.
 - Fine-tune with a smaller learning rate than you pretrained with, and repeat it
   with several seeds: with few labels they differ by points.
-- `keras-synth compare --task mlm` pretrains a grid of variants, and
+- `keras-synth compare --task masked_lm` pretrains a grid of variants, and
   `--init` fine-tunes them, so that you can ask which synthesizer gains most.
 """

@@ -99,9 +99,8 @@ plt.show()
 
 """
 `pad_series` stacks recordings of unequal lengths, and returns the padding mask
-that goes with them. It refuses what would fail later or, worse, would not: a
-recording of one frame, which most often has its axes swapped, other features
-than the first has, and numbers that are missing.
+that goes with them. It refuses what would fail later or, worse, would not:
+other features than the first has, and numbers that are missing.
 """
 
 LENGTH = max(map(len, train_recordings + test_recordings))
@@ -115,11 +114,6 @@ def as_inputs(recordings):
 
 train_sounds, test_sounds = map(as_inputs, [train_recordings, test_recordings])
 print(train_sounds["values"].shape, train_sounds["padding_mask"].shape)
-
-try:
-    datasets.pad_series([train_recordings[0], train_recordings[1][:1]])
-except ValueError as error:
-    print(error)
 
 """
 The first baseline forgets the order of the frames: logistic regression on the

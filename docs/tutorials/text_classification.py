@@ -21,11 +21,11 @@ import re
 import subprocess
 import sys
 
+import huggingface_hub
 import keras
 import numpy as np
 
 from keras_synth import datasets, models
-from keras_synth.model_card import write_model_card
 
 keras.utils.set_random_seed(0)
 
@@ -43,18 +43,25 @@ what they think. For a second task there are news of four topics, from [AG
 News](https://arxiv.org/abs/1509.01626).
 
 Name the folder that holds `imdb` and `ag_news` in `KERAS_SYNTH_DATA`, or put
-them beside the notebook. `datasets.download` fetches both. Without them reviews
+them beside the notebook. Without them reviews
 come from a generator: two thirds of their sentences hold an opinion, and the
 majority of opinions is the label.
 """
 
 folder = pathlib.Path(os.environ.get("KERAS_SYNTH_DATA", "."))
-imdb = sorted(folder.glob("imdb/aclImdb*"))
-is_real = bool(imdb) and (folder / "ag_news").is_dir()
+imdb = [x for x in folder.glob("imdb/aclImdb*") if x.is_dir()]
+is_real = bool(imdb) and any(folder.glob("ag_news/train.csv*"))
+
+
+def read(path):
+    texts, labels = datasets.read(path)
+    return texts, (np.array(labels) == "pos").astype("int32")
+
+
 if is_real:
     (train_texts, train_labels), (test_texts, test_labels) = (
         ([" ".join(text.split()[-80:]) for text in texts], labels)
-        for texts, labels in datasets.load("imdb", imdb[0])
+        for texts, labels in (read(imdb[0] / x) for x in ("train", "test"))
     )
     test_texts, test_labels = test_texts[::10], test_labels[::10]
     vocabulary_size, sequence_length, epochs = 8_000, 112, 1
@@ -75,8 +82,8 @@ for text, label in zip(train_texts[:3], train_labels[:3], strict=True):
 print(f"{len(train_texts):,} to train on, {len(test_texts):,} to test on")
 
 """
-`datasets.load_csv` reads any table with a column of texts and one of labels,
-and returns strings and labels as above, so all that follows stays the same.
+`datasets.read` reads any table with a column of texts and one of labels, and
+returns strings and labels as above, so all that follows stays the same.
 
 ## What to beat
 
@@ -203,26 +210,26 @@ print(f"{keras.backend.backend()} and {other} differ by {difference:.0e}")
 A preset is a folder of plain files: configurations as JSON, the vocabulary, the
 weights. `from_preset` reads a local folder, or an address such as
 `"hf://user/name"` once it has been uploaded. Others should see what it is:
-`write_model_card` writes the `README.md` that Hugging Face and Kaggle show.
+Hugging Face and Kaggle show its `README.md`, the model card.
 """
 
 classifier.save_to_preset("reviews")
-write_model_card(
-    "reviews",
-    title="Sentiment of reviews",
-    description="A Transformer encoder of one layer, with R for attention.",
-    data=f"{len(train_texts):,} reviews, {'IMDB' if is_real else 'generated'}.",
-    figures={
-        f"accuracy, {len(test_texts):,} unseen reviews": f"{accuracy:.1%}"
-    },
-    usage="""
-from keras_synth import models
+huggingface_hub.ModelCard(
+    f"""---
+library_name: keras
+license: apache-2.0
+---
+# Sentiment of reviews
 
-classifier = models.SynthesizerTextClassifier.from_preset("reviews")
-classifier.predict(["The plot was truly superb."])
-""",
-    licence="apache-2.0",
-)
+A Transformer encoder of one layer, with R for attention. Accuracy on
+{len(test_texts):,} unseen reviews: {accuracy:.1%}.
+
+    from keras_synth import models
+
+    classifier = models.SynthesizerTextClassifier.from_preset("reviews")
+    classifier.predict(["The plot was truly superb."])
+"""
+).save("reviews/README.md")
 for path in sorted(pathlib.Path("reviews").rglob("*")):
     if path.is_file():
         print(kilobytes(path))
@@ -254,12 +261,17 @@ def mentions_relative(texts):
 
 
 if is_real:
-    (texts, labels), (new_texts, new_labels) = datasets.load(
-        "ag_news", folder / "ag_news"
+    columns = {"text": [1, 2], "label": 0, "header": False}
+    (texts, labels), (new_texts, new_labels) = (
+        ([*map(" ".join, zip(*pairs, strict=True))], labels - 1)
+        for pairs, labels in (
+            datasets.read(next(folder.glob(f"ag_news/{x}.csv*")), **columns)
+            for x in ("train", "test")
+        )
     )
     texts, labels = texts[:3_000], labels[:3_000]
     new_texts, new_labels = new_texts[:1_000], new_labels[:1_000]
-    topic_names = [*datasets.CLASS_NAMES["ag_news"]]
+    topic_names = ["World", "Sports", "Business", "Sci/Tech"]
 else:
     texts, labels = train_texts, mentions_relative(train_texts)
     new_texts, new_labels = test_texts, mentions_relative(test_texts)

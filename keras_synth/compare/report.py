@@ -1,278 +1,158 @@
-"""What a results file says, as a table, a CSV file and pictures."""
+"""`report.html`: one file that shows a comparison, to send on."""
 
-import csv
-import math
-import statistics
+import io
+import pathlib
 
 import numpy as np
 
 from keras_synth._system.files import writing
-from keras_synth.compare.groups import best, groups, labels, mean, spread
-from keras_synth.compare.html import write_html
-from keras_synth.training.reporting import picture, score_table, smoothed
+from keras_synth.compare import results as tables
 
-SMOOTHING = 25  # steps over which the picture's loss curves are averaged
-DRAWN = 48  # runs in the picture, at most
-LARGEST = 400  # area of the largest mark in the picture of costs, square points
-STYLES = {"tensorflow": "-", "jax": "--", "torch": ":"}
-COLUMNS = (
-    "task variant num_heads backend seed score validation_score test_loss "
-    "steps_per_second compile_seconds train_seconds seconds data_share "
-    "parameters multiplications peak_memory_bytes score_name "
-    "generate_seconds signature"
-).split()
-COSTS = ("steps_per_second", "score", "peak_memory_bytes")
-OF_WRITING = ("generate_seconds", "signature")  # columns of few tasks
+DRAWN = 10  # variants in a chart, those with the best scores
+STYLES = {"jax": "-", "tensorflow": "--", "torch": ":"}
 
 
-def report(rows, task, folder, page=True):
-    """Prints the table, and writes the files that say more.
+def report(folder, console):
+    """Prints the tables of a folder's results, and writes files about them.
 
     Args:
-        rows: List of results, dictionaries.
-        task: `Task` of all of them.
-        folder: Path, for `results.csv`, `results.md`, `curves.png` and, where
-            speed and memory are known, `costs.png`.
-        page: Boolean, whether `report.html` is written, too.
+        folder: Path, for `results.csv`, `results.md` and `report.html`.
+        console: `rich.console.Console`.
     """
-    from rich.console import Console  # commands start faster
+    import jinja2
 
-    Console().print(table(rows, task))
-    write_csv(rows, task.objective.score, folder / "results.csv")
-    write_markdown(rows, task, folder / "results.md")
-    draw(rows, task.objective, folder / "curves.png")
-    files = ["results.jsonl", "results.csv", "results.md", "curves.png"]
-    if draw_costs(rows, task.objective.score, folder / "costs.png"):
-        files.append("costs.png")
-    if page:
-        write_html(rows, task, folder / "report.html")
-        files.append("report.html")
-    print(f"{', '.join(files[:-1])} and {files[-1]} are in {folder}")
-
-
-def table(rows, task):
-    """The rows as a `rich` table of 80 columns, one line for each group."""
-    score, epochs = task.objective.score, task.objective.epoch_score
-    test, validation = (
-        f"{split}\n{x.heading}{_unit(x, chr(10))}"
-        for split, x in (("test", score), ("valid.", epochs))
+    folder = pathlib.Path(folder)
+    groups = tables.tables(tables.read(folder))
+    for group in groups:
+        table = tables.summary(group)
+        words = title(group, groups)
+        console.print(f"\n{words}\n", markup=False, highlight=False)
+        print(table.to_string(index=False))
+    tables.write_tables(groups, folder)
+    source = pathlib.Path(__file__).with_name("report.html")
+    template = jinja2.Environment(autoescape=True).from_string(
+        source.read_text("utf-8")
     )
-    grouped, lines = groups(rows), []
-    for (variant, heads, backend), group in grouped.items():
-        speed = mean(group, "steps_per_second")
-        baseline = mean(
-            grouped.get(("V", heads, backend), ()), "steps_per_second"
-        )
-        memory = mean(group, "peak_memory_bytes")
-        counted = group[0].get("multiplications")
-        last = statistics.mean(row["validation_scores"][-1] for row in group)
-        line = {
-            "variant": variant,
-            "heads": str(heads),
-            "backend": backend,
-            test: spread(score, group),
-            validation: epochs.show(last),
-            "steps/s": "-" if speed is None else f"{speed:.2f}",
-            "/V": f"{speed / baseline:.2f}" if speed and baseline else "-",
-            "weights\nx 1e6": f"{group[0]['parameters'] / 1e6:.2f}",
-            "mult.\nx 1e6": "-" if counted is None else f"{counted / 1e6:.0f}",
-            "peak\nMiB": "-" if memory is None else f"{memory / 2**20:.0f}",
-            "paper": str(task.paper.get(variant, "")),
-        }
-        lines.append(line)
-    # What is the same in all lines stands above them.
-    same = [x for x in ("heads", "backend") if len({y[x] for y in lines}) == 1]
-    for name in (*same, *(() if task.paper else ("paper",))):
-        for line in lines:
-            del line[name]
-    cells = [list(line.values()) for line in lines]
-    return score_table(title(rows, score), [*lines[0]], cells, signature(rows))
+    with writing(folder / "report.html") as file:
+        file.write(template.render(groups=[section(x, groups) for x in groups]))
+    print(f"\nresults.csv, results.md and report.html are in {folder}")
 
 
-def _unit(score, between=", "):
-    return f"{between}{score.unit}" if score.unit else ""
-
-
-def title(rows, score):
-    """What a table of these rows shows, and what all of them have in common."""
-    keys = [row["key"] for row in rows]
-    task = keys[0]["settings"]["task"]
-    better = "" if score.higher_is_better else ", lower is better"
-    heads, backends, seeds = (
-        list(dict.fromkeys(str(key[name]) for key in keys))
-        for name in ("num_heads", "backend", "seed")
-    )
-    shared = [f"{heads[0]} heads"] * (len(heads) == 1)
-    shared += backends * (len(backends) == 1)
-    shared += [f"seed{'s' * (len(seeds) > 1)} {' '.join(seeds)}"]
-    return (
-        f"{task}: test {score.name} after the last epoch{better}\n"
-        f"{', '.join(shared)}"
-    )
-
-
-def signature(rows):
-    """How what was written has been scored, if anything was."""
-    return "; ".join(
-        {row["signature"]: 0 for row in rows if "signature" in row}
-    )
-
-
-def write_markdown(rows, task, path):
-    """Writes a table for a document, one line for each group of seeds."""
-    score, epochs = task.objective.score, task.objective.epoch_score
-    lines = []
-    for (variant, heads, backend), group in groups(rows).items():
-        speed = mean(group, "steps_per_second")
-        validation = (
-            " ".join(epochs.show(x, 1) for x in row["validation_scores"])
-            for row in group
-        )
-        line = {
-            "": variant.replace("|", "\\|").replace("<", "&lt;"),
-            "heads": f"{heads}",
-            "backend": backend,
-            "seeds": ", ".join(str(row["key"]["seed"]) for row in group),
-            f"test {score.name}": spread(score, group),
-            f"validation {epochs.name} of each seed, epoch by epoch": "; ".join(
-                validation
-            ),
-            "training, s": f"{mean(group, 'train_seconds'):.0f}",
-            "steps/s": "" if speed is None else f"{speed:.2f}",
-            "parameters": f"{group[0]['parameters']:,}",
-        }
-        if task.paper:
-            line["paper"] = str(task.paper.get(variant, ""))
-        lines.append(line)
-    with writing(path) as file:
-        file.write(f"| {' | '.join(lines[0]).strip()} |\n")
-        file.write("|---" * len(lines[0]) + "|\n")
-        for line in lines:
-            file.write(f"| {' | '.join(line.values())} |\n")
-        if signature(rows):
-            file.write(f"\n`{signature(rows)}`\n")
-
-
-def write_csv(rows, score, path):
-    """Writes one line for each run, scores as `results.jsonl` has them."""
-    columns = [x for x in COLUMNS if x not in OF_WRITING or x in rows[0]]
-    # Results of an older version have fewer.
-    metrics = {name: "" for row in rows for name in row.get("metrics", ())}
-    columns += metrics
-    with writing(path) as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            known = {**metrics, **row["key"]["settings"], **row["key"], **row}
-            known.update(row.get("metrics", {}))
-            known["score_name"] = score.name
-            known["validation_score"] = row["validation_scores"][-1]
-            writer.writerow({name: known[name] for name in columns})
-
-
-def draw(rows, objective, path):
-    """Training losses and validation scores of all runs, or the best.
-
-    Colours tell variants and heads, lines backends.
-    """
-    import matplotlib  # commands start faster
-
-    score, epoch_score = objective.score, objective.epoch_score
-    labels, drawn, title = {}, *_drawn(rows, epoch_score)
-    # All runs of a grid have as many steps; short ones are averaged less.
-    window = min(SMOOTHING, max(1, len(rows[0]["losses"]) // 8))
-    with (
-        matplotlib.rc_context({"text.parse_math": False}),
-        picture(path, 2, size=(11, 4.5)) as (steps, epochs),
-    ):
-        for row in drawn:
-            key = row["key"]
-            name = f"{key['variant']}, {key['num_heads']} heads"
-            shown = score.show(row["score"], 1) + score.unit
-            style = {
-                "linestyle": STYLES.get(key["backend"], "-."),
-                "color": labels.setdefault(name, f"C{len(labels) % 10}"),
-                "linewidth": 1.2,
-                "alpha": 0.8,
-                "label": f"{name}, {key['backend']}, {shown}",
-            }
-            scores = row["validation_scores"]
-            steps.plot(*smoothed(row["losses"], window, len(scores)), **style)
-            scaled = np.multiply(scores, epoch_score.scale)
-            places = np.arange(len(scores)) + 1
-            epochs.plot(places, scaled, marker=".", **style)
-        steps.set_ylabel(f"training loss, mean of {window} steps")
-        steps.set_ylim(bottom=0)
-        epochs.set_ylabel(f"validation {epoch_score.name}{_unit(epoch_score)}")
-        steps.figure.suptitle(title)
-        steps.legend(
-            title=f"test {score.name}",
-            title_fontsize=7,
-            fontsize=7,
-            ncols=1 if len(drawn) <= 12 else 2,
-            loc="lower left",
-        )
-
-
-def _drawn(rows, score):
-    """The runs to draw, and the picture's title."""
-    task = rows[0]["key"]["settings"]["task"]
-    if len(rows) <= DRAWN:
-        return rows, task
-    chosen = best(groups(rows), DRAWN, score).values()
-    drawn = [row for group in chosen for row in group][:DRAWN]
-    return drawn, f"{task}: {len(drawn)} of {len(rows):,} runs"
-
-
-def draw_costs(rows, score, path):
-    """Draws a mark for each group of seeds: score over speed, area memory.
-
-    Args:
-        rows: List of results.
-        score: `Score` of the test.
-        path: Path of the `.png` file.
-
-    Returns:
-        Boolean, whether speed and memory of any group are known.
-    """
-    import matplotlib  # commands start faster
-
-    grouped = groups(rows)
-    marks = [
-        (labels(grouped)[key], *figures)
-        for key, group in grouped.items()
-        if _all_finite(figures := [mean(group, x) for x in COSTS])
+def title(group, groups):
+    """What a table is about: its task, and the settings others do not have."""
+    first = group[0]
+    everyone = [
+        x[0]["settings"] for x in groups if x[0]["task"] == first["task"]
     ]
-    if not marks:
-        return False
-    names, speeds, scores, memory = zip(*marks, strict=True)
-    scores = np.multiply(scores, score.scale)
-    with (
-        matplotlib.rc_context({"text.parse_math": False}),
-        picture(path, size=(8, 5), label="training steps per second") as axes,
-    ):
-        areas = LARGEST * np.divide(memory, max(memory))
-        colours = [f"C{number % 10}" for number in range(len(marks))]
-        axes.scatter(speeds, scores, areas, colours, alpha=0.6)
-        for place in zip(names, speeds, scores, strict=True):
-            axes.annotate(
-                place[0],
-                place[1:],
-                (0, 2 + math.sqrt(LARGEST / math.pi)),  # above the largest
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-            )
-        axes.margins(0.12)
-        axes.set_ylabel(f"test {score.name}{_unit(score)}")
-        least, most = (f(memory) / 2**20 for f in (min, max))
-        axes.set_title(
-            f"{rows[0]['key']['settings']['task']}: areas are peak memory, "
-            f"{least:,.0f} to {most:,.0f} MiB",
-            fontsize=10,
+    own = {
+        name: value
+        for name, value in first["settings"].items()
+        if any(x.get(name) != value for x in everyone)
+    }
+    words = ", ".join(f"{name}={value}" for name, value in own.items())
+    better = "" if first["score"]["higher_is_better"] else ", lower is better"
+    return (
+        f"{first['task']}: {first['score']['name']} on the test{better}"
+        f"{f' ({words})' if words else ''}"
+    )
+
+
+def section(group, groups):
+    """What the template shows of a table."""
+    first = group[0]
+    gaps = tables.differences(group)
+    digits = first["score"]["digits"]
+    for name in ("difference", "low", "high") if len(gaps) else ():
+        gaps[name] = gaps[name].map(
+            lambda x: "" if x is None or np.isnan(x) else f"{x:.{digits}f}"
         )
-    return True
+    versions = {
+        ", ".join(map(" ".join, x["versions"].items())): 0 for x in group
+    }
+    look = {"index": False, "border": 0, "classes": "table"}
+    return {
+        "title": title(group, groups),
+        "table": tables.summary(group).to_html(**look),
+        "differences": gaps.to_html(**look) if len(gaps) else "",
+        "mixed": len(versions) > len({x["backend"] for x in group}),
+        "charts": [seeds(group), curves(group)],
+        "versions": list(versions),
+        "settings": first["settings"],
+        "commands": list({x["command"]: 0 for x in group}),
+        "signatures": list(
+            {s: 0 for x in group if (s := x["result"].get("signature"))}
+        ),
+    }
 
 
-def _all_finite(figures):
-    return all(x is not None and math.isfinite(x) for x in figures)
+def _variants(group):
+    """The variants to draw, those with the best scores, and their colours."""
+    runs, better = tables.frame(group), group[0]["score"]["higher_is_better"]
+    means = runs.groupby("variant", sort=False)["score"].mean()
+    chosen = {*means.sort_values(ascending=not better).index[:DRAWN]}
+    names = [x for x in means.index if x in chosen]
+    return {name: f"C{i}" for i, name in enumerate(names)}
+
+
+def seeds(group):
+    """A chart with a point for each run."""
+    variants, score = _variants(group), group[0]["score"]
+    runs = tables.frame(group)
+
+    def draw(figure):
+        axes = figure.subplots()
+        for place, (name, colour) in enumerate(variants.items()):
+            values = runs[runs["variant"] == name]["score"]
+            axes.plot(
+                values, [place] * len(values), "o", color=colour, alpha=0.7
+            )
+        axes.set_yticks(range(len(variants)), [*variants])
+        axes.set_xlabel(f"{score['name']} {score['unit']}".strip())
+        axes.invert_yaxis()
+
+    return chart(draw, 8, 1 + 0.35 * len(variants))
+
+
+def curves(group):
+    """Charts of the losses of each step and the figures of each epoch."""
+    variants = _variants(group)
+    drawn = [x for x in group if x["variant"] in variants]
+
+    def draw(figure):
+        steps, epochs = figure.subplots(1, 2)
+        for content in drawn:
+            result, variant = content["result"], content["variant"]
+            history = result["history"]
+            name = tables.validation_name(history)
+            look = {
+                "color": variants[variant],
+                "linestyle": STYLES[content["backend"]],
+                "linewidth": 1.2,
+                "label": f"{variant}, {content['backend']}",
+            }
+            steps.plot(*zip(*result["losses"], strict=True), **look)
+            values = history[name]
+            epochs.plot(np.arange(len(values)) + 1, values, marker=".", **look)
+        steps.set_xlabel("step")
+        steps.set_ylabel("training loss, mean of the epoch so far")
+        epochs.set_xlabel("epoch")
+        epochs.set_ylabel(f"validation {name.removeprefix('val_')}")
+        found = dict(zip(*steps.get_legend_handles_labels()[::-1], strict=True))
+        steps.legend(found.values(), found.keys(), fontsize=8)
+
+    return chart(draw, 10, 4)
+
+
+def chart(draw, width, height):
+    """An SVG picture, for a page."""
+    import matplotlib  # commands start faster
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(
+        {"text.parse_math": False, "svg.hashsalt": draw.__qualname__}
+    ):
+        figure = Figure((width, height), layout="constrained")
+        draw(figure)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True)
+    return text.getvalue()[text.getvalue().index("<svg") :]

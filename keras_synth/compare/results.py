@@ -1,191 +1,201 @@
-"""A file of results, one JSON line per finished run."""
+"""Results on disk, as tables: a line for each variant and backend."""
 
-import dataclasses
+import itertools
 import json
-import os
 import pathlib
 
-from keras_synth._system import files
-from keras_synth.compare.tasks import TASKS
+import numpy as np
+import pandas as pd
 
-# Grows when settings or scores get another meaning. Settings that are added
-# later have their defaults in older results, and need no new format.
-FORMAT = 5
-READABLE = (3, 4, FORMAT)  # 3 held settings of all objectives
-# Task -> what its score is since format 5; before, it was accuracy.
-RESCORED = {name: TASKS[name].objective.score.name for name in ("cola", "mrpc")}
-NUMBER = (int, float)
-# What a report reads of a row, and what it must be.
-KEY = {
-    "settings": dict,
-    "variant": str,
-    "num_heads": int,
-    "seed": int,
-    "backend": str,
-    "data": str,
-}
-FIGURES = {
-    **dict.fromkeys("score test_loss compile_seconds".split(), NUMBER),
-    **dict.fromkeys("train_seconds seconds data_share".split(), NUMBER),
-    **dict.fromkeys(("validation_scores", "losses"), list),
-    "parameters": int,
-    "steps_per_second": (*NUMBER, type(None)),
-    "multiplications": (*NUMBER, type(None)),
-    "peak_memory_bytes": (*NUMBER, type(None)),
-}
+from keras_synth._system.files import writing
+
+CONFIDENCE = 0.95
+ALL_PAIRS = 4  # variants; of more, each is compared with the reference
+# What runs of a table have in common.
+SHARED = ("task", "settings", "data", "start")
 
 
-class Results:
-    """Results on disk; each is there as a whole or not at all.
-
-    Reading changes no file: another process may be about to write to it.
-
-    Args:
-        path: Path of the file; it is made with the first result.
+def read(folder):
+    """Returns all results in a folder, dictionaries, oldest first.
 
     Raises:
-        ValueError: A line is damaged, or of another version's format.
+        ValueError: If there are none, or a file is damaged.
     """
-
-    def __init__(self, path):
-        self.path = pathlib.Path(path)
-        self.rows = []
-        self._whole, self._end = None, b""  # of a last line that was cut short
-        if self.path.exists():
-            self._read()
-
-    def _read(self):
-        content = self.path.read_bytes()
-        *whole, last = content.split(b"\n")
-        self.rows = [self._row(*line) for line in enumerate(whole, 1)]
-        if not last:
-            return
-        number = len(whole) + 1
+    found = []
+    paths = [*pathlib.Path(folder).glob("runs/[!.]*.json")]
+    for path in sorted(paths, key=lambda x: (x.stat().st_mtime, x.name)):
         try:
-            json.loads(last.decode())
-        except (ValueError, RecursionError):
-            print(
-                f"{self.path}, line {number}: the last result is half-written "
-                "and is left out."
-            )
-            self._whole = len(content) - len(last)
-        else:
-            self.rows.append(self._row(number, last))
-            self._end = b"\n"
+            content = json.loads(path.read_text("utf-8"))
+            content["result"]["score"], content["variant"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"{path} is damaged. Remove it, and repeat the command with "
+                f"--resume. Received: {error!r}"
+            ) from error
+        found.append(content)
+    if not found:
+        raise ValueError(f"There are no results in {folder}")
+    return found
 
-    def _row(self, number, line):
-        """The result in a line."""
-        try:
-            row = json.loads(line.decode())
-        # Also bytes that are no text, and brackets in too many brackets.
-        except (ValueError, RecursionError) as error:
-            self._raise_damaged(number, error)
-        self._check_format(number, row)
-        self._check_key(number, row)
-        self._check_score(number, row)
-        return _with_current_key(row)
 
-    def _raise_damaged(self, number, reason):
-        raise ValueError(
-            f"{self.path}, line {number} is damaged ({reason}). Remove "
-            "that line, or name another folder with --output."
+def tables(results):
+    """Groups results that may stand in one table.
+
+    Returns:
+        List of lists of results.
+    """
+    groups: dict = {}
+    for result in results:
+        shared = json.dumps([result[x] for x in SHARED], sort_keys=True)
+        groups.setdefault(shared, []).append(result)
+    return [*groups.values()]
+
+
+def frame(results):
+    """One row for each run, a `pandas.DataFrame`."""
+    rows = []
+    for content in results:
+        result, known = content["result"], content["score"]
+        figures = {
+            k: x for k, x in result.items() if isinstance(x, (int, float))
+        }
+        shared = {x: content[x] for x in ("task", "variant", "backend", "seed")}
+        versions = ", ".join(map(" ".join, content["versions"].items()))
+        history = result["history"]
+        validation = history[validation_name(history)][-1]
+        rows.append(
+            {
+                **shared,
+                **figures,
+                "score": known["scale"] * figures["score"],
+                "score_name": known["name"],
+                "validation": validation,
+                "versions": versions,
+            }
         )
-
-    def _check_format(self, number, row):
-        row = row if isinstance(row, dict) else {}
-        if row.get("format") not in READABLE:
-            versions = row.get("versions")
-            versions = versions if isinstance(versions, dict) else {}
-            raise ValueError(
-                f"{self.path}, line {number}: expected results in format "
-                f"{FORMAT}. Name another folder with --output. Received: "
-                f"format {row.get('format')!r} of keras_synth "
-                f"{versions.get('keras_synth', 'unknown')}"
-            )
-
-    def _check_key(self, number, row):
-        """Raises unless a row says what it is the result of."""
-        key = row.get("key")
-        settings = key.get("settings", {}) if isinstance(key, dict) else None
-        if not isinstance(settings, dict):
-            self._raise_damaged(number, "it does not say of which run it is")
-        if not isinstance(settings.get("task", ""), str):
-            self._raise_damaged(number, "it does not say of which task it is")
-
-    def _check_score(self, number, row):
-        task = row["key"].get("settings", {}).get("task")
-        if row["format"] < 5 and task in RESCORED:
-            raise ValueError(
-                f"{self.path}, line {number}: the score of {task!r} is "
-                f"{RESCORED[task]} since format 5, and cannot be compared. "
-                "Name another folder with --output. Received: an accuracy, in "
-                f"format {row['format']}"
-            )
-
-    def check_figures(self):
-        """Raises a `ValueError` unless a report can be made of every row."""
-        for number, row in enumerate(self.rows, 1):
-            key = row["key"]
-            for name, kind in KEY.items():
-                if not isinstance(key.get(name), kind):
-                    self._raise_damaged(number, f"its key has no {name!r}")
-            for name in ("variant", "backend"):
-                if not key[name].isprintable():
-                    self._raise_damaged(number, f"its {name!r} is no name")
-            if "task" not in key["settings"]:
-                self._raise_damaged(number, "it does not say of which task")
-            if key["settings"]["task"] not in TASKS:
-                continue  # a task of another version, of which none is made
-            for name, kind in FIGURES.items():
-                if not isinstance(row.get(name, ()), kind):
-                    self._raise_damaged(number, f"it has no {name!r}")
-            for name in ("validation_scores", "losses"):
-                if not all(isinstance(x, NUMBER) for x in row[name] or [None]):
-                    self._raise_damaged(number, f"{name!r} are no numbers")
-
-    def __contains__(self, key):
-        return any(row["key"] == key for row in self.rows)
-
-    def append(self, row):
-        """Adds a result and waits until it is on disk.
-
-        Raises:
-            UnwrittenError: It is not; the file is as it was.
-        """
-        row = {"format": FORMAT, **row}
-        line = self._end + json.dumps(row).encode() + b"\n"
-        with files.naming_what_is_unwritten(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "ab", buffering=0) as file:
-                if self._whole is not None:
-                    file.truncate(self._whole)
-                _append(file, line)
-            files.names_to_disk(self.path.parent)
-        self._whole, self._end = None, b""
-        self.rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def _append(file, line):
-    """Writes a line at the end of a file, or nothing of it."""
-    end = file.seek(0, os.SEEK_END)
-    try:
-        rest = memoryview(line)
-        while rest:  # a disk that fills takes a part
-            rest = rest[file.write(rest) :]
-        files.to_disk(file)
-    except BaseException:
-        file.truncate(end)
-        raise
+def validation_name(history):
+    """The name of the figure of the validation, its loss if need be."""
+    names = [x for x in history if x.startswith("val_")]
+    return min(names, key=lambda x: x == "val_loss")
 
 
-def _with_current_key(row):
-    """The row, found by the settings that its objective has today."""
-    settings = row["key"].get("settings", {})
-    if settings.get("task") not in TASKS:
-        return row
-    own = dataclasses.fields(TASKS[settings["task"]].objective.Settings)
-    missing = {x.name: x.default for x in own if x.name not in settings}
-    names = {x.name for x in own} if row["format"] == 3 else settings
-    kept = {name: settings[name] for name in settings if name in names}
-    current = json.loads(json.dumps({**missing, **kept}))
-    return {**row, "key": {**row["key"], "settings": current}}
+def summary(results):
+    """A line for each variant and backend, a `pandas.DataFrame`.
+
+    `±` is the standard error of the mean over seeds. Runs of other versions
+    have lines of their own. The last line is a model that reads no text.
+    """
+    runs, score = frame(results), results[0]["score"]
+    apart = ["variant", "backend"]
+    if runs.groupby("backend")["versions"].nunique().max() > 1:
+        apart.append("versions")
+    digits = score["digits"]
+    lines = []
+    for names, group in runs.groupby(apart, sort=False):
+        count = len(group)
+        error = group["score"].std(ddof=1) / np.sqrt(count)
+        mean = f"{group['score'].mean():.{digits}f}"
+        line = dict(zip(apart, names, strict=True))
+        line["seeds"] = count
+        unit = f", {score['unit']}" if score["unit"] else ""
+        heading = f"{score['name']}{unit}"
+        line[heading] = mean if count == 1 else f"{mean} ±{error:.{digits}f}"
+        line["validation"] = f"{group['validation'].mean():.4g}"
+        for name, style in _COSTS.items():
+            if name in group and group[name].notna().any():
+                factor, text, words = style
+                line[words] = format(group[name].mean() / factor, text)
+        lines.append(line)
+    baseline = results[0]["baseline"]
+    if baseline:
+        value = f"{score['scale'] * baseline['score']:.{digits}f}"
+        lines.append({"variant": f"({baseline['name']})", heading: value})
+    return pd.DataFrame(lines, dtype=object).fillna("")
+
+
+_COSTS = {
+    "steps_per_second": (1, ".2f", "steps/s"),
+    "train_seconds": (1, ".0f", "training, s"),
+    "parameters": (1e6, ".3f", "weights, 1e6"),
+    "multiplications": (1e6, ".0f", "mult., 1e6"),
+    "peak_memory_bytes": (2**20, ".0f", "peak, MiB"),
+}
+
+
+def differences(results):
+    """Differences of variants on one backend, in words.
+
+    Student's t on the differences of seeds that both variants have; Welch's
+    of two means where they have other seeds.
+
+    Returns:
+        `pandas.DataFrame` with the columns `backend`, `variants`,
+        `difference`, `low`, `high` and `verdict`.
+    """
+    runs, score = frame(results), results[0]["score"]
+    lines = []
+    for backend, group in runs.groupby("backend", sort=False):
+        scores = {
+            name: rows.groupby("seed")["score"].mean()
+            for name, rows in group.groupby("variant", sort=False)
+        }
+        for one, other in _pairs([*scores]):
+            gap, low, high = _interval(scores[one], scores[other])
+            line = {"backend": backend, "variants": f"{one} against {other}"}
+            line |= {"difference": gap, "low": low, "high": high}
+            verdict = "too few seeds to say"
+            if low is not None:
+                verdict = "no difference shown"
+                if low > 0 or high < 0:
+                    better = (
+                        one if (gap > 0) == score["higher_is_better"] else other
+                    )
+                    verdict = f"{better} is better"
+            lines.append({**line, "verdict": verdict})
+    return pd.DataFrame(lines)
+
+
+def _pairs(variants):
+    reference = "V" if "V" in variants else variants[0]
+    others = [x for x in variants if x != reference]
+    if len(variants) <= ALL_PAIRS:
+        return [*itertools.combinations([reference, *others], 2)]
+    return [(name, reference) for name in others]
+
+
+def _interval(one, other):
+    """The difference of means, and its 95 % interval where there is one."""
+    from scipy import stats  # commands start faster
+
+    gap = float(one.mean() - other.mean())
+    paired = [*one.index] == [*other.index]
+    spread = [np.ptp(one - other)] if paired else [np.ptp(one), np.ptp(other)]
+    least = min(len(one), len(other))
+    if least < 2 or not np.isfinite(gap) or max(spread) < 1e-12:
+        return gap, None, None
+    if paired:
+        test = stats.ttest_rel(one, other)
+    else:
+        test = stats.ttest_ind(one, other, equal_var=False)
+    low, high = test.confidence_interval(CONFIDENCE)
+    return gap, float(low), float(high)
+
+
+def markdown(table):
+    """A table in Markdown."""
+    lines = [[*table.columns], ["---"] * table.shape[1]]
+    lines += table.astype(str).to_numpy().tolist()
+    cells = [[x.replace("|", "\\|") for x in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+def write_tables(groups, folder):
+    """Writes `results.csv`, a line a run, and `results.md`."""
+    runs = pd.concat(map(frame, groups), ignore_index=True)
+    with writing(folder / "results.csv") as file:
+        runs.to_csv(file, index=False, lineterminator="\n")
+    with writing(folder / "results.md") as file:
+        file.write("\n".join(markdown(summary(x)) for x in groups))

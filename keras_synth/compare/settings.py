@@ -1,210 +1,151 @@
-"""Settings of training: each says what it is, and what it may be."""
+"""What runs have in common, besides their data: sizes and training."""
 
-import dataclasses
-import functools
 import hashlib
 import json
-import math
 import numbers
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from keras_synth._system.command_line import option_of
+BACKENDS = ("jax", "tensorflow", "torch")
 
 
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """Which numbers a setting may be, in words and as a function."""
+class Kind(NamedTuple):
+    """The values that a setting may have.
+
+    Attributes:
+        words: String, what they are.
+        holds: Function, whether a value is one of them.
+        convert: Function from the string of a command line to a value.
+    """
 
     words: str
-    holds: Callable
-
-    def check(self, option, value):
-        """Raises unless the value is a number in the range."""
-        if not isinstance(value, numbers.Real) or not self.holds(value):
-            raise ValueError(
-                f"{option} must be {self.words}. Received: {option} {value}"
-            )
+    holds: Callable[[Any], bool]
+    convert: Callable[[str], Any]
 
 
-def _at_least(least):
-    return Range(
+def _integers(least):
+    return Kind(
         f"an integer of at least {least}",
         lambda x: isinstance(x, numbers.Integral) and x >= least,
+        int,
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """Any text, such as a path."""
-
-    words: str
-
-    def check(self, option, value):
-        """Raises unless the value is a string."""
-        if not isinstance(value, str):
-            raise ValueError(
-                f"{option} must be {self.words}. Received: {value!r}"
-            )
+def _floats(words, holds):
+    return Kind(
+        words, lambda x: isinstance(x, numbers.Real) and holds(x), float
+    )
 
 
-COUNT, COUNT_OR_NONE = _at_least(1), _at_least(0)
-RATE = Range("a number from 0 up to, not including, 1", lambda x: 0 <= x < 1)
-POSITIVE = Range("a number above 0", lambda x: 0 < x < math.inf)
-NOT_NEGATIVE = Range("a number of at least 0", lambda x: 0 <= x < math.inf)
-SEED = Range(
-    "an integer from 0 to 2**32 - 1",
-    lambda x: isinstance(x, numbers.Integral) and 0 <= x < 2**32,
+def _among(*names):
+    return Kind(f"one of {', '.join(names)}", lambda x: x in names, str)
+
+
+POSITIVE, NATURAL = _integers(1), _integers(0)
+RATE = _floats("a number from 0 up to, not including, 1", lambda x: 0 <= x < 1)
+ABOVE_0 = _floats("a number above 0", lambda x: 0 < x < float("inf"))
+AT_LEAST_0 = _floats("a number of at least 0", lambda x: 0 <= x < float("inf"))
+LENGTHS = Kind(
+    "integers of at least 1",
+    lambda x: isinstance(x, (list, tuple)) and all(map(POSITIVE.holds, x)),
+    int,
 )
+TEXT = Kind("a path", lambda x: isinstance(x, str), str)
+
+# Name -> default, kind, help. A task has those of its `defaults` only.
+SETTINGS = {
+    "sequence_length": (64, POSITIVE, "longest input, in tokens"),
+    "lengths": ([], LENGTHS, "lengths that shorter batches are padded to"),
+    "num_layers": (2, POSITIVE, "blocks, of encoder and decoder each"),
+    "num_heads": (4, POSITIVE, "heads of each attention layer"),
+    "hidden_dim": (128, POSITIVE, "model width"),
+    "intermediate_dim": (0, NATURAL, "feed-forward width; 0 is 4 x model's"),
+    "dropout": (0.1, RATE, "dropout rate"),
+    "vocabulary_size": (10_000, POSITIVE, "word pieces or byte pairs to learn"),
+    "keep": ("end", _among("start", "end"), "which part of texts too long"),
+    "pooling": ("mean", _among("mean", "first"), "from tokens to one vector"),
+    "metric": (
+        "accuracy",
+        _among("accuracy", "matthews", "f1"),
+        "the score on the test",
+    ),
+    "tokens": ("words", _among("words", "bytes", "subwords"), "what is read"),
+    "label_smoothing": (0.0, RATE, "of the loss"),
+    "epochs": (3, POSITIVE, "passes over the training examples"),
+    "steps_per_epoch": (0, NATURAL, "steps of an epoch; 0 is a whole pass"),
+    "batch_size": (64, POSITIVE, "examples per training step"),
+    "learning_rate": (1e-3, ABOVE_0, "the highest one, after the warm-up"),
+    "warmup_steps": (0, NATURAL, "steps until then; 0 is a tenth of all"),
+    "schedule": (
+        "cosine",
+        _among("cosine", "inverse_sqrt"),
+        "how the rate falls after the warm-up",
+    ),
+    "weight_decay": (0.004, AT_LEAST_0, "AdamW's"),
+    "examples": (0, NATURAL, "examples to train on; 0 is all, or 6,000"),
+    "dtype_policy": (
+        "float32",
+        _among("float32", "mixed_bfloat16"),
+        "precision of computing",
+    ),
+    "init": ("", TEXT, "pretrained preset, or --output that has presets"),
+    "init_weights": (
+        "pretrained",
+        _among("pretrained", "random"),
+        "random: the model of --init from scratch",
+    ),
+}
 
 
-def setting(default, text, allowed, nothing=None):
-    """A field of `Settings`.
+def option(name):
+    """Returns the option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def with_defaults(task, defaults, values):
+    """Returns all settings of a task, checked.
 
     Args:
-        default: Its default.
-        text: String, what it is.
-        allowed: `Range`, or a tuple of what there is to choose from.
-        nothing: String, what a default of nothing or 0 stands for.
+        task: String, for errors.
+        defaults: Dictionary, the task's.
+        values: Dictionary, those that differ.
+
+    Raises:
+        ValueError: If the task does not have a setting, or a value is wrong.
     """
-    shown = default if nothing is None else nothing
-    return dataclasses.field(
-        default=default,
-        metadata={"text": text, "allowed": allowed, "default": shown},
-    )
-
-
-def check_values(settings, fields):
-    """Raises unless each of these fields has a value that it may have."""
-    for field in fields:
-        value, option = getattr(settings, field.name), option_of(field.name)
-        allowed = field.metadata["allowed"]
-        if not isinstance(allowed, tuple):
-            for each in value if field.type is tuple else (value,):
-                allowed.check(option, each)
-        elif value not in allowed:
+    for name, value in values.items():
+        if name not in defaults:
             raise ValueError(
-                f"{option} must be one of {', '.join(allowed)}. Received: "
-                f"{option} {value}"
+                f"{option(name)} has no effect on the task {task}. Leave it "
+                f"out. Received: {option(name)} {value}"
             )
-
-
-# Those of more than one objective, but not of all.
-LENGTHS = functools.partial(
-    setting,
-    (),
-    "lengths in tokens that shorter batches are padded to",
-    COUNT,
-    "none",
-)
-VOCABULARY_SIZE = functools.partial(
-    setting, 10_000, "number of word pieces or byte pairs to train", COUNT
-)
-WEIGHT_DECAY = functools.partial(
-    setting,
-    0.004,
-    "of AdamW, without biases and normalisations",
-    NOT_NEGATIVE,
-)
-
-INIT = functools.partial(
-    setting,
-    "",
-    "folder of a pre-trained preset to start from, or --output of a comparison "
-    "that pre-trained one for each variant; it decides size and vocabulary",
-    Text("the path of a folder"),
-    "none",
-)
-INIT_WEIGHTS = functools.partial(
-    setting,
-    "pretrained",
-    "which weights to start from with --init: its own, or random ones, for the "
-    "same model from scratch",
-    ("pretrained", "random"),
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What all runs of a grid have in common, whatever the objective."""
-
-    task: str
-    sequence_length: int = setting(64, "longest input, in tokens", COUNT)
-    num_layers: int = setting(
-        2, "number of blocks, of encoder and decoder each", COUNT
-    )
-    hidden_dim: int = setting(128, "model width", COUNT)
-    intermediate_dim: int = setting(
-        0,
-        "width of the feed-forward networks",
-        COUNT_OR_NONE,
-        "0, for 4 times the model's",
-    )
-    rank: int = setting(
-        8, "rank of FR where its brackets do not say otherwise", COUNT
-    )
-    dropout: float = setting(0.1, "share to drop in training", RATE)
-    epochs: int = setting(3, "passes over the training examples", COUNT)
-    steps_per_epoch: int = setting(
-        0,
-        "training steps of an epoch, which ends in validation and a checkpoint",
-        COUNT_OR_NONE,
-        "0, for a pass over the training examples",
-    )
-    batch_size: int = setting(64, "examples per training step", COUNT)
-    learning_rate: float = setting(
-        1e-3, "the highest one, after the warm-up", POSITIVE
-    )
-    warmup_steps: int = setting(
-        0,
-        "steps until then, at most half of all",
-        COUNT_OR_NONE,
-        "0, for a tenth of all steps",
-    )
-    schedule: str = setting(
-        "cosine",
-        "how the rate falls after that: along a cosine to 0 at the last step, "
-        "or as the inverse square root of the steps (Vaswani et al., 2017)",
-        ("cosine", "inverse_sqrt"),
-    )
-    examples: int = setting(
-        0,
-        "how many to train on: to generate, or the first ones of a task's in "
-        "a random order; of a text, its first windows",
-        COUNT_OR_NONE,
-        "0, for all there are",
-    )
-    dtype_policy: str = setting(
-        "float32",
-        "Keras' name for the precision of computing; weights are float32",
-        ("float32", "mixed_bfloat16"),
-    )
-
-    def __post_init__(self):
-        check_values(self, options_of(self))
-        for length in getattr(self, "lengths", ()):
-            if length > self.sequence_length:
-                raise ValueError(
-                    "Each of --lengths must be at most --sequence-length. "
-                    f"Received: {length} and {self.sequence_length}"
-                )
-
-    @classmethod
-    def from_json(cls, values):
-        """The settings that `to_json` made."""
-        return cls(
-            **{k: tuple(v) if k == "lengths" else v for k, v in values.items()}
+        kind = SETTINGS[name][1]
+        if not kind.holds(value):
+            raise ValueError(
+                f"{option(name)} must be {kind.words}. Received: {value!r}"
+            )
+    settings = {**defaults, **values}
+    longest = settings.get("sequence_length")
+    if "lengths" in settings:
+        if "lengths" not in values:  # the task's, as far as they are of use
+            settings["lengths"] = [
+                n for n in defaults["lengths"] if n < longest
+            ]
+        elif max(values["lengths"], default=0) > longest:
+            raise ValueError(
+                "--lengths must be at most --sequence-length. Received: "
+                f"{settings['lengths']} and {longest}"
+            )
+    heads = settings.get("num_heads", 1)
+    if settings.get("hidden_dim", heads) % heads:
+        raise ValueError(
+            "--hidden-dim must be divisible by --num-heads. Received: "
+            f"{settings['hidden_dim']} and {heads}"
         )
-
-    def to_json(self):
-        """A dictionary, as JSON knows it."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))
-
-    def digest(self, *more):
-        """A short name of these settings and more, for files."""
-        content = json.dumps([self.to_json(), *more])
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
+    return settings
 
 
-def options_of(settings):
-    """The fields of `Settings` that have an option: all but the task."""
-    return dataclasses.fields(settings)[1:]
+def digest(*contents):
+    """Returns a short name of contents that JSON can hold."""
+    text = json.dumps(contents, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,18 +1,19 @@
-"""ListOps: nested lists of digits and operators; what they evaluate to."""
+"""ListOps: nested lists of digits and operators, and what they evaluate to.
 
-from pathlib import Path
+Nangia and Bowman, 2018, https://aclanthology.org/N18-4013/; the rules are
+those of Long Range Arena, https://arxiv.org/abs/2011.04006.
+"""
+
 from typing import Any
 
 import numpy as np
 
-from keras_synth.datasets.files import read_rows
-from keras_synth.types import FilePath
+from keras_synth._backend.checks import check_positive
 
 END = "]"
-DIGITS = tuple("0123456789")
-PARENTHESES = ("(", ")")  # of the binary trees in published files
-LRA_COLUMNS = ["Source", "Target"]
-FIELDS = 2  # of a row: an answer and an expression, in either order
+_OPERATOR_RATE = 0.25  # of what may be an operator or a digit
+_SHORTEST = 4  # tokens: an operator, two digits and the end
+_PATIENCE = 100_000  # draws in search of one more expression
 
 
 def _median(values):
@@ -21,158 +22,147 @@ def _median(values):
     return (values[half] + values[-half - 1]) // 2
 
 
-# What each operator makes of its arguments, a list of integers.
-OPERATORS = {
+OPERATORS: dict[str, Any] = {
     "[MIN": min,
     "[MAX": max,
     "[MED": _median,
     "[SM": lambda values: sum(values) % 10,
-    "[FIRST": lambda values: values[0],
-    "[LAST": lambda values: values[-1],
 }
 
 
 def evaluate_listops(expression: str) -> int:
     """Evaluates an expression of ListOps.
 
-    `[MIN`, `[MAX`, `[MED` (median, rounded down) and `[SM` (sum modulo 10)
-    stand before their arguments, digits or further expressions, and `]` behind
-    them; so do `[FIRST` and `[LAST`, which some published files have.
-    Parentheses say nothing more and are skipped.
-
     Args:
-        expression: String, tokens between spaces.
+        expression: String, tokens separated by spaces.
 
     Returns:
         Integer from 0 to 9.
 
     Raises:
-        ValueError: A token is unknown, an operator has no argument, or
-            brackets do not match.
+        ValueError: If a token is unknown, or brackets do not match.
 
     Example:
 
     >>> keras_synth.datasets.evaluate_listops("[MAX 2 [SM 6 7 ] 1 ]")
     3
-
-    References:
-        - [Nangia and Bowman, 2018](https://aclanthology.org/N18-4013/)
     """
-    results: list[int] = []
-    open_lists: list[list] = []  # of an operator and its arguments each
-    for token in _flat(expression):
+    lists: list[list[Any]] = [[]]  # an operator and its arguments each
+    for token in expression.split():
         if token in OPERATORS:
-            open_lists.append([token])
-            continue
-        if token in DIGITS:
-            value = int(token)
-        elif token == END:
-            value = _closed(open_lists, expression)
+            lists.append([token])
+        elif token == END and len(lists) > 1 and lists[-1][1:]:
+            operator, *values = lists.pop()
+            lists[-1].append(OPERATORS[operator](values))
+        elif token.isdigit() and len(token) == 1:
+            lists[-1].append(int(token))
         else:
-            raise _error(
-                f"Expected digits, {END} and the operators "
-                f"{', '.join(OPERATORS)}, between spaces",
-                f"{token!r} in {expression!r:.120}",
-            )
-        (open_lists[-1] if open_lists else results).append(value)
-    if open_lists:
-        raise _error(
-            f"Expected {END} behind the arguments of each operator",
-            f"{len(open_lists)} without it in {expression!r:.120}",
+            lists.append([])
+            break
+    if len(lists) > 1 or len(lists[0]) != 1:
+        raise ValueError(
+            f"An expression has digits and operators, {', '.join(OPERATORS)}, "
+            f"with arguments and a closing {END}, separated by spaces. "
+            f"Received: {expression!r:.120}"
         )
-    if len(results) != 1:
-        raise _error(
-            "Expected one expression",
-            f"{len(results)} in {expression!r:.120}",
-        )
-    return results[0]
+    return lists[0][0]
 
 
-def _flat(expression):
-    """The tokens of an expression but for its parentheses."""
-    return [x for x in expression.split() if x not in PARENTHESES]
+def generated_listops(
+    num_examples: int,
+    seed: int = 0,
+    max_depth: int = 5,
+    max_args: int = 10,
+    min_length: int = _SHORTEST,
+    max_length: int = 200,
+) -> tuple[Any, ...]:
+    """Writes expressions of nested lists, and evaluates them.
 
+    `[SM 4 [MAX 2 [MED 0 9 3 ] ] 1 ]` is 8: `[MIN`, `[MAX`, `[MED` (median,
+    rounded down) and `[SM` (sum modulo 10) stand before their 2 to `max_args`
+    arguments. An argument is an operator with probability 0.25, a digit
+    otherwise, and always a digit on the last level.
 
-def _closed(open_lists, expression):
-    """Evaluates the last list, and takes it away."""
-    if not open_lists:
-        raise _error(
-            f"Expected an operator before each {END}",
-            f"one {END} too many in {expression!r:.120}",
-        )
-    operator, *values = open_lists.pop()
-    if not values:
-        raise _error(
-            "Expected an argument behind each operator",
-            f"{operator} {END} in {expression!r:.120}",
-        )
-    return OPERATORS[operator](values)
-
-
-def _error(expected, received):
-    return ValueError(
-        f"{expected}. Correct the expression. Received: {received}"
-    )
-
-
-def load_listops(path: FilePath) -> tuple[Any, ...]:
-    """Reads a file of ListOps, as published or as of Long Range Arena.
-
-    Each line has an answer, a tab and an expression; the files of Long Range
-    Arena have a line with the names `Source` and `Target` first, and answers
-    behind expressions. All answers are checked.
+    Long Range Arena's expressions are those of `max_depth=10, min_length=501,
+    max_length=1999`.
 
     Args:
-        path: String or path-like, a file such as `test_d20s.tsv` or
-            `basic_train.tsv`, plain or gzipped.
+        num_examples: Integer, number of expressions. A larger one continues a
+            smaller one.
+        seed: Integer, not negative. The same seed gives the same expressions.
+        max_depth: Integer, most levels, at least 2: with 2, all arguments are
+            digits.
+        max_args: Integer, most arguments of an operator, at least 2.
+        min_length: Integer, fewest tokens of an expression.
+        max_length: Integer, most tokens of an expression, at least 4.
 
     Returns:
-        `(texts, labels)`: a list of strings, the expressions without
-        parentheses, and an int32 array of their answers, 0 to 9.
+        `(texts, labels)`: a list of distinct strings, tokens separated by
+        spaces, and an int32 array of their values, 0 to 9.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty, damaged or not UTF-8, an expression is
-            none, or an answer is wrong.
+        ValueError: If an argument is out of range, or there are too few such
+            expressions.
 
     Example:
 
     ```python
-    texts, labels = load_listops("test_d20s.tsv")
-    texts[0], labels[0]  # '[SM 6 5 9 0 ]', 0
+    texts, labels = generated_listops(12_000)
+    train = texts[2_000:], labels[2_000:]
+    test = texts[:2_000], labels[:2_000]
     ```
-
-    References:
-        - [Nangia and Bowman, 2018](https://aclanthology.org/N18-4013/)
-        - Long Range Arena: [Tay et al., 2021](https://arxiv.org/abs/2011.04006)
     """
-    path = Path(path)
-    rows = read_rows(path, delimiter="\t", quoted=False)
-    answer_first = not rows or rows[0][1] != LRA_COLUMNS
-    texts, labels = [], []
-    for line, fields in rows if answer_first else rows[1:]:
-        if len(fields) != FIELDS:
+    check_positive("num_examples", num_examples)
+    sizes = {"max_depth": (max_depth, 2), "max_args": (max_args, 2)}
+    sizes |= {"min_length": (min_length, 1), "max_length": (max_length, 4)}
+    for name, (value, least) in sizes.items():
+        if check_positive(name, value) < least:
             raise ValueError(
-                f"{path}, line {line}: expected an answer, a tab and an "
-                "expression. Correct the line, or download the file again. "
-                f"Received: {len(fields)} fields"
+                f"{name} must be at least {least}. Received: {name}={value}"
             )
-        answer, expression = fields if answer_first else fields[::-1]
-        tokens = _flat(expression)
-        try:
-            value = evaluate_listops(" ".join(tokens))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {line}: {error}") from None
-        if answer != str(value):
+    draw = _numbers(np.random.default_rng(seed)).__next__
+    values: dict[str, int] = {}
+    for _ in range(num_examples):
+        for _ in range(_PATIENCE):
+            tokens: list[str] = []
+            value = _append(tokens, draw, max_depth, max_args, max_length)
+            text = " ".join(tokens)
+            if min_length <= len(tokens) <= max_length and text not in values:
+                values[text] = value
+                break
+        else:
             raise ValueError(
-                f"{path}, line {line}: expected the answer {value}. Correct "
-                f"it, or download the file again. Received: {answer!r}"
+                f"Found {len(values)} distinct expressions of {min_length} to "
+                f"{max_length} tokens, and no other in {_PATIENCE:,} draws. "
+                "Ask for fewer, or allow more lengths, levels or arguments. "
+                f"Received: num_examples={num_examples}"
             )
-        texts.append(" ".join(tokens))
-        labels.append(value)
-    if not texts:
-        raise ValueError(
-            f"{path}: expected an answer, a tab and an expression on each "
-            "line. Pass another file. Received: no line"
-        )
-    return texts, np.array(labels, "int32")
+    return list(values), np.array(list(values.values()), "int32")
+
+
+def _numbers(rng):
+    """Yields floats in [0, 1), drawn by the block."""
+    while True:
+        yield from rng.random(4096).tolist()
+
+
+def _append(tokens, draw, levels, max_args, max_length):
+    """Appends an operator and its arguments, and returns the value.
+
+    Once there are too many tokens for the expression to be used, arguments
+    are left out.
+    """
+    operator = [*OPERATORS][int(len(OPERATORS) * draw())]
+    tokens.append(operator)
+    values = []
+    for _ in range(2 + int((max_args - 1) * draw())):
+        if levels > 2 and draw() < _OPERATOR_RATE:
+            value = _append(tokens, draw, levels - 1, max_args, max_length)
+        else:
+            value = int(10 * draw())
+            tokens.append(str(value))
+        values.append(value)
+        if len(tokens) > max_length:
+            break
+    tokens.append(END)
+    return OPERATORS[operator](values)

@@ -22,7 +22,7 @@ class EpochBatches(keras.utils.PyDataset):
 
     Example:
 
-    >>> class Shuffled(keras_synth.batches.EpochBatches):
+    >>> class Shuffled(keras_synth.training.EpochBatches):
     ...     def make_plan(self, epoch):
     ...         return np.random.default_rng((self.seed, epoch)).permutation(6)
     ...
@@ -71,8 +71,9 @@ class LengthBuckets(EpochBatches):
     Args:
         features: Dictionary of arrays or tensors `(N, T)`, such as
             preprocessors return, among them `"padding_mask"`, not 0 for real
-            tokens, which come first. Or of arrays `(N, S)` and `(N, T)` whose
-            names start with `"encoder_"` and `"decoder_"`.
+            tokens, which come first: padding on the left is an error. Or of
+            arrays `(N, S)` and `(N, T)` whose names start with `"encoder_"`
+            and `"decoder_"`.
         labels: Array or tensor `(N, ...)`.
         batch_size: Integer, examples per batch.
         lengths: Integers, the lengths in tokens to cut batches to. `T` is
@@ -85,8 +86,8 @@ class LengthBuckets(EpochBatches):
         seed: Integer, not negative. The same seed gives the same batches on
             all backends.
         epoch: Integer, the epoch to start with, an attribute that grows with
-            each pass. Keras may make a pass of its own before the first
-            epoch: a callback that sets it in `on_epoch_begin` is exact.
+            each pass. Keras may iterate once before the first epoch. To get
+            exact epoch numbers, set it in a callback's `on_epoch_begin`.
         sample_weight: Optional array or tensor `(N, T)`, for generative
             models: labels are then `(N, T)`, too, and batches hold all three,
             weights as floats.
@@ -99,7 +100,7 @@ class LengthBuckets(EpochBatches):
     ```python
     ids = np.random.default_rng(0).integers(1, 100, (8, 64))
     mask = np.arange(64) < np.array([[9, 20, 30, 31, 40, 50, 60, 64]]).T
-    batches = keras_synth.batches.LengthBuckets(
+    batches = keras_synth.training.LengthBuckets(
         {"token_ids": ids, "padding_mask": mask},
         labels=np.arange(8) % 2,
         batch_size=4,
@@ -228,6 +229,13 @@ def _check_examples(features, masks, labels):
                 "All features of a sequence must have one shape (N, T), N at "
                 f"least 1. Received: {shapes}"
             )
+        real = mask != 0
+        if (real[:, 1:] > real[:, :-1]).any():
+            raise ValueError(
+                f"`{start}padding_mask` must have padding on the right only: "
+                "batches are cut from there. Received: padding before a real "
+                "token"
+            )
         if len(labels) != len(mask):
             raise ValueError(
                 "There must be one label per example. Received: "
@@ -243,153 +251,3 @@ def _check_tokens(masks, labels, sample_weight):
             f"of what is written. Received: {labels.shape} and "
             f"{sample_weight.shape}"
         )
-
-
-class TokenWindows(EpochBatches):
-    """Batches of windows of a token stream, for `fit` on any backend.
-
-    A window's labels are its tokens, one on. To train on, windows come in a
-    random order and start elsewhere in each epoch; otherwise they lie side by
-    side, and every token but the first is predicted once.
-
-    Args:
-        tokens: Integer array `(N,)`, all tokens one after the other.
-        length: Integer, tokens per window, `T`.
-        batch_size: Integer, windows per batch.
-        shuffle: Whether to train on them. To evaluate, the end of the text
-            that fills no window is padded, and so is the last batch.
-        seed: Integer, not negative. The same seed gives the same batches on
-            all backends.
-        epoch: Integer, the epoch to start with, an attribute as that of
-            `LengthBuckets`.
-
-    Raises:
-        ValueError: If an argument is out of range, or there are not enough
-            tokens for a batch to train on.
-
-    Example:
-
-    ```python
-    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
-    batches = keras_synth.batches.TokenWindows(tokens, length=64, batch_size=4)
-    x, y, *_ = batches[0]
-    print(y.shape)  # (4, 64)
-    ```
-    """
-
-    def __init__(
-        self,
-        tokens: Tensor,
-        length: int,
-        batch_size: int,
-        shuffle: bool = True,
-        seed: int = 0,
-        epoch: int = 0,
-    ) -> None:
-        super().__init__(seed, epoch)
-        self.tokens = np.asarray(tokens)
-        self.length = check_positive("length", length)
-        self.batch_size = check_positive("batch_size", batch_size)
-        self.shuffle = shuffle
-        least = length * batch_size + length if shuffle else 2
-        if self.tokens.ndim != 1 or len(self.tokens) < least:
-            raise ValueError(
-                f"tokens must be an array of at least {least} tokens, for "
-                f"windows of {length} in batches of {batch_size}. Pass a "
-                f"longer text, or smaller ones. Received: {self.tokens.shape}"
-            )
-
-    def __len__(self):
-        """The number of batches of each epoch."""
-        size = self.length * self.batch_size
-        if self.shuffle:  # wherever the first window starts
-            return (len(self.tokens) - self.length) // size
-        return -(-(len(self.tokens) - 1) // size)
-
-    def batch_lengths(self, epoch: int) -> Any:
-        """The lengths in tokens of the batches of an epoch: all the same."""
-        return [self.length] * len(self)
-
-    def __getitem__(self, index):
-        rows = self.plan(self.epoch)[index * self.batch_size :][
-            : self.batch_size
-        ]
-        places = rows[:, None] + np.arange(self.length + 1)
-        real = places < len(self.tokens)
-        windows = np.where(real, self.tokens[np.where(real, places, 0)], 0)
-        windows = windows.astype("int32")
-        features = {
-            "token_ids": windows[:, :-1],
-            "padding_mask": real[:, :-1].astype("int32"),
-        }
-        return features, windows[:, 1:], real[:, 1:].astype("float32")
-
-    def make_plan(self, epoch: int) -> Any:
-        """Where the windows of all batches start; beyond the end for none."""
-        count = len(self) * self.batch_size
-        if not self.shuffle:
-            return np.arange(count) * self.length
-        rng = np.random.default_rng((self.seed, epoch))
-        first = rng.integers(self.length)
-        return first + rng.permutation(count) * self.length
-
-
-class StepsPerEpoch(keras.utils.PyDataset):
-    """Batches of another dataset, in epochs of so many steps.
-
-    An epoch goes on where the one before it stopped, so that a long pass over
-    the examples is validated, and can be resumed, on the way.
-
-    Args:
-        batches: `EpochBatches`.
-        steps: Integer, batches of each epoch.
-        epoch: Integer, the epoch to start with, an attribute as that of
-            `LengthBuckets`.
-
-    Raises:
-        ValueError: If `steps` is not positive, or there are no batches.
-
-    Example:
-
-    ```python
-    tokens = np.frombuffer(100 * b"to be or not to be ", "uint8")
-    windows = keras_synth.batches.TokenWindows(tokens, length=64, batch_size=4)
-    batches = keras_synth.batches.StepsPerEpoch(windows, steps=2)
-    print(len(windows), len(batches))  # 7 2
-    ```
-    """
-
-    def __init__(self, batches: Any, steps: int, epoch: int = 0) -> None:
-        super().__init__()
-        self.batches, self.epoch = batches, epoch
-        self.steps = check_positive("steps", steps)
-        if not len(batches):
-            raise ValueError(
-                "There must be a batch to take steps on. Pass more examples, "
-                "or a smaller batch_size. Received: batches of length 0"
-            )
-
-    def __len__(self):
-        """The number of batches of each epoch."""
-        return self.steps
-
-    def on_epoch_end(self) -> None:
-        """Goes on to the next epoch; Keras calls it."""
-        self.epoch += 1
-
-    def batch_lengths(self, epoch: int) -> Any:
-        """The lengths in tokens of the batches of an epoch, in order."""
-        places = [self._place(epoch, index) for index in range(self.steps)]
-        lengths = {
-            number: self.batches.batch_lengths(number)
-            for number in {number for number, _ in places}
-        }
-        return [lengths[number][index] for number, index in places]
-
-    def __getitem__(self, index):
-        self.batches.epoch, index = self._place(self.epoch, index)
-        return self.batches[index]
-
-    def _place(self, epoch, index):
-        """The pass over the other batches, and which of them it is there."""
-        return divmod(epoch * self.steps + index, len(self.batches))

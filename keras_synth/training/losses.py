@@ -33,9 +33,12 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     Returns:
         Scalar tensor, in nats per token.
 
+    Raises:
+        ValueError: If labels are one-hot.
+
     Example:
 
-    >>> loss = keras_synth.losses.LabelSmoothedCrossentropy(0.1)
+    >>> loss = keras_synth.training.LabelSmoothedCrossentropy(0.1)
     >>> logits = np.array([[[0.0, 4.0, 0.0], [4.0, 0.0, 0.0]]], "float32")
     >>> f"{float(loss(np.array([[1, 0]]), logits)):.3f}"
     '0.303'
@@ -55,6 +58,13 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
         self.label_smoothing = check_rate("label_smoothing", label_smoothing)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        if len(y_true.shape) >= len(y_pred.shape):
+            raise ValueError(
+                "Labels must be integers, one for each row of logits; "
+                "`keras.losses.CategoricalCrossentropy` takes one-hot labels. "
+                f"Received: labels of shape {tuple(y_true.shape)}, logits of "
+                f"shape {tuple(y_pred.shape)}"
+            )
         labels = ops.cast(y_true, "int32")[..., None]
         if not kernels.FUSES_OPERATIONS:
             # One kernel, instead of a pass over all logits for each step of

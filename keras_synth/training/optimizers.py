@@ -1,35 +1,32 @@
-"""`adamw`: the optimizer that most models here are trained with."""
+"""`adamw`: AdamW that decays matrices only."""
 
 from typing import Any
 
 import keras
 
-from keras_synth.training.schedules import cosine_with_warmup
+# Of biases, layer and RMS normalizations, and mixtures.
+NOT_DECAYED = ("bias", "gamma", "beta", "scale", "alphas")
 
 
 def adamw(
-    learning_rate: Any, weight_decay: float = 0.004, steps: int | None = None
+    learning_rate: Any, weight_decay: float = 0.004, **kwargs: Any
 ) -> keras.optimizers.Optimizer:
-    """AdamW, whose weight decay spares biases and normalisations.
+    """AdamW whose weight decay spares biases, normalizations and alphas.
 
     Args:
-        learning_rate: Float, or a schedule such as
-            `keras_synth.schedules.cosine_with_warmup`.
+        learning_rate: Float, or a schedule.
         weight_decay: Float.
-        steps: Optional integer, all steps of a training: `learning_rate` is
-            then a float, the highest rate of `cosine_with_warmup`.
+        **kwargs: Further arguments of `keras.optimizers.AdamW`.
 
     Returns:
         `keras.optimizers.AdamW`.
 
     Example:
 
-    >>> optimizer = keras_synth.optimizers.adamw(1e-3, steps=1000)
-    >>> float(optimizer.learning_rate)  # before the first step
-    0.0
+    >>> optimizer = keras_synth.training.adamw(1e-3, weight_decay=0.01)
     """
-    if steps is not None:
-        learning_rate = cosine_with_warmup(learning_rate, steps)
-    optimizer = keras.optimizers.AdamW(learning_rate, weight_decay=weight_decay)
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    optimizer = keras.optimizers.AdamW(
+        learning_rate, weight_decay=weight_decay, **kwargs
+    )
+    optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
     return optimizer

@@ -181,16 +181,15 @@ def test_serving(tmp_path):
 def test_serving_has_the_accuracy_of_presets(tmp_path):
     folder = tmp_path / "SST-2"
     folder.mkdir()
-    for part in ("train", "dev"):
-        lines = ["sentence\tlabel", *["good plot\t1"] * 3, "a dull plot\t0"]
-        (folder / f"{part}.tsv").write_text("\n".join(lines) + "\n")
+    lines = ["sentence\tlabel", *["good plot\t1"] * 3, "a dull plot\t0"]
+    (folder / "dev.tsv").write_text("\n".join(lines) + "\n")
     classifier = small_tasks.task("classifier", "R")
     output = classifier.get_layer("logits")
     output.kernel.assign(0 * output.kernel)
     output.bias.assign([0.0, 1.0])
     classifier.save_to_preset(tmp_path / "always_good")
     path = tmp_path / "table.md"
-    wanted = ["--presets", tmp_path / "always_good", "--data", tmp_path]
+    wanted = ["--presets", tmp_path / "always_good", "--data", folder]
     wanted += ["--forms", "float32", "int8", "--markdown", path]
     done = script("serving.py", *SERVING.split(), "--rounds", "2", *wanted)
     assert done.returncode == 0, done.stderr
@@ -253,10 +252,11 @@ def test_training(tmp_path):
 
 def test_step_profile():
     done = script(
-        "step_profile.py", *"R --batch 2 --length 8 --width 8 --heads 2".split()
+        "step_profile.py",
+        *"R --batch-size 2 --sequence-length 8 --hidden-dim 8".split(),
+        *"--num-heads 2".split(),
     )
     assert done.returncode == 0, done.stderr
-    assert "--heads is now called --num-heads" in done.stderr
     assert "ms a step" in done.stdout
 
 

@@ -47,45 +47,6 @@ def test_an_edge_may_have_one_direction():
     assert not mask[0, 1, 0]
 
 
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("message", "graph"),
-    [
-        (r"square.*graph 1 of shape \(2, 3\)", np.ones((2, 3), bool)),
-        (r"square.*graph 1 of shape \(3,\)", np.ones(3, bool)),
-        (r"!= 0.*graph 1 of dtype float64.*0\.5", np.full((2, 2), 0.5)),
-        ("!= 0.*graph 1 of dtype int", np.ones((2, 2), int)),
-        ("min_edges=0.*graph 1 of 3 nodes and 0 edges", np.eye(3, dtype=bool)),
-    ],
-)
-def test_what_is_no_graph_is_refused(message, graph):
-    with pytest.raises(ValueError, match=message):
-        datasets.graph_masks([path(2), graph])
-
-
-@pytest.mark.once
-def test_a_sparse_matrix_is_refused_with_the_way_out():
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(ValueError, match="toarray"):
-        datasets.graph_masks([sparse.csr_array(path(3))])
-
-
-@pytest.mark.once
-def test_graphs_must_fit():
-    with pytest.raises(ValueError, match=r"length=3.*Received: 4 nodes"):
-        datasets.graph_masks([path(2), path(4)], length=3)
-    with pytest.raises(ValueError, match="length"):
-        datasets.graph_masks([path(2)], length=0)
-    with pytest.raises(ValueError, match="must be a graph"):
-        datasets.graph_masks([])
-
-
-@pytest.mark.once
-def test_a_graph_without_edges_is_taken_where_it_is_meant():
-    mask = datasets.graph_masks([np.zeros((2, 2), bool)], min_edges=0)
-    np.testing.assert_array_equal(mask[0], np.eye(2, dtype=bool))
-
-
 @pytest.mark.parametrize("synthesizer", ["V", "R", "D"])
 def test_a_layer_reaches_neighbours_and_two_layers_theirs(synthesizer):
     graphs = [path(5), path(3)]
@@ -230,3 +191,12 @@ def test_communities_out_of_range_are_refused(message, arguments):
 def test_numbers_of_graphs_are_positive_integers(name):
     with pytest.raises(ValueError, match=name):
         datasets.generated_graphs(**{"num_examples": 2, name: 0})
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [np.ones((2, 3), bool), np.ones((2, 2)), np.ones((5, 5), bool), [True]],
+)
+def test_what_is_not_an_adjacency_is_an_error(graph):
+    with pytest.raises(ValueError, match=r"must be a boolean array \(n, n\)"):
+        datasets.graph_masks([graph], length=4)

@@ -26,8 +26,8 @@ from backend import slow_but_on
 from places import ROOT
 
 import keras_synth
-import keras_synth_command
 from keras_synth import datasets
+from keras_synth.compare import command
 
 # Examples compile much and depend little on the backend.
 pytestmark = slow_but_on("torch")
@@ -119,8 +119,7 @@ def parses(monkeypatch):
         raise Parsed
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
-    for folder in ("benchmarks", "tests/faults"):
-        monkeypatch.syspath_prepend(ROOT / folder)
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
 
     def start(words):
         if re.fullmatch(r"examples/\w+\.py", words[0]):
@@ -129,7 +128,7 @@ def parses(monkeypatch):
             assert len(words) == 1
             raise Parsed
         if words[0] == "keras-synth":
-            keras_synth_command.main(words[1:])
+            command.main(words[1:])
         elif words[0] == "-m":
             runpy.run_module(words[1], run_name="__main__")
         else:

@@ -8,7 +8,6 @@ import keras_synth
 # Beside those of `keras_synth.__all__`. Of the first all names are public, of
 # the second only these: the rest serves the package.
 MODULES = ["folding", "mixers.normalizers", "mixers.patterns"]
-MODULES += ["model_card", "reporting", "vocabulary"]
 NAMES = [
     "attend.attend",
     "logits.Logits",

@@ -17,9 +17,9 @@ from classifiers import (
 )
 
 from keras_synth import models
-from keras_synth.datasets import LengthBuckets
 from keras_synth.models.backbones.pooling import Pooling
 from keras_synth.synthesizers import RandomSynthesizer
+from keras_synth.training import LengthBuckets
 
 
 def test_raw_strings_go_through_fit_evaluate_and_predict():

@@ -17,7 +17,7 @@ from translators import (
 )
 
 from keras_synth import models
-from keras_synth.losses import LabelSmoothedCrossentropy
+from keras_synth.training import LabelSmoothedCrossentropy
 
 SOURCES = [" ".join(WORDS[i : i + 3 + i % 4]) for i in range(8)]
 TARGETS = [" ".join(reversed(text.split()[:4])) for text in SOURCES]

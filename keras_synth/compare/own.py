@@ -1,0 +1,111 @@
+"""What users bring: synthesizers, mixers and callbacks in modules of theirs."""
+
+import importlib
+import pathlib
+import re
+import sys
+from typing import Any, NamedTuple
+
+import keras_synth
+
+_OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
+
+
+class RunInfo(NamedTuple):
+    """The run that a function of `--callbacks` makes callbacks for.
+
+    Attributes:
+        name: String, no other run's in this folder.
+        variant: String, `"R+V"`.
+        seed: Integer.
+        backend: String.
+        settings: Dictionary of the settings of all runs.
+        folder: Path where callbacks may write; it need not exist.
+    """
+
+    name: str
+    variant: str
+    seed: int
+    backend: str
+    settings: dict
+    folder: pathlib.Path
+
+
+def registered(variant, folder="."):
+    """Registers the classes in a variant's name, and returns the name to use.
+
+    `"mine:CosineSynthesizer(width=2) + V"` has the class `CosineSynthesizer`
+    of the module `mine`, which is installed or in a folder.
+
+    Raises:
+        ValueError: If there is no such module or class, or it is neither a
+            synthesizer nor a mixer.
+    """
+
+    def name_of(match):
+        cls = found(match[0], folder, "--variants")
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[2]).lower()
+        keras_synth.register(name, cls)
+        return name
+
+    return _OWN.sub(name_of, variant)
+
+
+def callbacks(name, spec):
+    """Returns the callbacks of a function of the user's for a run.
+
+    Args:
+        name: String, `"module:function"`.
+        spec: Dictionary, as of `runs.Job`.
+
+    Raises:
+        ValueError: If the function fails, or returns something else.
+    """
+    import keras
+
+    fields = (spec[x] for x in ("variant", "seed", "backend", "settings"))
+    info = RunInfo(spec["name"], *fields, pathlib.Path(spec["callback_folder"]))
+    function = found(name, spec["folder"], "--callbacks")
+    try:
+        made = function(info)
+    except Exception as error:
+        raise ValueError(
+            f"--callbacks {name} must take a run and return Keras callbacks. "
+            f"Received: {_words(error)}"
+        ) from error
+    made = [*made] if isinstance(made, (list, tuple)) else [made]
+    if not all(isinstance(x, keras.callbacks.Callback) for x in made):
+        raise ValueError(
+            f"--callbacks {name} must return a keras.callbacks.Callback, or a "
+            f"list of them. Received: {made!r}"
+        )
+    return made
+
+
+def found(name: str, folder: Any, option: str) -> Any:
+    """Returns what a name, `"module:attribute"`, stands for."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        raise ValueError(
+            f"{option} must be MODULE:NAME. Received: {option} {name}"
+        )
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:
+        raise ValueError(
+            f"{option} {name}: the module cannot be imported from {folder}. "
+            f"Received: {_words(error)}"
+        ) from error
+    if not callable(getattr(loaded, attribute, None)):
+        raise ValueError(
+            f"{option} {name}: the module has no function or class "
+            f"{attribute!r}. Received: {loaded.__file__}"
+        )
+    return getattr(loaded, attribute)
+
+
+def _words(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,364 @@
+"""Runs: what identifies each, and processes that do them."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from keras_synth._system.files import writing
+from keras_synth.compare.scripts import IN_WORKER
+from keras_synth.compare.settings import BACKENDS, digest
+from keras_synth.version import __version__
+
+LAST_LINES = 5  # of a failed run's log, to show
+FORMAT = 1  # of a file of a result
+RAY_RETRIES = 3  # of a run whose machine died
+
+
+class Run(NamedTuple):
+    """One training."""
+
+    variant: str
+    seed: int
+    backend: str
+
+    def __str__(self):
+        return f"{self.variant}, seed {self.seed}, {self.backend}"
+
+
+class RunError(Exception):
+    """A run failed; the words say where its log is."""
+
+
+class Comparison(NamedTuple):
+    """What all runs have in common.
+
+    Attributes:
+        task: `Task`.
+        settings: Dictionary.
+        data: Path of the arrays.
+        data_digest: String, of their content.
+        folder: Path for all files.
+        command: String that repeats it.
+        start: Optional function from a variant and a seed to the digest of
+            the preset that a run starts from.
+        callbacks: Optional string, `"module:function"`.
+        preset: Whether the only model is saved, in `folder / "preset"`.
+        script: Tuple of arguments of `ScriptTask`, or `None`.
+        baseline: Dictionary, name and score of a model that reads no text.
+    """
+
+    task: Any
+    settings: dict
+    data: pathlib.Path
+    data_digest: str
+    folder: pathlib.Path
+    command: str
+    start: Any = None
+    callbacks: str | None = None
+    preset: bool = False
+    script: tuple | None = None
+    baseline: dict | None = None
+
+    def identity(self, run):
+        """What makes a run what it is: contents and versions, not paths."""
+        settings = {k: x for k, x in self.settings.items() if k != "init"}
+        return {
+            "task": self.task.name,
+            **run._asdict(),
+            "settings": settings,
+            "data": self.data_digest,
+            "start": self.start(run.variant, run.seed) if self.start else "",
+            "versions": versions(run.backend),
+            "preset": self.preset,
+        }
+
+    def spec(self, run):
+        """Returns what the process of a run is told, a dictionary."""
+        identity = self.identity(run)
+        key = digest(FORMAT, identity)
+        backend_free = {**identity, "backend": "", "versions": ""}
+        slug = re.sub(r"[^\w+.-]+", "_", run.variant).strip("_")
+        name = f"{slug}-seed{run.seed}-{run.backend}-{key[:8]}"
+        folder = self.folder.absolute()
+        preset = ""
+        if self.preset:
+            preset = str(folder / "preset")
+        elif self.task.keeps:
+            preset = str(folder / "presets" / name)
+        return {
+            **identity,
+            "name": name,
+            "data": str(self.data.absolute()),
+            "weights": str(folder / "initial" / f"{digest(backend_free)}.npz"),
+            "log": str(folder / "logs" / f"{name}.txt"),
+            "callbacks": self.callbacks,
+            "callback_folder": str(folder / "callbacks" / name),
+            "folder": os.getcwd(),  # where users' modules are
+            "preset": preset,
+            "command": self.command,
+            "script": self.script,
+            "settings": _with_absolute_paths(self.settings),
+        }
+
+    def path(self, run):
+        """Where the result of a run is."""
+        return self.folder / "runs" / f"{self.spec(run)['name']}.json"
+
+    def is_done(self, run):
+        """Whether there is a result, and the preset, if one is saved."""
+        preset = self.spec(run)["preset"]
+        return self.path(run).exists() and (
+            not preset or pathlib.Path(preset).is_dir()
+        )
+
+    def write(self, run, result):
+        """Writes the result of a run, the whole file or nothing."""
+        score = self.task.score(self.settings)._asdict()
+        content = {
+            "format": FORMAT,
+            **self.identity(run),
+            "score": score,
+            "baseline": self.baseline,
+            "command": self.command,
+            "result": result,
+        }
+        with writing(self.path(run)) as file:
+            json.dump(content, file, indent=1)
+
+
+def _with_absolute_paths(settings):
+    init = settings.get("init")
+    return {**settings, "init": os.path.abspath(init)} if init else settings
+
+
+def versions(backend):
+    """Versions of what numbers depend on."""
+    found = {"keras_synth": __version__}
+    for name in ("keras", backend):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def installed(backends):
+    """Returns the backends, or the default one; raises if one is missing."""
+    if not backends:
+        found = os.environ.get("KERAS_BACKEND")
+        backends = [found or next(filter(find_spec, BACKENDS), "jax")]
+    for backend in backends:
+        if backend not in BACKENDS or not find_spec(backend):
+            raise ValueError(
+                f"Backends are {', '.join(BACKENDS)}, as far as they are "
+                f"installed. Received: {backend}"
+            )
+    return backends
+
+
+def execute(spec, emit=lambda event: None, processes=None):
+    """Does a run in a process of its own; returns its result.
+
+    Args:
+        spec: Dictionary, as of `Comparison.spec`.
+        emit: Function of an event, a dictionary.
+        processes: Optional set, in which the process is while it lives.
+
+    Raises:
+        RunError: If the run failed.
+        OSError: If a file cannot be written: no other run could be, either.
+    """
+    environment = {**os.environ, "KERAS_BACKEND": spec["backend"]}
+    environment[IN_WORKER] = "1"
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    path, last = pathlib.Path(spec["log"]), {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "keras_synth.compare.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment,
+            text=True,
+        )
+    processes = set() if processes is None else processes
+    processes.add(process)
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(spec) + "\n")
+            process.stdin.flush()
+        for line in process.stdout:
+            last = json.loads(line)
+            emit(last)
+        process.wait()
+    finally:
+        process.kill()
+        process.stdin.close()
+        processes.discard(process)
+    if "stop" in last:
+        raise OSError(last["stop"])
+    if "result" not in last:
+        lines = path.read_text("utf-8", "replace").strip().split("\n")
+        words = "\n".join(lines[-LAST_LINES:])
+        raise RunError(f"failed; its log is {path}:\n{words}")
+    return last["result"]
+
+
+@contextlib.contextmanager
+def locally(jobs):
+    """Yields a function that does runs here, so many at a time."""
+    processes: set = set()
+
+    def do(specs, emit):
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            futures = {
+                pool.submit(
+                    execute,
+                    spec,
+                    lambda event, run=run: emit(run, event),
+                    processes,
+                ): run
+                for run, spec in specs.items()
+            }
+            try:
+                for future in concurrent.futures.as_completed(futures):
+                    yield futures[future], future.result
+            finally:
+                for future in futures:
+                    future.cancel()
+                for process in [*processes]:
+                    process.kill()
+
+    yield do
+
+
+@contextlib.contextmanager
+def on_ray(address, gpus):
+    """Yields a function that does runs on a Ray cluster."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError(
+            '--ray needs Ray: pip install "keras-synth[ray]"'
+        ) from error
+    known = {} if address == "local" else {"address": address}
+    try:
+        ray.init(logging_level="ERROR", log_to_driver=False, **known)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"Ray does not answer at --ray {address}. Received: "
+            f"{' '.join(str(error).split())}"
+        ) from error
+
+    def do(specs, emit):
+        def perform(spec):
+            from keras_synth.compare.runs import execute
+
+            return execute(spec)
+
+        references = {}
+        for run, spec in specs.items():
+            environment = {"KERAS_BACKEND": run.backend}
+            task = ray.remote(
+                num_cpus=1,
+                num_gpus=gpus,
+                max_retries=RAY_RETRIES,
+                runtime_env={"env_vars": environment},
+            )(perform)
+            references[task.remote(spec)] = run
+        while references:
+            (done, *_), _ = ray.wait([*references])
+            yield references.pop(done), lambda done=done: ray.get(done)
+
+    try:
+        yield do
+    finally:
+        ray.shutdown()
+
+
+def complete(comparison, wanted, launcher, console):
+    """Does the runs that have no result yet.
+
+    Args:
+        comparison: `Comparison`.
+        wanted: List of `Run`.
+        launcher: Context manager, `locally` or `on_ray`.
+        console: `rich.console.Console`.
+
+    Returns:
+        List of the runs that failed.
+    """
+    from rich import progress  # commands start faster
+
+    todo = [run for run in wanted if not comparison.is_done(run)]
+    if len(todo) < len(wanted):
+        console.print(f"{len(wanted) - len(todo)} of {len(wanted)} are done")
+    failed, began = [], time.monotonic()
+    specs = {run: comparison.spec(run) for run in todo}
+    columns = [
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("{task.fields[note]}"),
+    ]
+    with launcher as do, progress.Progress(*columns, console=console) as shown:
+        whole = shown.add_task("all runs", total=len(todo), note="")
+        lines: dict = {}
+
+        def emit(run, event):
+            if run not in lines:
+                lines[run] = shown.add_task(str(run), total=None, note="")
+            shown.update(lines[run], **_shown(event))
+
+        ended = do(specs, emit)
+        # Stopped in between, it ends what runs.
+        with contextlib.closing(ended):
+            for count, (run, result) in enumerate(ended, 1):
+                try:
+                    found = result()
+                except Exception as error:
+                    error = getattr(error, "cause", error)  # Ray's
+                    if isinstance(error, OSError):
+                        raise error from None
+                    failed.append(run)
+                    console.print(f"{run} {error}", style="red", markup=False)
+                else:
+                    comparison.write(run, found)
+                    score = comparison.task.score(comparison.settings)
+                    console.print(
+                        f"{run}: {score.name} "
+                        f"{score.scale * found['score']:.{score.digits}f}"
+                        f"{score.unit}",
+                        highlight=False,
+                    )
+                if count == 1 and len(todo) > 1:
+                    seconds = (time.monotonic() - began) * (len(todo) - 1)
+                    console.print(
+                        f"The other {len(todo) - 1} runs take about "
+                        f"{seconds / 60:.0f} minutes, one at a time",
+                        highlight=False,
+                    )
+                shown.advance(whole)
+                if run in lines:
+                    shown.remove_task(lines.pop(run))
+    return failed
+
+
+def _shown(event):
+    """Changes of a progress bar."""
+    found = {"total": event.get("steps"), "completed": event.get("step")}
+    found = {k: x for k, x in found.items() if x is not None}
+    if "loss" in event:
+        found["note"] = f"loss {event['loss']:.3f}"
+    for name, value in event.get("validation", {}).items():
+        found["note"] = f"validation {name} {value:.3f}"
+    return found

@@ -1,0 +1,165 @@
+"""Pretrained presets to start from: `--init FOLDER`.
+
+A folder is a preset, the `--output` of `keras-synth train`, or that of a
+comparison that saved a preset for each variant.
+"""
+
+import json
+import pathlib
+
+import keras_synth  # its models take seconds to import, when first asked for
+from keras_synth.compare.data import digest_of_files
+
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "assets"
+SHAPE = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+
+
+def presets(init):
+    """The folders of the presets in a folder.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    folder = pathlib.Path(init)
+    for preset in (folder, folder / "preset"):
+        if (preset / CONFIG).is_file():
+            return [preset]
+    found = sorted(x.parent for x in folder.glob(f"presets/[!.]*/{CONFIG}"))
+    if not found:
+        raise ValueError(
+            f"--init must name a preset, the --output of `keras-synth train`, "
+            "or that of a comparison with --task masked_lm. Received: "
+            f"--init {init}"
+        )
+    return found
+
+
+def shape(init):
+    """The settings that presets decide, which must be the same in all."""
+    shapes = [{x: config(preset)[x] for x in SHAPE} for preset in presets(init)]
+    if any(x != shapes[0] for x in shapes):
+        raise ValueError(
+            "The presets to start from must have one size. Name one of them. "
+            f"Received: --init {init} with {shapes}"
+        )
+    return shapes[0]
+
+
+def config(preset):
+    """The config of a preset's backbone."""
+    return json.loads((preset / CONFIG).read_text("utf-8"))["config"]
+
+
+def preset_of(init, variant, seed):
+    """The preset for a variant: of the same seed, if there is one.
+
+    Raises:
+        ValueError: If there is none, with the reason.
+    """
+    found = [x for x in presets(init) if _fits(config(x), variant)]
+    if not found:
+        raise ValueError(
+            f"No preset in --init has the variant. Received: {variant!r} and "
+            f"--init {init}"
+        )
+    same = [x for x in found if f"-seed{seed}-" in x.name]
+    return (same or found)[0]
+
+
+def check(init, variants, seeds, settings):
+    """Raises unless there are presets for all, with one vocabulary.
+
+    Returns:
+        Function from a variant and a seed to the digest of its preset.
+    """
+    vocabularies, digests = set(), {}
+    for variant in variants:
+        for seed in seeds:
+            preset = preset_of(init, variant, seed)
+            longest = config(preset)["max_sequence_length"]
+            if settings["sequence_length"] > longest:
+                raise ValueError(
+                    f"--sequence-length must be at most {longest}, the longest "
+                    f"input of {preset}. Received: "
+                    f"{settings['sequence_length']}"
+                )
+            vocabularies.add(digest_of_files([preset / TOKENIZER]))
+            files = [preset / x for x in (CONFIG, WEIGHTS, TOKENIZER)]
+            digests[variant, seed] = digest_of_files(files)
+    if len(vocabularies) > 1:
+        raise ValueError(
+            "All presets must have the same vocabulary, since all runs read "
+            f"the same tokens. Received: --init {init}"
+        )
+    return lambda variant, seed: digests[variant, seed]
+
+
+def _fits(known, variant):
+    """Whether a backbone's config has the synthesizer of this name."""
+    import keras
+
+    heads, width = known["num_heads"], known["hidden_dim"]
+    sizes = {"num_heads": heads, "max_length": known["max_sequence_length"]}
+    sizes["key_dim"] = known.get("key_dim") or width // heads
+    forms = [
+        _without(
+            keras.saving.serialize_keras_object(
+                keras_synth.mixers.get(identifier, **sizes)
+            ),
+            "name",
+            "dtype",
+            "module",
+            "registered_name",
+        )
+        for identifier in (known["synthesizer"], variant)
+    ]
+    return forms[0] == forms[1]
+
+
+def _without(value, *names):
+    """A config without some of its keys, at any depth."""
+    if isinstance(value, dict):
+        return {
+            k: _without(x, *names) for k, x in value.items() if k not in names
+        }
+    if isinstance(value, (list, tuple)):
+        return [_without(x, *names) for x in value]
+    return value
+
+
+def tokenizer(cls, init):
+    """The tokenizer of the presets in a folder, of a class.
+
+    Raises:
+        ValueError: If it is of another class.
+    """
+    preset = presets(init)[0]
+    found = cls.from_preset(str(preset))
+    if not isinstance(found, cls):
+        raise ValueError(
+            f"The task needs a preset with a {cls.__name__}. Received: "
+            f"{preset} with a {type(found).__name__}"
+        )
+    return found
+
+
+def backbone(cls, variant, seed, settings, **changes):
+    """A preset's backbone, with its weights or random ones.
+
+    Args:
+        cls: Class of the backbone.
+        variant: String.
+        seed: Integer.
+        settings: Dictionary with `"init"`.
+        **changes: Arguments that differ from the preset's.
+    """
+    preset = preset_of(settings["init"], variant, seed)
+    known = {k: x for k, x in config(preset).items() if k != "dtype"}
+    known["synthesizer"] = _without(known["synthesizer"], "dtype")  # the run's
+    model = cls.from_config(
+        {**known, "dropout": settings["dropout"], **changes}
+    )
+    if settings["init_weights"] == "pretrained":
+        source = cls.from_preset(str(preset))
+        keras_synth.models.copy_weights(source, model)
+    return model

@@ -1,0 +1,200 @@
+"""Tasks that write texts: translations, summaries, answers."""
+
+import time
+
+import numpy as np
+
+import keras_synth  # its models take seconds to import, when first asked for
+from keras_synth.compare import data
+from keras_synth.compare.task import (
+    Score,
+    Task,
+    backbone,
+    learn_tokenizer,
+    length_buckets,
+    rates,
+    tokenizer_notes,
+    tokenizer_of,
+)
+from keras_synth.training import LabelSmoothedCrossentropy
+
+AT_ONCE = 64  # texts to write, in one shape: JAX and XLA compile for each
+SAMPLES = 10
+
+
+class Writing(Task):
+    """Texts to read and texts to write, scored when all are written.
+
+    Args:
+        metric: String, `"BLEU"` or `"ROUGE-L"`.
+        **options: As for `Task`.
+    """
+
+    needs = ("supports_causal_mask",)
+
+    def __init__(self, name, metric="BLEU", **options):
+        own = "lengths vocabulary_size label_smoothing init init_weights"
+        super().__init__(name, own, **options)
+        self.metric = metric
+
+    def score(self, settings):
+        return Score(self.metric)
+
+    def prepare(self, settings, source, log):
+        splits = self.read(settings, source)
+        (sources, targets), validation, (test, references) = splits
+        references = [[x] if isinstance(x, str) else x for x in references]
+        tokenizer = learn_tokenizer(
+            "subwords", [*sources, *targets], settings, log
+        )
+        notes = tokenizer_notes("subwords", tokenizer)
+        notes["references"], notes["sources"] = references, test
+        copied, notes["signature"] = self.figures(test, references)
+        notes["baseline"] = {"name": "the source", "score": copied["score"]}
+        kept = _short_enough((sources, targets), tokenizer, settings, log)
+        firsts = [x[0] for x in references]
+        preprocessor = self.preprocessor(settings, notes)
+        log(f"Tokenizing {sum(len(x) for x, _ in splits):,} pairs")
+        arrays = []
+        for pair in (kept, validation, (test, firsts)):
+            features, labels, weight = data.in_batches(
+                lambda x, y: preprocessor(
+                    {"encoder_text": x, "decoder_text": y}
+                ),
+                *pair,
+            )
+            made = {"labels": labels, "sample_weight": weight}
+            arrays.append({**features, **made})
+        return arrays, notes
+
+    def read(self, settings, source):
+        """Returns the splits; those to test on may have several targets."""
+        count = settings["examples"]
+        if source.data:
+            label = source.label
+            several = isinstance(label, (list, tuple))
+            test = {"label": label} if several else {}
+            source = source._replace(label=label[0] if several else label)
+            return data.labelled_splits(source, count, test)
+        pairs = self.generator(1_000 + (count or data.GENERATED))
+        return data.distinct(pairs, 500)
+
+    def preprocessor(self, settings, notes):
+        length = settings["sequence_length"]
+        return keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(
+            tokenizer_of(notes), length, length
+        )
+
+    def batches(self, arrays, settings, seed):
+        return length_buckets(arrays, settings, seed, settings["batch_size"])
+
+    def build(self, variant, seed, settings, notes, steps):
+        import keras
+
+        models = keras_synth.models
+        model = models.SynthesizerSeq2SeqLM(
+            backbone(
+                models.SynthesizerSeq2SeqBackbone,
+                variant,
+                seed,
+                settings,
+                notes,
+                new={"positions": "sinusoidal"},
+            )
+        )
+        model.compile(
+            # The decay rates of Vaswani et al., 2017, 5.3.
+            optimizer=keras.optimizers.Adam(
+                rates(settings, steps), beta_2=0.98, epsilon=1e-9
+            ),
+            loss=LabelSmoothedCrossentropy(settings["label_smoothing"]),
+            weighted_metrics=[
+                keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+            ],
+            sampler="greedy",
+        )
+        return model
+
+    def test(self, model, batches, arrays, settings):
+        notes, began = arrays.notes, time.perf_counter()
+        model.preprocessor = self.preprocessor(settings, notes)
+        written = write_all(model, notes["sources"])
+        seconds = time.perf_counter() - began
+        figures, signature = self.figures(written, notes["references"])
+        rows = np.linspace(0, len(written) - 1, min(SAMPLES, len(written)))
+        samples = [
+            {
+                "source": notes["sources"][i],
+                "reference": notes["references"][i][0],
+                "written": written[i],
+            }
+            for i in rows.astype(int)
+        ]
+        more = {"signature": signature, "samples": samples}
+        return {**figures, "generate_seconds": seconds, **more}
+
+    def figures(self, written, references):
+        """Scores texts, and says how: as sacrebleu and rouge_score do."""
+        if self.metric == "ROUGE-L":
+            from importlib.metadata import version
+
+            from rouge_score import rouge_scorer
+
+            scorer = rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)
+            best = [
+                scorer.score_multi(several, text)["rougeL"].fmeasure
+                for text, several in zip(written, references, strict=True)
+            ]
+            signature = f"rouge_score {version('rouge-score')}, stemmed"
+            return {"score": 100 * float(np.mean(best))}, signature
+        from sacrebleu.metrics import BLEU, CHRF
+
+        most = max(map(len, references))
+        # Each reference of all texts; where a text has fewer, its first one.
+        columns = [
+            [x[i] if i < len(x) else x[0] for x in references]
+            for i in range(most)
+        ]
+        bleu, chrf = BLEU(), CHRF()
+        figures = {
+            "score": bleu.corpus_score(written, columns).score,
+            "chrf": chrf.corpus_score(written, columns).score,
+        }
+        return figures, str(bleu.get_signature())
+
+
+def write_all(model, sources):
+    """Returns what a model writes for sources, in batches of one size."""
+    order = np.argsort([*map(len, sources)], kind="stable")
+    size = min(AT_ONCE, len(order))
+    written = [""] * len(order)
+    for first in range(0, len(order), size):
+        rows = order[first : first + size]
+        full = np.resize(rows, size)  # the last batch repeats its rows
+        made = model.generate([sources[i] for i in full])
+        for row, text in zip(rows, made, strict=False):
+            written[row] = text
+    return written
+
+
+def _short_enough(pairs, tokenizer, settings, log):
+    """The pairs that need not be cut: half a translation teaches wrongly."""
+    most = settings["sequence_length"]
+    # Sources have a start and an end token. Targets have one of them on each
+    # side of the decoder, which reads them one apart.
+    fit = [
+        np.array([len(ids) <= longest for ids in tokenizer(list(side))])
+        for side, longest in zip(pairs, (most - 2, most - 1), strict=True)
+    ]
+    rows = np.flatnonzero(fit[0] & fit[1])
+    if len(rows) < len(fit[0]):
+        log(
+            f"Left out {len(fit[0]) - len(rows):,} pairs to train on that are "
+            f"longer than --sequence-length {most}"
+        )
+    if not len(rows):
+        raise ValueError(
+            "All pairs to train on are longer than --sequence-length. Pass a "
+            f"larger one. Received: {most}"
+        )
+    return tuple([side[i] for i in rows] for side in pairs)

@@ -1,0 +1,179 @@
+"""Series and graphs as arrays for attention."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_synth._backend.checks import check_positive
+from keras_synth.types import Tensor
+
+
+def pad_series(
+    series: Sequence[Tensor], length: int | None = None
+) -> tuple[Any, Any]:
+    """Pads series of unequal lengths with zeros at their ends.
+
+    A series is a spectrogram, the cepstra of an utterance, measurements, or
+    the features of a graph's nodes: steps first, features last.
+
+    Args:
+        series: Sequence of `N` arrays `(T_i, d)`, or `(T_i,)`, of finite
+            numbers.
+        length: Integer, the steps `T` of the result; by default those of the
+            longest series.
+
+    Returns:
+        `(values, padding_mask)`: an array `(N, T, d)`, or `(N, T)`, float32
+        or, of integers, int32; and a boolean one `(N, T)`, True for real
+        steps.
+
+    Raises:
+        ValueError: If a series is longer than `length`, has other features
+            than the first, or holds numbers that are not finite.
+
+    Example:
+
+    >>> values, padding_mask = keras_synth.datasets.pad_series(
+    ...     [np.ones((3, 12)), np.ones((2, 12))])
+    >>> values.shape
+    (2, 3, 12)
+    >>> padding_mask
+    array([[ True,  True,  True],
+           [ True,  True, False]])
+    """
+    arrays = [_numbers(f"Series {i}", x) for i, x in enumerate(series)]
+    lengths = np.array([len(x) for x in arrays])
+    longest = lengths.max(initial=1) if length is None else length
+    if len({x.shape[1:] for x in arrays}) != 1 or lengths.max() > longest:
+        raise ValueError(
+            f"Series must have the same features and at most {longest} steps. "
+            f"Received: shapes {[x.shape for x in arrays][:8]}"
+        )
+    shape = (len(arrays), longest, *arrays[0].shape[1:])
+    values = np.zeros(shape, np.result_type(*arrays))
+    for row, x in zip(values, arrays, strict=True):
+        row[: len(x)] = x
+    return values, np.arange(longest) < lengths[:, None]
+
+
+def series_windows(
+    series: Tensor, length: int, horizon: int = 1, stride: int = 1
+) -> tuple[Any, Any]:
+    """Cuts a series into windows to read and what follows them, to forecast.
+
+    Window `i` reads the steps from `i * stride` on and forecasts the next
+    `horizon` steps. Cut the series into parts to train and to test on before,
+    so that no step to forecast is in both.
+
+    Args:
+        series: Array `(T,)` or `(T, d)` of finite numbers, one a step.
+        length: Integer, steps to read.
+        horizon: Integer, steps to forecast.
+        stride: Integer, steps from the start of a window to that of the next.
+
+    Returns:
+        `(inputs, targets)`: arrays `(N, length)` and `(N, horizon)`, followed
+        by `d` if the series has features; float32 or, of integers, int32.
+
+    Raises:
+        ValueError: If the series is shorter than `length + horizon`, or holds
+            numbers that are not finite.
+
+    Example:
+
+    >>> inputs, targets = keras_synth.datasets.series_windows(
+    ...     [1, 2, 3, 4, 5, 6], length=3, horizon=2)
+    >>> inputs
+    array([[1, 2, 3],
+           [2, 3, 4]], dtype=int32)
+    >>> targets
+    array([[4, 5],
+           [5, 6]], dtype=int32)
+    """
+    sizes = {"length": length, "horizon": horizon, "stride": stride}
+    for name, value in sizes.items():
+        check_positive(name, value)
+    array, needed = _numbers("The series", series), length + horizon
+    if len(array) < needed:
+        raise ValueError(
+            f"The series must have at least length + horizon = {needed} steps. "
+            f"Received: {len(array)} steps"
+        )
+    starts = np.arange(0, len(array) - needed + 1, stride)
+    windows = array[starts[:, None] + np.arange(needed)]
+    return windows[:, :length], windows[:, length:]
+
+
+def graph_masks(
+    adjacencies: Sequence[Tensor],
+    length: int | None = None,
+    self_loops: bool = True,
+) -> Any:
+    """Makes attention masks of graphs: a node sees its neighbours and itself.
+
+    One layer of attention is then one round of messages between neighbours,
+    and `L` layers reach `L` steps.
+
+    Args:
+        adjacencies: Sequence of `B` boolean arrays `(n_i, n_i)`. Where `(i,
+            j)` is True, node i sees node j; an undirected graph has `(j, i)`,
+            too.
+        length: Integer, the nodes `T` of the result; by default those of the
+            largest graph.
+        self_loops: Whether each node sees itself. Otherwise a node without
+            neighbours has a context of zero.
+
+    Returns:
+        Boolean array `(B, T, T)`, an `attention_mask`. Padded nodes see no
+        node, and none sees them.
+
+    Raises:
+        ValueError: If an adjacency is not boolean, not square, or larger than
+            `length`.
+
+    Example:
+
+    >>> path = np.eye(3, k=1, dtype=bool) | np.eye(3, k=-1, dtype=bool)
+    >>> mask = keras_synth.datasets.graph_masks([path], length=4)
+    >>> mask[0].astype(int)
+    array([[1, 1, 0, 0],
+           [1, 1, 1, 0],
+           [0, 1, 1, 0],
+           [0, 0, 0, 0]])
+
+    References:
+        - [Velickovic et al., 2018](https://arxiv.org/abs/1710.10903), graph
+          attention networks.
+    """
+    arrays = [np.asarray(x) for x in adjacencies]
+    nodes = max(map(len, arrays), default=1) if length is None else length
+    for i, x in enumerate(arrays):
+        if x.shape != 2 * (len(x),) or x.dtype != bool or len(x) > nodes:
+            raise ValueError(
+                "An adjacency must be a boolean array (n, n), n at most "
+                f"{nodes}; `adjacency.toarray() != 0` makes one of a sparse "
+                f"matrix. Received: graph {i} of shape {x.shape} and dtype "
+                f"{x.dtype}"
+            )
+    mask: np.ndarray = np.zeros((len(arrays), nodes, nodes), bool)
+    for row, x in zip(mask, arrays, strict=True):
+        row[: len(x), : len(x)] = x | (np.eye(len(x), dtype=bool) & self_loops)
+    return mask
+
+
+def _numbers(name, values):
+    """An array `(T,)` or `(T, d)` of finite float32 or int32 numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu" or array.ndim not in (1, 2):
+        raise ValueError(
+            f"{name} must be an array (steps,) or (steps, features) of "
+            f"numbers. Received: shape {array.shape}, dtype {array.dtype}"
+        )
+    array = array.astype("float32" if array.dtype.kind == "f" else "int32")
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} must hold finite numbers. Fill in missing ones, or cut "
+            f"there. Received: {int((~np.isfinite(array)).sum())} others"
+        )
+    return array

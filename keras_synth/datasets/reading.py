@@ -1,0 +1,269 @@
+"""`read`: texts and labels from files, whatever their format."""
+
+import gzip
+import itertools
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_synth.types import FilePath
+
+FORMATS = ("csv", "tsv", "jsonl", "folders", "lines", "conllu", "text")
+_CONLLU_FIELDS, _CONLLU_TAG = 10, 3  # ID, FORM, LEMMA, UPOS, ...
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+
+Column = str | int
+
+
+def read(
+    path: FilePath | Sequence[FilePath],
+    format: str | None = None,
+    text: Column | Sequence[Column] = "text",
+    label: Column | Sequence[Column] | None = "label",
+    *,
+    header: bool = True,
+    delimiter: str | None = None,
+    skip_empty: bool = False,
+) -> Any:
+    """Reads texts, and what belongs to them, from a file or folder.
+
+    - `"csv"`, `"tsv"`, `"jsonl"`: columns of a table, or keys of JSON objects.
+      Returns `(texts, labels)`.
+    - `"folders"`: a folder for each class, and a text in each file. Returns
+      `(texts, labels)`.
+    - `"lines"`: two files whose lines belong together. Returns
+      `(firsts, seconds)`.
+    - `"conllu"`: words and their universal parts of speech. Returns
+      `(sentences, tags)`.
+    - `"text"`: a plain text, or all `.txt` files of a folder. Returns a
+      string, or a list of strings.
+
+    Files are UTF-8, and may be gzipped. In TSV files, as in those of GLUE,
+    quotation marks are ordinary characters.
+
+    Args:
+        path: String or path-like; for `"lines"` a sequence of two.
+        format: One of the names above. By default the suffix decides:
+            `.csv`, `.tsv`, `.jsonl`, `.conllu`; two paths are `"lines"`, a
+            folder with folders in it is `"folders"`, anything else `"text"`.
+        text: Name of the column of texts, or its number where there is no
+            header. Two of them make pairs.
+        label: Name or number of the column of labels; several make a list of
+            each row's. `None` reads texts only.
+        header: Whether the first row of a table holds the names of columns.
+        delimiter: What separates columns: by default a comma in CSV, a tab in
+            TSV.
+        skip_empty: Whether to leave out rows with an empty text or label,
+            which otherwise raise an error.
+
+    Returns:
+        As above. `texts` is a list of strings, or a tuple of two lists
+        for pairs. `labels` is an array of integers or floats where all labels
+        are numbers, else a list of strings. Without labels, `texts` only.
+
+    Raises:
+        ValueError: If a file cannot be read as this format.
+
+    Example:
+
+    ```python
+    texts, labels = keras_synth.datasets.read("reviews.csv", label="stars")
+    pairs, labels = keras_synth.datasets.read(
+        "RTE/train.tsv", text=["sentence1", "sentence2"]
+    )
+    ```
+    """
+    if isinstance(path, (list, tuple)):
+        paths = [Path(x) for x in path]
+        format = format or ("lines" if len(paths) == 2 else None)
+        if format != "lines" or len(paths) != 2:
+            raise ValueError(
+                "Two paths are files of parallel lines; read others one at a "
+                f"time. Received: {len(paths)} paths, format={format!r}"
+            )
+        return _parallel_lines(*paths)
+    path = Path(path)  # type: ignore[arg-type]
+    format = format or _format_of(path)
+    if format in ("csv", "tsv", "jsonl"):
+        sep = delimiter or ("\t" if format == "tsv" else ",")
+        table = _table(path, format, sep, header)
+        return _columns(path, table, text, label, skip_empty)
+    if format == "folders":
+        return _folders(path)
+    if format == "conllu":
+        return _conllu(path)
+    if format == "text":
+        return _plain(path)
+    raise ValueError(
+        f"format must be one of {', '.join(FORMATS)}; `lines` takes two "
+        f"paths. Received: format={format!r} for {path}"
+    )
+
+
+def _format_of(path):
+    suffix = (
+        path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    )
+    if path.is_dir():
+        return "folders" if any(x.is_dir() for x in path.iterdir()) else "text"
+    return suffix[1:] if suffix[1:] in FORMATS else "text"
+
+
+def _open(path):
+    """The text of a file, UTF-8 with or without a byte-order mark."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} must be UTF-8. Convert it first. Received: {error}"
+        ) from error
+
+
+def _table(path, format, sep, header):
+    """The rows of a file, as a pandas table of strings."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "Reading tables needs pandas: pip install pandas"
+        ) from error
+    try:
+        if format == "jsonl":
+            return pd.read_json(path, lines=True, dtype=False)
+        with warnings.catch_warnings():
+            # Rows with more fields than the header.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                path,
+                index_col=False,
+                sep=sep,
+                header=0 if header else None,
+                dtype=str,
+                keep_default_na=False,
+                quoting=3
+                if format == "tsv"
+                else 0,  # QUOTE_NONE, QUOTE_MINIMAL
+                encoding="utf-8-sig",
+            )
+    except (ValueError, pd.errors.ParserWarning) as error:
+        raise ValueError(
+            f"{path} cannot be read as {format}. Received: "
+            f"{' '.join(str(error).split())}"
+        ) from error
+
+
+def _columns(path, table, text, label, skip_empty):
+    """The texts and labels of a table."""
+    sides = _as_list(text)
+    answers = [] if label is None else _as_list(label)
+    for name in (*sides, *answers):
+        if name not in table.columns:
+            raise ValueError(
+                f"{path} has no column {name!r}. Pass text= and label= with "
+                "names, or with numbers and header=False. Columns: "
+                f"{[*table.columns]}"
+            )
+    table = table[[*sides, *answers]]
+    blank = table.isna() | (table.astype(str).map(str.strip) == "")
+    if blank.any(axis=None):
+        if not skip_empty:
+            row, column = np.argwhere(blank.to_numpy())[0]
+            raise ValueError(
+                f"{path}: row {row + 1} has no {table.columns[column]!r}. Fill "
+                "it in, or pass skip_empty=True to leave out such rows. "
+                f"Received: {int(blank.any(axis=1).sum())} such rows"
+            )
+        table = table[~blank.any(axis=1)]
+    if not len(table):
+        raise ValueError(f"{path} must have a row to read. Received: none")
+    texts = [table[name].astype(str).tolist() for name in sides]
+    texts = tuple(texts) if len(texts) > 1 else texts[0]
+    if not answers:
+        return texts
+    columns = [table[name].tolist() for name in answers]
+    if len(columns) > 1:
+        return texts, [list(row) for row in zip(*columns, strict=True)]
+    return texts, _numbers_or_strings(columns[0])
+
+
+def _as_list(names):
+    return list(names) if isinstance(names, (list, tuple)) else [names]
+
+
+def _numbers_or_strings(labels):
+    """An array of numbers where all are numbers, else a list of strings."""
+    words = [str(x).strip() for x in labels]
+    if all(map(_INTEGER.fullmatch, words)):
+        return np.array(list(map(int, words)))
+    try:
+        return np.array(list(map(float, words)))
+    except ValueError:
+        return words
+
+
+def _folders(path):
+    """The files of each class's folder, in the order of their names."""
+    found = [
+        (_open(file), folder.name)
+        for folder in sorted(x for x in path.iterdir() if x.is_dir())
+        for file in sorted(x for x in folder.iterdir() if x.is_file())
+        if not file.name.startswith(".")
+    ]
+    if len({label for _, label in found}) < 2:
+        raise ValueError(
+            f"{path} must have a folder for each class, and files in at least "
+            f"two of them. Received: {len(found)} files"
+        )
+    texts, labels = zip(*found, strict=True)
+    return list(texts), list(labels)
+
+
+def _parallel_lines(*paths):
+    sides = [_open(path).splitlines() for path in paths]
+    for i, pair in enumerate(itertools.zip_longest(*sides), 1):
+        if not all(x and x.strip() for x in pair):
+            raise ValueError(
+                f"{paths[0]} and {paths[1]} must have a text on each line, "
+                f"and as many lines. Received: {len(sides[0])} and "
+                f"{len(sides[1])} lines, the first without a text is line {i}"
+            )
+    return tuple(sides)
+
+
+def _conllu(path):
+    """Words and their universal parts of speech, by sentence."""
+    sentences: list[list[str]] = [[]]
+    tags: list[list[str]] = [[]]
+    for number, line in enumerate(_open(path).splitlines(), 1):
+        if not line.strip():
+            sentences.append([])
+            tags.append([])
+        elif not line.startswith("#"):
+            fields = line.split("\t")
+            if len(fields) != _CONLLU_FIELDS:
+                raise ValueError(
+                    f"{path}, line {number}: a word has {_CONLLU_FIELDS} "
+                    "fields, separated by tabs. Received: "
+                    f"{line[:60]!r}"
+                )
+            if fields[0].isdigit():  # not "1-2", several words, nor "8.1"
+                sentences[-1].append(fields[1])
+                tags[-1].append(fields[_CONLLU_TAG])
+    return [*filter(None, sentences)], [*filter(None, tags)]
+
+
+def _plain(path):
+    if not path.is_dir():
+        return _open(path)
+    files = sorted({*path.rglob("*.txt"), *path.rglob("*.txt.gz")})
+    if not files:
+        raise ValueError(
+            f"{path} must have files called .txt in it. Received: none"
+        )
+    return [_open(file) for file in files]

@@ -1,5 +1,0 @@
-"""Losses over tokens."""
-
-from keras_synth.training.losses import LabelSmoothedCrossentropy
-
-__all__ = ["LabelSmoothedCrossentropy"]

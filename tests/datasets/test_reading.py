@@ -1,0 +1,213 @@
+"""`datasets.read`: each format, and what is wrong with a file."""
+
+import collections
+import gzip
+import re
+import tarfile
+
+import numpy as np
+import pytest
+from places import ROOT
+
+from keras_synth import datasets
+
+pytestmark = pytest.mark.once
+
+
+def write(path, text, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, **options)
+    return path
+
+
+def test_a_csv_file_has_texts_and_labels(tmp_path):
+    path = write(tmp_path / "a.csv", 'text,label\n"a, b",1\n"c ""d""",0\n')
+    texts, labels = datasets.read(path)
+    assert texts == ["a, b", 'c "d"']
+    np.testing.assert_array_equal(labels, [1, 0])
+
+
+def test_quotation_marks_of_a_tsv_file_are_ordinary(tmp_path):
+    path = write(tmp_path / "a.tsv", 'one\ttwo\tkind\n"a\tb\tyes\nNA\td"\tno\n')
+    pairs, labels = datasets.read(path, text=["one", "two"], label="kind")
+    assert pairs == (['"a', "NA"], ["b", 'd"'])
+    assert labels == ["yes", "no"]
+
+
+def test_columns_have_numbers_where_there_is_no_header(tmp_path):
+    path = write(tmp_path / "a.csv", "0.5;a\n1;b\n")
+    options = {"text": 1, "label": 0, "header": False, "delimiter": ";"}
+    texts, labels = datasets.read(path, **options)
+    assert texts == ["a", "b"]
+    assert labels.tolist() == [0.5, 1.0]
+
+
+def test_json_lines_may_have_several_labels(tmp_path):
+    line = '{"text": "a", "one": "b", "two": "c"}\n'
+    path = write(tmp_path / "a.jsonl", line)
+    assert datasets.read(path, label=["one", "two"]) == (["a"], [["b", "c"]])
+    assert datasets.read(path, label=None) == ["a"]
+
+
+def test_files_may_be_gzipped_and_start_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress("\ufefftext,label\nä,1\n".encode()))
+    assert datasets.read(path)[0] == ["ä"]
+
+
+def test_a_folder_may_have_a_folder_for_each_class(tmp_path):
+    for name, text in {"neg/2": "c", "pos/1": "a", "neg/1": "b"}.items():
+        write(tmp_path / f"{name}.txt", text)
+    assert datasets.read(tmp_path) == (["b", "c", "a"], ["neg", "neg", "pos"])
+
+
+def test_two_files_have_parallel_lines(tmp_path):
+    one = write(tmp_path / "a.en", "a\nb\n")
+    two = write(tmp_path / "a.de", "c\nd\n")
+    assert datasets.read([one, two]) == (["a", "b"], ["c", "d"])
+    write(two, "c\n")
+    with pytest.raises(ValueError, match=r"2 and 1 lines.*is line 2"):
+        datasets.read([one, two])
+
+
+def test_a_text_is_a_string_and_a_folder_of_texts_a_list(tmp_path):
+    path = write(tmp_path / "b.txt", "to be\n")
+    write(tmp_path / "a.txt", "or not")
+    assert datasets.read(path) == "to be\n"
+    assert datasets.read(tmp_path) == ["or not", "to be\n"]
+
+
+def test_words_of_a_treebank_are_those_with_a_number(tmp_path):
+    rest = "\t_" * 6
+    lines = [
+        "# text = don't",
+        f"1-2\tdon't\t_\t_{rest}",
+        f"1\tdo\t_\tAUX{rest}",
+    ]
+    lines += [f"2\tn't\t_\tPART{rest}", f"2.1\tx\t_\tX{rest}", ""]
+    path = write(tmp_path / "a.conllu", "\n".join(lines))
+    assert datasets.read(path) == ([["do", "n't"]], [["AUX", "PART"]])
+    write(path, "1\tdo\tAUX\n")
+    with pytest.raises(ValueError, match="line 1: a word has 10 fields"):
+        datasets.read(path)
+
+
+def test_empty_fields_are_errors_or_left_out(tmp_path):
+    path = write(tmp_path / "a.csv", "text,label\na,1\n ,0\nb,1\n")
+    with pytest.raises(ValueError, match=r"row 2 has no 'text'.*: 1 such rows"):
+        datasets.read(path)
+    assert datasets.read(path, skip_empty=True)[0] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        (
+            "a.csv",
+            b"text,label\na,1\n",
+            {"text": "b"},
+            "no column 'b'.*Columns",
+        ),
+        ("a.csv", b"text,label\na,1,2,3\nb,1\n", {}, "cannot be read as csv"),
+        ("a.csv", b"text,label\n", {}, "must have a row"),
+        ("a.csv", b"", {}, "cannot be read as csv"),
+        ("a.csv", b"\xff\xfe", {}, "cannot be read as csv"),
+        ("a.txt", b"\xff\xfe", {}, "must be UTF-8"),
+        ("a.jsonl", b"{", {}, "cannot be read as jsonl"),
+        ("a.csv", b"a", {"format": "parquet"}, "format must be one of"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_with_the_file(
+    tmp_path, name, content, options, message
+):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        datasets.read(path, **options)
+    assert name in str(error.value)
+
+
+# What docs/datasets.md reads, and the file of the data folder that has it.
+PUBLISHED = {
+    "ag_news/train.csv": "ag_news/test.csv.gz",
+    "RTE/train.tsv": "glue/RTE/train.tsv",
+    "CoLA/train.tsv": "glue/CoLA/train.tsv",
+    "SST-2/train.tsv": "glue/SST-2/train.tsv.gz",
+    "MRPC/train.tsv": "glue/MRPC/train.tsv",
+    "STS-B/train.tsv": "glue/STS-B/train.tsv",
+    "train.en.gz": "multi30k/train.en.gz",
+    "train.de.gz": "multi30k/train.de.gz",
+    "wiki.train.tokens": "wikitext-2/wiki.train.tokens.gz",
+    "en_ewt-ud-train.conllu": "ud_english_ewt/en_ewt-ud-train.conllu.gz",
+    "dialogsum.train.jsonl": "dialogsum/dialogsum.dev.jsonl",
+    "dialogsum.test.jsonl": "dialogsum/dialogsum.test.jsonl",
+}
+COUNTS = {"ag_news": 7600, "rte": 2490, "cola": 8551, "sst2": 67349}
+COUNTS |= {"mrpc": 3667, "stsb": 5749, "multi30k": 29000, "ud_ewt": 12544}
+COUNTS |= {"dialogsum": 500, "dialogsum_test": 500, "imdb": 400}
+
+
+@pytest.mark.slow
+def test_the_calls_of_the_page_read_published_files(
+    data, tmp_path, monkeypatch
+):
+    for name, source in PUBLISHED.items():
+        content = (data / source).read_bytes()
+        if source.endswith(".gz") and not name.endswith(".gz"):
+            content = gzip.decompress(content)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    with tarfile.open(data / "imdb" / "aclImdb_labelled.tar.gz") as archive:
+        taken = collections.Counter()
+        for member in archive:
+            folder = "/".join(member.name.split("/")[:3])
+            if folder.startswith("aclImdb/train/") and member.isfile():
+                taken[folder] += 1
+                if taken[folder] <= 200:
+                    archive.extract(member, tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "datasets.md").read_text()
+    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    found: dict = {}
+    exec(code, found)
+    for name, count in COUNTS.items():
+        assert len(found[name][1]) == count, name
+    text = found["wikitext"]
+    assert len(text.split()) + text.count("\n") == 2088628
+    assert len(found["dialogsum_test"][1][0]) == 3
+    assert len({tag for row in found["ud_ewt"][1] for tag in row}) == 17
+
+
+def test_copies_of_a_text_stay_on_one_side():
+    texts = [f"text {i % 50}" for i in range(200)]
+    labels = np.arange(200) % 50 % 2
+    train, validation = datasets.train_validation_split(texts, labels, 0.2)
+    assert not {*train[0]} & {*validation[0]}
+    assert len(train[0]) + len(validation[0]) == 200
+    assert validation[1].mean() == 0.5
+    again = datasets.train_validation_split(texts, labels, 0.2)[1]
+    assert again[0] == validation[0]
+
+
+def test_pairs_and_words_are_split_too():
+    pairs, labels = datasets.generated_pairs(40)
+    (train, _), (held_out, _) = datasets.train_validation_split(pairs, labels)
+    assert isinstance(train, tuple)
+    assert not {*zip(*train, strict=True)} & {*zip(*held_out, strict=True)}
+    sentences, tags = datasets.generated_entities(40)
+    parts = datasets.train_validation_split(sentences, tags, 0.25)
+    assert [len(x) for x, _ in parts] == [30, 10]
+    assert [*map(len, parts[1][0])] == [*map(len, parts[1][1])]
+
+
+@pytest.mark.parametrize(
+    ("texts", "fraction", "message"),
+    [
+        (["a", "b"], 1.0, "between 0"),
+        (["a", "a"], 0.1, "two distinct"),
+        (["a"], 0.1, "a label for each"),
+    ],
+)
+def test_what_cannot_be_split_is_an_error(texts, fraction, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.train_validation_split(texts, [0, 1], fraction)

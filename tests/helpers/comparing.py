@@ -1,0 +1,70 @@
+"""The command `keras-synth`, its runs in this process or in others."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import pytest
+
+from keras_synth.compare import command, runs, worker
+
+BACKEND = keras.backend.backend()
+SMALL = (
+    "--num-layers 1 --num-heads 2 --hidden-dim 8 --epochs 2 --batch-size 16 "
+    "--dropout 0"
+).split()
+
+
+def execute_here(spec, emit=lambda event: None, processes=None):
+    """As `runs.execute`, without a process that imports for seconds."""
+    policy = keras.config.dtype_policy()
+    try:
+        result = worker.train(json.loads(json.dumps(spec)), emit)
+    except Exception as error:
+        if isinstance(error, OSError):
+            raise
+        raise runs.RunError(f"failed: {error!r}") from error
+    finally:
+        keras.config.set_dtype_policy(policy)
+    return json.loads(json.dumps(result))
+
+
+def run(*arguments, execute=execute_here):
+    """Runs the command; returns its status and what it printed."""
+    words = [*map(str, arguments)]
+    if words[0] == "compare" and "--backends" not in words:
+        words += ["--backends", BACKEND]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        patch.setattr(runs, "execute", execute)
+        patch.setenv("COLUMNS", "200")
+        try:
+            status = command.main(words)
+        except SystemExit as stop:
+            status = stop.code
+    return status, out.getvalue(), err.getvalue()
+
+
+def start(*arguments, **options):
+    """Starts the command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "keras_synth.compare", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": BACKEND},
+        **options,
+    )
+
+
+def results(folder):
+    """All results in a folder."""
+    paths = sorted(folder.glob("runs/*.json"))
+    return [json.loads(path.read_text()) for path in paths]
