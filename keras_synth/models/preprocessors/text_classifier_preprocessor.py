@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
 
 from keras_synth._backend.configs import config_of
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
@@ -137,7 +138,11 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
             token_ids, segment_ids = map(as_array, (token_ids, segment_ids))
         is_token = as_integers(token_ids != self.pad_value)
         segment_ids = (len(segments) - 1 - segment_ids) * is_token
-        return token_ids[..., ::-1], segment_ids[..., ::-1]
+        turned = token_ids[..., ::-1], segment_ids[..., ::-1]
+        if in_graph([token_ids]):
+            return turned
+        # PyTorch's loaders take no array with a negative stride.
+        return tuple(map(np.ascontiguousarray, turned))
 
 
 def _reversed(tokens):
