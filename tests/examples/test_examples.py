@@ -44,9 +44,7 @@ def run(name, **constants):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", SMALL
-)
+@pytest.mark.parametrize("name", SMALL)
 def test_a_script_runs_to_its_end(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(name)
