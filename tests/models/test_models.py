@@ -44,14 +44,6 @@ def test_arrays_and_strings_give_the_same_predictions():
     )
 
 
-def test_a_tf_dataset_of_strings_can_be_fitted():
-    tf = pytest.importorskip("tensorflow")
-    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(4)
-    model = classifier()
-    history = model.fit(dataset, epochs=2, verbose=0)
-    assert len(history.history["loss"]) == 2
-
-
 def test_every_dropout_drops_in_training_and_only_then():
     model = classifier("R+V", preprocess=False)
     features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}

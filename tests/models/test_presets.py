@@ -124,46 +124,9 @@ def test_a_preset_takes_the_place_of_an_older_one_as_a_whole(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["preset"]
 
 
-@pytest.mark.parametrize("step", ["save_weights", "save_task_weights"])
-def test_an_error_leaves_the_older_preset_as_it_was(
-    step, tmp_path, monkeypatch
-):
-    folder = tmp_path / "preset"
-    model = task("classifier")
-    model.save_to_preset(folder)
-    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
-
-    def fail(*args, **kwargs):
-        raise OSError("No space left on device")
-
-    target = model if step == "save_task_weights" else model.backbone
-    monkeypatch.setattr(target, step, fail)
-    with pytest.raises(OSError, match="No space"):
-        model.save_to_preset(folder)
-    assert before == {path: path.read_bytes() for path in folder.rglob("*.*")}
-    assert [path.name for path in tmp_path.iterdir()] == ["preset"]
-
-
 def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch):
     (tmp_path / "inside").mkdir()
     monkeypatch.chdir(tmp_path / "inside")
     for folder in (".", tmp_path):
         with pytest.raises(ValueError, match="a folder of its own"):
             task("classifier").save_to_preset(folder)
-
-
-@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
-def test_an_error_leaves_an_older_file_as_it_was(name, tmp_path, monkeypatch):
-    model = task("classifier")
-    save = model.save if name.endswith("keras") else model.save_weights
-    save(tmp_path / name)
-    before = (tmp_path / name).read_bytes()
-
-    def fail(*args, **kwargs):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(type(model.output_dense), "save_own_variables", fail)
-    with pytest.raises(OSError, match="No space"):
-        save(tmp_path / name)
-    assert (tmp_path / name).read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == [name]
