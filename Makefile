@@ -35,7 +35,7 @@ $(VENV)/.extra-%: $(READY)
 	touch $@
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py
+	KERAS_BACKEND=$${KERAS_BACKEND:-jax} $(BIN)/python examples/demo.py
 
 # All backends run, whichever fails; then it says how long it took, and which
 # did. The second argument is what runs pytest.

@@ -54,6 +54,9 @@ tokenizer = models.SynthesizerTokenizer.from_texts(texts, 20_000)
 preprocessor = models.SynthesizerTextClassifierPreprocessor(
     tokenizer, SEQUENCE_LENGTH, keep="end"
 )
+train, easy, hard = (  # tokenized once, not in each epoch
+    preprocessor(*reviews) for reviews in ((texts, labels), easy, hard)
+)
 
 """
 ## Model
@@ -78,7 +81,6 @@ def build_classifier(synthesizer):
     classifier = models.SynthesizerTextClassifier(
         backbone,
         num_classes=2,
-        preprocessor=preprocessor,
         dropout=0.0,
         class_names=["negative", "positive"],
     )
@@ -107,8 +109,7 @@ results = {}
 for name in VARIANTS:
     classifier = build_classifier(name)
     history = classifier.fit(
-        texts,
-        labels,
+        *train,
         batch_size=BATCH_SIZE,
         epochs=EPOCHS,
         validation_data=hard,
