@@ -82,11 +82,25 @@ def generated(generator, count):
     """
     count = count or GENERATED
     test, validation = generator(HELD_OUT, seed=1), generator(HELD_OUT, seed=2)
-    train = generator(count + count // 4 + HELD_OUT, seed=0)
     seen = {*_texts(test)}
     validation = _without(validation, seen)
-    train = _without(train, seen | {*_texts(validation)}, count)
+    seen |= {*_texts(validation)}
+    # Not the first of more: pairs are made by fours, which say nothing singly.
+    train, seed = _without(generator(count, seed=0), seen), 2
+    while len(train[1]) < count:
+        seed += 1
+        missing = count - len(train[1])
+        more = _without(generator(missing, seed=seed), seen)
+        train = tuple(map(_joined, train, more))
     return train, validation, test
+
+
+def _joined(one, other):
+    if isinstance(one, tuple):
+        return tuple(map(_joined, one, other))
+    if isinstance(one, np.ndarray):
+        return np.concatenate([one, other])
+    return [*one, *other]
 
 
 def _texts(examples):
@@ -94,9 +108,9 @@ def _texts(examples):
     return [tuple(map(str, row)) for row in zip(*sides, strict=True)]
 
 
-def _without(examples, seen, count=None):
+def _without(examples, seen):
     rows = [i for i, text in enumerate(_texts(examples)) if text not in seen]
-    return tuple(take(side, rows[:count]) for side in examples)
+    return tuple(take(side, rows) for side in examples)
 
 
 def distinct(examples, count):

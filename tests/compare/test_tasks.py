@@ -190,3 +190,17 @@ def test_train_saves_a_preset_that_reads_strings(options, tmp_path):
     assert classifier.predict(["The plot was dull."], verbose=0).shape == (1, 2)
     card = (tmp_path / "preset" / "README.md").read_text()
     assert "SynthesizerTextClassifier.from_preset" in card
+
+
+@pytest.mark.once
+def test_generated_pairs_stay_in_fours_which_single_sentences_do_not_tell():
+    """Each sentence has both labels equally often, but for a few."""
+    ((firsts, _), labels), _, _ = data.generated(
+        datasets.generated_pairs, 4_000
+    )
+    assert abs(labels.mean() - 0.5) < 0.005
+    seen = {}
+    for sentence, label in zip(firsts, labels.tolist(), strict=True):
+        seen.setdefault(sentence, []).append(label)
+    uneven = [x for x in seen.values() if 2 * sum(x) != len(x)]
+    assert len(uneven) < 0.02 * len(seen)
