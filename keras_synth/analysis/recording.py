@@ -34,6 +34,15 @@ class CapturedAttention(NamedTuple):
         query_mask: Boolean array `(B, T)`, False for padding.
         key_mask: Boolean array `(B, S)`, False for padding.
         is_self: Whether queries and keys are the same tokens.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 8, synthesizer="V", name="attention")
+    >>> with keras_synth.analysis.capture() as seen:
+    ...     output = layer(np.ones((3, 10, 16)), use_causal_mask=True)
+    >>> int(seen["attention"].visible[0, 0].sum())
+    55
     """
 
     weights: np.ndarray
@@ -64,12 +73,12 @@ class Recorder:
 
     def __init__(self, keep, parts, layers=None):
         self._keep, self._parts = keep, parts
-        self._layers = None if layers is None else {id(x) for x in layers}
+        self._chosen = None if layers is None else {id(x) for x in layers}
         self._tokens = None
         self.names = set()
 
     def __call__(self, layer, call):
-        chosen = self._layers is None or id(layer) in self._layers
+        chosen = self._chosen is None or id(layer) in self._chosen
         chosen = chosen and layer.supports_attention_scores
         if not (chosen and _has_values(call.query, call.value)):
             return layer._call_flat(call)

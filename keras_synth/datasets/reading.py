@@ -29,7 +29,7 @@ def read(
     delimiter: str | None = None,
     skip_empty: bool = False,
 ) -> Any:
-    """Reads texts, and what belongs to them, from a file or folder.
+    r"""Reads texts, and what belongs to them, from a file or folder.
 
     - `"csv"`, `"tsv"`, `"jsonl"`: columns of a table, or keys of JSON objects.
       Returns `(texts, labels)`.
@@ -70,12 +70,14 @@ def read(
 
     Example:
 
-    ```python
-    texts, labels = keras_synth.datasets.read("reviews.csv", label="stars")
-    pairs, labels = keras_synth.datasets.read(
-        "RTE/train.tsv", text=["sentence1", "sentence2"]
-    )
-    ```
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name) / "reviews.csv"
+    >>> size = path.write_text("text,stars\na good film,5\ndull,1\n")
+    >>> keras_synth.datasets.read(path, label="stars")
+    (['a good film', 'dull'], array([5, 1]))
+
+    Pairs have two columns of texts: `text=["sentence1", "sentence2"]`.
     """
     if isinstance(path, (list, tuple)):
         paths = [Path(x) for x in path]
