@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 
 import keras
 import pytest
@@ -186,3 +187,11 @@ def test_every_public_name_exists():
             assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         keras_synth.nothing  # noqa: B018
+
+
+@pytest.mark.once
+def test_the_commands_of_pyproject_are_functions():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for target in tomllib.loads(text)["project"]["scripts"].values():
+        module, _, name = target.partition(":")
+        assert callable(getattr(importlib.import_module(module), name, None))
