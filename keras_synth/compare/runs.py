@@ -344,7 +344,7 @@ def complete(comparison, wanted, launcher, console):
                     seconds = (time.monotonic() - began) * (len(todo) - 1)
                     console.print(
                         f"The other {len(todo) - 1} runs take about "
-                        f"{seconds / 60:.0f} minutes, one at a time",
+                        f"{seconds / 60:.1f} minutes, one at a time",
                         highlight=False,
                     )
                 shown.advance(whole)
