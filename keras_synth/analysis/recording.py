@@ -20,8 +20,8 @@ from keras_synth._backend.execution import (
 )
 from keras_synth.attention.attend import attend
 from keras_synth.mixers import SyntheticAttention
+from keras_synth.mixers.call import OBSERVER
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.mixers.observer import OBSERVER
 from keras_synth.synthesizers import MixtureSynthesizer
 
 

@@ -1,5 +1,6 @@
 """A call of `keras.layers.MultiHeadAttention`, checked and as one value."""
 
+import contextvars
 import functools
 import inspect
 from typing import NamedTuple
@@ -8,6 +9,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import may_be_equal
+from keras_synth._backend.execution import known_to_compilers
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
@@ -15,6 +17,16 @@ from keras_synth.types import Tensor
 
 # Of tensors `(B, T, d)`.
 FLAT = AttentionAxes(None, 3)
+# A function of a mixer and its `Call` that returns what `_call_flat` does, or
+# `None`. Other threads, and other contexts of asynchronous code, have their
+# own.
+OBSERVER = contextvars.ContextVar("observer", default=None)
+
+
+@known_to_compilers
+def observer():
+    """Returns the function that calls mixers in this context, or `None`."""
+    return OBSERVER.get()
 
 
 class Call(NamedTuple):

@@ -8,13 +8,13 @@ from keras import ops
 from keras_synth._backend.execution import is_placeholder
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention import masks
-from keras_synth.mixers import observer
 from keras_synth.mixers.attention_checks import check_longest
 from keras_synth.mixers.call import (
     by_name,
     checked_axes,
     is_padding,
     normalized,
+    observer,
     of_cache,
 )
 from keras_synth.types import Size, Tensor, WeightAxes
@@ -167,7 +167,7 @@ class Mixer(Rematerialized, keras.layers.Layer):
             with_scores=return_attention_scores,
             training=training,
         )
-        observe = observer.current()
+        observe = observer()
         output = observe(self, call) if observe else self._call_flat(call)
         if not return_attention_scores:
             return axes.unflatten(output, query)

@@ -10,7 +10,8 @@ from attending_models import MODELS, B, D, H, S, T, made
 from backend import numpy, slow_but_on
 
 from keras_synth import analysis, layers
-from keras_synth.mixers import Mixer, observer
+from keras_synth.mixers import Mixer
+from keras_synth.mixers.call import observer
 
 # They differ between models, not backends, and JAX compiles each operation.
 each_kind = pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_nothing_observes_or_is_replaced_after_an_error():
         analysis.attention_weights(model, x)
     assert not {"call", "_call_flat"} & {*vars(model.attention)}
     assert not {"call", "_call_flat"} & {*vars(model.keras_attention)}
-    assert observer.current() is None
+    assert observer() is None
 
 
 def test_whatever_is_called_within_a_capture_is_seen():

@@ -274,7 +274,9 @@ def test_the_future_is_not_seen(name):
         found = run(name, other, use_causal_mask=True)
         close(found[:, :seen], expected[:, :seen])
         changes.append(np.abs(found[:, seen:] - expected[:, seen:]).max())
-    assert np.median(changes) > 1e-3  # weights of "relu" may be zero
+    # Weights of "relu" may be zero.
+    least = np.median if "relu" in name else np.min
+    assert least(changes) > 1e-3
     assert np.abs(run(name, X) - expected).max() > 1e-4
 
 
