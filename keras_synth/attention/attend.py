@@ -5,11 +5,15 @@ What all routes have in common is here: padding has no influence.
 
 from keras import ops
 
-from keras_synth.attention import routes
+from keras_synth import routes
 from keras_synth.attention.logits import Weights
-from keras_synth.attention.masks import AttentionMask, zero_padding
+from keras_synth.attention.masks import (
+    AttentionMask,
+    zero_padded_keys,
+    zero_padding,
+)
 from keras_synth.attention.normalizers import SOFTMAX
-from keras_synth.attention.routes import Request
+from keras_synth.attention.routes.route import Request
 
 
 def attend(
@@ -59,7 +63,7 @@ def attend(
     if target_length is None:
         target_length = logits.target_length
     request = Request(
-        logits.with_rows(target_length),
+        zero_padded_keys(logits.with_rows(target_length), mask),
         zero_padding(ops.convert_to_tensor(values), mask.keys),
         target_length,
         mask,
@@ -73,10 +77,10 @@ def attend(
     ):
         request = request._replace(logits=logits.as_logits())
     result = routes.choose(request, route).run(request)
-    if mask.queries is None:
-        return result
     if not return_weights:
         return zero_padding(result, mask.queries)
     context, weights = result
+    if mask.queries is None:
+        return result
     weights = ops.where(mask.queries[:, None, :, None], weights, 0.0)
     return zero_padding(context, mask.queries), weights

@@ -41,6 +41,11 @@ class QueryBlocks:
             own == others if known else own is others
         )
 
+    @property
+    def groups(self):
+        """How many groups there are, `G`."""
+        return self.residues * self.blocks
+
     def rows(self, x):
         """`(B, H, T, f) -> (B, H, G, r, f)`."""
         return _merged(self.split(x))
@@ -48,20 +53,21 @@ class QueryBlocks:
     def split(self, x):
         """`(B, H, T, f) -> (B, H, residues, blocks, block, f)`."""
         batch, heads, length, features = ops.shape(x)
-        classes, blocks, block = self.residues, self.blocks, self.block
-        x = _padded(x, 2, 0, classes * blocks * block - length)
-        if classes == 1:
-            return ops.reshape(x, (batch, heads, 1, blocks, block, features))
-        x = ops.reshape(x, (batch, heads, blocks, block, classes, features))
-        return ops.transpose(x, (0, 1, 4, 2, 3, 5))
+        x = _padded(x, 2, 0, self.groups * self.block - length)
+        shape = self.blocks, self.block, self.residues
+        if self.residues == 1:
+            shape = 1, self.blocks, self.block
+        x = ops.reshape(x, (batch, heads, *shape, features))
+        order = (0, 1, 4, 2, 3, 5)
+        return x if self.residues == 1 else ops.transpose(x, order)
 
     def restored(self, x):
         """`(B, H, G, r, f) -> (B, H, T, f)`, the inverse of `rows`."""
         batch, heads, _, block, features = ops.shape(x)
-        classes, blocks = self.residues, self.blocks
-        if classes != 1:
-            shape = batch, heads, classes, blocks, block, features
-            x = ops.transpose(ops.reshape(x, shape), (0, 1, 3, 4, 2, 5))
+        if self.residues != 1:
+            shape = self.residues, self.blocks, block
+            x = ops.reshape(x, (batch, heads, *shape, features))
+            x = ops.transpose(x, (0, 1, 3, 4, 2, 5))
         x = ops.reshape(x, (batch, heads, -1, features))
         return x[:, :, : self.length]
 
@@ -120,10 +126,14 @@ class Neighbours(NamedTuple):
         x = found[0] if len(found) == 1 else ops.concatenate(found, axis=4)
         return _merged(x)
 
+    def number(self, grid):
+        """How many columns a group has, `c`."""
+        return grid.block + sum(self._around(grid))
+
     def positions(self, grid, relative=False):
         """Positions of columns, integers `(G or 1, c)`."""
-        before, after = self._around(grid)
-        steps = grid.steps(before + grid.block + after, relative)
+        before, _ = self._around(grid)
+        steps = grid.steps(self.number(grid), relative)
         return grid.firsts(relative) + steps - before * grid.residues
 
     def _around(self, grid):
@@ -134,17 +144,20 @@ class Neighbours(NamedTuple):
 class First(NamedTuple):
     """The first keys, for all groups."""
 
-    number: int
+    most: int
 
     def take(self, grid, x):
         """As `Neighbours.take`."""
-        return x[:, :, None, : self.number]
+        return x[:, :, None, : self.most]
+
+    def number(self, grid):
+        """As `Neighbours.number`."""
+        least = min if isinstance(grid.length, int) else ops.minimum
+        return least(self.most, grid.length)
 
     def positions(self, grid, relative=False):
         """As `Neighbours.positions`."""
-        least = min if isinstance(grid.length, int) else ops.minimum
-        number = least(self.number, grid.length)
-        return ops.arange(number, dtype="int32")[None]
+        return ops.arange(self.number(grid), dtype="int32")[None]
 
 
 class Drawn(NamedTuple):
@@ -160,22 +173,25 @@ class Drawn(NamedTuple):
     def take(self, grid, x):
         """As `Neighbours.take`."""
         x = grid.rows(x)
-        batch, heads, blocks, block, features = ops.shape(x)
+        batch, heads, blocks, _, features = ops.shape(x)
         # One block of zeros represents all missing ones.
         x, table = _padded(x, 2, 0, 1), self._rows(grid)
         there = (table >= 0) & (table < grid.blocks)
         at = ops.where(there, table, grid.blocks)
         x = ops.take(x, ops.reshape(at, (-1,)), axis=2)
-        columns = self.table.shape[1] * block
-        return ops.reshape(x, (batch, heads, blocks, columns, features))
+        return ops.reshape(
+            x, (batch, heads, blocks, self.number(grid), features)
+        )
+
+    def number(self, grid):
+        """As `Neighbours.number`."""
+        return self.table.shape[1] * grid.block
 
     def positions(self, grid, relative=False):
         """As `Neighbours.positions`."""
         first = self._rows(grid)[:, :, None] * grid.block
-        columns = self.table.shape[1] * grid.block
-        return ops.reshape(
-            first + ops.arange(grid.block, dtype="int32"), (-1, columns)
-        )
+        steps = ops.arange(grid.block, dtype="int32")
+        return ops.reshape(first + steps, (-1, self.number(grid)))
 
     def _rows(self, grid):
         return from_array(self.table)[: grid.blocks]

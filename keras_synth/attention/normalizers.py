@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_synth.attention.softmax import softmax
+from keras_synth.attention.softmax import forbid, masked_softmax, softmax
 from keras_synth.registry import Entry, Registry
 from keras_synth.types import Identifier, Tensor
 
@@ -181,6 +181,20 @@ class Sigmoid(Normalizer):
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         return ops.sigmoid(logits - ops.log(count))
+
+
+def normalized(normalizer, scores, allowed, count=None):
+    """Returns the weights of scores, zero where not allowed.
+
+    Args:
+        normalizer: `Normalizer`.
+        scores: Float32 tensor `(..., T, S)`.
+        allowed: Boolean tensor that broadcasts with it, or `None`.
+        count: As for `Normalizer.weights`.
+    """
+    if normalizer == SOFTMAX:
+        return masked_softmax(scores, allowed)
+    return normalizer.weights(forbid(scores, allowed), count)
 
 
 SOFTMAX = Softmax()

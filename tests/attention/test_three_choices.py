@@ -309,7 +309,7 @@ def test_a_mask_of_keys_alone_is_key_padding(name, rank):
 def test_a_mask_of_keys_alone_leaves_one_table_for_all_samples(monkeypatch):
     chosen, choose = [], routes.choose
     monkeypatch.setattr(
-        keras_synth.attention.routes,
+        routes,
         "choose",
         lambda *args: chosen.append(choose(*args)) or chosen[-1],
     )

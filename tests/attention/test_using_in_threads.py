@@ -137,12 +137,6 @@ def test_nested_blocks_add_up(known):
         assert names() == [*known, "one"]
 
 
-def test_a_route_of_a_block_can_be_removed(known):
-    with routes.using(Named("one"), Named("two")):
-        routes.unregister("one")
-        assert names() == [*known, "two"]
-
-
 def test_portable_blocks_may_overlap():
     logits = Logits(*ops.ones((2, 2, 3, 2, 4)))
     request = routes.Request(logits, ops.ones((2, 3, 2, 4)), 3)

@@ -38,6 +38,8 @@ class BlockWindow(Pattern):
     number: int
     block_size: int
 
+    in_tokens: ClassVar[str] = "block_size"
+
     def __post_init__(self):
         self._check("number", "block_size")
         if self.number % 2 == 0:
@@ -50,20 +52,10 @@ class BlockWindow(Pattern):
         distance = abs(rows // self.block_size - columns // self.block_size)
         return distance <= self.number // 2
 
-    @property
-    def extent(self) -> int:
-        return self.block_size
-
-    def cut(self, max_length: int) -> "Pattern":
-        return BlockWindow(self.number, min(self.block_size, max_length))
-
     def piece(self, length: Size, causal: bool) -> Any:
         before = self.number // 2 * self.block_size
         grid = QueryBlocks(length, block=self.block_size, exact=True)
         return grid, Neighbours(before, 0 if causal else before)
-
-    def visited(self, length: int) -> float:
-        return self.number * self.block_size
 
     def columns(self, row: Size, length: int) -> Tensor:
         reach = (self.number // 2 + 1) * self.block_size
@@ -175,9 +167,6 @@ class RandomBlocks(Pattern):
     def piece(self, length: Size, causal: bool) -> Any:
         grid = QueryBlocks(length, block=self.block_size, exact=True)
         return grid, Drawn(self.table)
-
-    def visited(self, length: int) -> float:
-        return self.number * self.block_size
 
     def columns(self, row: Size, length: int) -> Tensor:
         table = from_array(self.table)

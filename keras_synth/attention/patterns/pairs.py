@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.attention.patterns.pattern import Pattern, is_numpy
-from keras_synth.types import Size, Tensor
+from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -38,7 +38,10 @@ class Pairs(Pattern):
     def __post_init__(self):
         allowed = self.allowed
         if isinstance(allowed, str):
-            allowed = _unpacked(allowed)
+            size, _, data = allowed.partition(":")
+            bits = np.frombuffer(base64.b85decode(data), "uint8")
+            allowed = np.unpackbits(bits, count=int(size) ** 2)
+            allowed = allowed.reshape(int(size), int(size))
         allowed = np.asarray(allowed)
         if allowed.ndim != 2 or len({*allowed.shape}) != 1 or not allowed.size:
             raise ValueError(
@@ -76,21 +79,7 @@ class Pairs(Pattern):
             )
         return self
 
-    def columns(self, row: Size, length: int) -> Tensor:
-        return ops.arange(length, dtype="int32")
-
     def get_config(self) -> dict[str, Any]:
-        return {"allowed": _packed(self.allowed)}
-
-
-def _packed(allowed):
-    """A square of booleans as text, eight to a byte."""
-    data = base64.b85encode(np.packbits(allowed).tobytes()).decode()
-    return f"{len(allowed)}:{data}"
-
-
-def _unpacked(text):
-    size, _, data = text.partition(":")
-    bits = np.frombuffer(base64.b85decode(data), "uint8")
-    size = int(size)
-    return np.unpackbits(bits, count=size * size).reshape(size, size)
+        # The size, and the booleans as text, eight to a byte.
+        data = base64.b85encode(np.packbits(self.allowed).tobytes()).decode()
+        return {"allowed": f"{len(self.allowed)}:{data}"}

@@ -25,6 +25,7 @@ class Pattern:
         sees_itself: Boolean, whether every position is sure to see itself.
         has_pieces: Boolean, whether it can be computed without a tensor of
             all pairs.
+        in_tokens: String, its argument that is a number of tokens; or `None`.
 
     Example:
 
@@ -38,6 +39,7 @@ class Pattern:
     reach: ClassVar[int | None] = None
     sees_itself: ClassVar[bool] = True
     has_pieces: ClassVar[bool] = True
+    in_tokens: ClassVar[str | None] = None
 
     @property
     def patterns(self) -> tuple["Pattern", ...]:
@@ -47,7 +49,7 @@ class Pattern:
     @property
     def extent(self) -> int:
         """Integer, tokens that a sequence must have room for."""
-        return 0
+        return getattr(self, self.in_tokens) if self.in_tokens else 0
 
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Whether rows see columns: booleans.
@@ -82,7 +84,9 @@ class Pattern:
         Args:
             max_length: Integer, the longest sequence to come, in tokens.
         """
-        return self
+        if self.extent <= max_length:
+            return self
+        return dataclasses.replace(self, **{self.in_tokens: max_length})
 
     def piece(self, length: Size, causal: bool) -> Any:
         """Returns how it is computed, see `keras_synth.attention.blocks`.
@@ -96,10 +100,6 @@ class Pattern:
             and the columns that each group is compared with.
         """
         raise NotImplementedError
-
-    def visited(self, length: int) -> float:
-        """About how many of `length` columns a row is compared with."""
-        return length
 
     def columns(self, row: Size, length: int) -> Tensor:
         """Positions that one row sees, when none after it is there.

@@ -58,9 +58,6 @@ class Window(Pattern):
         grid = QueryBlocks(length, self.dilation, max(BLOCK, self.size))
         return grid, Neighbours(self.size, 0 if causal else self.size)
 
-    def visited(self, length: int) -> float:
-        return max(BLOCK, self.size) + 2 * self.size
-
     def columns(self, row: Size, length: int) -> Tensor:
         return row - self.dilation * ops.arange(self.size + 1, dtype="int32")
 
@@ -83,6 +80,7 @@ class Stride(Pattern):
     stride: int
 
     relative: ClassVar[bool] = True
+    in_tokens: ClassVar[str] = "stride"
 
     def __post_init__(self):
         self._check("stride")
@@ -90,18 +88,8 @@ class Stride(Pattern):
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (rows - columns) % self.stride == 0
 
-    @property
-    def extent(self) -> int:
-        return self.stride
-
-    def cut(self, max_length: int) -> "Pattern":
-        return Stride(min(self.stride, max_length))
-
     def piece(self, length: Size, causal: bool) -> Any:
         return QueryBlocks(length, self.stride), Neighbours()
-
-    def visited(self, length: int) -> float:
-        return length / self.stride
 
     def columns(self, row: Size, length: int) -> Tensor:
         return row % self.stride + ops.arange(
@@ -130,6 +118,7 @@ class FirstTokens(Pattern):
     number: int
 
     sees_itself: ClassVar[bool] = False
+    in_tokens: ClassVar[str] = "number"
 
     def __post_init__(self):
         self._check("number")
@@ -137,18 +126,8 @@ class FirstTokens(Pattern):
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         return (columns < self.number) & (rows >= 0)
 
-    @property
-    def extent(self) -> int:
-        return self.number
-
-    def cut(self, max_length: int) -> "Pattern":
-        return type(self)(min(self.number, max_length))
-
     def piece(self, length: Size, causal: bool) -> Any:
         return None, First(self.number)
-
-    def visited(self, length: int) -> float:
-        return self.number
 
     def columns(self, row: Size, length: int) -> Tensor:
         return ops.arange(self.number, dtype="int32")

@@ -7,10 +7,8 @@ from keras import ops
 from keras_synth._backend import kernels
 from keras_synth._backend.tensors import cast_like
 from keras_synth.attention.logits import float32, within_float32
-from keras_synth.attention.masks import zero_padded_keys
-from keras_synth.attention.normalizers import SOFTMAX
+from keras_synth.attention.normalizers import normalized
 from keras_synth.attention.routes.route import Request, Route
-from keras_synth.attention.softmax import forbid, masked_softmax
 
 
 class ExplicitRoute(Route):
@@ -41,11 +39,12 @@ class ExplicitRoute(Route):
     def run(self, request: Request) -> Any:
         request = request.with_pairs()
         logits, values, mask = request.logits, request.values, request.mask
-        logits = zero_padded_keys(logits, mask)
         one = request.has_one_query and values.shape[1] is not None
         # (B or 1, H, T, S)
         scores = _query_scores(logits) if one else logits.materialize()
-        weights = normalized(scores, mask.materialize(), request)
+        weights = normalized(
+            request.normalizer, scores, mask.materialize(), request.count()
+        )
         if request.dropout is None and not request.return_weights and not one:
             values = ops.transpose(values, (0, 2, 1, 3))
             context = ops.matmul(cast_like(weights, values), values)
@@ -60,14 +59,6 @@ class ExplicitRoute(Route):
         else:
             context = ops.einsum("bhts,bshv->bthv", kept, values)
         return (context, weights) if request.return_weights else context
-
-
-def normalized(scores, allowed, request):
-    """Returns the weights `(B or 1, H, T, S)`, zero where not allowed."""
-    if request.normalizer == SOFTMAX:
-        return masked_softmax(scores, allowed)
-    scores = forbid(scores, allowed)
-    return request.normalizer.weights(scores, request.count())
 
 
 # --- one query, as in a step of decoding --------------------------------------

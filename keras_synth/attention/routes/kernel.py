@@ -43,8 +43,9 @@ class KernelRoute(Route):
 
         On accelerators there is one, as far as we know without having one.
         """
-        if _repeats_keys(request):
-            return 1.5
+        one = request.has_one_query and request.values.shape[0] != 1
+        if one and request.logits.keys.shape[0] == 1:
+            return 1.5  # constant keys are repeated for each sample
         if devices.on_cpu(request.values) and not _has_cpu_kernel(request):
             return 1.5
         return 0.5
@@ -114,13 +115,6 @@ def _context(arguments, flash):
             f"chosen. Received: values {shape} of {dtype}, a bias or a mask: "
             f"{arguments['bias'] is not None}"
         ) from e
-
-
-def _repeats_keys(request):
-    """Whether constant keys are repeated for samples of a single query."""
-    keys, batch = request.logits.keys, request.values.shape[0]
-    constant = keys is not None and keys.shape[0] == 1 and batch != 1
-    return constant and request.has_one_query
 
 
 def _has_cpu_kernel(request):

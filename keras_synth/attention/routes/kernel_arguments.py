@@ -15,7 +15,7 @@ from keras import ops
 from keras_synth._backend import kernels
 from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
 from keras_synth.attention.logits import repeat_batch
-from keras_synth.attention.masks import zero_padded_keys
+from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.softmax import FORBIDDEN
 
 
@@ -37,9 +37,6 @@ def arguments(request, features=True, widest=0):
     causal = is_causal(named) and not (widest and steep)
     request = request if causal else request.with_pairs()
     request = _even(request, causal) if widest else request
-    request = request._replace(
-        logits=zero_padded_keys(request.logits, request.mask)
-    )
     values = request.values
     in_half = kernels.attends_in_half_precision(values)
     if not (widest or request.flash_attention) and (steep or not in_half):
@@ -65,7 +62,11 @@ def arguments(request, features=True, widest=0):
     if widest or (features and len(widths) > 1):
         width = _multiple_of_8(max(widths))
         inputs = [_padded(x, 3, width - x.shape[-1]) for x in inputs]
-    inputs = [_of_each_sample(x, values) for x in inputs]
+    if values.shape[0] != 1:  # queries or keys may be those of all samples
+        inputs = [
+            repeat_batch(x, axis_size(values, 0)) if x.shape[0] == 1 else x
+            for x in inputs
+        ]
     named = dict(zip(("query", "key", "value"), inputs, strict=True))
     return {**named, "bias": table, "is_causal": causal}
 
@@ -151,13 +152,6 @@ def _even(request, causal):
     )
 
 
-def _of_each_sample(x, values):
-    """Queries or keys for each sample of the values."""
-    if x.shape[0] != 1 or values.shape[0] == 1:
-        return x
-    return repeat_batch(x, axis_size(values, 0))
-
-
 # --- biases -------------------------------------------------------------------
 
 
@@ -170,11 +164,8 @@ def _biases(request, causal, features, cudnn):
         Tuple of a tensor `(B or 1, H or 1, 1, S)` and one
         `(B or 1, H or 1, T or 1, S)`, in the dtype of the values.
     """
-    (_, _, bias, steep), values, mask = (
-        request.logits,
-        request.values,
-        request.mask,
-    )
+    _, _, bias, steep = request.logits
+    values, mask = request.values, request.mask
     row, table = None, bias
     if cudnn and steep and bias is not None:
         table = _from_the_largest(bias, mask, values)
@@ -186,7 +177,7 @@ def _biases(request, causal, features, cudnn):
     # With padding a table would become a bias of every sample.
     alone = cudnn if table is None else features and table.shape[0] == 1
     if mask.keys is not None and alone:
-        padding = _padding_bias(mask.keys, values)
+        padding = _limited(None, AttentionMask(keys=mask.keys), values)
         row = padding if row is None else row + padding
         mask = mask._replace(keys=None)
     return row, table if causal else _limited(table, mask, values)
@@ -213,15 +204,8 @@ def _limited(bias, mask, values):
     if allowed is None:
         return bias
     bias = constant(0.0, values) if bias is None else bias
-    least = constant(_least_logit(values.dtype), values)
+    least = constant(_least_logit(values), values)
     return ops.where(allowed, bias, least)
-
-
-def _padding_bias(keys, values):
-    """Key padding `(B, S)` as a bias of the keys, `(B, 1, 1, S)`."""
-    mask = keys[:, None, None, :]
-    least = constant(_least_logit(values.dtype), values)
-    return ops.where(mask, constant(0.0, values), least)
 
 
 def _from_the_largest(bias, mask, values):
@@ -240,19 +224,13 @@ def _from_the_largest(bias, mask, values):
 
 def _bounded(bias, values):
     """Returns a bias in the dtype of values, above the value of a mask."""
-    if _is_half(values.dtype):
-        limit = -_least_logit(values.dtype) / 3
-        bias = ops.clip(bias, -limit, limit)
+    least = _least_logit(values)
+    if least != FORBIDDEN:
+        bias = ops.clip(bias, least / 3, -least / 3)
     return cast_like(bias, values)
 
 
-def _is_half(dtype):
-    return keras.backend.standardize_dtype(dtype) in ("float16", "bfloat16")
-
-
-def _least_logit(dtype):
+def _least_logit(values):
     """Returns a logit that no real one undercuts, and twice which is finite."""
-    if not _is_half(dtype):
-        return FORBIDDEN
-    is_float16 = keras.backend.standardize_dtype(dtype) == "float16"
-    return -3e4 if is_float16 else -1e9
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    return {"float16": -3e4, "bfloat16": -1e9}.get(dtype, FORBIDDEN)

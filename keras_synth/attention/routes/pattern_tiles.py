@@ -44,18 +44,26 @@ def attend_by_plan(request):
             columns.append(own)
             allowed.append(_allowed(blocks, own, part, earlier, is_token, mask))
             earlier = part if earlier is None else earlier | part
-        groups = ops.shape(allowed[0])[2]
-        scores = tile_scores(
-            None if queries is None else blocks.rows(queries),
-            None if keys is None else _columns(blocks, columns, keys, groups),
-            None
-            if logits.bias is None
-            else _bias_columns(blocks, columns, logits.bias),
-        )
-        own_values = _columns(blocks, columns, heads, groups)
+        own_queries, own_keys, own_bias = None, None, None
+        if queries is not None:
+            own_queries = blocks.rows(queries)
+            own_keys = _columns(blocks, columns, keys)
+        if logits.bias is not None:
+            own_bias = _bias_columns(blocks, columns, logits.bias)
+        scores = tile_scores(own_queries, own_keys, own_bias)
+        own_values = _columns(blocks, columns, heads)
         tiles.append((blocks, scores, joined(allowed), own_values))
     context = combined(tiles, request.normalizer, request.dropout)
     return heads_first(cast_like(context, values))
+
+
+def visited(request):
+    """Returns how many columns a row is compared with, an integer."""
+    return sum(
+        columns.number(blocks)
+        for blocks, parts in _plan(pattern_of(request), request)
+        for _, columns in parts
+    )
 
 
 def _plan(pattern, request):
@@ -94,30 +102,27 @@ def _allowed(blocks, columns, pattern, earlier, is_token, mask):
     return ops.logical_and(is_token > 0, allowed)
 
 
-def _columns(blocks, columns, x, groups):
+def _columns(blocks, columns, x):
     """Returns columns of `(B, H, T, f)` for each group, `(B, H, G, c, f)`."""
-    parts = [_for_groups(own.take(blocks, x), groups) for own in columns]
+    parts = [own.take(blocks, x) for own in columns]
+    for i, part in enumerate(parts):
+        if part.shape[2] == 1:
+            batch, heads, _, *rest = ops.shape(part)
+            shape = batch, heads, blocks.groups, *rest
+            parts[i] = ops.broadcast_to(part, shape)
     return joined(parts, axis=3)
-
-
-def _for_groups(x, groups):
-    if x.shape[2] != 1:
-        return x
-    batch, heads, _, columns, features = ops.shape(x)
-    return ops.broadcast_to(x, (batch, heads, groups, columns, features))
 
 
 def _bias_columns(blocks, columns, bias):
     """Returns columns of `(., H, T or 1, S)`: `(., H, G, 1 or r, c)`."""
     if bias.shape[2] == 1:
         rows = ops.swapaxes(bias, 2, 3)  # (., H, S, 1)
-        groups = ops.shape(blocks.firsts(False))[0]
-        return ops.swapaxes(_columns(blocks, columns, rows, groups), -1, -2)
+        return ops.swapaxes(_columns(blocks, columns, rows), -1, -2)
     batch, heads, length, width = ops.shape(bias)
     last = blocks.length - 1
     places = [ops.convert_to_tensor(own.positions(blocks)) for own in columns]
-    groups = ops.shape(blocks.firsts(False))[0]
     if len(places) > 1:
+        groups = blocks.groups
         places = [
             ops.broadcast_to(x, (groups, ops.shape(x)[1])) for x in places
         ]

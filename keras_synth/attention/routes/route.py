@@ -20,7 +20,7 @@ class Request(NamedTuple):
 
     Fields:
         logits: `Logits`, with a row for each query.
-        values: Tensor `(B, S, H, v)`. When a route runs, padded entries are
+        values: Tensor `(B, S, H, v)`. Padded values, and keys of samples, are
             zero, so that inf and NaN there have no influence.
         target_length: Integer or scalar tensor, `T`.
         mask: `AttentionMask`, what of the source each query may see. The

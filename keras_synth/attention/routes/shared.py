@@ -16,7 +16,6 @@ import functools
 import math
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_synth._backend import devices, execution
@@ -29,12 +28,13 @@ from keras_synth.attention.normalizers import (
     Sigmoid,
     Softmax,
     Softmax1,
+    normalized,
 )
 from keras_synth.attention.routes import sizes
 from keras_synth.attention.routes.explicit import query_context
 from keras_synth.attention.routes.route import Request, Route
 from keras_synth.attention.routes.tile import tile_scores
-from keras_synth.attention.softmax import forbid, masked_softmax, softmax
+from keras_synth.attention.softmax import forbid, softmax
 
 # Times a value it still is a normal number of float32.
 LEAST_WEIGHT = 1e-33
@@ -148,12 +148,11 @@ def _context(request, operands):
         return _among_visible(weights, values, keys)
     terms = (operands.get(name) for name in ("queries", "keys", "bias"))
     table = tile_scores(*terms)  # (H, T, S)
-    if keys is None and normalizer == SOFTMAX:
-        return _product(drop(masked_softmax(table, pairs)), values)
-    table = forbid(table, pairs)
     if keys is None:
         count = None if count is None else count[..., 0]
-        return _product(drop(normalizer.weights(table, count)), values)
+        weights = normalized(normalizer, table, pairs, count)
+        return _product(drop(weights), values)
+    table = forbid(table, pairs)
     if isinstance(normalizer, ReLU):
         weights = drop(ops.relu(table))
         # A sum that is yet to be divided might overflow in float16.
@@ -194,7 +193,11 @@ def _among_visible(weights, values, keys, sink=None, kept=None):
     if keys is None:
         context = _product(weights, values)
         total = ops.sum(weights, axis=-1, keepdims=True)[..., None]
-    elif kept is None and weights.shape[1] != 1 and _is_float32(values):
+    elif (
+        kept is None
+        and weights.shape[1] != 1
+        and values.dtype == weights.dtype  # float32
+    ):
         # One product: `m` is one more feature of the values.
         keys = ops.cast(ops.transpose(keys), values.dtype)[None, :, :, None]
         keys = ops.broadcast_to(keys, (*ops.shape(values)[:3], 1))
@@ -211,10 +214,6 @@ def _among_visible(weights, values, keys, sink=None, kept=None):
     # The gradient of a plain `x / y` would overflow in `y^-2`.
     scale = ops.stop_gradient(ops.reciprocal(total))
     return (context * scale) / (total * scale)
-
-
-def _is_float32(x):
-    return keras.backend.standardize_dtype(x.dtype) == "float32"
 
 
 def _product(weights, values):

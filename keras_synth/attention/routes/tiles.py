@@ -19,7 +19,7 @@ from keras_synth._backend.distributions import number_of_devices
 from keras_synth._backend.loops import one_by_one
 from keras_synth._backend.tensors import cast_like
 from keras_synth.attention.blocks import QueryBlocks
-from keras_synth.attention.masks import both, zero_padded_keys
+from keras_synth.attention.masks import both
 from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.patterns import GlobalTokens
 from keras_synth.attention.routes import sizes
@@ -28,6 +28,7 @@ from keras_synth.attention.routes.pattern_tiles import (
     attend_by_plan,
     pattern_of,
     seen_by_one_query,
+    visited,
 )
 from keras_synth.attention.routes.route import (
     Request,
@@ -88,18 +89,15 @@ class TilesRoute(Route):
             return 0.6  # each operation is launched by Python
         if request.logits.bias is None and request.mask.pattern is not None:
             return 0.01
-        length = request.source_length
-        if not isinstance(length, int):
+        lengths = request.target_length, request.source_length
+        if not all(isinstance(length, int) for length in lengths):
             return 0.25
-        visited = sum(x.visited(length) for x in pattern_of(request).patterns)
-        return 0.8 * min(1.0, visited / max(1, length))
+        return 0.8 * min(1.0, visited(request) / max(1, lengths[1]))
 
     def is_portable(self, request: Request) -> bool:
         return _has_plan(request)
 
     def run(self, request: Request) -> Any:
-        logits = zero_padded_keys(request.logits, request.mask)
-        request = request._replace(logits=logits)
         if not _has_plan(request):
             return attend_by_rows(request)
         if not _begins(request.mask):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from keras_synth._backend import devices, execution
 from keras_synth._backend.frameworks import TORCH
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.masks import zero_padded_keys, zero_rows
+from keras_synth.attention.masks import zero_rows
 from keras_synth.attention.routes import sizes
 from keras_synth.attention.routes.explicit import ExplicitRoute
 from keras_synth.attention.routes.route import Request, Route
@@ -56,9 +56,6 @@ class TorchCPURoute(Route):
         return 1.5 if request.has_one_query else 0.7
 
     def run(self, request: Request) -> Any:
-        request = request._replace(
-            logits=zero_padded_keys(request.logits, request.mask)
-        )
         logits, values = request.logits, request.values
         operands = Operands(logits.queries, logits.keys, logits.bias, values)
         context = _function().apply(request, *operands)

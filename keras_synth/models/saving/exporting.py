@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_synth.attention import routes
+from keras_synth import routes
 from keras_synth.types import FilePath, Tensor
 
 BATCH = "batch"
