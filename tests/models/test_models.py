@@ -17,7 +17,7 @@ from classifiers import (
 )
 
 from keras_synth import models
-from keras_synth.models.backbones.pooling import Pooling
+from keras_synth.models.tasks.text_classifier import Pooling
 from keras_synth.synthesizers import RandomSynthesizer
 from keras_synth.training import LengthBuckets
 

@@ -56,58 +56,26 @@ class RelativePositionBias(keras.layers.Layer):
         return config_of(self, RelativePositionBias, super().get_config())
 
 
-def _learned(max_length, **options):
-    # Initialised as `keras.layers.Embedding` is.
-    return keras_hub.layers.PositionEmbedding(
-        max_length, initializer="uniform", **options
-    )
-
-
-def _sinusoidal(max_length, **options):
-    return keras_hub.layers.SinePositionEncoding(**options)
-
-
-# Vectors added to those of tokens, by layers with the call of
-# `keras_hub.layers.PositionEmbedding`.
-ADDED = {"learned": _learned, "sinusoidal": _sinusoidal}
-# Numbers added to logits.
-RELATIVE = {"t5_relative": RelativePositionBias}
-
-
 def make_positions(
     positions, max_length, num_heads, bidirectional, prefix, dtype
 ):
-    """Makes a stack's embedding or bias of positions.
-
-    Args:
-        positions: String, a key of `ADDED` or `RELATIVE`, or `None` for none.
-        max_length: Integer, longest sequence in tokens.
-        num_heads: Integer, `H`.
-        bidirectional: Whether tokens attend to later ones.
-        prefix: String, start of the layer's name.
-        dtype: Dtype or dtype policy.
-
-    Returns:
-        Tuple of two layers, one to add to tokens and one to add to logits;
-        one of them or both are `None`.
-
-    Raises:
-        ValueError: If there are none of that name.
-    """
-    if positions in ADDED:
-        name = f"{prefix}position_embedding"
-        return ADDED[positions](max_length, dtype=dtype, name=name), None
-    if positions in RELATIVE:
-        name = f"{prefix}position_bias"
-        table = RELATIVE[positions](
-            num_heads, bidirectional, dtype=dtype, name=name
-        )
-        return None, table
+    """Returns a layer to add to tokens and one to add to logits, or `None`."""
+    embedding = {"dtype": dtype, "name": f"{prefix}position_embedding"}
     if positions is None:
         return None, None
-    known = ", ".join(map(repr, (*ADDED, *RELATIVE)))
+    if positions == "learned":
+        # Initialised as `keras.layers.Embedding` is.
+        return keras_hub.layers.PositionEmbedding(
+            max_length, initializer="uniform", **embedding
+        ), None
+    if positions == "sinusoidal":
+        return keras_hub.layers.SinePositionEncoding(**embedding), None
+    if positions == "t5_relative":
+        return None, RelativePositionBias(
+            num_heads, bidirectional, dtype=dtype, name=f"{prefix}position_bias"
+        )
     raise ValueError(
-        f"`positions` must be one of {known}, or None for models whose "
-        "attention knows positions itself. "
+        "`positions` must be one of 'learned', 'sinusoidal', 't5_relative', or "
+        "None for models whose attention knows positions itself. "
         f"Received: positions={positions!r}"
     )

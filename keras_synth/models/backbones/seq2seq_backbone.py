@@ -14,8 +14,6 @@ from keras_synth.models.backbones.stack import Stack
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.types import Identifier, Tensor
 
-_CROSS = "cross_synthesizer", "cross_num_heads", "cross_key_dim"
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqBackbone(StackedBackbone):
@@ -50,29 +48,14 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         max_sequence_length: Integer, longest source in tokens.
         max_decoder_length: Integer, longest target in tokens, where it is not
             `max_sequence_length`.
-        activation: Activation of the feed-forward networks.
-        layer_norm_epsilon: Float, epsilon of the normalisations.
-        normalize_first: Whether the blocks are pre-norm, or post-norm, as
-            those of Vaswani et al.
-        positions: `"learned"` or `"sinusoidal"` position embeddings;
-            `"t5_relative"` for T5's table of distances, one for each stack,
-            added to the logits of all blocks; or `None`, where attention
-            itself knows positions, as R and D do.
-        attention_use_bias: Whether the projections of attention have biases.
-        key_dim: Integer, features per head, by default
-            `hidden_dim // num_heads`.
-        normalization: `"layer_normalization"` or `"rms_normalization"`.
-        feed_forward_use_bias: Whether the feed-forward networks have biases.
-        use_gated_activation: Whether their hidden layers have gates, see
-            `keras_synth.layers.FeedForward`.
-        feed_forward_dropout: Float, share of these hidden layers to drop in
-            training, as T5 does beside `dropout`.
-        scale_output: Whether the output layer of language models, which is
-            the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
-        tie_embedding_weights: Whether it is the token embedding, or has
-            weights of its own, as T5 1.1's.
-        dtype: Dtype or dtype policy of computations and weights.
-        **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
+        positions: As for `SynthesizerBackbone`, a table for each stack. So are
+            all other arguments: `activation`, `layer_norm_epsilon`,
+            `normalize_first`, `attention_use_bias`, `key_dim`,
+            `normalization`, `feed_forward_use_bias`, `use_gated_activation`,
+            `feed_forward_dropout`, `scale_output`, `dtype` and keyword
+            arguments of `keras_hub.models.Backbone`.
+        tie_embedding_weights: Whether the output layer of language models is
+            the token embedding, or has weights of its own, as T5 1.1's.
 
     Call arguments:
         inputs: Dictionary of integer tensors: `"encoder_token_ids"` and
@@ -136,9 +119,12 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         dtype: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
-        decoder_synthesizer = _or(decoder_synthesizer, synthesizer)
-        num_decoder_layers = _or(num_decoder_layers, num_layers)
-        max_decoder_length = _or(max_decoder_length, max_sequence_length)
+        if decoder_synthesizer is None:
+            decoder_synthesizer = synthesizer
+        if num_decoder_layers is None:
+            num_decoder_layers = num_layers
+        if max_decoder_length is None:
+            max_decoder_length = max_sequence_length
         arguments = arguments_of(SynthesizerSeq2SeqBackbone, locals())
         shared = {"options": check_sizes(arguments), "positions": positions}
 
@@ -159,28 +145,31 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             prefix="encoder_",
             **shared,
         )
-        self.decoder = self._make_decoder(arguments, shared)
+        self.decoder = Stack(
+            self.token_embedding,
+            decoder_synthesizer,
+            num_layers=num_decoder_layers,
+            max_length=max_decoder_length,
+            prefix="decoder_",
+            decoder=True,
+            max_source_length=max_sequence_length,
+            cross_synthesizer=cross_synthesizer,
+            cross_num_heads=cross_num_heads,
+            cross_key_dim=cross_key_dim,
+            **shared,
+        )
 
         # === Functional model ===
-        inputs = _inputs()
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name)
+            for side in ("encoder", "decoder")
+            for name in (f"{side}_token_ids", f"{side}_padding_mask")
+        }
         outputs = self._read_both(inputs)
         super().__init__(inputs=inputs, outputs=outputs, dtype=dtype, **kwargs)
 
         # === Config ===
         self._keep(arguments)
-
-    def _make_decoder(self, arguments, shared):
-        return Stack(
-            self.token_embedding,
-            arguments["decoder_synthesizer"],
-            num_layers=arguments["num_decoder_layers"],
-            max_length=arguments["max_decoder_length"],
-            prefix="decoder_",
-            decoder=True,
-            max_source_length=arguments["max_sequence_length"],
-            **shared,
-            **{name: arguments[name] for name in _CROSS},
-        )
 
     def _read_both(
         self,
@@ -250,19 +239,6 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerSeq2SeqBackbone, super().get_config())
-
-
-def _inputs():
-    names = [
-        f"{side}_{name}"
-        for side in ("encoder", "decoder")
-        for name in ("token_ids", "padding_mask")
-    ]
-    return {x: keras.Input((None,), dtype="int32", name=x) for x in names}
-
-
-def _or(given, default):
-    return default if given is None else given
 
 
 @multiplications.register(SynthesizerSeq2SeqBackbone)

@@ -8,12 +8,11 @@ from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth.folding import folded_config
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.normalization import normalization as normalized
-from keras_synth.layers.templates import template
+from keras_synth.layers.templates import as_config, template
+from keras_synth.mixers import SyntheticAttention, registry
 from keras_synth.models.backbones.embeddings import Embedding
 from keras_synth.models.backbones.positions import make_positions
-from keras_synth.models.backbones.sharing import one_each, owners_of
 
-_BIASED = ("supports_attention_bias",)
 # Which attribute of a block an argument of it makes.
 _PLACES = {"synthesizer": "attention", "cross_synthesizer": "cross_attention"}
 
@@ -25,19 +24,16 @@ class Stack:
 
     Args:
         token_embedding: `ReversibleEmbedding`, which stacks may share.
-        synthesizer: As for `SynthesizerBackbone`.
-        options: `BlockOptions`, what all blocks are made of.
+        synthesizer: As for `SynthesizerBackbone`, as are others of its name.
+        options: `BlockOptions`, for all blocks.
         num_layers: Integer, number of blocks.
         max_length: Integer, longest sequence in tokens.
-        positions: `"learned"`, `"sinusoidal"`, `"t5_relative"` or `None`.
-        num_segments: Integer, number of segment ids; 0 for no segments.
+        positions: See there.
+        num_segments: See there.
         decoder: Whether the blocks are `SynthesizerDecoder`s.
         cross_synthesizer: Of their cross-attention, or a list of one each.
         prefix: String, start of the layers' names; blocks go without it.
-        **cross: What else is the decoders' cross-attention's.
-
-    Attributes:
-        blocks: List of the blocks.
+        **cross: Other options of the decoders' cross-attention.
     """
 
     def __init__(
@@ -76,19 +72,29 @@ class Stack:
         self.dropout = keras.layers.Dropout(
             options.dropout, dtype=dtype, name=f"{prefix}embeddings_dropout"
         )
-        own = {"synthesizer": one_each(synthesizer, num_layers)}
+        own, self._owners = {"synthesizer": synthesizer}, {}
         if decoder:
-            own["cross_synthesizer"] = one_each(cross_synthesizer, num_layers)
-        self._owners = {name: owners_of(each) for name, each in own.items()}
-        for name, owners in self._owners.items():
-            for index, owner in owners.items():
-                own[name][index] = own[name][owner]
+            own["cross_synthesizer"] = cross_synthesizer
+        for name, given in own.items():
+            own[name], self._owners[name] = _one_each(given, num_layers)
         if self.position_bias is not None:
             for one in own["synthesizer"]:
-                template(one, num_heads, max_length, _BIASED)
-        self.blocks = _blocks(
-            options, decoder, own, max_length=max_length, **cross
-        )
+                template(
+                    one, num_heads, max_length, ("supports_attention_bias",)
+                )
+        cls, side = SynthesizerEncoder, "encoder"
+        if decoder:
+            cls, side = SynthesizerDecoder, "decoder"
+        self.blocks = [
+            options.make(
+                cls,
+                name=f"{side}_layer_{i}",
+                max_length=max_length,
+                **{name: each[i] for name, each in own.items()},
+                **cross,
+            )
+            for i in range(num_layers)
+        ]
         for name, owners in self._owners.items():
             for index, owner in owners.items():
                 self.blocks[index].share_synthesizer(
@@ -112,26 +118,17 @@ class Stack:
         attention_bias=None,
         cross_attention_bias=None,
     ):
-        """Calls the blocks on whole sequences.
+        """Returns hidden states `(B, T, d)` of whole sequences.
 
-        Args:
-            token_ids: Integer tensor `(B, T)`.
-            padding_mask: Tensor `(B, T)`, 1 for real tokens.
-            segment_ids: Integer tensor `(B, T)`, where there are segments.
-            encoded: Tensor `(B, S, d)`, what cross-attention attends to.
-            encoder_padding_mask: Tensor `(B, S)`, its padding mask.
-            attention_bias: Float tensor that broadcasts to `(B, H, T, T)`,
-                added to the logits of self-attention in every block.
-            cross_attention_bias: Float tensor that broadcasts to
-                `(B, H, T, S)`, likewise of cross-attention.
-
-        Returns:
-            Tensor `(B, T, d)`.
+        `encoded`, `(B, S, d)`, is what cross-attention attends to; the other
+        arguments are those of the backbones.
         """
         x = self.embed(token_ids, segment_ids)
         if self.position_bias is not None:
             bias = self.position_bias(x)
-            attention_bias = _sum(bias, attention_bias)
+            attention_bias = (
+                bias if attention_bias is None else bias + attention_bias
+            )
         prefix = "decoder_" if self.decoder else ""
         given = {f"{prefix}padding_mask": padding_mask}
         if encoded is not None:
@@ -148,16 +145,10 @@ class Stack:
         return self._normalized(x)
 
     def embed(self, token_ids, segment_ids=None, start=0):
-        """Returns the input of the first block.
+        """Returns the input of the first block, `(B, T, d)`.
 
-        Args:
-            token_ids: Integer tensor `(B, T)`.
-            segment_ids: Integer tensor `(B, T)`, where there are segments.
-            start: Integer or scalar integer tensor, position of the first
-                token; not 0 when decoding.
-
-        Returns:
-            Tensor `(B, T, d)`.
+        `start`, an integer or a scalar integer tensor, is the position of the
+        first token; not 0 when decoding.
         """
         x = self.token_embedding(token_ids)
         if self.scales:  # as Vaswani et al., 2017, 3.4
@@ -188,8 +179,7 @@ class Stack:
         Args:
             token_ids: Integer tensor `(B, T)`.
             caches: Sequence of one cache for each block, of `make_caches`.
-            start: Integer or scalar integer tensor, position of the first
-                token.
+            start: As for `embed`.
             sources: Sequence of one cache for each block, of `remember`;
                 empty without cross-attention.
             encoder_padding_mask: Tensor `(B, S)`, that of the source.
@@ -225,15 +215,7 @@ class Stack:
         return self._normalized(x), tuple(filled)
 
     def folded_templates(self, folding):
-        """Returns what the blocks are made of, for `keras_synth.fold`.
-
-        Args:
-            folding: `Folding`.
-
-        Returns:
-            Dictionary of lists, an entry for each block: `"synthesizer"` and,
-            with cross-attention, `"cross_synthesizer"`.
-        """
+        """Returns lists of folded synthesizers, by arguments of the blocks."""
         if self.position_bias is not None:
             folding = dataclasses.replace(folding, softmax=False)
         configs = [folded_config(block, folding) for block in self.blocks]
@@ -252,14 +234,7 @@ class Stack:
         )
 
     def remember(self, encoded):
-        """Returns the cross-attention caches of all blocks.
-
-        Args:
-            encoded: Tensor `(B, S, d)`.
-
-        Returns:
-            Tuple of one cache for each block, as its mixer makes it.
-        """
+        """Returns the cross-attention caches of the blocks for `(B, S, d)`."""
         return tuple(
             block.cross_attention.remember(encoded) for block in self.blocks
         )
@@ -268,19 +243,37 @@ class Stack:
         return self.layer_norm(x) if self.normalize_first else x
 
 
-def _sum(x, y):
-    return x if y is None else x + y
+def _one_each(synthesizer, num_layers):
+    """One identifier for each block, and which earlier blocks they share.
 
-
-def _blocks(options, decoder, own, **shared):
-    """Makes blocks; `own` are lists of what each has for itself."""
-    cls = SynthesizerDecoder if decoder else SynthesizerEncoder
-    name = "decoder" if decoder else "encoder"
-    each = (
-        dict(zip(own, one, strict=True))
-        for one in zip(*own.values(), strict=True)
-    )
-    return [
-        options.make(cls, name=f"{name}_layer_{i}", **one, **shared)
-        for i, one in enumerate(each)
-    ]
+    Returns:
+        List of identifiers, and a dictionary from the index of a block to that
+        of the earlier block whose synthesizer it shares.
+    """
+    if not isinstance(synthesizer, (list, tuple)):
+        return [synthesizer] * num_layers, {}
+    if len(synthesizer) != num_layers:
+        raise ValueError(
+            "A list of synthesizers must name one for each layer. "
+            f"Received: {len(synthesizer)} of them, num_layers={num_layers}"
+        )
+    each, owners = [*synthesizer], {}
+    for index, one in enumerate(synthesizer):
+        if not isinstance(one, int):
+            continue
+        if isinstance(one, bool) or not 0 <= one < index:
+            raise ValueError(
+                "An integer in a list of synthesizers shares that of an "
+                "earlier layer, whose index it is, 0 for the first. "
+                f"Received: {one!r} for layer {index}"
+            )
+        owners[index] = owner = owners.get(one, one)
+        each[index] = each[owner]
+        mixer = registry.mixer_class(as_config(each[owner]))
+        if mixer is not SyntheticAttention:
+            raise ValueError(
+                f"Layers share synthesizers, and a {mixer.__name__} does not "
+                f"have one. Received: {one!r} for layer {index}, where layer "
+                f"{owner} has {each[owner]!r}"
+            )
+    return each, owners

@@ -5,10 +5,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-import h5py
 import keras
 import keras_hub
-from keras import ops
 
 from keras_synth._backend.internals import sublayers
 from keras_synth._backend.policies import (
@@ -17,8 +15,7 @@ from keras_synth._backend.policies import (
     with_policies,
 )
 from keras_synth.layers.templates import as_config
-from keras_synth.models.saving import layouts
-from keras_synth.models.saving.lora_files import BESIDE, LoraFile
+from keras_synth.models.saving import layouts, lora_files
 from keras_synth.models.saving.model import ModelMixin
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
@@ -171,10 +168,14 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         """
         super().save_lora_weights(filepath)
         # KerasHub's format holds two factors for each layer, and no more.
-        with h5py.File(filepath, "a") as file:
-            for path, weight in self._trained_beside().items():
-                value = ops.convert_to_numpy(ops.cast(weight, "float32"))
-                file[f"{BESIDE}/{path}"] = value
+        lora_files.add_others(
+            filepath,
+            [
+                weight
+                for weight in self.trainable_weights
+                if not weight.name.startswith("lora_kernel")
+            ],
+        )
 
     def load_lora_weights(self, filepath: FilePath) -> None:
         """Loads what `save_lora_weights` saved, and enables LoRA if need be.
@@ -183,54 +184,44 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
             filepath: Path ending in `.lora.h5`.
 
         Raises:
-            ValueError: It is no such file, or that of a backbone with other
-                synthesizers or sizes.
+            ValueError: If it is another kind of file, or that of a backbone
+                with other synthesizers or sizes.
         """
-        file = LoraFile.read(filepath)
-        file.check(self._lora_layers(), {w.path: w for w in self.weights})
-        super().load_lora_weights(filepath)
-        if file.beside is None:
-            return
-        weights = self._trained_beside()
-        if set(file.beside) != set(weights):
-            raise ValueError(
-                "The file and the backbone must train the same weights: call "
-                "`enable_lora` with the same `target_layer_names` before. "
-                f"Received: {sorted(set(file.beside) ^ set(weights))} in one "
-                "of them"
-            )
-        for path, value in file.beside.items():
-            weights[path].assign(value)
-
-    def _lora_layers(self):
-        """The layers that KerasHub's LoRA trains, or would, by number."""
         layers = [
             layer
             for layer in self._flatten_layers(include_self=False)
             if layer.weights
         ]
+        rank, values = lora_files.read(filepath, layers)
         enabled = getattr(self, "_lora_enabled_layers", [])
         names = self.default_lora_layer_names()
-        return {
-            at: layer
+        adapted = {
+            layer.path
             for at, layer in enumerate(layers)
             if (at in enabled if enabled else layer.name in names)
             and hasattr(layer, "enable_lora")
             and not isinstance(layer, Synthesizer)
         }
+        wrong = lora_files.differences(values, self.weights, adapted)
+        if not wrong and not enabled:
+            self.enable_lora(rank)
+        trained = {weight.path: weight for weight in self.trainable_weights}
+        wrong = wrong or sorted({*trained} ^ {*values})
+        if wrong:
+            raise ValueError(
+                "LoRA weights belong to a backbone of the same synthesizer, "
+                "width and length, with the same rank and "
+                "`target_layer_names`. Build such a backbone. Received: "
+                f"{filepath}, which differs in {wrong[0]}"
+                + (f" and {len(wrong) - 1} more" if len(wrong) > 1 else "")
+            )
+        for path, weight in trained.items():
+            weight.assign(values[path])
 
     def _synthesizers(self):
         return [
             layer for layer in sublayers(self) if isinstance(layer, Synthesizer)
         ]
-
-    def _trained_beside(self):
-        """Weights that LoRA trains beside KerasHub's factors, by path."""
-        return {
-            weight.path: weight
-            for weight in self.trainable_weights
-            if not weight.name.startswith("lora_kernel")
-        }
 
 
 def _as_is(value):

@@ -1,10 +1,10 @@
-"""Exports: open sizes, by format, and how each format takes them."""
+"""Exports: which sizes a file leaves open, and how each format says so."""
 
 import contextlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -12,7 +12,6 @@ from keras_synth import routes
 from keras_synth.types import FilePath, Tensor
 
 BATCH = "batch"
-
 # Which of the batch size and the lengths a file can leave open, and why no
 # more, where it is not both of them.
 OPEN = {
@@ -21,7 +20,7 @@ OPEN = {
         {BATCH},
         "the file holds the shapes of what is computed",
     ),
-    ("litert", "torch"): (set(), "litert-torch writes fixed shapes alone"),
+    ("litert", "torch"): (set(), "litert-torch writes only fixed shapes"),
 }
 # Of masked models on PyTorch, by the `take_along_dim` of KerasHub's head.
 MASKED = "mask_positions"
@@ -29,7 +28,7 @@ MASKED_LIMITS: tuple[set[str], str] = (
     set(),
     "PyTorch records how masked tokens are gathered as it is",
 )
-# What a backend does not write, and the way out.
+# What a backend does not write, and what to do instead.
 IMPOSSIBLE = {
     ("openvino", "jax"): 'OpenVINO reads the files of format="onnx"',
     ("openvino", "torch"): 'OpenVINO reads the files of format="onnx"',
@@ -37,6 +36,14 @@ IMPOSSIBLE = {
         "save the model, load it under TensorFlow or JAX, and export it there"
     ),
 }
+
+
+class Axis(NamedTuple):
+    """An axis of an input: its size, or `None`, and the most that fits."""
+
+    name: str
+    size: int | None
+    most: int | None = None
 
 
 def export(
@@ -52,7 +59,7 @@ def export(
 
     Args:
         model: A backbone or a task.
-        write: Its base class' `export`.
+        write: The `export` of its base class.
         filepath: As for `ModelMixin.export`, as are the others.
         format: See there.
         verbose: See there.
@@ -66,43 +73,36 @@ def export(
             f"{IMPOSSIBLE[format, backend]}. Received: format={format!r}"
         )
     specs = _specs(model, input_signature)
-    axes = {name: _axes(model, name, spec) for name, spec in specs.items()}
-    for name, spec in specs.items():
-        _check_length(name, spec, axes[name])
-    _check_open(format, backend, specs, axes)
-    signature = [specs]
-    branches = format == "tf_saved_model"
-    plain = contextlib.nullcontext() if branches else routes.portable()
-    is_open = any(None in spec.shape for spec in specs.values())
+    inputs = {name: _axes(model, name, x.shape) for name, x in specs.items()}
+    is_open = _check_open(format, backend, inputs)
     if format == "tf_saved_model" and backend == "jax":
         kwargs["jax2tf_kwargs"] = {
-            **_polymorphic(axes, specs),
+            **_polymorphic(inputs),
             "with_gradient": False,
             **(kwargs.get("jax2tf_kwargs") or {}),
         }
     if format == "torch" and is_open and "dynamic_shapes" not in kwargs:
-        kwargs["dynamic_shapes"] = [(_dynamic(axes, specs),)]
-        signature = [_filled(specs, axes)]
-    with plain:
+        kwargs["dynamic_shapes"] = [(_dynamic(inputs),)]
+        specs = _filled(specs, inputs)
+    branches = format == "tf_saved_model"
+    with contextlib.nullcontext() if branches else routes.portable():
         if format == "onnx" and backend == "torch" and is_open:
-            _export_onnx(model, filepath, verbose, axes, specs, **kwargs)
+            _export_onnx(model, filepath, verbose, inputs, specs, **kwargs)
             return
         write(
             os.fspath(filepath),
             format=format,
             verbose=verbose,
-            input_signature=signature,
+            input_signature=[specs],
             **kwargs,
         )
 
 
 def _specs(model, signature):
-    """What is given, or all inputs with open sizes: a dictionary."""
-    if signature is None:
-        given = model.input
-    else:
-        alone = isinstance(signature, (list, tuple)) and len(signature) == 1
-        given = signature[0] if alone else signature
+    """The specs of all inputs by name, by default with open sizes."""
+    given = model.input if signature is None else signature
+    if isinstance(given, (list, tuple)) and len(given) == 1:
+        (given,) = given
     if not isinstance(given, dict) or {*given} != {*model.input}:
         raise ValueError(
             "`input_signature` must be a list of one dictionary with the "
@@ -119,116 +119,99 @@ def _specs(model, signature):
     }
 
 
-def _axes(model, name, spec):
-    """Names of an input's axes, and the most that they can be: a dictionary."""
-    if name == MASKED:
-        return {BATCH: None, "masked": None}
-    backbone = getattr(model, "backbone", model)
-    longest = backbone.max_sequence_length
-    side = name.split("_")[0]
-    if side not in ("encoder", "decoder"):
-        return {BATCH: None, "length": longest}
-    if side == "decoder":
-        longest = backbone.max_decoder_length
-    return {BATCH: None, f"{side}_length": longest}
-
-
-def _check_length(name, spec, axes):
-    longest = [*axes.values()][1]
-    if len(spec.shape) != 2:
+def _axes(model, name, shape):
+    """The axes of an input."""
+    if len(shape) != 2:
         raise ValueError(
             f"The shape of {name!r} must be (batch, length), None for what is "
-            f"to stay open. Received: shape={spec.shape}"
+            f"to stay open. Received: shape={shape}"
         )
-    length = spec.shape[1]
-    if None not in (longest, length) and length > longest:
+    batch, length = shape
+    if name == MASKED:
+        return Axis(BATCH, batch), Axis("masked", length)
+    backbone = getattr(model, "backbone", model)
+    longest, axis = backbone.max_sequence_length, "length"
+    side = name.split("_")[0]
+    if side in ("encoder", "decoder"):
+        axis = f"{side}_length"
+    if side == "decoder":
+        longest = backbone.max_decoder_length
+    if length is not None and length > longest:
         raise ValueError(
             f"{name!r} must not be longer than the backbone allows, {longest} "
             "tokens. Export a shorter length, or build the backbone with a "
-            f"larger max_sequence_length. Received: shape={spec.shape}"
+            f"larger max_sequence_length. Received: shape={shape}"
         )
+    return Axis(BATCH, batch), Axis(axis, length, longest)
 
 
-def _check_open(format, backend, specs, axes):
-    """Raises if a file cannot leave open what is open."""
-    limits = OPEN.get((format, backend))
-    if MASKED in specs and backend == "torch":
-        limits = MASKED_LIMITS
-    if limits is None:
-        return
-    allowed, reason = limits
-    wanted = {
-        axis
-        for name, spec in specs.items()
-        for axis, size in zip(axes[name], spec.shape, strict=True)
-        if size is None
+def _check_open(format, backend, inputs):
+    """Whether a size is open; raises if a file cannot leave it open."""
+    is_open = {
+        axis.name for axes in inputs.values() for axis in axes if not axis.size
     }
-    if not wanted <= allowed:
+    allowed, reason = OPEN.get((format, backend), (is_open, ""))
+    if MASKED in inputs and backend == "torch":
+        allowed, reason = MASKED_LIMITS
+    if not is_open <= allowed:
         example = "(None, 128)" if allowed else "(8, 128)"
-        names = ", ".join(map(repr, specs))
+        names = ", ".join(map(repr, inputs))
+        sizes = [tuple(axis.size for axis in axes) for axes in inputs.values()]
         raise ValueError(
             f'format="{format}" on {backend} cannot leave open '
-            f"{sorted(wanted - allowed)}: {reason}. Fix it by "
+            f"{sorted(is_open - allowed)}: {reason}. Fix it by "
             f"input_signature=[{{name: keras.InputSpec(shape={example}, "
             f"dtype='int32', name=name) for name in ({names})}}], and pad to "
-            f"that. Received: shapes={[spec.shape for spec in specs.values()]}"
+            f"that. Received: shapes={sizes}"
         )
+    return bool(is_open)
 
 
-def _polymorphic(axes, specs):
+def _polymorphic(inputs):
     """Arguments of `jax2tf.convert` for open sizes."""
-    shapes, constraints = {}, set()
-    for name, spec in specs.items():
-        sizes = []
-        for (axis, most), size in zip(
-            axes[name].items(), spec.shape, strict=True
-        ):
-            sizes.append(axis if size is None else str(size))
-            if size is None and most is not None:
-                constraints.add(f"{axis} <= {most}")
-        shapes[name] = f"({', '.join(sizes)})"
+    shapes = {
+        name: f"({', '.join(str(axis.size or axis.name) for axis in axes)})"
+        for name, axes in inputs.items()
+    }
+    constraints = {
+        f"{axis.name} <= {axis.most}"
+        for axes in inputs.values()
+        for axis in axes
+        if axis.most and not axis.size
+    }
     return {
         "polymorphic_shapes": [shapes],
         "polymorphic_constraints": tuple(sorted(constraints)),
     }
 
 
-def _dynamic(axes, specs):
+def _dynamic(inputs):
     """The `dynamic_shapes` of `torch.export`."""
+    axes = {axis.name: axis for axes in inputs.values() for axis in axes}
     make = sys.modules["torch"].export.Dim
-    made = {}
-    for of_input in axes.values():
-        for axis, most in of_input.items():
-            made.setdefault(axis, make(axis, max=most))
+    made = {name: make(name, max=axis.most) for name, axis in axes.items()}
     return {
         name: {
-            i: made[axis]
-            for i, (axis, size) in enumerate(
-                zip(axes[name], spec.shape, strict=True)
-            )
-            if size is None
+            i: made[axis.name] for i, axis in enumerate(axes) if not axis.size
         }
-        for name, spec in specs.items()
+        for name, axes in inputs.items()
     }
 
 
-def _filled(specs, axes):
+def _filled(specs, inputs):
     """Specs with a size for each open axis, to be recorded with.
 
     Sizes differ from each other and from 1: PyTorch takes equal ones for the
     same and 1 for a constant.
     """
-    sizes = {}
-    for of_input in axes.values():
-        for axis, most in of_input.items():
+    sizes: dict[str, int] = {}
+    for axes in inputs.values():
+        for axis in axes:
             size = 2 + len(sizes)
-            sizes.setdefault(axis, size if most is None else min(size, most))
+            sizes.setdefault(axis.name, min(size, axis.most or size))
     return {
         name: keras.InputSpec(
-            shape=tuple(
-                sizes[axis] if size is None else size
-                for axis, size in zip(axes[name], spec.shape, strict=True)
-            ),
+            shape=tuple(axis.size or sizes[axis.name] for axis in inputs[name]),
             dtype=spec.dtype,
             name=name,
         )
@@ -236,7 +219,7 @@ def _filled(specs, axes):
     }
 
 
-def _export_onnx(model, filepath, verbose, axes, specs, opset_version=None):
+def _export_onnx(model, filepath, verbose, inputs, specs, opset_version=None):
     """To ONNX from PyTorch, with open sizes, which Keras would record as 1."""
     torch = sys.modules["torch"]
     names = [*specs]
@@ -252,15 +235,17 @@ def _export_onnx(model, filepath, verbose, axes, specs, opset_version=None):
             return self.model(dict(zip(names, inputs, strict=True)))
 
     model.eval()
-    sample = _filled(specs, axes).values()
     program = torch.onnx.export(
         Flat(),
-        tuple(keras.ops.ones(spec.shape, spec.dtype) for spec in sample),
+        tuple(
+            keras.ops.ones(spec.shape, spec.dtype)
+            for spec in _filled(specs, inputs).values()
+        ),
         dynamo=True,
         verbose=bool(verbose),
         opset_version=opset_version,
         input_names=names,
-        dynamic_shapes=(tuple(_dynamic(axes, specs).values()),),
+        dynamic_shapes=(tuple(_dynamic(inputs).values()),),
     )
     program.save(os.fspath(filepath))
     if verbose or verbose is None:

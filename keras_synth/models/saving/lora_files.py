@@ -1,118 +1,89 @@
-"""Files of LoRA weights: what they hold, and whether a backbone has it."""
+"""Files of LoRA weights, read by the paths of the weights."""
 
-import dataclasses
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import h5py
+import keras
 
-from keras_synth.types import FilePath
+from keras_synth.types import FilePath, Tensor
 
-BESIDE = "trained"  # group of a LoRA file, beside KerasHub's "lora"
+_OTHERS = "trained"  # the group of weights that KerasHub's format has not
+_FACTOR = re.compile(r"(.*/)lora_(.+)_([ab])")
 
 
-@dataclasses.dataclass(frozen=True)
-class LoraFile:
-    """What a file of `save_lora_weights` holds.
+def add_others(filepath: FilePath, weights: Sequence[Any]) -> None:
+    """Writes weights into a file of KerasHub's `save_lora_weights`."""
+    with h5py.File(filepath, "a") as file:
+        for weight in weights:
+            value = keras.ops.cast(weight, "float32")
+            file[f"{_OTHERS}/{weight.path}"] = keras.ops.convert_to_numpy(value)
 
-    Attributes:
-        path: String.
-        rank: Integer.
-        factors: Dictionary from the numbers of layers, among those that have
-            weights, to the shapes of their two factors.
-        beside: Dictionary from the paths of other weights to arrays, or
-            `None` in files of version 0.1.0.
+
+def read(
+    filepath: FilePath, layers: Sequence[keras.Layer]
+) -> tuple[int, dict[str, Tensor]]:
+    """Returns the rank and the arrays of a file, by path.
+
+    Args:
+        filepath: Path of the file.
+        layers: The layers by whose numbers KerasHub names their factors.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is another kind of file, or damaged.
     """
+    values = {}
 
-    path: str
-    rank: int
-    factors: dict[int, Any]
-    beside: dict[str, Any] | None
-
-    @classmethod
-    def read(cls, filepath: FilePath) -> "LoraFile":
-        """Reads all but the factors, which KerasHub reads.
-
-        Raises:
-            FileNotFoundError: There is none.
-            ValueError: It is another kind of file, or damaged.
-        """
-        path = str(filepath)
-        try:
-            with h5py.File(path, "r") as file:
-                return cls(
-                    path,
-                    int(file["lora/vars/rank"][()]),
-                    _factors(file["lora"]),
-                    _arrays(file[BESIDE]) if BESIDE in file else None,
-                )
-        except FileNotFoundError:
-            raise
-        except (OSError, KeyError):
-            raise ValueError(
-                "The file must be one that `save_lora_weights` wrote, and "
-                f"whole. Received: {path}"
-            ) from None
-
-    def check(self, layers: dict[int, Any], weights: dict[str, Any]) -> None:
-        """Raises unless a backbone has what LoRA trained when it was saved.
-
-        Args:
-            layers: The layers that LoRA trains or would train, by number.
-            weights: All weights of the backbone by path.
-        """
-        kernels = {at: layer.kernel.shape for at, layer in layers.items()}
-        wrong = [f"layer {at}" for at in {*kernels} ^ {*self.factors}]
-        wrong += [
-            f"layer {at} with {tuple(kernels[at])}"
-            for at, (a, b) in self.factors.items()
-            if at in kernels and not _is_product(kernels[at], a, b)
-        ]
-        for path, array in (self.beside or {}).items():
-            factor = re.fullmatch(r"(.*/)lora_(.+)_([ab])", path)
-            table = weights.get(factor[1] + factor[2] if factor else path)
-            if table is None:
-                wrong.append(path)
-            elif not _fits(table.shape, array.shape, factor and factor[3]):
-                wrong.append(f"{path} with {tuple(table.shape)}")
-        if wrong:
-            raise ValueError(
-                "LoRA weights belong to a backbone of the same synthesizer, "
-                "width and length, and the same `target_layer_names`. Build "
-                f"such a one. Received: {self.path}, other in {wrong[0]}"
-                + (f" and {len(wrong) - 1} more" if len(wrong) > 1 else "")
-            )
-
-
-def _factors(group):
-    return {
-        int(name): tuple(
-            item[f"vars/lora_kernel_{side}"].shape for side in "ab"
-        )
-        for name, item in group.items()
-        if name != "vars"
-    }
-
-
-def _arrays(group):
-    found = {}
-
-    def read(path, item):
+    def add(path, item):
         if isinstance(item, h5py.Dataset):
-            found[path] = item[()]
+            values[path] = item[()]
 
-    group.visititems(read)
-    return found
+    try:
+        with h5py.File(filepath, "r") as file:
+            file[_OTHERS].visititems(add)
+            for name in {*file["lora"]} - {"vars"}:
+                at = int(name)
+                path = layers[at].path if at < len(layers) else f"layer {at}"
+                for factor in ("lora_kernel_a", "lora_kernel_b"):
+                    values[f"{path}/{factor}"] = file[
+                        f"lora/{name}/vars/{factor}"
+                    ][()]
+            return int(file["lora/vars/rank"][()]), values
+    except FileNotFoundError:
+        raise
+    except (OSError, KeyError):
+        raise ValueError(
+            "The file must be one that `save_lora_weights` wrote, and "
+            f"whole. Received: {filepath}"
+        ) from None
 
 
-def _is_product(shape, a, b):
-    return _fits(shape, a, "a") and _fits(shape, b, "b")
+def differences(
+    values: Mapping[str, Tensor], weights: Sequence[Any], adapted: set[str]
+) -> list[str]:
+    """Returns the paths of what a file and a backbone do not share.
 
-
-def _fits(shape, given, side):
-    """Whether a weight, or side "a" or "b" of its update, may have a shape."""
-    if side == "a":
-        return tuple(given[:-1]) == tuple(shape[:-1])
-    if side == "b":
-        return given[-1] == shape[-1]
-    return tuple(given) == tuple(shape)
+    Args:
+        values: Dictionary of arrays, of `read`.
+        weights: The weights of the backbone, before or after `enable_lora`.
+        adapted: Paths of the layers whose kernels LoRA trains.
+    """
+    shapes = {weight.path: tuple(weight.shape) for weight in weights}
+    kernels = {
+        path.removesuffix("/lora_kernel_a")
+        for path in values
+        if path.endswith("/lora_kernel_a")
+    }
+    wrong = [*(kernels ^ adapted)]
+    for path, value in values.items():
+        shape, factor = value.shape, _FACTOR.fullmatch(path)
+        if path in shapes or not factor:
+            fits = shapes.get(path) == shape
+        else:
+            table = shapes.get(factor[1] + factor[2])
+            axes = slice(-1) if factor[3] == "a" else slice(-1, None)
+            fits = table is not None and table[axes] == shape[axes]
+        wrong += [] if fits else [path]
+    return sorted(wrong)

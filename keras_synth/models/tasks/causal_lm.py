@@ -13,7 +13,7 @@ from keras_synth.models.backbones.sizes import check_length
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
-from keras_synth.models.tasks.fitting import check_fits
+from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.tasks.generation import (
     multiplications_of_lm,
     sample_tokens,

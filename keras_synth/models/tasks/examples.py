@@ -109,14 +109,9 @@ def _has_text(rows):
 def batches_of(
     data: Any, batch_size: int | None = None, seed: int | None = None
 ) -> Any:
-    """Returns a dataset of Grain.
+    """Returns a dataset of Grain of `(x, y, sample_weight)`, `columns`.
 
-    Args:
-        data: Tuple `(x, y, sample_weight)` of `columns`.
-        batch_size: Integer, by default Keras' own. The last batch may be
-            smaller.
-        seed: Integer to shuffle by, in another order in each epoch; `None` to
-            keep the order.
+    A seed shuffles it, in another order in each epoch.
     """
     grain = _import_grain()
     count, batch_size = count_of(data), batch_size or BATCH_SIZE
@@ -141,15 +136,9 @@ def split(data: Any, share: float) -> tuple[Any, Any]:
 
 
 def with_draws(dataset: Any, seed: int) -> Any:
-    """Returns a dataset of `(x, draws)`, which differ in each epoch.
+    """Returns `(x, draws)` for a dataset of x: an integer for each example.
 
-    Args:
-        dataset: A dataset of TensorFlow or Grain with batches of x, a column
-            or nested columns.
-        seed: Integer; the same seed gives the same draws.
-
-    Returns:
-        A dataset with an integer for each example.
+    Draws differ in each epoch, and depend on the seed.
     """
     if type(dataset).__module__.startswith("tensorflow"):
         return _with_tensorflow_draws(dataset, seed)

@@ -16,13 +16,13 @@ def sample_tokens(
     stop_token_ids,
     hidden_states=None,
 ):
-    """Continues a batch of prompts, which may be of unequal lengths.
+    """Returns token ids and mask of prompts of unequal lengths, continued.
 
     Args:
         model: The task, whose sampler chooses the tokens.
         step: Function of token ids `(B, T)`, caches, the position of the first
-            token and, optionally, `padding_mask=`, `(B, T)`; returns hidden
-            states `(B, T, d)` and filled caches.
+            token and, optionally, `padding_mask=`; returns hidden states
+            `(B, T, d)` and filled caches.
         prompt: Integer tensor `(B, length)`.
         prompt_mask: Tensor `(B, length)`, not 0 for tokens of a prompt.
         caches: Nested tuple of tensors, batch axis first.
@@ -30,10 +30,6 @@ def sample_tokens(
         hidden_states: Function that returns the hidden states of the prompt,
             `(B, length, d)`, where caches must be shown each token once;
             `None` where tokens that are read again overwrite what was there.
-
-    Returns:
-        `(token_ids, padding_mask)`, both `(B, length)`, the mask being True
-        up to the end of each text.
     """
     prompt_mask = ops.cast(prompt_mask, "bool")
     # The shortest prompt ends here; longer ones keep their tokens.
@@ -66,14 +62,10 @@ def sample_tokens(
 
 
 def _read(step, prompt, caches, end):
-    """Fills the caches with what all prompts of a batch hold.
+    """Fills the caches with the first `end` tokens, which all prompts have.
 
-    That is up to `end` tokens; the tokens that follow overwrite what stands
-    there. Compiled functions read `length` tokens, a number that they know.
-
-    Returns:
-        Hidden states `(B, length, d)`, of which those up to `end` count, and
-        the caches.
+    The tokens that follow overwrite the rest. Compiled functions read `length`
+    tokens, a number that they know.
     """
     if not is_eager(prompt):
         return step(prompt, caches, 0)
@@ -86,19 +78,10 @@ def _read(step, prompt, caches, end):
 def after_stop_tokens(token_ids, stop_token_ids, prompt_mask):
     """Returns which positions follow the first stop token generated.
 
-    Args:
-        token_ids: Integer tensor `(B, T)`.
-        stop_token_ids: Sequence of integers, or `None`: no text ends early.
-        prompt_mask: Boolean tensor `(B, T)`, True for tokens of the prompt; a
-            stop token among them ends nothing.
-
-    Returns:
-        Boolean tensor `(B, T)`.
+    A stop token of the prompt ends nothing.
     """
-    if stop_token_ids is None:
-        return ops.zeros_like(token_ids, dtype="bool")
     stops = ops.zeros_like(token_ids, dtype="bool")
-    for token_id in stop_token_ids:
+    for token_id in () if stop_token_ids is None else stop_token_ids:
         stops = ops.logical_or(stops, ops.equal(token_ids, token_id))
     stops = ops.cast(
         ops.logical_and(stops, ops.logical_not(prompt_mask)), "int32"

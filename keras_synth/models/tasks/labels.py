@@ -1,12 +1,40 @@
-"""Labels of classifiers: names of classes become integers."""
+"""The outputs of classifiers, and their labels: names become integers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
+from keras_synth._backend.checks import check_rate
 from keras_synth.models.preprocessors.arrays import as_array, in_graph
+from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.types import Tensor
+
+
+def make_head(task: Any, dtype: Any) -> None:
+    """Checks the arguments of a classifier, and makes its last layers.
+
+    To be called before KerasHub's constructor, which compiles.
+    """
+    check_rate("dropout", task.dropout)
+    names = task.class_names or []
+    texts = {name for name in names if isinstance(name, str)}
+    if task.class_names is not None and not (
+        len(texts) == len(names) == max(task.num_classes, 2)
+    ):
+        raise ValueError(
+            "class_names must be different strings, one for each of "
+            f"num_classes={task.num_classes}, or two for a single output. "
+            f"Received: class_names={names!r}"
+        )
+    check_fits(task.preprocessor, task.backbone)
+    task.output_dropout = keras.layers.Dropout(
+        task.dropout, dtype=dtype, name="output_dropout"
+    )
+    task.output_dense = keras.layers.Dense(
+        task.num_classes, activation=task.activation, dtype=dtype, name="logits"
+    )
 
 
 def encode_labels(
@@ -98,19 +126,6 @@ def weights_of_numbers(
                 f"class_names={class_names}. Received: {key!r}"
             )
     return {known.get(key, key): x for key, x in class_weight.items()}
-
-
-def check_class_names(names: Sequence[str] | None, num_classes: int) -> None:
-    """Raises unless there is one name for each class, two for one output."""
-    if names is None:
-        return
-    texts = [name for name in names if isinstance(name, str)]
-    if len({*texts}) != max(num_classes, 2) or len(texts) != len(names):
-        raise ValueError(
-            "class_names must be different strings, one for each of "
-            f"num_classes={num_classes}, or two for a single output. "
-            f"Received: class_names={names!r}"
-        )
 
 
 def is_binary(loss: Any) -> bool:

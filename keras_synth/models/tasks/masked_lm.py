@@ -12,11 +12,11 @@ from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
 from keras_synth.models.tasks.examples import with_draws
-from keras_synth.models.tasks.fitting import check_fits
 from keras_synth.models.tasks.task import TaskMixin
 
 
@@ -142,16 +142,29 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         ]
         if not rows:
             return []
-        logits = keras.Model.predict(self, self._features(rows), verbose=0)
+        tokenizer = self.preprocessor.tokenizer
+        ids: np.ndarray = np.full(
+            (len(rows), self.preprocessor.sequence_length),
+            tokenizer.pad_token_id,
+            "int32",
+        )
+        for padded, row in zip(ids, rows, strict=True):
+            padded[: len(row)] = row
+        is_mask = ids == tokenizer.mask_token_id
+        masks = np.argsort(~is_mask, axis=1, kind="stable").astype("int32")
+        features = {
+            "token_ids": ids,
+            "padding_mask": (ids != tokenizer.pad_token_id).astype("int32"),
+            "mask_positions": masks[:, : is_mask.sum(axis=1).max()],
+        }
+        if self.backbone.num_segments:
+            features["segment_ids"] = np.zeros_like(ids)
+        logits = keras.Model.predict(self, features, verbose=0)
         guesses = [
-            self._best(scores[: row.count(self._mask_id)], top_k)
+            self._best(scores[: row.count(tokenizer.mask_token_id)], top_k)
             for row, scores in zip(rows, logits, strict=True)
         ]
         return guesses[0] if alone else guesses
-
-    @property
-    def _mask_id(self):
-        return self.preprocessor.tokenizer.mask_token_id
 
     def _training_dataset(self, dataset, seed):
         if isinstance(self.preprocessor, SynthesizerMaskedLMPreprocessor):
@@ -169,7 +182,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
             )
         ids = [tokenizer.start_token_id, *map(int, tokenizer(first))]
         for other in others:
-            ids += [self._mask_id, *map(int, tokenizer(other))]
+            ids += [tokenizer.mask_token_id, *map(int, tokenizer(other))]
         ids.append(tokenizer.end_token_id)
         longest = self.preprocessor.sequence_length
         if len(ids) > longest:
@@ -178,27 +191,6 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
                 f"preprocessor. Shorten it. Received: {len(ids)} tokens"
             )
         return ids
-
-    def _features(self, rows):
-        length = self.preprocessor.sequence_length
-        ids = np.full(
-            (len(rows), length), self.preprocessor.tokenizer.pad_token_id
-        )
-        masks = max(row.count(self._mask_id) for row in rows)
-        positions = np.zeros((len(rows), masks), "int32")
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = row
-            found = np.flatnonzero(np.array(row) == self._mask_id)
-            positions[i, : len(found)] = found
-        real = np.arange(length) < np.array([[len(row)] for row in rows])
-        features = {
-            "token_ids": ids.astype("int32"),
-            "padding_mask": real.astype("int32"),
-            "mask_positions": positions,
-        }
-        if self.backbone.num_segments:
-            features["segment_ids"] = np.zeros_like(ids, "int32")
-        return features
 
     def _best(self, logits, top_k):
         """The likeliest tokens of each row of logits `(M, vocabulary)`."""

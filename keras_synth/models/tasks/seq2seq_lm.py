@@ -12,10 +12,10 @@ from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
 from keras_synth.models.backbones.sizes import check_length
+from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
-from keras_synth.models.tasks.fitting import check_fits
 from keras_synth.models.tasks.generation import (
     multiplications_of_lm,
     sample_tokens,

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import keras_hub
+from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
@@ -12,18 +13,19 @@ from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.backbones.pooling import Pooling
 from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
-from keras_synth.models.tasks.class_head import make_head
 from keras_synth.models.tasks.labels import (
     apply_to_labels,
     encode_labels,
     is_binary,
+    make_head,
 )
 from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Identifier, Tensor
+
+POOLINGS = ("mean", "first")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -179,6 +181,48 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
 
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerTextClassifier, super().get_config())
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class Pooling(keras.layers.Layer):
+    """The mean of the real tokens' vectors, or the first one's.
+
+    The mean is summed in float32; of a sequence without real tokens it is 0.
+
+    Args:
+        pooling: `"mean"` or `"first"`.
+        **kwargs: Keyword arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        x: Tensor `(B, T, d)`.
+        padding_mask: Tensor `(B, T)`, not 0 for real tokens.
+
+    Returns:
+        Tensor `(B, d)`.
+    """
+
+    def __init__(self, pooling="mean", **kwargs):
+        super().__init__(**kwargs)
+        if pooling not in POOLINGS:
+            raise ValueError(
+                f"`pooling` must be one of {POOLINGS}. "
+                f"Received: pooling={pooling!r}"
+            )
+        self.pooling = pooling
+
+    def call(self, x, padding_mask):
+        if self.pooling == "first":
+            return x[:, 0]
+        real = ops.cast(padding_mask, "bool")[..., None]  # (B, T, 1)
+        total = ops.sum(ops.where(real, ops.cast(x, "float32"), 0.0), axis=1)
+        count = ops.sum(ops.cast(real, "float32"), axis=1)
+        return ops.cast(total / ops.maximum(count, 1.0), self.compute_dtype)
+
+    def compute_output_shape(self, x_shape, padding_mask_shape):
+        return (x_shape[0], x_shape[-1])
+
+    def get_config(self):
+        return config_of(self, Pooling, super().get_config())
 
 
 @multiplications.register(SynthesizerTextClassifier)

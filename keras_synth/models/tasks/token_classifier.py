@@ -18,9 +18,12 @@ from keras_synth.models.preprocessors.checks import check_words
 from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
-from keras_synth.models.tasks.class_head import make_head
 from keras_synth.models.tasks.examples import columns, is_dataset
-from keras_synth.models.tasks.labels import apply_to_labels, encode_labels
+from keras_synth.models.tasks.labels import (
+    apply_to_labels,
+    encode_labels,
+    make_head,
+)
 from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Identifier, Tensor
 
