@@ -151,6 +151,9 @@ def test_every_public_synthesizer_has_a_name():
     ("identifier", "options", "words"),
     [
         ("Q", {}, "Unknown synthesizer 'Q'.*\"R\""),
+        ("RV", {}, r"Did you mean 'R\+V'"),
+        ("V + fixfd v", {}, r"Did you mean 'Fix\+FD\+V'"),
+        ("randm", {}, r"Did you mean 'random'"),
         ("", {}, 'Cannot read.*"R"'),
         ("R+", {}, 'Cannot read.*"R"'),
         ("FR(ranks=3)", {}, "no option `ranks`.*'rank'.*long_inputs.*FR"),

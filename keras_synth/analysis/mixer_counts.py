@@ -11,12 +11,14 @@ from keras_synth.analysis.counts import (
 )
 from keras_synth.attention.patterns import GlobalTokens
 from keras_synth.mixers.compressed import CompressedAttention
-from keras_synth.mixers.convolution import Convolution
-from keras_synth.mixers.dynamic_convolution import DynamicConvolution
+from keras_synth.mixers.convolution import (
+    Convolution,
+    DynamicConvolution,
+    LightConvolution,
+)
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.gated_mlp import GatedMLP
 from keras_synth.mixers.kernel_attention import KernelMixer
-from keras_synth.mixers.light_convolution import LightConvolution
 from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mlp import MLPMixer

@@ -2,10 +2,12 @@
 
 from keras_synth.mixers import normalizers, patterns
 from keras_synth.mixers.compressed import CompressedAttention
-from keras_synth.mixers.dynamic_convolution import DynamicConvolution
+from keras_synth.mixers.convolution import (
+    DynamicConvolution,
+    LightConvolution,
+)
 from keras_synth.mixers.fourier import FourierMixer
 from keras_synth.mixers.gated_mlp import GatedMLP
-from keras_synth.mixers.light_convolution import LightConvolution
 from keras_synth.mixers.linear import LinearAttention
 from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.longformer import LongformerAttention

@@ -1,7 +1,6 @@
 """Checks of the arguments of attention layers."""
 
 from keras_synth.attention.normalizers import SOFTMAX
-from keras_synth.mixers.call import check_room
 
 
 def check_axes(attention_axes):
@@ -61,56 +60,3 @@ def check_traced(query, value, reads_tokens):
             "[keras.InputSpec(shape=(8, 128), dtype='int32')]. "
             f"Received: batch and lengths {sizes}"
         )
-
-
-def check_longest(length, max_length):
-    """Raises if a sequence, or a cache, is known to be too long."""
-    if isinstance(length, int) and max_length and length > max_length:
-        raise ValueError(
-            f"Sequence of {length} tokens is longer than "
-            f"max_length={max_length}. Make the layer with a larger "
-            "max_length, or shorten the input. Received: "
-            f"length={length}, max_length={max_length}"
-        )
-
-
-def check_state(cache, shapes):
-    """Raises unless a cache is a dictionary of tensors of these shapes.
-
-    Args:
-        cache: Anything.
-        shapes: Dictionary from names to shapes without the batch axis.
-    """
-    received = {}
-    if isinstance(cache, dict):
-        received = {name: tuple(x.shape[1:]) for name, x in cache.items()}
-    if received != shapes:
-        raise ValueError(
-            "The cache must be this layer's, as its `make_cache` makes it: a "
-            f"dictionary of tensors with a batch axis and {shapes}. "
-            f"Received: {received or type(cache).__name__}"
-        )
-
-
-def check_cache(query, cache, start, sizes):
-    """Raises unless a cache is the layer's and, if known, has room.
-
-    Args:
-        query: Tensor `(B, T, d)`.
-        cache: Anything.
-        start: Position of the first query token, `None` if none is written.
-        sizes: Tuple of (heads, cache_dim) for each group of heads.
-    """
-    caches = cache if isinstance(cache, (tuple, list)) else [cache]
-    shapes = [tuple(getattr(x, "shape", ())) for x in caches]
-    grouped = len(sizes) > 1
-    if [x[2:] for x in shapes] != [*sizes] or (
-        grouped != isinstance(cache, tuple)
-    ):
-        raise ValueError(
-            "The cache must be this layer's, as its `make_cache` makes it: "
-            "(batch, length, heads, cache_dim), with (heads, cache_dim)="
-            f"{sizes}. Received: a cache of shape {shapes}"
-        )
-    if start is not None:
-        check_room(query, caches[0], start)

@@ -3,6 +3,8 @@
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.tensors import pad
+from keras_synth.mixers.last_tokens import as_integers
 
 
 def check_at_most(name, value, default, max_length):
@@ -33,6 +35,37 @@ def unit(x):
     x = ops.cast(x, "float32")
     squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, 1e-12))
+
+
+def filled_up(size, mask, *tensors):
+    """Puts padding behind tokens, so that `size` divides their number.
+
+    Args:
+        size: Integer, in tokens.
+        mask: Boolean `(B, T)`, False for padding, or `None`.
+        *tensors: Tensors `(B, T, H, f)`.
+
+    Returns:
+        Integer tensor `(B or 1, L)`, 0 for padding; and tensors
+        `(B, H, L, f)`.
+    """
+    length = ops.shape(tensors[0])[1]
+    behind = -(-length // size) * size - length
+    is_token = pad(as_integers(mask, tensors[0]), [[0, 0], [0, behind]])
+    widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
+    return is_token, *(heads_first(pad(x, widths)) for x in tensors)
+
+
+def blocks(x, size):
+    """`(B, H, L, f) -> (B, H, L / size, size, f)`."""
+    batch, heads, _, features = ops.shape(x)
+    return ops.reshape(x, (batch, heads, -1, size, features))
+
+
+def joined(x):
+    """`(B, H, n, size, f) -> (B, H, n size, f)`."""
+    batch, heads, _, _, features = ops.shape(x)
+    return ops.reshape(x, (batch, heads, -1, features))
 
 
 def taken(x, places):

@@ -112,7 +112,10 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
 
 
 def check_room(query, places, start):
-    """Raises if a cache is known to have no room for a query's tokens."""
+    """Raises if a cache is known to have no room for a query's tokens.
+
+    With `start=None` it takes none.
+    """
     known = start, query.shape[1], places.shape[1]
     if not all(isinstance(number, int) for number in known):
         return
@@ -122,6 +125,46 @@ def check_room(query, places, start):
             f"`make_cache`, or decode fewer. Received: {known[1]} tokens at "
             f"start={start}"
         )
+
+
+def check_longest(length, max_length):
+    """Raises if a sequence, or a cache, is known to be too long."""
+    if isinstance(length, int) and max_length and length > max_length:
+        raise ValueError(
+            f"Sequence of {length} tokens is longer than "
+            f"max_length={max_length}. Make the layer with a larger "
+            "max_length, or shorten the input. Received: "
+            f"length={length}, max_length={max_length}"
+        )
+
+
+def check_cache(cache, shapes):
+    """Raises unless a cache has these shapes, nested and without the batch."""
+    if not _fits(cache, shapes):
+        received = keras.tree.map_structure(
+            lambda x: tuple(getattr(x, "shape", ())), cache
+        )
+        raise ValueError(
+            "The cache must be this layer's, as its `make_cache` or `remember` "
+            "makes it: a batch axis, and then, with `None` for the length, "
+            f"{shapes}. Received: a cache of shape {received}"
+        )
+
+
+def _fits(cache, shapes):
+    if isinstance(shapes, dict):
+        return (
+            isinstance(cache, dict)
+            and cache.keys() == shapes.keys()
+            and all(_fits(cache[name], shapes[name]) for name in shapes)
+        )
+    if isinstance(shapes[0], tuple):
+        return (
+            isinstance(cache, tuple)
+            and len(cache) == len(shapes)
+            and all(map(_fits, cache, shapes))
+        )
+    return may_be_equal(tuple(getattr(cache, "shape", ()))[1:], shapes)
 
 
 def check_dtype(name, x):
@@ -248,25 +291,13 @@ def _check_places(**given):
             )
 
 
-@functools.cache
-def _names(call):
-    """Of the arguments after `query`, `value` and `key`."""
-    return [*inspect.signature(call).parameters][4:]
+_signature = functools.cache(inspect.signature)
 
 
 def by_name(call, args, named):
-    """Arguments of `call` after query, value and key, by their names.
-
-    Raises:
-        TypeError: If they are too many, or among those that are `named`.
-    """
-    names = _names(call)
-    if len(args) > len(names):
-        raise TypeError(
-            f"`call` takes {3 + len(names)} arguments by their places. "
-            f"Received: {3 + len(args)}"
-        )
-    for name in names[: len(args)]:
-        if named.get(name) is not None:
-            raise TypeError(f"`call` got multiple values for argument {name!r}")
-    return dict(zip(names, args, strict=False))
+    """Arguments of `call` after query, value and key, all by their names."""
+    signature = _signature(call)
+    # Raises if there are too many, or one is given twice.
+    signature.bind_partial(*[None] * 4, *args, **named)
+    names = [*signature.parameters][4:]
+    return dict(zip(names, args, strict=False)) | named

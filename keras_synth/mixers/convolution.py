@@ -1,4 +1,4 @@
-"""`Convolution`: what LightConv and DynamicConv have in common."""
+"""LightConv and DynamicConv: convolutions whose kernels are softmaxes."""
 
 from typing import Any
 
@@ -11,27 +11,26 @@ from keras_synth._backend.checks import (
     check_rate,
     check_seed,
 )
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import masked_softmax, softmax
 from keras_synth.mixers import last_tokens
+from keras_synth.mixers.neighbours import Neighbours
+from keras_synth.mixers.self_mixer import SelfMixer
 
 BORDERS = ("zero", "renormalize")
 
 
-class Convolution(Configured):
+class Convolution(Neighbours):
     """A depthwise convolution whose kernels are softmaxes.
 
     The first base of a class whose second one is `SelfMixer`. The class has
     `_build_kernel` and `_logits`, those of the taps.
     """
 
-    supports_causal_mask = True
-    overwrites_cache = False  # the state holds only the last tokens
     weight_axes = {**axes_of_heads("value"), "output/kernel": (MODEL, DATA)}
 
     def __init__(
@@ -63,7 +62,6 @@ class Convolution(Configured):
         self.value: keras.Layer = None
         self.output_dense: keras.Layer = None
         self._dropout = None
-        self._features: int | None = None  # of a token, once it is built
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
@@ -98,20 +96,7 @@ class Convolution(Configured):
     def _noise_shape(self):
         return None
 
-    def mix(self, x, padding_mask=None, causal=False, training=None):
-        ahead = self.width - 1 if causal else (self.width - 1) // 2
-        sides = [[0, 0], [ahead, self.width - 1 - ahead]]
-        x = self._projected(x, padding_mask)
-        real = last_tokens.as_integers(padding_mask, x)
-        return self._mixed(
-            x,
-            pad(x, [*sides, [0, 0]]),
-            pad(real, sides),
-            training,
-        )
-
     def _projected(self, x, padding_mask):
-        """What is convolved, `(B, T, d)`: zero for padding."""
         # Twice: NaN in padding would reach the gradients of the projection,
         # and its bias makes padding something else than zero.
         x = self.value(masks.zero_padding(x, padding_mask))
@@ -120,53 +105,22 @@ class Convolution(Configured):
             x = x * ops.sigmoid(gate)
         return masks.zero_padding(x, padding_mask)
 
-    def _mixed(self, x, around, real, training=None):
-        """Convolves, and projects to the output.
-
-        Args:
-            x: Tensor `(B, T, d)`, projected tokens.
-            around: Tensor `(B, T + width - 1, d)`, the same with those that
-                the first and the last of them see.
-            real: Integer tensor `(B or 1, T + width - 1)`, 1 for tokens.
-            training: Whether to apply dropout.
-        """
-        weights = self._weights(x, real)
+    def _mixed(self, x, around, is_token, padding_mask, training=None):
+        weights = self._weights(x, is_token)
         if self._dropout is not None and training:
             # Not the layer itself, which would cast float32 weights.
             weights = self._dropout.call(weights, training=True)
         context = _convolve(around, weights)
         return self.output_dense(ops.cast(context, self.compute_dtype))
 
-    def _weights(self, x, real):
+    def _weights(self, x, is_token):
         """The kernels, `(B or 1, T or 1, H, width)`, in float32."""
         logits = ops.cast(self._logits(x), "float32")
         if self.border == "zero":
             return softmax(logits)
-        taps = ops.stack(last_tokens.windows(real, self.width), axis=-1)
+        taps = last_tokens.windows(is_token, self.width)
+        taps = ops.stack(taps, axis=-1)
         return masked_softmax(logits, (taps > 0)[:, :, None])
-
-    def make_cache(self, batch_size, length):
-        """Returns the state before the first token, of any `length`.
-
-        Returns:
-            Dictionary of `"tokens"`, the last `width - 1` projected tokens
-            `(B, width - 1, d)`, and `"positions"`, integers `(B, width - 1)`:
-            where they are; -1 where there is none. (With a width of 1 one is
-            kept, of no effect.)
-        """
-        self._check_built()
-        return last_tokens.empty(
-            batch_size, self.width - 1, (self._features,), self.compute_dtype
-        )
-
-    def _cache_places(self, cache, start):
-        return None
-
-    def _call_cached(self, call, cache, start):
-        query, mask = call.query, call.mask
-        x = self._projected(ops.cast(query, self.compute_dtype), mask.keys)
-        around, real, cache = last_tokens.joined(cache, x, mask, self.width - 1)
-        return self._mixed(x, around, real), cache
 
 
 def _convolve(x, weights):
@@ -184,3 +138,129 @@ def _convolve(x, weights):
     )
     total = sum(x * weights[..., t, None] for t, x in enumerate(slices))
     return ops.reshape(total, (batch, length - (width - 1), features))
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class LightConvolution(Convolution, SelfMixer):
+    """Convolves with one learned kernel per head, as LightConv ("light_conv").
+
+    `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with
+    `x' = (x A) * sigmoid(x B)` and t = 0 ... width - 1. `W` is `(H, width)`:
+    the `d / H` channels of a head share a kernel. A linear layer follows. Work
+    is O(T width d).
+
+    The kernel is centred, `a = (width - 1) // 2`: token i sees
+    `i - (width - 1) // 2 ... i + width // 2`, and an even width one more token
+    ahead than behind. In the causal form the same kernel, its taps in the same
+    order, is shifted to end at the token: `a = width - 1`, and i sees
+    `i - width + 1 ... i`. So it is in the authors' code.
+
+    Padding counts as zeros, like what lies beyond the borders, and each padded
+    token as one position.
+
+    Args:
+        num_heads: Integer, number of kernels, `H`; divides `d`.
+        width: Integer, taps of a kernel, in tokens. The paper's layers have 3
+            to 31.
+        dropout: Float, share of the taps to drop in training, after the
+            softmax (DropConnect); the same for all tokens and samples.
+        use_bias: Whether the linear layers have biases.
+        use_glu: Whether `x' = (x A) * sigmoid(x B)`, or `x' = x A`.
+        border: `"zero"`, as in the paper: the taps that lie on a border or on
+            padding are lost, and the others sum to less than one. Or
+            `"renormalize"`: the softmax is over the taps that lie on tokens.
+        seed: Optional integer, seed of the initial values and of the dropout.
+        **kwargs: Initializers, regularizers and constraints of the linear
+            layers, as of `MultiHeadMixer`, and keyword arguments of
+            `keras.layers.Layer`. `kernel_initializer` is that of W, too.
+
+    Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If an argument is out of range, or `num_heads` does not
+            divide `d`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.LightConvolution(num_heads=4, width=7)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
+    """
+
+    weight_axes = {"kernel": (MODEL,)}
+
+    def _build_kernel(self, query_shape):
+        initializer = self._projections.options["kernel_initializer"]
+        shape = (self.num_heads, self.width)
+        self.kernel = add_table(self, "kernel", shape, initializer)
+
+    def _noise_shape(self):
+        return (1, 1, self.num_heads, self.width)
+
+    def _logits(self, x):
+        return ops.convert_to_tensor(self.kernel)[None, None]
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class DynamicConvolution(Convolution, SelfMixer):
+    """Convolves with a kernel that each token predicts ("dynamic_conv").
+
+    `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel, with
+    `x' = (x A) * sigmoid(x B)` and t = 0 ... width - 1. `W` is
+    `(d, H * width)`, without bias: the `d / H` channels of a head share a
+    kernel. A linear layer follows. Work is O(T width d), and kernels fill a
+    tensor `(B, T, H, width)`.
+
+    Borders, padding and the causal form are those of `LightConvolution`: the
+    kernel is centred, `a = (width - 1) // 2`, or shifted to end at the token,
+    `a = width - 1`.
+
+    Args:
+        num_heads: Integer, kernels per token, `H`; divides `d`.
+        width: Integer, taps of a kernel, in tokens. The paper's layers have 3
+            to 31.
+        dropout: Float, share of the taps to drop in training, after the
+            softmax (DropConnect); drawn for each token.
+        use_bias: Whether the linear layers before and after have biases.
+        use_glu: Whether `x' = (x A) * sigmoid(x B)`, or `x' = x A`.
+        border: `"zero"`, as in the paper, or `"renormalize"`, as for
+            `LightConvolution`.
+        seed: Optional integer, seed of the initial values and of the dropout.
+        **kwargs: As of `LightConvolution`.
+
+    Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
+
+    Returns:
+        Tensor `(B, T, d)`.
+
+    Raises:
+        ValueError: If an argument is out of range, or `num_heads` does not
+            divide `d`.
+
+    Example:
+
+    >>> mixer = keras_synth.mixers.DynamicConvolution(num_heads=4, width=7)
+    >>> mixer(keras.random.normal((2, 100, 64))).shape
+    (2, 100, 64)
+
+    References:
+        - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
+    """
+
+    weight_axes = axes_of_heads("kernel")
+
+    def _build_kernel(self, query_shape):
+        self.kernel = self._dense(
+            self.num_heads * self.width, "kernel", use_bias=False
+        )
+        self.kernel.build(query_shape)
+
+    def _logits(self, x):
+        shape = (*ops.shape(x)[:2], self.num_heads, self.width)
+        return ops.reshape(self.kernel(x), shape)

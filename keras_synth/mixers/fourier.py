@@ -1,19 +1,17 @@
 """Fourier transforms instead of attention: FNet."""
 
 import math
-from typing import Any
 
 import keras
 from keras import ops
 
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth.attention import masks
 from keras_synth.mixers.self_mixer import SelfMixer
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class FourierMixer(Configured, SelfMixer):
+class FourierMixer(SelfMixer):
     """Mixes tokens by a Fourier transform, as FNet ("fnet").
 
     `Re(F_T x F_d)`, the real part of the discrete Fourier transform along
@@ -43,14 +41,6 @@ class FourierMixer(Configured, SelfMixer):
     """
 
     sees_padding = True
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._features: int | None = None  # of a token, once it is built
-
-    def build(self, query_shape, value_shape=None, key_shape=None):
-        self._features = query_shape[-1]
-        self.built = True
 
     def mix(self, x, padding_mask=None, causal=False, training=None):
         real = ops.cast(masks.zero_padding(x, padding_mask), "float32")

@@ -10,7 +10,6 @@ from keras_synth._backend.checks import (
     check_positive,
     check_seed,
 )
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
 from keras_synth._backend.seeds import add_table
@@ -22,7 +21,7 @@ from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class GatedMLP(Configured, SelfMixer):
+class GatedMLP(SelfMixer):
     """Gates tokens by a linear map along the length, as gMLP ("gmlp").
 
     `u, v = split(act(x A + a))`, `y = (u * (W norm(v) + b)) C + c`: `W` is
@@ -154,10 +153,8 @@ class GatedMLP(Configured, SelfMixer):
     def _gated_output(self, u, gate, padding_mask):
         return self.output_dense(masks.zero_padding(u * gate, padding_mask))
 
-    def make_cache(self, batch_size, length):
-        """Returns a tensor `(B, length, e)`, of normalised v."""
-        self._check_makes_cache(length)
-        return ops.zeros((batch_size, length, self._gated), self.compute_dtype)
+    def _cache_shapes(self, start=0):
+        return (None, self._gated)  # of normalised v
 
     def _call_cached(self, call, cache, start):
         real = masks.present_padding(call.mask.keys, call.query, start)

@@ -20,21 +20,24 @@ class HeadGroups:
         value_dim: Integer, value features per head, `v`.
 
     Attributes:
-        cache_sizes: Tuple with a pair for each group: its heads, and the
-            features per head that decoding must remember of a token.
+        cache_dim: Features per head that decoding must remember of a token,
+            or a tuple of those of each group.
+        cache_shapes: Shape of a cache without the batch, `(None, H, k + v)`,
+            or a tuple of those of each group.
     """
 
     def __init__(self, synthesizer, value_dim):
         self._synthesizer = synthesizer
         self._groups = synthesizer.head_groups()
-        self._value_dim = value_dim
         ends = itertools.accumulate(
             (group.num_heads for group in self._groups), initial=0
         )
         self._heads = [slice(*pair) for pair in itertools.pairwise(ends)]
-        self.cache_sizes = tuple(
-            (group.num_heads, group.key_dim + value_dim)
-            for group in self._groups
+        dims = [group.key_dim + value_dim for group in self._groups]
+        self.cache_dim = self._whole(dims)
+        self.cache_shapes = self._whole(
+            (None, group.num_heads, dim)
+            for group, dim in zip(self._groups, dims, strict=True)
         )
 
     def project(self, key, values):
@@ -168,10 +171,10 @@ class HeadGroups:
             values.append(own[..., width:])
         return tuple(keys), tuple(values)
 
-    def _whole(self, caches):
-        """A tuple of one for each group; of one group that alone."""
-        caches = tuple(caches)
-        return caches if len(caches) > 1 else caches[0]
+    def _whole(self, parts):
+        """A tuple of one for each group; of a single group only that one."""
+        parts = tuple(parts)
+        return parts if len(parts) > 1 else parts[0]
 
 
 def _within(mask, reach):

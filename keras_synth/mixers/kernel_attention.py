@@ -4,7 +4,6 @@ from keras import ops
 
 from keras_synth.attention import masks
 from keras_synth.attention.softmax import FORBIDDEN
-from keras_synth.mixers.attention_checks import check_state
 from keras_synth.mixers.kernel_sums import (
     State,
     causal,
@@ -94,14 +93,12 @@ class KernelMixer(Mixin):
         """
         return _as_cache(self._empty(batch_size))
 
-    def _cache_places(self, cache, start):
-        return cache if start is None else None
-
-    def _check_cache(self, query, cache, start, use_causal_mask):
-        if start is None:  # what `remember` returned
-            super()._check_cache(query, cache, start, use_causal_mask)
-        else:
-            self._check_state(cache)
+    def _cache_shapes(self, start=0):
+        if start is None:
+            return super()._cache_shapes(start)
+        size = (self.num_heads, self.num_features)
+        logs = {"logs": size[:1]} if self.scaled else {}
+        return {"sums": (*size, self.value_dim), "counts": size, **logs}
 
     def _call_cached(self, call, cache, start):
         if start is None:
@@ -120,13 +117,6 @@ class KernelMixer(Mixin):
         )
         context = ops.cast(context, self.compute_dtype)
         return self.attention_output(context), _as_cache(state)
-
-    def _check_state(self, cache):
-        size = (self.num_heads, self.num_features)
-        expected = {"sums": (*size, self.value_dim), "counts": size}
-        if self.scaled:
-            expected["logs"] = size[:1]
-        check_state(cache, expected)
 
 
 def _as_cache(state):

@@ -23,16 +23,19 @@ def as_integers(mask, x):
     return ops.cast(mask, "int32")
 
 
-def empty(batch_size, number, shape, dtype):
-    """Returns the state before the first token, of `number` tokens.
+def shapes(number, shape):
+    """Returns the shapes of a state of `number` tokens, without the batch.
 
     One is kept where that is 0: some operations do not take empty tensors.
     """
-    sizes = batch_size, max(number, 1)
-    return {
-        "tokens": ops.zeros((*sizes, *shape), dtype),
-        "positions": ops.full(sizes, -1, "int32"),
-    }
+    number = max(number, 1)
+    return {"tokens": (number, *shape), "positions": (number,)}
+
+
+def without_tokens(state):
+    """Returns a state that has no tokens."""
+    sizes = ops.shape(state["tokens"])[:2]
+    return {**state, "positions": ops.full(sizes, -1, "int32")}
 
 
 def extended(state, tokens, mask):

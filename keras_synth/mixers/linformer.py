@@ -119,10 +119,6 @@ class LinformerAttention(MultiHeadMixer):
         # Queries may be as many as they like.
         super()._check_lengths(source_length, source_length)
 
-    def _check_cache(self, query, cache, start, use_causal_mask):
-        super()._check_cache(query, cache, start, use_causal_mask)
-        self._check_lengths(query.shape[1], cache.shape[1])
-
     def attend(self, queries, keys, values, mask, *, training=None):
         of_values = self.E if self.F is None else self.F
         return attend(

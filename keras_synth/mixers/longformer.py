@@ -29,8 +29,8 @@ class LongformerAttention(MultiHeadMixer):
 
     Under a causal mask all later tokens see the global ones, and these see the
     tokens up to themselves, by their own projections. The original's causal
-    form has no global tokens. When decoding, the cache holds all keys and
-    values, as well as those of the global tokens.
+    form has no global tokens. When decoding, the cache is a dictionary of keys
+    and values: of all `tokens`, `(B, S, H, k + v)`, and of `global_tokens`.
 
     Args:
         num_heads: Integer, `H`.
@@ -135,31 +135,20 @@ class LongformerAttention(MultiHeadMixer):
 
     # --- decoding -------------------------------------------------------------
 
-    def make_cache(self, batch_size, length):
-        """Returns an empty cache, a dictionary of keys and values.
-
-        Of all `tokens` `(B, length, H, k + v)`, and of `global_tokens`
-        `(B, global_tokens, H, k + v)` by projections of their own.
-        """
+    def _cache_shapes(self, start=0):
+        length, *others = super()._cache_shapes()
         return {
-            "tokens": super().make_cache(batch_size, length),
-            "global_tokens": super().make_cache(batch_size, self.global_tokens),
+            "global_tokens": (self.global_tokens, *others),
+            "tokens": (length, *others),
         }
 
-    def _cache_places(self, cache, start):
-        return cache["tokens"]
-
-    def _check_cache(self, query, cache, start, use_causal_mask):
-        if not isinstance(cache, dict) or start is None or not use_causal_mask:
+    def _check_decodes(self, query, start, use_causal_mask):
+        super()._check_decodes(query, start, use_causal_mask)
+        if not use_causal_mask:
             raise ValueError(
-                "Longformer decodes one token after the other, with a cache as "
-                "its `make_cache` makes it, a start and a causal mask. "
-                f"Received: cache={type(cache).__name__}, start={start}, "
-                f"use_causal_mask={use_causal_mask}"
+                "Longformer decodes one token after the other, with a causal "
+                f"mask. Received: use_causal_mask={use_causal_mask}"
             )
-        super()._check_cache(query, cache["tokens"], start, use_causal_mask)
-        length = cache["tokens"].shape[1]
-        self._check_lengths(length, length)
 
     def _written(self, cache, query, start):
         return {

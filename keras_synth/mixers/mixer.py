@@ -5,12 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.execution import is_placeholder
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention import masks
-from keras_synth.mixers.attention_checks import check_longest
 from keras_synth.mixers.call import (
     by_name,
+    check_cache,
+    check_longest,
+    check_room,
     checked_axes,
     is_padding,
     normalized,
@@ -28,7 +31,7 @@ _NEEDS = {
 }
 
 
-class Mixer(Rematerialized, keras.layers.Layer):
+class Mixer(Configured, Rematerialized, keras.layers.Layer):
     """A layer called like `keras.layers.MultiHeadAttention`.
 
     Encoder and decoder blocks, and the models made of them, take any mixer.
@@ -108,8 +111,10 @@ class Mixer(Rematerialized, keras.layers.Layer):
         **kwargs: Any,
     ) -> Tensor:
         if args:
-            kwargs |= by_name(type(self).call, args, {"mask": mask, **kwargs})
-            mask = kwargs.pop("mask", mask)
+            if mask is not None:
+                kwargs["mask"] = mask
+            kwargs = by_name(type(self).call, args, kwargs)
+            mask = kwargs.pop("mask", None)
         tensors = {"value": value, "key": key, "mask": mask}
         given = kwargs | {k: x for k, x in tensors.items() if x is not None}
         self._check_supported({"query": query, **given})
@@ -190,20 +195,19 @@ class Mixer(Rematerialized, keras.layers.Layer):
         """Returns what `call_with_cache` does.
 
         The mask of the `Call` is of the query and the places of the cache, or
-        of the query where the cache has none.
+        of the query where the cache is a state of the past.
         """
         raise NotImplementedError(_no_cache(self))
 
-    def _check_cache(self, query, cache, start, use_causal_mask):
-        """Raises unless it can decode with this cache."""
+    def _cache_shapes(self, start=0):
+        """Shapes of a cache, or with `start=None` of what `remember` returns.
+
+        Without the batch; `None` is the length.
+        """
         raise NotImplementedError(_no_cache(self))
 
-    def _cache_places(self, cache, start):
-        """A tensor `(B, S, ...)` with the places of tokens in a cache.
-
-        `None` of a state that has none.
-        """
-        return keras.tree.flatten(cache)[0]
+    def _check_decodes(self, query, start, use_causal_mask):
+        """Raises unless it can decode in this way."""
 
     def _checked_axes(self, query, value, key):
         """The `AttentionAxes` of tensors; raises if they do not fit."""
@@ -216,12 +220,6 @@ class Mixer(Rematerialized, keras.layers.Layer):
         """Raises if a sequence is too long, as far as lengths are known."""
         check_longest(query_length, self.max_length)
         check_longest(source_length, self.max_length)
-
-    def _of_nothing(self, query):
-        """The output of a query `(B, T, d)` without samples or tokens."""
-        features = self._output_shape or query.shape[-1:]
-        shape = (*ops.shape(query)[:2], *features)
-        return ops.zeros(shape, self.compute_dtype)
 
     def _output_spec(self, axes, query, value, with_scores):
         """What `call` returns, as `keras.KerasTensor`s."""
@@ -275,7 +273,13 @@ class Mixer(Rematerialized, keras.layers.Layer):
         Returns:
             A tensor `(B, ...)`, or a nested structure of such tensors.
         """
-        raise NotImplementedError(_no_cache(self))
+        return keras.tree.map_shape_structure(
+            lambda shape: ops.zeros(
+                (batch_size, *(length if n is None else n for n in shape)),
+                self.compute_dtype,
+            ),
+            self._cache_shapes(),
+        )
 
     def call_with_cache(
         self,
@@ -319,7 +323,13 @@ class Mixer(Rematerialized, keras.layers.Layer):
                 layer's, or the tokens do not fit into it.
         """
         self._check_built()
-        self._check_cache(query, cache, start, use_causal_mask)
+        self._check_decodes(query, start, use_causal_mask)
+        check_cache(cache, self._cache_shapes(start))
+        places = None
+        if start is None or self.overwrites_cache:  # a state has none
+            places = keras.tree.flatten(cache)[-1]
+            check_room(query, places, start)
+            self._check_lengths(places.shape[1], places.shape[1])
         self._check_supported(
             {
                 "query": query,
@@ -329,10 +339,12 @@ class Mixer(Rematerialized, keras.layers.Layer):
         )
         query = ops.convert_to_tensor(query)
         if 0 in query.shape[:2]:
-            return self._of_nothing(query), cache
+            features = self._output_shape or query.shape[-1:]
+            shape = (*ops.shape(query)[:2], *features)
+            return ops.zeros(shape, self.compute_dtype), cache
         call = of_cache(
             query,
-            self._cache_places(cache, start),
+            places,
             start,
             value_mask=value_mask,
             pairs=(attention_mask, attention_bias),
@@ -355,12 +367,6 @@ class Mixer(Rematerialized, keras.layers.Layer):
             necessarily that of `make_cache`.
         """
         raise NotImplementedError(_no_cache(self))
-
-    def _check_makes_cache(self, length):
-        """Raises if it cannot decode so many tokens, or has no weights."""
-        self._check_supported({"query": None, "use_causal_mask": True})
-        self._check_lengths(length, length)
-        self._check_built()
 
     def _check_built(self):
         if not self.built:

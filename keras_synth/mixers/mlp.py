@@ -10,7 +10,6 @@ from keras_synth._backend.checks import (
     check_positive,
     check_seed,
 )
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
@@ -20,7 +19,7 @@ from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class MLPMixer(Configured, SelfMixer):
+class MLPMixer(SelfMixer):
     """Mixes tokens by an MLP along the length, as MLP-Mixer ("mlp_mixer").
 
     `y = W2 act(W1 x + b1) + b2`, the same for each of the d features; `W1` is
@@ -132,14 +131,8 @@ class MLPMixer(Configured, SelfMixer):
     def _output(self, hidden, length, causal, start=0):
         return along(self.W2, self.b2, hidden, length, causal, start)
 
-    def make_cache(self, batch_size, length):
-        """Returns `"tokens"` and `"hidden"` units, both `(B, length, d)`."""
-        self._check_makes_cache(length)
-        shape = batch_size, length, self._features
-        return {
-            "tokens": ops.zeros(shape, self.compute_dtype),
-            "hidden": ops.zeros(shape, self.compute_dtype),
-        }
+    def _cache_shapes(self, start=0):
+        return dict.fromkeys(("tokens", "hidden"), (None, self._features))
 
     def _call_cached(self, call, cache, start):
         # A token must be forbidden when it comes: later the hidden units have

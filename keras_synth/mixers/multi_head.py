@@ -6,19 +6,17 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_positive, check_rate, check_seed
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.execution import may_be_differentiated
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
-from keras_synth.mixers import attention_checks
 from keras_synth.mixers.call import check_dtype, checked_axes
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.types import Size, Tensor, WeightAxes
+from keras_synth.types import Tensor, WeightAxes
 
 
-class MultiHeadMixer(Configured, Mixer):
+class MultiHeadMixer(Mixer):
     """A mixer with the projections of `keras.layers.MultiHeadAttention`.
 
     Queries, keys and values are projected, mixed by `attend`, which a subclass
@@ -263,20 +261,10 @@ class MultiHeadMixer(Configured, Mixer):
 
     # --- decoding -------------------------------------------------------------
 
-    @property
-    def _cache_sizes(self):
-        """A pair of heads and features for each group of heads."""
-        return ((self.num_heads, self.key_dim + self.value_dim),)
+    def _cache_shapes(self, start=0):
+        return (None, self.num_heads, self.key_dim + self.value_dim)
 
-    def make_cache(self, batch_size: Size, length: int) -> Tensor:
-        """Returns an empty cache, a tensor `(B, length, H, k + v)`."""
-        caches = [
-            ops.zeros((batch_size, length, *size), self.compute_dtype)
-            for size in self._cache_sizes
-        ]
-        return tuple(caches) if len(caches) > 1 else caches[0]
-
-    def _check_cache(self, query, cache, start, use_causal_mask):
+    def _check_decodes(self, query, start, use_causal_mask):
         is_self = start is not None or not self.supports_cross_attention
         if is_self and not self.supports_causal_mask:
             raise NotImplementedError(
@@ -288,12 +276,11 @@ class MultiHeadMixer(Configured, Mixer):
                 "its cache needs a `start`. For cross-attention take a mixer "
                 "that has it, such as SyntheticAttention. Received: start=None"
             )
-        attention_checks.check_cache(query, cache, start, self._cache_sizes)
 
     def _call_cached(self, call, cache, start):
         if start is not None:
             cache = self._written(cache, call.query, start)
-        if 0 in self._cache_places(cache, start).shape[1:2]:
+        if 0 in keras.tree.flatten(cache)[-1].shape[1:2]:
             context = self._nothing(call)
         else:
             context = self._cached_context(call, cache)

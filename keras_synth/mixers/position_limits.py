@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth.attention import patterns
 from keras_synth.attention.positions import shortest
-from keras_synth.mixers.attention_checks import check_longest
+from keras_synth.mixers.call import check_longest
 from keras_synth.types import WeightAxes
 
 

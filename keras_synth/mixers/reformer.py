@@ -12,12 +12,14 @@ from keras_synth._backend.tensors import pad
 from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
     FIXED,
+    blocks,
     check_at_most,
+    filled_up,
     heads_first,
+    joined,
     taken,
     unit,
 )
-from keras_synth.mixers.last_tokens import as_integers
 from keras_synth.mixers.multi_head import MultiHeadMixer
 
 # Added to the logit of a token and itself: less than any other, and more than
@@ -126,18 +128,15 @@ class ReformerAttention(MultiHeadMixer):
         self.rotations = add_table(self, "rotations", shape, normal, **FIXED)
 
     def attend(self, queries, keys, values, mask, *, training=None):
-        length = ops.shape(keys)[1]
-        behind = -(-length // self.bucket_size) * self.bucket_size - length
-        real = pad(as_integers(mask.keys, keys), [[0, 0], [0, behind]])
-        widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
         # Keys are queries, and zero where padded.
-        x, values = (heads_first(pad(y, widths)) for y in (keys, values))
-        buckets = self._buckets(x, real)  # (B, H, hashes, L)
+        length, size = ops.shape(keys)[1], self.bucket_size
+        is_token, x, values = filled_up(size, mask.keys, keys, values)
+        buckets = self._buckets(x, is_token)  # (B, H, hashes, L)
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
         order, places = by_bucket(buckets)
         # Side by side for each token: (B, H, L, 1 + 2 hashes).
         known = ops.broadcast_to(positions, ops.shape(buckets[:, :, :1]))
-        known = [known, buckets, places // self.bucket_size]
+        known = [known, buckets, places // size]
         known = ops.swapaxes(ops.concatenate(known, axis=2), 2, 3)
         rounds = [
             self._round(x, values, known, order, places, number, training)
@@ -148,12 +147,12 @@ class ReformerAttention(MultiHeadMixer):
         )
         # What a round saw weighs what it found.
         context = ops.sum(softmax(sums) * contexts, axis=-1)
-        context = ops.where(real[:, None, :, None] > 0, context, 0.0)
+        context = ops.where(is_token[:, None, :, None] > 0, context, 0.0)
         return heads_first(context[:, :, :length])
 
-    def _buckets(self, x, real):
+    def _buckets(self, x, is_token):
         """Buckets `(B, H, hashes, L)` of tokens `(B, H, L, k)`."""
-        padded = real[:, None, None] == 0
+        padded = is_token[:, None, None] == 0
         if self.num_buckets == 1:
             batch, heads, length, _ = ops.shape(x)
             found = ops.zeros((batch, heads, self.hashes, length), "int32")
@@ -182,7 +181,7 @@ class ReformerAttention(MultiHeadMixer):
             `(B, H, L, 1)`, the latter logarithms.
         """
         rows, values, known = (
-            self._chunked(taken(y, order[:, :, number]))
+            blocks(taken(y, order[:, :, number]), self.bucket_size)
             for y in (x, values, known)
         )
         values = _with_previous(values)
@@ -202,7 +201,7 @@ class ReformerAttention(MultiHeadMixer):
         weights = self.dropped(weights / total, training)
         context = ops.matmul(ops.cast(weights, values.dtype), values)
         return [
-            taken(_joined(part), places[:, :, number])
+            taken(joined(ops.cast(part, "float32")), places[:, :, number])
             for part in (context, top + ops.log(total))
         ]
 
@@ -211,14 +210,9 @@ class ReformerAttention(MultiHeadMixer):
         buckets = known[..., 1 + number]
         chunks = known[..., 1 + self.hashes + number]
         away = _pairs(ops.subtract, chunks)
-        real = (buckets < self.num_buckets)[..., None]
-        same = _pairs(ops.equal, buckets) & real
+        is_token = (buckets < self.num_buckets)[..., None]
+        same = _pairs(ops.equal, buckets) & is_token
         return same & (away >= 0) & (away <= 1)
-
-    def _chunked(self, x):
-        """`(B, H, L, f) -> (B, H, chunks, bucket_size, f)`."""
-        batch, heads, _, features = ops.shape(x)
-        return ops.reshape(x, (batch, heads, -1, self.bucket_size, features))
 
 
 def by_bucket(buckets):
@@ -231,12 +225,6 @@ def by_bucket(buckets):
     # Every backend sorts stably; `bucket * L + position` would overflow.
     order = ops.argsort(buckets, axis=-1)
     return order, ops.cast(ops.argsort(order, axis=-1), "int32")
-
-
-def _joined(x):
-    """`(B, H, chunks, c, f) -> (B, H, L, f)`, in float32."""
-    batch, heads, _, _, features = ops.shape(x)
-    return ops.reshape(ops.cast(x, "float32"), (batch, heads, -1, features))
 
 
 def _with_previous(x, value=0):

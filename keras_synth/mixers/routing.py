@@ -9,17 +9,16 @@ from keras import ops
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, seeded
-from keras_synth._backend.tensors import pad
 from keras_synth.attention import masks
 from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
 from keras_synth.mixers.bounded import (
     FIXED,
     check_at_most,
+    filled_up,
     heads_first,
     taken,
     unit,
 )
-from keras_synth.mixers.last_tokens import as_integers
 from keras_synth.mixers.multi_head import MultiHeadMixer
 
 # Cosines are compared as multiples of 1 / PRECISION, beyond rounding errors.
@@ -120,23 +119,16 @@ class RoutingAttention(MultiHeadMixer):
 
     def attend(self, queries, keys, values, mask, *, training=None):
         length, size = ops.shape(keys)[1], self.cluster_size
-        # As many places as a cluster has, at least.
-        behind = (
-            max(size - length, 0)
-            if isinstance(length, int)
-            else ops.maximum(size - length, 0)
-        )
         queries = masks.zero_padding(queries, mask.keys)
-        real = pad(as_integers(mask.keys, keys), [[0, 0], [0, behind]])
-        widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
-        queries, keys, values = (
-            heads_first(pad(x, widths)) for x in (queries, keys, values)
+        # At least as many places as a cluster has.
+        is_token, queries, keys, values = filled_up(
+            size, mask.keys, queries, keys, values
         )
         near_queries, near_keys = (
-            self._nearness(x, real) for x in (queries, keys)
+            self._nearness(x, is_token) for x in (queries, keys)
         )
         if training and self.trainable:
-            self._move(queries, keys, real)
+            self._move(queries, keys, is_token)
         order = ops.argsort(-near_queries, axis=-1)  # (B, H, clusters, L)
         # Devices that share samples sort their own; of `top_k` they send all.
         of_keys = ops.argsort(-near_keys, axis=-1)[..., :size]
@@ -146,21 +138,21 @@ class RoutingAttention(MultiHeadMixer):
             ops.swapaxes(self._chosen(keys, of_keys), -1, -2),
         )
         shape = (*ops.shape(keys)[:3], 1)
-        real = ops.broadcast_to(real[:, None, :, None], shape)
-        seen = ops.swapaxes(self._chosen(real, of_keys), -1, -2) > 0
+        is_token = ops.broadcast_to(is_token[:, None, :, None], shape)
+        seen = ops.swapaxes(self._chosen(is_token, of_keys), -1, -2) > 0
         weights = masked_softmax(ops.cast(logits, "float32"), seen)
         weights = ops.cast(self.dropped(weights, training), values.dtype)
         context = ops.matmul(weights, self._chosen(values, of_keys))
-        context = ops.where(real > 0, self._averaged(context, order), 0.0)
+        context = ops.where(is_token > 0, self._averaged(context, order), 0.0)
         return heads_first(context[:, :, :length])
 
-    def _nearness(self, x, real):
+    def _nearness(self, x, is_token):
         """How near tokens are to centroids: float32 `(B, H, clusters, L)`."""
         directions = ops.stop_gradient(unit(x))
         near = ops.einsum("bhlk,hck->bhcl", directions, self.centroids)
         # Those equally near are taken in their order, not that of rounding.
         near = ops.round(near * PRECISION) / PRECISION
-        return ops.where(real[:, None, None] > 0, near, FORBIDDEN)
+        return ops.where(is_token[:, None, None] > 0, near, FORBIDDEN)
 
     def _chosen(self, x, places):
         """Tokens `(B, H, L, f)` at places `(B, H, clusters, w)`."""
@@ -179,15 +171,15 @@ class RoutingAttention(MultiHeadMixer):
         total = ops.sum(ops.cast(found, "float32") * inside, axis=2)
         return total / ops.maximum(ops.sum(inside, axis=2), 1.0)
 
-    def _move(self, queries, keys, real):
+    def _move(self, queries, keys, is_token):
         """Moves centroids towards what is nearest to them."""
         x = ops.concatenate([queries, keys], axis=2)
         x = ops.stop_gradient(unit(x))
         centroids = ops.convert_to_tensor(self.centroids)
         nearest = ops.argmax(ops.einsum("bhlk,hck->bhlc", x, centroids), -1)
         hot = ops.one_hot(nearest, self.clusters, dtype="float32")
-        both = ops.cast(ops.concatenate([real, real], axis=1), "float32")
-        hot = hot * both[:, None, :, None]
+        both = ops.concatenate([is_token, is_token], axis=1)
+        hot = hot * ops.cast(both, "float32")[:, None, :, None]
         count = ops.sum(hot, axis=(0, 2))[..., None]  # (H, clusters, 1)
         mean = ops.einsum("bhlc,bhlk->hck", hot, x) / ops.maximum(count, 1.0)
         moved = self.decay * centroids + (1.0 - self.decay) * mean

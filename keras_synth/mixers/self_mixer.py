@@ -3,7 +3,6 @@
 from typing import Any
 
 from keras_synth.attention import masks
-from keras_synth.mixers.call import check_room
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor
 
@@ -93,7 +92,14 @@ class SelfMixer(Mixer):
                 f"features). Received: query.shape={tuple(query_shape)}"
             )
 
-    def _check_cache(self, query, cache, start, use_causal_mask):
+    def make_cache(self, batch_size, length):
+        self._cache_shapes()  # or there is none
+        self._check_supported({"query": None, "use_causal_mask": True})
+        self._check_lengths(length, length)
+        self._check_built()
+        return super().make_cache(batch_size, length)
+
+    def _check_decodes(self, query, start, use_causal_mask):
         self._check_rank(query.shape)
         self._check_supported({"query": query, "use_causal_mask": True})
         if start is None or not use_causal_mask:
@@ -103,9 +109,6 @@ class SelfMixer(Mixer):
                 "and leave `use_causal_mask` true. Received: "
                 f"start={start}, use_causal_mask={use_causal_mask}"
             )
-        places = self._cache_places(cache, start)
-        if places is not None:
-            check_room(query, places, start)
 
     def compute_output_shape(
         self, query_shape, value_shape=None, key_shape=None

@@ -8,12 +8,17 @@ from keras import ops
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table
-from keras_synth._backend.tensors import pad, product
+from keras_synth._backend.tensors import product
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
-from keras_synth.mixers.bounded import check_at_most, heads_first
-from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.mixers.bounded import (
+    blocks,
+    check_at_most,
+    filled_up,
+    heads_first,
+    joined,
+)
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Identifier, Tensor
 
@@ -117,19 +122,21 @@ class SinkhornAttention(MultiHeadMixer):
         self.sort_kernel = add_table(self, "sort_kernel", shape, initializer)
 
     def attend(self, queries, keys, values, mask, *, training=None):
-        length = ops.shape(keys)[1]
+        length, size = ops.shape(keys)[1], self.block_size
         queries = masks.zero_padding(queries, mask.keys)
-        queries, keys, values = map(self._blocks, (queries, keys, values))
-        real = as_integers(mask.keys, ops.zeros((1, length)))
-        real = ops.cast(self._blocks(real[:, :, None, None]), "float32")
-        matrix = self.sorting(queries, real)  # (B, H, n, n)
-        shares = _sorted(matrix, real)  # (B, H, n, c, 1)
+        is_token, *tensors = filled_up(size, mask.keys, queries, keys, values)
+        is_token = ops.cast(is_token[:, None, :, None], "float32")
+        is_token, queries, keys, values = (
+            blocks(x, size) for x in (is_token, *tensors)
+        )
+        matrix = self.sorting(queries, is_token)  # (B, H, n, n)
+        shares = _sorted(matrix, is_token)  # (B, H, n, c, 1)
         keys, values = (
             ops.concatenate([x, _averages(matrix, x, shares)], axis=3)
             for x in (keys, values)
         )
         shares = ops.concatenate(
-            [ops.broadcast_to(real, ops.shape(shares)), shares], axis=3
+            [ops.broadcast_to(is_token, ops.shape(shares)), shares], axis=3
         )
         shares = ops.swapaxes(shares, -1, -2)  # (B, H, n, 1, 2 c)
         logits = ops.matmul(
@@ -139,24 +146,22 @@ class SinkhornAttention(MultiHeadMixer):
         logits = logits + ops.log(ops.maximum(shares, LEAST_SHARE))
         weights = masked_softmax(logits, shares > LEAST_SHARE)
         weights = ops.cast(self.dropped(weights, training), values.dtype)
-        context = ops.matmul(weights, values)
-        batch, heads, _, _, features = ops.shape(context)
-        context = ops.reshape(context, (batch, heads, -1, features))
+        context = joined(ops.matmul(weights, values))
         return heads_first(context[:, :, :length])
 
-    def sorting(self, queries: Tensor, real: Tensor) -> Tensor:
+    def sorting(self, queries: Tensor, is_token: Tensor) -> Tensor:
         """Returns which blocks are sorted to which.
 
         Args:
             queries: Tensor `(B, H, n, c, k)`, n blocks of c tokens, zero where
                 padded.
-            real: Float32 tensor `(B or 1, 1, n, c, 1)`, 0 for padding.
+            is_token: Float32 tensor `(B or 1, 1, n, c, 1)`, 0 for padding.
 
         Returns:
             Float32 tensor `(B, H, n, n)`: rows sum to 1, and columns nearly,
             but for blocks without real tokens, which have zeros.
         """
-        count = ops.sum(real, axis=3)  # (B, 1, n, 1)
+        count = ops.sum(is_token, axis=3)  # (B, 1, n, 1)
         means = ops.sum(ops.cast(queries, "float32"), axis=3)
         means = means / ops.maximum(count, 1.0)
         blocks = ops.shape(queries)[2]
@@ -172,15 +177,6 @@ class SinkhornAttention(MultiHeadMixer):
                 logits = logits - ops.where(pairs, sums, 0.0)
         found = ops.exp(ops.where(pairs, logits, 0.0))
         return ops.where(pairs, found, 0.0)
-
-    def _blocks(self, x):
-        """`(B, T, H, f) -> (B, H, n, c, f)`, zero beyond the end."""
-        batch, length, heads, features = ops.shape(x)
-        number = -(-length // self.block_size)
-        behind = number * self.block_size - length
-        x = pad(x, [[0, 0], [0, behind], [0, 0], [0, 0]])
-        shape = batch, heads, number, self.block_size, features
-        return ops.reshape(heads_first(x), shape)
 
 
 def _sorted(matrix, x):

@@ -327,12 +327,13 @@ class SyntheticAttention(MultiHeadMixer):
 
         An integer; with groups of heads a tuple of one for each group.
         """
-        dims = tuple(width for _, width in self._cache_sizes)
-        return dims if len(dims) > 1 else dims[0]
+        return self._groups.cache_dim
 
-    @property
-    def _cache_sizes(self):
-        return self._groups.cache_sizes
+    def _cache_shapes(self, start=0):
+        shapes = self._groups.cache_shapes
+        if self._cached_window is None:
+            return shapes
+        return last_tokens.shapes(self._cached_window.reach, shapes[1:])
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
@@ -346,33 +347,16 @@ class SyntheticAttention(MultiHeadMixer):
             once (`overwrites_cache` is False), and takes no attention masks
             and biases.
         """
-        window = self._cached_window
-        if window is None:
-            return super().make_cache(batch_size, length)
-        (size,) = self._cache_sizes
-        return last_tokens.empty(
-            batch_size, window.reach, size, self.compute_dtype
-        )
+        cache = super().make_cache(batch_size, length)
+        if self._cached_window is None:
+            return cache
+        return last_tokens.without_tokens(cache)
 
-    def _check_cache(self, query, cache, start, use_causal_mask):
+    def _check_decodes(self, query, start, use_causal_mask):
+        super()._check_decodes(query, start, use_causal_mask)
         if start is None:
             self._limits.check_is_none()
             self._groups.check_reach_all("a cache without a `start`")
-        window = self._cached_window
-        if window is None:
-            super()._check_cache(query, cache, start, use_causal_mask)
-            places = keras.tree.flatten(cache)[0]
-            self._limits.check_longest(places.shape[1])
-            return
-        (size,), number = self._cache_sizes, window.reach
-        attention_checks.check_state(
-            cache, {"tokens": (number, *size), "positions": (number,)}
-        )
-
-    def _cache_places(self, cache, start):
-        if self._cached_window is not None:
-            return None
-        return super()._cache_places(cache, start)
 
     def _call_cached(self, call, cache, start):
         window = self._cached_window

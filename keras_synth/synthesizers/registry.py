@@ -1,6 +1,7 @@
 """Synthesizers by name: `get` and `check`; `__init__.py` has the names."""
 
 import inspect
+import re
 from typing import Any
 
 import keras
@@ -273,10 +274,11 @@ def _unknown(term, identifier):
     mixers = registry_of("mixer")
     if mixers.find(term.name) is None:
         near = [*SYNTHESIZERS.spellings(), *mixers.spellings()]
+        hint = _as_sum(term.name) or did_you_mean(term.name, near)
         return ValueError(
-            f"Unknown synthesizer {term.name!r}.{did_you_mean(term.name, near)}"
-            f" Expected {expected()}; or, where mixers are allowed, "
-            f"{mixers.described()}. Received: {identifier!r}"
+            f"Unknown synthesizer {term.name!r}.{hint} Expected {expected()}; "
+            f"or, where mixers are allowed, {mixers.described()}. "
+            f"Received: {identifier!r}"
         )
     hint = ""
     if registry_of("pattern").find(term.name):
@@ -292,6 +294,18 @@ def _unknown(term, identifier):
         f'keras_synth.mixers.get("{term.text}", ...) makes the layer. '
         f"Received: {identifier!r}"
     )
+
+
+def _as_sum(name):
+    """Asks for "R+V" where "RV" is written, or for nothing."""
+    entries = SYNTHESIZERS.entries.values()
+    letters = {x.letter.lower(): x.letter for x in entries if x.letter}
+    one = "|".join(sorted(letters, key=len, reverse=True))
+    word = name.lower().replace("_", "")
+    if not re.fullmatch(f"({one})+", word):
+        return ""
+    parts = "+".join(letters[x] for x in re.findall(one, word))
+    return f" Did you mean {parts!r}?"
 
 
 def not_one(identifier, kinds="Synthesizer"):

@@ -133,7 +133,7 @@ def test_cross_attention_that_is_not_asked_for_takes_no_seeds():
 def test_caches_that_do_not_fit_are_refused():
     layer, x = shared("R+V"), tokens()
     wrong = ops.zeros((3, N, H, layer.cache_dim + 1))
-    with pytest.raises(ValueError, match=r"cache_dim.*Received"):
+    with pytest.raises(ValueError, match=r"make_cache.*Received"):
         layer.call_with_cache(x[:, :1], wrong, 0)
     with pytest.raises(ValueError, match="room for 9 tokens"):
         layer.call_with_cache(

@@ -1,0 +1,80 @@
+"""`Neighbours`: mixers that see each token's neighbours."""
+
+from keras import ops
+
+from keras_synth._backend.tensors import pad
+from keras_synth.attention import masks
+from keras_synth.mixers import last_tokens
+from keras_synth.types import Mixin
+
+
+class Neighbours(Mixin):
+    """A mixer of `width` tokens around each token, or up to it.
+
+    The first base of a class whose second one is `SelfMixer`. The class sets
+    `width`, and has `_projected` and `_mixed`.
+
+    Centred, token i sees `i - (width - 1) // 2 ... i + width // 2`; in the
+    causal form `i - width + 1 ... i`.
+    """
+
+    supports_causal_mask = True
+    overwrites_cache = False  # the state holds only the last tokens
+    width = 1
+    _features: int | None = None  # of a token, once it is built
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self._check_rank(query_shape)
+        self._features = query_shape[-1]
+        self.built = True
+
+    def _projected(self, x, padding_mask):
+        """The tokens that are mixed, `(B, T, d)`: zero for padding."""
+        return masks.zero_padding(x, padding_mask)
+
+    def _mixed(self, x, around, is_token, padding_mask, training=None):
+        """Mixes neighbours.
+
+        Args:
+            x: Tensor `(B, T, d)`, projected tokens.
+            around: Tensor `(B, T + width - 1, d)`, the same with those that
+                the first and the last of them see.
+            is_token: Integer tensor `(B or 1, T + width - 1)`, 0 for padding
+                and beyond the borders.
+            padding_mask: Boolean `(B, T)`, or `None`.
+            training: Whether to apply dropout.
+        """
+        raise NotImplementedError
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        before = self.width - 1 if causal else (self.width - 1) // 2
+        sides = [[0, 0], [before, self.width - 1 - before]]
+        x = self._projected(x, padding_mask)
+        is_token = pad(last_tokens.as_integers(padding_mask, x), sides)
+        around = pad(x, [*sides, [0, 0]])
+        return self._mixed(x, around, is_token, padding_mask, training)
+
+    def _cache_shapes(self, start=0):
+        return last_tokens.shapes(self.width - 1, (self._features,))
+
+    def make_cache(self, batch_size, length):
+        """Returns the state before the first token, of any `length`.
+
+        Returns:
+            Dictionary of `"tokens"`, the last `width - 1` projected tokens
+            `(B, width - 1, d)`, and `"positions"`, integers `(B, width - 1)`:
+            where they are; -1 where there is none. (With a width of 1 one is
+            kept, of no effect.)
+        """
+        return last_tokens.without_tokens(
+            super().make_cache(batch_size, length)
+        )
+
+    def _call_cached(self, call, cache, start):
+        mask = call.mask
+        x = ops.cast(call.query, self.compute_dtype)
+        x = self._projected(x, mask.keys)
+        around, is_token, cache = last_tokens.joined(
+            cache, x, mask, self.width - 1
+        )
+        return self._mixed(x, around, is_token, mask.keys), cache
