@@ -25,19 +25,13 @@ class CompressedAttention(MultiHeadMixer):
 
         k'_m = sum_t k_(m stride + t) A_t,   v'_m = sum_t v_(m stride + t) B_t
 
-    over t = 0 ... kernel - 1, A and B being `(kernel, H, k, k)` and
-    `(kernel, H, v, v)`. (The softmax would not see a bias of the keys, and
-    that of the values is the output's.) Each query is
-    compared with `S / stride` windows: less than with all tokens by a factor
-    of `stride`, but still O(T S / stride). Only blocks of queries, as of a
-    local pattern, would make it less than quadratic; the paper has layers with
-    such in turn.
+    over t = 0 ... kernel - 1, with kernels A `(kernel, H, k, k)` and B
+    `(kernel, H, v, v)`. Each query is compared with `S / stride` windows:
+    O(T S / stride) in time and memory.
 
-    Padded keys and values are zero before the convolution, and windows of
-    padding alone are not seen: neither what padding holds nor how much of it
-    there is has any influence. A window holds tokens that come after its first
-    one, so that there is no causal form; there are no attention masks but
-    padding, and no logits of pairs to add a bias to or to return.
+    Padding has no influence: windows of nothing else are not seen. A window
+    holds tokens that come after its first one, so that there is no causal
+    form, and no logits of pairs to mask, to add a bias to or to return.
 
     Args:
         num_heads: Integer, `H`.
@@ -46,14 +40,10 @@ class CompressedAttention(MultiHeadMixer):
         kernel: Integer, tokens in a window, at least `stride`, which is the
             default; more where windows overlap.
         convolution_initializer: Initializer of A and B; by default a normal
-            distribution of variance `1 / (kernel k)`, or v, by which a key of
-            a window varies as much as a token's does.
+            distribution of variance `1 / (kernel k)`, or v.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments: see `MultiHeadMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `MultiHeadMixer`.
 
     Raises:
         ValueError: If `kernel` is less than `stride`: tokens between windows

@@ -149,14 +149,9 @@ class LightConvolution(Convolution, SelfMixer):
     the `d / H` channels of a head share a kernel. A linear layer follows. Work
     is O(T width d).
 
-    The kernel is centred, `a = (width - 1) // 2`: token i sees
-    `i - (width - 1) // 2 ... i + width // 2`, and an even width one more token
-    ahead than behind. In the causal form the same kernel, its taps in the same
-    order, is shifted to end at the token: `a = width - 1`, and i sees
-    `i - width + 1 ... i`. So it is in the authors' code.
-
-    Padding counts as zeros, like what lies beyond the borders, and each padded
-    token as one position.
+    The kernel is centred, `a = (width - 1) // 2`, or in the causal form shifted
+    to end at the token, `a = width - 1`, as in the authors' code. Padding
+    counts as zeros, like what lies beyond the borders.
 
     Args:
         num_heads: Integer, number of kernels, `H`; divides `d`.
@@ -211,28 +206,17 @@ class LightConvolution(Convolution, SelfMixer):
 class DynamicConvolution(Convolution, SelfMixer):
     """Convolves with a kernel that each token predicts ("dynamic_conv").
 
-    `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel, with
-    `x' = (x A) * sigmoid(x B)` and t = 0 ... width - 1. `W` is
-    `(d, H * width)`, without bias: the `d / H` channels of a head share a
-    kernel. A linear layer follows. Work is O(T width d), and kernels fill a
-    tensor `(B, T, H, width)`.
-
-    Borders, padding and the causal form are those of `LightConvolution`: the
-    kernel is centred, `a = (width - 1) // 2`, or shifted to end at the token,
-    `a = width - 1`.
+    `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel: as
+    `LightConvolution`, with a kernel of each token. `W` is `(d, H * width)`,
+    without bias. Work is O(T width d), and kernels fill a tensor
+    `(B, T, H, width)`.
 
     Args:
         num_heads: Integer, kernels per token, `H`; divides `d`.
-        width: Integer, taps of a kernel, in tokens. The paper's layers have 3
-            to 31.
-        dropout: Float, share of the taps to drop in training, after the
-            softmax (DropConnect); drawn for each token.
-        use_bias: Whether the linear layers before and after have biases.
-        use_glu: Whether `x' = (x A) * sigmoid(x B)`, or `x' = x A`.
-        border: `"zero"`, as in the paper, or `"renormalize"`, as for
-            `LightConvolution`.
-        seed: Optional integer, seed of the initial values and of the dropout.
-        **kwargs: As of `LightConvolution`.
+        width: Integer, taps of a kernel, in tokens.
+        dropout: Float, share of the taps to drop in training, drawn for each
+            token.
+        **kwargs: Arguments of `LightConvolution`.
 
     Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
 

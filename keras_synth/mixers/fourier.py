@@ -17,18 +17,13 @@ class FourierMixer(SelfMixer):
     `Re(F_T x F_d)`, the real part of the discrete Fourier transform along
     tokens and features, in float32. It has no weights, no heads and no dropout.
 
-    A Fourier transform sees the length of the batch: the same tokens, padded
-    to another length, give another output. Padding counts as zeros, so that it
-    matters how much of it there is but not what it holds. There is no causal
-    form.
+    Padding counts as zeros: it matters how much of it there is but not what it
+    holds. There is no causal form.
 
     Args:
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
-    Call arguments: see `SelfMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `SelfMixer`.
 
     Example:
 

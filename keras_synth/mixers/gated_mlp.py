@@ -30,11 +30,10 @@ class GatedMLP(SelfMixer):
     features. At the start W is near zero, `U(-0.001 / n, 0.001 / n)` with n
     for `max_length`, and b is one: tokens pass as they are.
 
-    A sequence of T tokens uses the first T rows and columns of W, causal or
-    not; in the causal form W is lower triangular. Padding counts as zeros
-    after the normalisation; padded tokens get `c`. The paper's optional tiny
-    attention is left out, and so is the normalisation of x before: blocks have
-    one.
+    A sequence of T tokens uses the first T rows and columns of W, in the causal
+    form its lower triangle. Padding counts as zeros after the normalisation;
+    padded tokens get `c`. The paper's optional tiny attention is left out, and
+    so is the normalisation of x before: blocks have one.
 
     Args:
         max_length: Integer, longest sequence, in tokens.
@@ -49,10 +48,7 @@ class GatedMLP(SelfMixer):
             layers, as of `MultiHeadMixer`, and keyword arguments of
             `keras.layers.Layer`.
 
-    Call arguments: see `SelfMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `SelfMixer`.
 
     Raises:
         ValueError: If an argument is out of range, or the sequence is longer

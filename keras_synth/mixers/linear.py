@@ -33,10 +33,7 @@ class LinearAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
             of source tokens to leave out of the sum of values in training,
             drawn for each head and for all queries at once.
 
-    Call arguments: see `MultiHeadMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `MultiHeadMixer`.
 
     Example:
 

@@ -22,21 +22,17 @@ SHARE = ("none", "heads", "key_value")
 class LinformerAttention(MultiHeadMixer):
     """Projects keys and values along the length ("linformer").
 
-    `softmax(Q (E K)^T / sqrt(k)) (F V)` per head, E and F being trainable
-    tables `(rank, max_length)`: each query attends to `rank` weighted sums of
-    keys instead of to S keys. O(T rank) in time and memory.
+    `softmax(Q (E K)^T / sqrt(k)) (F V)` per head, with trainable tables E and
+    F, `(rank, max_length)`: each query attends to `rank` weighted sums of keys
+    instead of to S keys. O(T rank) in time and memory.
 
     A source of `S <= max_length` tokens uses the first S columns of E and F.
-    Padded keys and values are zero before they are projected, so that neither
-    what padding holds nor how much of it there is has any influence. Every
-    sum has a share of every token: there is no causal form, there are no
-    attention masks but padding, and no logits of pairs to add a bias to or to
-    return.
+    Padding has no influence. Each sum has a share of every token: there is no
+    causal form, and no logits of pairs to mask, to add a bias to or to return.
 
-    Initially entries of E and F are `N(0, 1 / max_length)`: sums over
-    `max_length` keys vary as much as a key does, and so do the logits. (The
-    PyTorch package draws from `U(+-1 / sqrt(rank))`: sums over many more than
-    `rank` keys are then large, and the softmax is sharp from the start.)
+    E and F start as `N(0, 1 / max_length)`, so that sums over `max_length` keys
+    vary as much as a key does. (With the `U(+-1 / sqrt(rank))` of the PyTorch
+    package the softmax is sharp from the start.)
 
     Args:
         num_heads: Integer, `H`.
@@ -45,17 +41,13 @@ class LinformerAttention(MultiHeadMixer):
         rank: Integer, the sums that each query attends to, at most
             `max_length`. By default 128, the paper's choice for 512 tokens,
             or `max_length` if that is less.
-        share: `"heads"`, the default: one E and one F serve all heads. The
-            paper finds no loss in that. `"none"`: each head has its own.
-            `"key_value"`: one table is E and F of all heads. Tables shared by
-            all layers are not offered: a weight would belong to several.
+        share: `"heads"`: one E and one F serve all heads, in which the paper
+            finds no loss; `"none"`: each head has its own; `"key_value"`: one
+            table is E and F of all heads.
         projection_initializer: Initializer of E and F.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments: see `MultiHeadMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `MultiHeadMixer`.
 
     Raises:
         ValueError: If `rank` exceeds `max_length`, or a source does.

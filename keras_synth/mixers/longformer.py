@@ -19,18 +19,15 @@ class LongformerAttention(MultiHeadMixer):
     """A window and global tokens with projections of their own ("longformer").
 
     Token `i` sees token `j` where `|i - j| <= window` or `j < global_tokens`.
-    The first `global_tokens` see all: by other queries, keys and values,
-    `global_query`, `global_key` and `global_value`; the output projection is
-    one for all. Time and memory are O(T (window + global_tokens)).
+    The first `global_tokens` see all, by queries, keys and values of their own,
+    `global_query`, `global_key` and `global_value`. Time and memory are
+    O(T (window + global_tokens)).
 
-    The original lets the task choose the global tokens of each text; here they
-    are the first ones, such as a token to classify by. Its `attention_window`
-    is `2 window`.
-
-    Under a causal mask all later tokens see the global ones, and these see the
-    tokens up to themselves, by their own projections. The original's causal
-    form has no global tokens. When decoding, the cache is a dictionary of keys
-    and values: of all `tokens`, `(B, S, H, k + v)`, and of `global_tokens`.
+    The original lets the task choose the global tokens of each text, and has
+    none in its causal form: here they are the first ones, which under a causal
+    mask see the tokens up to themselves. Its `attention_window` is `2 window`.
+    A cache is a dictionary of keys and values: of all `tokens`,
+    `(B, S, H, k + v)`, and of `global_tokens`.
 
     Args:
         num_heads: Integer, `H`.
@@ -40,10 +37,7 @@ class LongformerAttention(MultiHeadMixer):
         max_length: Optional integer, the longest sequence in tokens.
         **kwargs: Arguments of `MultiHeadMixer`.
 
-    Call arguments: those of `SelfMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `SelfMixer`.
 
     Raises:
         ValueError: If a number is not a positive integer, or exceeds

@@ -25,17 +25,14 @@ class MLPMixer(SelfMixer):
     `y = W2 act(W1 x + b1) + b2`, the same for each of the d features; `W1` is
     `(hidden_dim, max_length)`, `W2` `(max_length, hidden_dim)`, and the biases
     have an entry per row. A sequence of T tokens uses the first T columns of
-    W1 and the first T rows of W2, causal or not: the output does not depend on
-    the length that it is padded to. Padding counts as zeros before W1; padded
-    tokens get zeros. There are no projections of features and no heads.
+    W1 and the first T rows of W2. Padding counts as zeros; padded tokens get
+    zeros.
 
-    In the causal form each hidden unit has a position: unit i sees tokens up
-    to i, and output i sees units up to i. Both matrices are then lower
-    triangular, and `hidden_dim` must be `max_length`, which is the default.
-    With another `hidden_dim` there is no causal form. (The paper, which has
-    images of one size, chooses it freely, D_S = 256 for 49 patches to 640
-    for 256, and has no causal form.) In decoding a padded token must be masked
-    when it comes: later the hidden units have seen it.
+    In the causal form, which the paper does not have, each hidden unit has a
+    position: unit i sees tokens up to i, and output i sees units up to i. Both
+    matrices are lower triangular, and `hidden_dim` must be `max_length`. In
+    decoding a padded token must be masked when it comes: later the hidden
+    units have seen it.
 
     Args:
         max_length: Integer, longest sequence, in tokens.
@@ -48,10 +45,7 @@ class MLPMixer(SelfMixer):
         seed: Optional integer, seed of the initial values.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
-    Call arguments: see `SelfMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `SelfMixer`.
 
     Raises:
         ValueError: If an argument is out of range, the sequence is longer than

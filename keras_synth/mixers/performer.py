@@ -50,10 +50,7 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
             of source tokens to leave out of the sum of values in training,
             drawn for each head and for all queries at once.
 
-    Call arguments: see `MultiHeadMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `MultiHeadMixer`.
 
     Example:
 

@@ -16,23 +16,19 @@ from keras_synth.mixers.self_mixer import SelfMixer
 class PoolingMixer(Neighbours, SelfMixer):
     """Averages neighbours, as PoolFormer ("pooling").
 
-    `y_i = mean_j x_j - x_i` over the tokens j around i, i among them: the
-    block around the mixer adds `x_i` again. It has no weights, no heads and
-    no dropout, and serves sequences of any length. Work is O(T size d).
+    `y_i = mean_j x_j - x_i` over the tokens j from `i - (size - 1) // 2` to
+    `i + size // 2`, in the causal form from `i - size + 1` to `i`; the block
+    around the mixer adds `x_i` again. It has no weights and no heads. Work is
+    O(T size d).
 
-    Token i sees `i - (size - 1) // 2 ... i + size // 2`, in the causal form
-    `i - size + 1 ... i`. What lies beyond the borders, and padding, is neither
-    summed nor counted; padded tokens get zeros. (The paper pools pictures,
-    with squares of 3 by 3; a sequence has one axis.)
+    What lies beyond the borders, and padding, is neither summed nor counted;
+    padded tokens get zeros.
 
     Args:
         size: Integer, tokens that are averaged.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
-    Call arguments: see `SelfMixer`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `SelfMixer`.
 
     Raises:
         ValueError: If `size` is not a positive integer.

@@ -42,37 +42,26 @@ class ReformerAttention(MultiHeadMixer):
     - i sees the tokens of its bucket that are in its chunk or in the one
       before it; itself only if it sees nothing else.
 
-    The rounds are combined by the sums of their exponentials, and a token that
-    several of them show counts once, as in the paper: together they are one
-    softmax over what any of them shows. O(T bucket_size hashes) in time and
-    memory, and sorting.
+    Together the rounds are one softmax over what any of them shows, as in the
+    paper. O(T bucket_size hashes) in time and memory, and sorting.
 
-    Padding falls into a bucket behind all others: neither what it holds nor
-    how much of it there is has any influence. Since the number of buckets and
-    R come from `max_length` and are saved, neither does the length of a batch.
-    Padded tokens see nothing. Cuts depend on later tokens, so there is no
-    causal form; there are no attention masks but padding, no biases and no
-    scores.
-
-    The choice of a bucket has no gradient, and may turn with the last digit of
-    a number: outputs of other precisions or devices can differ for single
-    tokens.
+    Neither padding nor the length of a batch has any influence. Chunks depend
+    on later tokens, so there is no causal form; there are no attention masks
+    but padding, no biases and no scores. The choice of a bucket has no
+    gradient, and rounding may change it: with another precision or device
+    single tokens can differ.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries, `k`.
         max_length: Integer, the longest sequence, in tokens.
-        bucket_size: Integer, tokens in a chunk, at most `max_length`; 64 by
-            default, or `max_length` if that is less. There are
-            `max_length / bucket_size` buckets, rounded up to an even number,
-            or one that holds all.
+        bucket_size: Integer, tokens in a chunk; by default 64, or `max_length`
+            if that is less. There are `max_length / bucket_size` buckets,
+            rounded up to an even number, or one that holds all.
         hashes: Integer, rounds.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments: see `MultiHeadMixer`, of one sequence.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `MultiHeadMixer`, of one sequence.
 
     Raises:
         ValueError: If `bucket_size` or a sequence exceeds `max_length`.

@@ -36,18 +36,15 @@ class RoutingAttention(MultiHeadMixer):
     what it finds there, and one in none zero. O(T w + T clusters) time and
     memory, and sorting; about `sqrt(T)` clusters are best.
 
-    Centroids are weights that are not trained: in training each moves towards
-    the mean direction of the queries and keys that are nearest to it, of all
-    samples, by moving averages, `c = decay c + (1 - decay) mean`, and keeps
-    length 1. (The paper adds sums instead of means, of vectors that a
-    layer normalisation makes.) They stay as they are where nothing is nearest,
-    at inference, and while the layer is frozen.
+    Centroids are not trained by gradients: a step of training moves each
+    towards the mean direction of the queries and keys that are nearest to it,
+    `c = decay c + (1 - decay) mean`, at length 1; without any, at inference and
+    in a frozen layer it stays. (The paper adds sums instead of means.)
 
-    Padding is chosen last and never seen: neither what it holds nor how much
-    of it there is has any influence. Who is nearest depends on all tokens, so
-    that there is no causal form; there are no attention masks but padding, no
-    biases and no scores. Cosines are rounded to 2^-16, and tokens that are
-    equally near taken in their order. The choice has no gradient.
+    Padding has no influence. Who is nearest depends on all tokens, so that
+    there is no causal form; there are no attention masks but padding, no biases
+    and no scores. Cosines are rounded to 2^-16, and of tokens that are equally
+    near the first are taken. The choice has no gradient.
 
     Args:
         num_heads: Integer, `H`.
@@ -58,10 +55,7 @@ class RoutingAttention(MultiHeadMixer):
         decay: Float, share of a centroid that a step leaves as it is.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments: see `MultiHeadMixer`, of one sequence.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `MultiHeadMixer`, of one sequence.
 
     Raises:
         ValueError: If `clusters` or a sequence exceeds `max_length`.

@@ -37,35 +37,29 @@ class SinkhornAttention(MultiHeadMixer):
 
     is a matrix of blocks by blocks whose rows and columns sum to 1: the
     exponentials of the logits, columns and rows normalised in turn,
-    `iterations` times. Sorted keys and values are `P K` and `P V`, place by
-    place; a token attends to the keys of its block and to those sorted to it,
-    by one softmax of `q . k / sqrt(k)`. Where P is a permutation, each block
-    sees one other. O(T block_size + T^2 / block_size) time.
+    `iterations` times. A token attends to the keys of its block and, place by
+    place, to the sorted ones `P K`, by one softmax of `q . k / sqrt(k)`.
+    O(T block_size + T^2 / block_size) time.
 
-    Blocks without real tokens take no part in P. A sorted key is the average
-    of the real ones among those at its place, and its weight is multiplied by
-    their share in P: neither what padding holds nor how much of it there is
-    has any influence. Columns of P are normalised over all blocks, later ones
-    too, so that there is no causal form; there are no attention masks but
-    padding, no biases and no scores. (The paper adds Gumbel noise to the
-    logits in training, and its z is a sum of embeddings.)
+    Padding has no influence: a sorted key is the average of the real ones at
+    its place, and its weight is multiplied by their share in P. Columns of P
+    are normalised over all blocks, so that there is no causal form; there are
+    no attention masks but padding, no biases and no scores. (The paper adds
+    Gumbel noise to the logits in training, and its z is a sum of embeddings.)
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
         max_length: Integer, the longest sequence, in tokens, `N`.
-        block_size: Integer, tokens in a block, at most `max_length`; 64 by
-            default, or `max_length` if that is less.
+        block_size: Integer, tokens in a block; by default 64, or `max_length`
+            if that is less.
         iterations: Integer, how often P is normalised.
         temperature: Float; the lower, the nearer is P to a permutation.
         sort_initializer: Initializer of W; by default a normal distribution of
             standard deviation `1 / sqrt(k)`.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments: see `MultiHeadMixer`, of one sequence.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `MultiHeadMixer`, of one sequence.
 
     Raises:
         ValueError: If `block_size` or a sequence exceeds `max_length`, or
