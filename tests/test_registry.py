@@ -333,7 +333,7 @@ def test_what_cannot_be_registered_is_refused():
 
 @pytest.mark.once
 def test_variants_of_a_comparison_are_checked_as_they_will_be_made():
-    from keras_synth.compare import check_variant
+    from keras_synth.compare.command import check_variant
     from keras_synth.compare.tasks import TASKS
 
     settings = {"num_heads": 2, "sequence_length": 64, "hidden_dim": 8}

@@ -4,8 +4,6 @@
 a model function of a script.
 """
 
-import importlib
-import pathlib
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -13,107 +11,7 @@ from typing import Any
 
 import keras
 
-import keras_synth
-from keras_synth.compare import data, own, scripts, start
-from keras_synth.compare.runs import (
-    Comparison,
-    Run,
-    complete,
-    installed,
-    locally,
-    on_ray,
-)
-from keras_synth.compare.settings import with_defaults
-
 __all__ = ["run"]
-
-
-def run_task(
-    task: Any,
-    settings: dict,
-    source: Any,
-    variants: Sequence[str],
-    seeds: Sequence[int],
-    backends: Sequence[str],
-    folder: Any,
-    resume: bool = False,
-    callbacks: str | None = None,
-    preset: bool = False,
-    command: str = "",
-    **grid: Any,
-) -> int:
-    """Does what `keras-synth compare` says; returns the exit status.
-
-    Args:
-        task: `Task`.
-        settings: Dictionary of those that differ from the task's.
-        source: `Source`.
-        variants: Names of synthesizers or mixers.
-        seeds: Integers.
-        backends: Names; nothing for the default one.
-        folder: Path for all files.
-        resume: Whether results that are there count.
-        callbacks: `"module:function"`, or `None`.
-        preset: Whether the only model is saved.
-        command: String that repeats it.
-        **grid: `jobs`, `ray` and `gpus`, as of `run`.
-
-    Raises:
-        ValueError: If anything is wrong, before a run begins.
-        OSError: If a file cannot be written.
-    """
-    settings = with_defaults(task.name, task.defaults, settings)
-    if (
-        not source.data
-        and task.generator is None
-        and not hasattr(task, "lines")
-    ):
-        raise ValueError(f"The task {task.name} needs --data")
-    first = None
-    if settings.get("init"):
-        settings |= start.shape(settings["init"])
-        first = start.check(settings["init"], variants, seeds, settings)
-    for variant in variants:
-        check_variant(variant, task, settings)
-
-    def make(folder):
-        path = data.prepare(task, settings, source, folder / "data", print)
-        arrays = data.read_arrays(path)
-        batches, *_ = task.batches(arrays, settings, 0)
-        if not len(batches):
-            raise ValueError(
-                "There are too few examples to train on for a batch. Pass a "
-                f"smaller --batch-size. Received: {settings['batch_size']}"
-            )
-        return Comparison(
-            task,
-            settings,
-            path,
-            arrays.digest,
-            folder,
-            command,
-            first,
-            callbacks,
-            preset,
-            baseline=arrays.notes.get("baseline"),
-        )
-
-    grid = {"jobs": 1, "ray": None, "gpus": 0} | grid
-    return _run_all(make, variants, seeds, backends, folder, resume, grid)
-
-
-def check_variant(variant, task, settings):
-    """Raises unless a variant can be made with these sizes."""
-    templates = importlib.import_module("keras_synth.layers.templates")
-    heads, length = settings["num_heads"], settings["sequence_length"]
-    name = own.registered(variant)
-    templates.template(name, heads, length, task.needs)
-    keras_synth.mixers.get(
-        name,
-        num_heads=heads,
-        key_dim=settings["hidden_dim"] // heads,
-        max_length=length,
-    )
 
 
 def run(
@@ -185,81 +83,28 @@ def run(
         )
     ```
     """
-    from keras_synth.compare import results
+    from keras_synth.compare import data, report, scripts
+    from keras_synth.compare.runs import Comparison, run_all
 
     script = (*scripts.place_of(build_model), score)
     task = scripts.ScriptTask(*script)
-    settings = {"epochs": epochs, "batch_size": batch_size}
 
     def make(folder):
-        path = scripts.write(folder, train, validation, test)
-        digest = data.read_arrays(path).digest
-        command = shlex.join(["python", *sys.argv])
+        path = scripts.write(folder, task.name, train, validation, test)
+        settings = {"epochs": epochs, "batch_size": batch_size}
+        # The functions of a script count as its data do.
+        settings["script"] = data.digest_of_files([script[0]])
         return Comparison(
             task,
-            # The functions of a script count as its data do.
-            {**settings, "script": data.digest_of_files([script[0]])},
+            settings,
             path,
-            digest,
+            data.read_arrays(path),
             folder,
-            command,
+            shlex.join(["python", *sys.argv]),
             callbacks=callbacks,
             script=script,
         )
 
     grid = {"jobs": jobs, "ray": ray, "gpus": gpus}
-    _run_all(make, variants, seeds, backends, folder, resume, grid)
-    return results.frame(results.read(folder))
-
-
-def _run_all(make, variants, seeds, backends, folder, resume, grid):
-    import filelock
-    from rich.console import Console
-
-    from keras_synth.compare.report import report
-
-    console, folder = Console(stderr=True), pathlib.Path(folder)
-    wanted = [
-        Run(variant, seed, backend)
-        for seed in dict.fromkeys(seeds)
-        for variant in dict.fromkeys(variants)
-        for backend in dict.fromkeys(installed(backends))
-    ]
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout as error:
-        raise ValueError(
-            f"Another process writes to {folder}. Wait until it ends, or name "
-            "another folder with --output"
-        ) from error
-    with lock:
-        for left_over in folder.rglob(".*-partial"):
-            _remove(left_over)  # of a process that was killed
-        comparison = make(folder)
-        done = [x for x in wanted if comparison.is_done(x)]
-        if done and not resume:
-            raise ValueError(
-                f"{folder} has results of these runs. Pass --resume to go on "
-                f"with them, or another --output. Received: {len(done)} of "
-                f"{len(wanted)} runs that are done"
-            )
-        if comparison.callbacks:
-            own.callbacks(comparison.callbacks, comparison.spec(wanted[0]))
-        launcher = locally(grid["jobs"])
-        if grid["ray"]:
-            launcher = on_ray(grid["ray"], grid["gpus"])
-        failed = complete(comparison, wanted, launcher, console)
-        if len(failed) < len(wanted):
-            report(folder, console)
-    return 1 if failed else 0
-
-
-def _remove(path):
-    import shutil
-
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    run_all(make, variants, seeds, backends, folder, resume, **grid)
+    return report.frame(report.read(folder))

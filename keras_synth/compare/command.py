@@ -1,12 +1,18 @@
 """The commands `keras-synth compare`, `train` and `report`."""
 
 import argparse
+import importlib
 import os
 import pathlib
 import shlex
 import sys
 
-from keras_synth.compare.settings import BACKENDS, SETTINGS, option
+from keras_synth.compare.settings import (
+    BACKENDS,
+    SETTINGS,
+    option,
+    with_defaults,
+)
 
 PACKAGES = ("keras_hub", "pandas", "jinja2", "matplotlib", "rich", "filelock")
 SCORING = ("sacrebleu", "rouge_score", "sklearn", "scipy")
@@ -19,10 +25,16 @@ examples:
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
 def main(arguments=None):
     """Runs a command; returns its exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    commands = argparse.ArgumentParser(
+    commands = Parser(
         prog="keras-synth", description="Trains and compares Synthesizers."
     )
     choices = commands.add_subparsers(dest="command", required=True)
@@ -48,20 +60,17 @@ def main(arguments=None):
         package = (error.name or "").partition(".")[0]
         if package not in (*PACKAGES, *SCORING):
             raise  # a fault of this package or of the user's own modules
-        words = f'needs {package}: pip install "keras-synth[compare]"'
-        parser.exit(2, f"{parser.prog}: {words}\n")
+        parser.error(f'needs {package}: pip install "keras-synth[compare]"')
     except OSError as error:
-        words = f"{error}. Repeat the command with --resume to continue."
-        parser.exit(2, f"{parser.prog}: {words}\n")
+        parser.error(f"{error}. Repeat the command with --resume to continue.")
     except (ImportError, ValueError) as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
+        parser.error(str(error))
 
 
 def _add_options(parser, command):
     from keras_synth.compare.tasks import TASKS
 
-    add = parser.add_argument
-    add("--task", choices=TASKS, default="classification")
+    parser.add_argument("--task", choices=TASKS, default="classification")
     group = parser.add_argument_group(
         "data", "Without --data, most tasks generate examples."
     )
@@ -76,8 +85,7 @@ def _add_options(parser, command):
     add("--no-header", dest="header", action="store_false")
     add("--delimiter", help="of columns", metavar="X")
     add("--skip-empty", action="store_true", help="leave out empty rows")
-    group = parser.add_argument_group("runs")
-    add = group.add_argument
+    add = parser.add_argument_group("runs").add_argument
     if command == "compare":
         add("--variants", nargs="+", default=["V", "R", "D", "R+V"])
         add("--seeds", nargs="+", type=int, default=[0])
@@ -86,72 +94,110 @@ def _add_options(parser, command):
         add("--ray", metavar="ADDRESS", help="HOST:PORT of a cluster, or local")
         add("--gpus-per-run", type=int, default=0, help="with --ray")
     else:
+        parser.set_defaults(jobs=1, ray=None, gpus_per_run=0)
         add("--variant", dest="variants", nargs=1, default=["R+V"])
         add("--seed", dest="seeds", nargs=1, type=int, default=[0])
         add("--backend", dest="backends", nargs=1, choices=BACKENDS, default=[])
     add("--output", type=pathlib.Path, default=pathlib.Path(command))
     add("--resume", action="store_true", help="do the runs without a result")
-    add(
-        "--callbacks",
-        metavar="MODULE:FUNCTION",
-        help="Keras callbacks of yours",
-    )
+    name = "MODULE:FUNCTION"
+    add("--callbacks", metavar=name, help="Keras callbacks of yours")
     group = parser.add_argument_group(
         "settings", "By default what suits the task, or else the value shown."
     )
     for name, (default, kind, text) in SETTINGS.items():
-        many = {"nargs": "*"} if isinstance(default, list) else {}
-        shown = f" (default: {default})" if default not in ("", []) else ""
-        group.add_argument(
-            option(name), type=kind.convert, help=text + shown, **many
-        )
+        known = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
+        if isinstance(default, list):
+            known["nargs"] = "*"
+        if default not in ("", []):
+            text += f" (default: {default})"
+        group.add_argument(option(name), help=text, **known)
 
 
 def _train(given):
-    from keras_synth.compare import run_task
-    from keras_synth.compare.data import Source
+    from keras_synth.compare import data, runs, start
     from keras_synth.compare.tasks import TASKS
 
-    task = TASKS[given.task]
+    task, source = TASKS[given.task], _source(given)
     settings = {x: getattr(given, x) for x in SETTINGS}
-    settings = {k: x for k, x in settings.items() if x is not None}
-    options = {**Source._field_defaults, **task.options}
-    for name in ("text", "label"):
-        columns = getattr(given, name)
-        if columns:
-            if not given.header:
-                columns = [int(x) if x.isdigit() else x for x in columns]
-            options[name] = columns if columns[1:] else columns[0]
-    for name in ("data", "validation_data", "test_data"):
-        options[name] = tuple(getattr(given, name))
-    delimiter = given.delimiter
-    options |= {
-        "format": given.format,
-        "header": given.header,
-        "delimiter": "\t" if delimiter == "\\t" else delimiter,
-        "skip_empty": given.skip_empty,
-    }
-    train = given.command == "train"
-    grid = {"jobs": 1, "ray": None, "gpus": 0}
-    if not train:
-        grid = {
-            "jobs": given.jobs,
-            "ray": given.ray,
-            "gpus": given.gpus_per_run,
-        }
-    return run_task(
-        task,
-        settings,
-        Source(**options),
+    settings = with_defaults(
+        task, {k: x for k, x in settings.items() if x is not None}
+    )
+    if not source.data and task.generator is None:
+        raise ValueError(f"The task {task.name} needs --data")
+    presets = None
+    if settings.get("init"):
+        settings |= start.sizes(settings["init"])
+        presets = start.check(
+            settings["init"], given.variants, given.seeds, settings
+        )
+    for variant in given.variants:
+        check_variant(variant, task, settings)
+
+    def make(folder):
+        path = data.prepare(task, settings, source, folder / "data", print)
+        arrays = data.read_arrays(path)
+        if not len(task.batches(arrays, settings, 0)[0]):
+            raise ValueError(
+                "There are too few examples to train on for a batch. Pass a "
+                f"smaller --batch-size. Received: {settings['batch_size']}"
+            )
+        return runs.Comparison(
+            task,
+            settings,
+            path,
+            arrays,
+            folder,
+            shlex.join(["keras-synth", *sys.argv[1:]]),
+            presets,
+            given.callbacks,
+            preset=given.command == "train",
+        )
+
+    return runs.run_all(
+        make,
         given.variants,
         given.seeds,
         given.backends,
         given.output,
-        resume=given.resume,
-        callbacks=given.callbacks,
-        preset=train,
-        command=shlex.join(["keras-synth", *sys.argv[1:]]),
-        **grid,
+        given.resume,
+        jobs=given.jobs,
+        ray=given.ray,
+        gpus=given.gpus_per_run,
+    )
+
+
+def _source(given):
+    """Returns the `Source` of the options, or else of the task."""
+    from keras_synth.compare.data import Source
+    from keras_synth.compare.tasks import TASKS
+
+    options = {x: getattr(given, x) for x in Source._fields}
+    for name in ("text", "label"):
+        columns = options.pop(name)
+        if columns:
+            if not given.header:
+                columns = [int(x) if x.isdigit() else x for x in columns]
+            options[name] = columns if columns[1:] else columns[0]
+    if given.delimiter == "\\t":
+        options["delimiter"] = "\t"
+    return Source(**(TASKS[given.task].options | options))
+
+
+def check_variant(variant, task, settings):
+    """Raises unless a variant can be made with these sizes."""
+    import keras_synth
+    from keras_synth.compare import own
+
+    templates = importlib.import_module("keras_synth.layers.templates")
+    heads, length = settings["num_heads"], settings["sequence_length"]
+    name = own.registered(variant)
+    templates.template(name, heads, length, task.needs)
+    keras_synth.mixers.get(
+        name,
+        num_heads=heads,
+        key_dim=settings["hidden_dim"] // heads,
+        max_length=length,
     )
 
 
@@ -167,13 +213,10 @@ def _report(given):
 def run():
     """Runs the command, and ends the process."""
     try:
-        os._exit(_flushed(main()))  # libraries may wait for threads of theirs
+        status = main()
     except KeyboardInterrupt:
         print("\nStopped; --resume continues.", file=sys.stderr)
         sys.exit(130)
-
-
-def _flushed(status):
     sys.stdout.flush()
     sys.stderr.flush()
-    return status
+    os._exit(status)  # libraries may wait for threads of theirs

@@ -1,6 +1,7 @@
 """From files, or a generator, to the arrays that all runs of a task read."""
 
 import hashlib
+import itertools
 import json
 import pathlib
 from typing import Any, NamedTuple
@@ -15,20 +16,18 @@ from keras_synth.version import __version__
 
 SPLITS = ("train", "validation", "test")
 GENERATED, HELD_OUT = 6_000, 1_000  # examples to train on, and of other splits
+# Generators whose examples are all distinct, and how many are held out.
+DISTINCT = {
+    datasets.generated_translations: 500,
+    datasets.generated_listops: 2_000,
+}
 AT_ONCE = 512  # texts to tokenize
 # Settings that change arrays.
 RELEVANT = "sequence_length vocabulary_size keep examples tokens init".split()
 
 
 class Source(NamedTuple):
-    """Where the examples of a task are: paths, and what tables are like.
-
-    Attributes:
-        data: List of paths, to train on; nothing for generated examples.
-        validation_data: List of paths; by default a tenth is held out.
-        test_data: List of paths; by default a tenth is held out.
-        format: As for `datasets.read`, as all others.
-    """
+    """Paths of examples, and options of `datasets.read`."""
 
     data: tuple = ()
     validation_data: tuple = ()
@@ -46,18 +45,14 @@ class Source(NamedTuple):
         Options in `changes` replace those of the source.
         """
         options = {name: getattr(self, name) for name in self._fields[3:]}
-        options |= changes
         path = paths[0] if len(paths) == 1 else paths
-        return datasets.read(path, **options)
+        return datasets.read(path, **(options | changes))
 
 
 class Arrays(NamedTuple):
-    """A task's examples.
+    """Examples, a dictionary of arrays for each split.
 
     Attributes:
-        train: Dictionary of arrays, as the others.
-        validation: Scored after each epoch.
-        test: Scored once.
         notes: Dictionary, for JSON: what else a model needs.
         digest: String. The same content has the same one.
     """
@@ -69,71 +64,22 @@ class Arrays(NamedTuple):
     digest: str = ""
 
 
-def generated(generator, count):
-    """Draws splits in which no text of one is in another.
+def examples(task, settings, source, test=None):
+    """Reads or draws texts and labels to train, to validate and to test on.
 
     Args:
-        generator: Function of `datasets`, of a count and a seed.
-        count: Integer, examples to train on; 0 for the usual number.
-
-    Returns:
-        `(train, validation, test)`, each texts and labels. Those to validate
-        and to test on do not depend on the count.
-    """
-    count = count or GENERATED
-    test, validation = generator(HELD_OUT, seed=1), generator(HELD_OUT, seed=2)
-    seen = {*_texts(test)}
-    validation = _without(validation, seen)
-    seen |= {*_texts(validation)}
-    # Not the first of more: pairs are made by fours, which say nothing singly.
-    train, seed = _without(generator(count, seed=0), seen), 2
-    while len(train[1]) < count:
-        seed += 1
-        missing = count - len(train[1])
-        more = _without(generator(missing, seed=seed), seen)
-        train = tuple(map(_joined, train, more))
-    return train, validation, test
-
-
-def _joined(one, other):
-    if isinstance(one, tuple):
-        return tuple(map(_joined, one, other))
-    if isinstance(one, np.ndarray):
-        return np.concatenate([one, other])
-    return [*one, *other]
-
-
-def _texts(examples):
-    sides = examples[0] if isinstance(examples[0], tuple) else (examples[0],)
-    return [tuple(map(str, row)) for row in zip(*sides, strict=True)]
-
-
-def _without(examples, seen):
-    rows = [i for i, text in enumerate(_texts(examples)) if text not in seen]
-    return tuple(take(side, rows) for side in examples)
-
-
-def distinct(examples, count):
-    """Cuts examples that are all distinct, those to train on last.
-
-    Any number of them leaves the other splits as they are.
-    """
-    cuts = (slice(2 * count, None), slice(count, 2 * count), slice(count))
-    return [tuple(side[rows] for side in examples) for rows in cuts]
-
-
-def labelled_splits(source, count, test=None):
-    """Reads examples with labels, and holds out what has no file.
-
-    Args:
-        source: `Source`.
-        count: Integer, how many to train on, the first ones in a random
-            order; 0 for all.
+        task: `Task`.
+        settings: Dictionary; of `"examples"`, 0 for all, the first ones in a
+            random order are trained on.
+        source: `Source`. Without files for it, a tenth is held out.
         test: Optional dictionary of options for the file to test on.
-
-    Returns:
-        `(train, validation, test)`, each texts and labels.
     """
+    count = settings["examples"]
+    if not source.data:
+        options = {}
+        if task.generator is datasets.generated_listops:
+            options["max_length"] = settings["sequence_length"] - 2
+        return generated(task.generator, count, **options)
     train = source.read(source.data)
     if source.test_data:
         held_out = source.read(source.test_data, **(test or {}))
@@ -150,20 +96,70 @@ def labelled_splits(source, count, test=None):
                 f"train on. Received: {count}"
             )
         rows = np.random.default_rng(0).permutation(len(train[1]))[:count]
-        train = tuple(take(side, rows) for side in train)
-    return train, validation, held_out
+        train = take(train, rows)
+    return [train, validation, held_out]
 
 
-def text_splits(source, cuts):
+def generated(generator, count, **options):
+    """Draws splits in which no text of one is in another.
+
+    Those to validate and to test on do not depend on the count, 0 for the
+    usual number.
+    """
+    count = count or GENERATED
+    if generator in DISTINCT:
+        size = DISTINCT[generator]
+        drawn = generator(count + 2 * size, **options)
+        cuts = slice(2 * size, None), slice(size, 2 * size), slice(size)
+        return [tuple(side[rows] for side in drawn) for rows in cuts]
+    test, validation = generator(HELD_OUT, seed=1), generator(HELD_OUT, seed=2)
+    seen = {*texts_of(test)}
+    validation = _without(validation, seen)
+    seen |= {*texts_of(validation)}
+    # Not the first of more: pairs are made by fours, which say nothing singly.
+    train, seed = _without(generator(count, seed=0), seen), 2
+    while len(train[1]) < count:
+        seed += 1
+        missing = count - len(train[1])
+        more = _without(generator(missing, seed=seed), seen)
+        train = _joined(train, more)
+    return [train, validation, test]
+
+
+def class_names(generator):
+    """Returns the names of the classes of a generator's labels."""
+    return datasets.CLASS_NAMES[generator.__name__]
+
+
+def texts_of(examples):
+    """Returns the texts of examples, all columns of each, as tuples."""
+    sides = examples[0] if isinstance(examples[0], tuple) else (examples[0],)
+    return [tuple(map(str, row)) for row in zip(*sides, strict=True)]
+
+
+def _joined(one, other):
+    if isinstance(one, tuple):
+        return tuple(map(_joined, one, other))
+    if isinstance(one, np.ndarray):
+        return np.concatenate([one, other])
+    return [*one, *other]
+
+
+def _without(examples, seen):
+    rows = [i for i, text in enumerate(texts_of(examples)) if text not in seen]
+    return take(examples, rows)
+
+
+def text_splits(source, held_out):
     """Reads plain texts, and holds out the ends of those to train on.
 
     Args:
         source: `Source`.
-        cuts: Tuple of two integers, the per cent of each text where what is
-            validated on begins, and what is tested on.
+        held_out: Integer, per cent of each text to validate on, and to test
+            on.
 
     Returns:
-        `(train, validation, test)`, a list of lines each, with their ends.
+        Three lists of lines, with their ends.
     """
 
     def lines(paths):
@@ -171,26 +167,16 @@ def text_splits(source, cuts):
         texts = [x for y in found for x in ([y] if isinstance(y, str) else y)]
         return [text.splitlines(keepends=True) for text in texts]
 
-    train = lines(source.data)
-    splits = {
-        "validation": lines(source.validation_data),
-        "test": lines(source.test_data),
-    }
-    ends = [cuts[0] if not splits["validation"] else cuts[1], cuts[1]]
-    if splits["test"]:
-        ends = [100 - (cuts[1] - cuts[0]) if not splits["validation"] else 100]
-        ends.append(100)
-    parts = [[], [], []]
-    for text in train:
-        first, second = (len(text) * end // 100 for end in ends)
-        for part, rows in zip(
-            parts,
-            (text[:first], text[first:second], text[second:]),
-            strict=True,
-        ):
-            part += rows
-    for part, name in zip(parts[1:], splits, strict=True):
-        part += [line for text in splits[name] for line in text]
+    validation, test = lines(source.validation_data), lines(source.test_data)
+    end = 100 if test else 100 - held_out
+    middle = end if validation else end - held_out
+    chain = itertools.chain.from_iterable
+    parts = [[], [*chain(validation)], [*chain(test)]]
+    for text in lines(source.data):
+        first, second = (len(text) * share // 100 for share in (middle, end))
+        cuts = slice(first), slice(first, second), slice(second, None)
+        for part, rows in zip(parts, cuts, strict=True):
+            part += text[rows]
     for part, name in zip(parts, SPLITS, strict=True):
         if not any(map(str.strip, part)):
             raise ValueError(
@@ -201,14 +187,7 @@ def text_splits(source, cuts):
 
 
 def prepare(task, settings, source, folder, log):
-    """Makes a task's arrays, or finds that this has been done.
-
-    Args:
-        task: `Task`.
-        settings: Dictionary.
-        source: `Source`.
-        folder: Path of a folder to keep them in.
-        log: Function of a line that says what is going on.
+    """Makes a task's arrays in a folder, or finds that this has been done.
 
     Returns:
         Path of the file, for `read_arrays`.
@@ -220,8 +199,7 @@ def prepare(task, settings, source, folder, log):
         wanted["init"] = digest_of_files(
             [presets(wanted["init"])[0] / "assets"]
         )
-    paths = [source.data, source.validation_data, source.test_data]
-    files = [digest_of_files(x) for x in paths]
+    files = [digest_of_files(paths) for paths in source[:3]]
     key = digest(__version__, task.name, wanted, files, source[3:])
     path = pathlib.Path(folder) / f"{task.name}-{key}.npz"
     if path.exists():
@@ -242,8 +220,7 @@ def digest_of_files(paths):
         for file in filter(pathlib.Path.is_file, files):
             found.update(f"{file.relative_to(path)} ".encode())
             with open(file, "rb") as opened:
-                while block := opened.read(2**20):
-                    found.update(block)
+                found.update(hashlib.file_digest(opened, "sha256").digest())
     return found.hexdigest()[:16]
 
 
@@ -277,25 +254,27 @@ def read_arrays(path):
     return Arrays(**splits, notes=notes, digest=content.hexdigest()[:16])
 
 
-def in_batches(function, *columns):
-    """Calls a preprocessor on some examples at a time; returns arrays.
-
-    Args:
-        function: What returns arrays of some rows.
-        *columns: Lists, tuples of lists, or arrays of one length.
-    """
+def tokenized(preprocessor, splits, log):
+    """Returns the arrays of splits of texts and labels."""
     import keras
 
-    count = len(columns[-1])
-    outputs = []
-    for start in range(0, count, AT_ONCE):
-        rows = range(start, min(start + AT_ONCE, count))
-        found = function(*(take(column, rows) for column in columns))
-        outputs.append(keras.tree.map_structure(as_array, found))
-    return keras.tree.map_structure(lambda *x: np.concatenate(x), *outputs)
+    log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
+    arrays = []
+    for split in splits:
+        outputs = []
+        for start in range(0, len(split[1]), AT_ONCE):
+            rows = range(start, min(start + AT_ONCE, len(split[1])))
+            made = preprocessor(*take(tuple(split), rows))
+            outputs.append(keras.tree.map_structure(_array, made))
+        features, *others = keras.tree.map_structure(
+            lambda *x: np.concatenate(x), *outputs
+        )
+        names = "labels", "sample_weight"
+        arrays.append({**features, **dict(zip(names, others, strict=False))})
+    return arrays
 
 
-def as_array(values):
+def _array(values):
     """Returns a NumPy array of a tensor of any framework."""
     if hasattr(values, "numpy") and not hasattr(values, "detach"):
         return values.numpy()  # TensorFlow's, whatever the backend

@@ -4,7 +4,7 @@ import importlib
 import pathlib
 import re
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras_synth
 
@@ -16,9 +16,6 @@ class RunInfo(NamedTuple):
 
     Attributes:
         name: String, no other run's in this folder.
-        variant: String, `"R+V"`.
-        seed: Integer.
-        backend: String.
         settings: Dictionary of the settings of all runs.
         folder: Path where callbacks may write; it need not exist.
     """
@@ -36,14 +33,10 @@ def registered(variant, folder="."):
 
     `"mine:CosineSynthesizer(width=2) + V"` has the class `CosineSynthesizer`
     of the module `mine`, which is installed or in a folder.
-
-    Raises:
-        ValueError: If there is no such module or class, or it is neither a
-            synthesizer nor a mixer.
     """
 
     def name_of(match):
-        cls = found(match[0], folder, "--variants")
+        cls = _imported(match[0], folder, "--variants")
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[2]).lower()
         keras_synth.register(name, cls)
         return name
@@ -52,20 +45,12 @@ def registered(variant, folder="."):
 
 
 def callbacks(name, spec):
-    """Returns the callbacks of a function of the user's for a run.
-
-    Args:
-        name: String, `"module:function"`.
-        spec: Dictionary, as of `runs.Job`.
-
-    Raises:
-        ValueError: If the function fails, or returns something else.
-    """
+    """Returns the callbacks of a user's function, `"module:function"`."""
     import keras
 
-    fields = (spec[x] for x in ("variant", "seed", "backend", "settings"))
-    info = RunInfo(spec["name"], *fields, pathlib.Path(spec["callback_folder"]))
-    function = found(name, spec["folder"], "--callbacks")
+    fields = (spec[x] for x in RunInfo._fields[:-1])
+    info = RunInfo(*fields, pathlib.Path(spec["callback_folder"]))
+    function = _imported(name, spec["folder"], "--callbacks")
     try:
         made = function(info)
     except Exception as error:
@@ -82,8 +67,8 @@ def callbacks(name, spec):
     return made
 
 
-def found(name: str, folder: Any, option: str) -> Any:
-    """Returns what a name, `"module:attribute"`, stands for."""
+def _imported(name, folder, option):
+    """Returns the function or class of a name, `"module:attribute"`."""
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
         raise ValueError(

@@ -1,15 +1,47 @@
-"""`report.html`: one file that shows a comparison, to send on."""
+"""Results on disk, as tables and as one page to send on."""
 
 import io
+import itertools
+import json
 import pathlib
 
 import numpy as np
+import pandas as pd
 
 from keras_synth._system.files import writing
-from keras_synth.compare import results as tables
 
+CONFIDENCE = 0.95
+ALL_PAIRS = 4  # variants; of more, each is compared with the reference
+# What runs of a table have in common.
+SHARED = ("task", "settings", "data", "start")
+COSTS = {  # what they are divided by, their format and heading
+    "steps_per_second": (1, ".2f", "steps/s"),
+    "train_seconds": (1, ".0f", "training, s"),
+    "parameters": (1e6, ".3f", "weights, 1e6"),
+    "multiplications": (1e6, ".0f", "mult., 1e6"),
+    "peak_memory_bytes": (2**20, ".0f", "peak, MiB"),
+}
 DRAWN = 10  # variants in a chart, those with the best scores
 STYLES = {"jax": "-", "tensorflow": "--", "torch": ":"}
+
+
+def read(folder):
+    """Returns all results in a folder, dictionaries, oldest first."""
+    found = []
+    paths = [*pathlib.Path(folder).glob("runs/[!.]*.json")]
+    for path in sorted(paths, key=lambda x: (x.stat().st_mtime, x.name)):
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            content["result"]["score"], content["variant"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise ValueError(
+                f"{path} is damaged. Remove it, and repeat the command with "
+                f"--resume. Received: {error!r}"
+            ) from error
+        found.append(content)
+    if not found:
+        raise ValueError(f"There are no results in {folder}")
+    return found
 
 
 def report(folder, console):
@@ -21,35 +53,63 @@ def report(folder, console):
     """
     import jinja2
 
-    folder = pathlib.Path(folder)
-    groups = tables.tables(tables.read(folder))
-    for group in groups:
-        table = tables.summary(group)
-        words = title(group, groups)
-        console.print(f"\n{words}\n", markup=False, highlight=False)
-        print(table.to_string(index=False))
-    tables.write_tables(groups, folder)
-    source = pathlib.Path(__file__).with_name("report.html")
-    template = jinja2.Environment(autoescape=True).from_string(
-        source.read_text("utf-8")
+    folder, results, shared = pathlib.Path(folder), read(folder), {}
+    for result in results:
+        key = json.dumps([result[x] for x in SHARED], sort_keys=True)
+        shared.setdefault(key, []).append(result)
+    groups = [*shared.values()]
+    sections = [section(group, groups) for group in groups]
+    for made in sections:
+        console.print(f"\n{made['title']}\n", markup=False, highlight=False)
+        print(made["table"].to_string(index=False))
+    with writing(folder / "results.csv") as file:
+        rows = pd.concat(map(frame, groups), ignore_index=True)
+        rows.to_csv(file, index=False, lineterminator="\n")
+    with writing(folder / "results.md") as file:
+        file.write("\n".join(markdown(x["table"]) for x in sections))
+    environment = jinja2.Environment(autoescape=True)
+    environment.filters["html"] = lambda table: table.to_html(
+        index=False, border=0, classes="table"
     )
+    source = pathlib.Path(__file__).with_name("report.html")
+    template = environment.from_string(source.read_text("utf-8"))
     with writing(folder / "report.html") as file:
-        file.write(template.render(groups=[section(x, groups) for x in groups]))
+        file.write(template.render(groups=sections))
     print(f"\nresults.csv, results.md and report.html are in {folder}")
 
 
-def title(group, groups):
-    """What a table is about: its task, and the settings others do not have."""
+def section(group, groups):
+    """Returns what the template shows of results that share a table."""
     first = group[0]
-    everyone = [
-        x[0]["settings"] for x in groups if x[0]["task"] == first["task"]
-    ]
-    own = {
-        name: value
-        for name, value in first["settings"].items()
-        if any(x.get(name) != value for x in everyone)
+    gaps, digits = differences(group), first["score"]["digits"]
+    for name in ("difference", "low", "high") if len(gaps) else ():
+        gaps[name] = gaps[name].map(
+            lambda x: "" if x is None or np.isnan(x) else f"{x:.{digits}f}"
+        )
+    versions = [*dict.fromkeys(map(_versions, group))]
+    signatures = dict.fromkeys(x["result"].get("signature") for x in group)
+    return {
+        "title": title(group, groups),
+        "table": summary(group),
+        "differences": gaps,
+        "mixed": len(versions) > len({x["backend"] for x in group}),
+        "charts": [seeds(group), curves(group)],
+        "versions": versions,
+        "settings": first["settings"],
+        "commands": [*dict.fromkeys(x["command"] for x in group)],
+        "signatures": [*filter(None, signatures)],
     }
-    words = ", ".join(f"{name}={value}" for name, value in own.items())
+
+
+def title(group, groups):
+    """Its task, and the settings that other tables do not have."""
+    first = group[0]
+    others = [x[0]["settings"] for x in groups if x[0]["task"] == first["task"]]
+    words = ", ".join(
+        f"{name}={value}"
+        for name, value in first["settings"].items()
+        if any(x.get(name) != value for x in others)
+    )
     better = "" if first["score"]["higher_is_better"] else ", lower is better"
     return (
         f"{first['task']}: {first['score']['name']} on the test{better}"
@@ -57,37 +117,140 @@ def title(group, groups):
     )
 
 
-def section(group, groups):
-    """What the template shows of a table."""
-    first = group[0]
-    gaps = tables.differences(group)
-    digits = first["score"]["digits"]
-    for name in ("difference", "low", "high") if len(gaps) else ():
-        gaps[name] = gaps[name].map(
-            lambda x: "" if x is None or np.isnan(x) else f"{x:.{digits}f}"
-        )
-    versions = {
-        ", ".join(map(" ".join, x["versions"].items())): 0 for x in group
-    }
-    look = {"index": False, "border": 0, "classes": "table"}
-    return {
-        "title": title(group, groups),
-        "table": tables.summary(group).to_html(**look),
-        "differences": gaps.to_html(**look) if len(gaps) else "",
-        "mixed": len(versions) > len({x["backend"] for x in group}),
-        "charts": [seeds(group), curves(group)],
-        "versions": list(versions),
-        "settings": first["settings"],
-        "commands": list({x["command"]: 0 for x in group}),
-        "signatures": list(
-            {s: 0 for x in group if (s := x["result"].get("signature"))}
-        ),
-    }
+# Tables
 
 
-def _variants(group):
-    """The variants to draw, those with the best scores, and their colours."""
-    runs, better = tables.frame(group), group[0]["score"]["higher_is_better"]
+def frame(results):
+    """Returns one row for each run, a `pandas.DataFrame`."""
+    rows = []
+    for content in results:
+        result, score = content["result"], content["score"]
+        row = {x: content[x] for x in ("task", "variant", "backend", "seed")}
+        row |= {k: x for k, x in result.items() if isinstance(x, (int, float))}
+        row["score"] *= score["scale"]
+        row["score_name"] = score["name"]
+        row["validation"] = _validation(result["history"])[1][-1]
+        row["versions"] = _versions(content)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _versions(content):
+    return ", ".join(map(" ".join, content["versions"].items()))
+
+
+def _validation(history):
+    """The figure of the validation, its loss if need be, and its values."""
+    names = [x for x in history if x.startswith("val_")]
+    name = min(names, key=lambda x: x == "val_loss")
+    return name.removeprefix("val_"), history[name]
+
+
+def summary(results):
+    """Returns a line for each variant and backend, a `pandas.DataFrame`.
+
+    `±` is the standard error of the mean over seeds. Runs of other versions
+    have lines of their own. The last line is a model that reads no text.
+    """
+    runs, score = frame(results), results[0]["score"]
+    apart = ["variant", "backend"]
+    if runs.groupby("backend")["versions"].nunique().max() > 1:
+        apart.append("versions")
+    digits = score["digits"]
+    heading = ", ".join(filter(None, (score["name"], score["unit"])))
+    lines = []
+    for names, group in runs.groupby(apart, sort=False):
+        line = {**dict(zip(apart, names, strict=True)), "seeds": len(group)}
+        line[heading] = f"{group['score'].mean():.{digits}f}"
+        if len(group) > 1:
+            line[heading] += f" ±{group['score'].sem():.{digits}f}"
+        line["validation"] = f"{group['validation'].mean():.4g}"
+        for name, (unit, style, words) in COSTS.items():
+            if name in group and group[name].notna().any():
+                line[words] = format(group[name].mean() / unit, style)
+        lines.append(line)
+    baseline = results[0]["baseline"]
+    if baseline:
+        value = f"{score['scale'] * baseline['score']:.{digits}f}"
+        lines.append({"variant": f"({baseline['name']})", heading: value})
+    return pd.DataFrame(lines, dtype=object).fillna("")
+
+
+def differences(results):
+    """Returns differences of variants on each backend, a `pandas.DataFrame`.
+
+    Student's t on the differences of seeds that both variants have; Welch's
+    of two means where they have other seeds.
+    """
+    runs, score = frame(results), results[0]["score"]
+    lines = []
+    for backend, group in runs.groupby("backend", sort=False):
+        scores = {
+            name: rows.groupby("seed")["score"].mean()
+            for name, rows in group.groupby("variant", sort=False)
+        }
+        for one, other in _pairs([*scores]):
+            gap, low, high = _interval(scores[one], scores[other])
+            if low is None:
+                verdict = "too few seeds to say"
+            elif low <= 0 <= high:
+                verdict = "no difference shown"
+            else:
+                first = (gap > 0) == score["higher_is_better"]
+                verdict = f"{one if first else other} is better"
+            lines.append(
+                {
+                    "backend": backend,
+                    "variants": f"{one} against {other}",
+                    "difference": gap,
+                    "low": low,
+                    "high": high,
+                    "verdict": verdict,
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def _pairs(variants):
+    reference = "V" if "V" in variants else variants[0]
+    others = [x for x in variants if x != reference]
+    if len(variants) <= ALL_PAIRS:
+        return [*itertools.combinations([reference, *others], 2)]
+    return [(name, reference) for name in others]
+
+
+def _interval(one, other):
+    """The difference of means, and its 95 % interval where there is one."""
+    from scipy import stats  # commands start faster
+
+    gap = float(one.mean() - other.mean())
+    paired = [*one.index] == [*other.index]
+    spread = [np.ptp(one - other)] if paired else [np.ptp(one), np.ptp(other)]
+    least = min(len(one), len(other))
+    if least < 2 or not np.isfinite(gap) or max(spread) < 1e-12:
+        return gap, None, None
+    if paired:
+        test = stats.ttest_rel(one, other)
+    else:
+        test = stats.ttest_ind(one, other, equal_var=False)
+    low, high = test.confidence_interval(CONFIDENCE)
+    return gap, float(low), float(high)
+
+
+def markdown(table):
+    """Returns a table in Markdown."""
+    lines = [[*table.columns], ["---"] * table.shape[1]]
+    lines += table.astype(str).to_numpy().tolist()
+    cells = [[x.replace("|", "\\|") for x in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+# Charts
+
+
+def drawn_variants(group):
+    """Returns the variants to draw, those with the best scores: colours."""
+    runs, better = frame(group), group[0]["score"]["higher_is_better"]
     means = runs.groupby("variant", sort=False)["score"].mean()
     chosen = {*means.sort_values(ascending=not better).index[:DRAWN]}
     names = [x for x in means.index if x in chosen]
@@ -95,17 +258,19 @@ def _variants(group):
 
 
 def seeds(group):
-    """A chart with a point for each run."""
-    variants, score = _variants(group), group[0]["score"]
-    runs = tables.frame(group)
+    """Draws a point for each run."""
+    variants, score, runs = (
+        drawn_variants(group),
+        group[0]["score"],
+        frame(group),
+    )
 
     def draw(figure):
         axes = figure.subplots()
         for place, (name, colour) in enumerate(variants.items()):
             values = runs[runs["variant"] == name]["score"]
-            axes.plot(
-                values, [place] * len(values), "o", color=colour, alpha=0.7
-            )
+            places = [place] * len(values)
+            axes.plot(values, places, "o", color=colour, alpha=0.7)
         axes.set_yticks(range(len(variants)), [*variants])
         axes.set_xlabel(f"{score['name']} {score['unit']}".strip())
         axes.invert_yaxis()
@@ -114,16 +279,16 @@ def seeds(group):
 
 
 def curves(group):
-    """Charts of the losses of each step and the figures of each epoch."""
-    variants = _variants(group)
-    drawn = [x for x in group if x["variant"] in variants]
+    """Draws the losses of each step, and the figures of each epoch."""
+    variants = drawn_variants(group)
 
     def draw(figure):
         steps, epochs = figure.subplots(1, 2)
-        for content in drawn:
+        for content in group:
             result, variant = content["result"], content["variant"]
-            history = result["history"]
-            name = tables.validation_name(history)
+            if variant not in variants:
+                continue
+            name, values = _validation(result["history"])
             look = {
                 "color": variants[variant],
                 "linestyle": STYLES[content["backend"]],
@@ -131,12 +296,11 @@ def curves(group):
                 "label": f"{variant}, {content['backend']}",
             }
             steps.plot(*zip(*result["losses"], strict=True), **look)
-            values = history[name]
             epochs.plot(np.arange(len(values)) + 1, values, marker=".", **look)
         steps.set_xlabel("step")
         steps.set_ylabel("training loss, mean of the epoch so far")
         epochs.set_xlabel("epoch")
-        epochs.set_ylabel(f"validation {name.removeprefix('val_')}")
+        epochs.set_ylabel(f"validation {name}")
         found = dict(zip(*steps.get_legend_handles_labels()[::-1], strict=True))
         steps.legend(found.values(), found.keys(), fontsize=8)
 
@@ -144,7 +308,7 @@ def curves(group):
 
 
 def chart(draw, width, height):
-    """An SVG picture, for a page."""
+    """Returns an SVG picture, for a page."""
     import matplotlib  # commands start faster
     from matplotlib.figure import Figure
 

@@ -2,10 +2,12 @@
 
 import concurrent.futures
 import contextlib
+import functools
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from keras_synth._system.files import writing
+from keras_synth.compare import own
 from keras_synth.compare.scripts import IN_WORKER
 from keras_synth.compare.settings import BACKENDS, digest
 from keras_synth.version import __version__
@@ -45,28 +48,26 @@ class Comparison(NamedTuple):
         task: `Task`.
         settings: Dictionary.
         data: Path of the arrays.
-        data_digest: String, of their content.
+        arrays: `Arrays`.
         folder: Path for all files.
         command: String that repeats it.
-        start: Optional function from a variant and a seed to the digest of
+        presets: Optional dictionary from a variant and a seed to the digest of
             the preset that a run starts from.
         callbacks: Optional string, `"module:function"`.
         preset: Whether the only model is saved, in `folder / "preset"`.
         script: Tuple of arguments of `ScriptTask`, or `None`.
-        baseline: Dictionary, name and score of a model that reads no text.
     """
 
     task: Any
     settings: dict
     data: pathlib.Path
-    data_digest: str
+    arrays: Any
     folder: pathlib.Path
     command: str
-    start: Any = None
+    presets: dict | None = None
     callbacks: str | None = None
     preset: bool = False
     script: tuple | None = None
-    baseline: dict | None = None
 
     def identity(self, run):
         """What makes a run what it is: contents and versions, not paths."""
@@ -75,8 +76,8 @@ class Comparison(NamedTuple):
             "task": self.task.name,
             **run._asdict(),
             "settings": settings,
-            "data": self.data_digest,
-            "start": self.start(run.variant, run.seed) if self.start else "",
+            "data": self.arrays.digest,
+            "start": self.presets[run[:2]] if self.presets else "",
             "versions": versions(run.backend),
             "preset": self.preset,
         }
@@ -88,7 +89,9 @@ class Comparison(NamedTuple):
         backend_free = {**identity, "backend": "", "versions": ""}
         slug = re.sub(r"[^\w+.-]+", "_", run.variant).strip("_")
         name = f"{slug}-seed{run.seed}-{run.backend}-{key[:8]}"
-        folder = self.folder.absolute()
+        folder, settings = self.folder.absolute(), self.settings
+        if settings.get("init"):
+            settings = {**settings, "init": os.path.abspath(settings["init"])}
         preset = ""
         if self.preset:
             preset = str(folder / "preset")
@@ -106,7 +109,7 @@ class Comparison(NamedTuple):
             "preset": preset,
             "command": self.command,
             "script": self.script,
-            "settings": _with_absolute_paths(self.settings),
+            "settings": settings,
         }
 
     def path(self, run):
@@ -122,12 +125,11 @@ class Comparison(NamedTuple):
 
     def write(self, run, result):
         """Writes the result of a run, the whole file or nothing."""
-        score = self.task.score(self.settings)._asdict()
         content = {
             "format": FORMAT,
             **self.identity(run),
-            "score": score,
-            "baseline": self.baseline,
+            "score": self.task.score(self.settings)._asdict(),
+            "baseline": self.arrays.notes.get("baseline"),
             "command": self.command,
             "result": result,
         }
@@ -135,13 +137,8 @@ class Comparison(NamedTuple):
             json.dump(content, file, indent=1)
 
 
-def _with_absolute_paths(settings):
-    init = settings.get("init")
-    return {**settings, "init": os.path.abspath(init)} if init else settings
-
-
 def versions(backend):
-    """Versions of what numbers depend on."""
+    """Returns the versions of what numbers depend on."""
     found = {"keras_synth": __version__}
     for name in ("keras", backend):
         with contextlib.suppress(PackageNotFoundError):
@@ -161,6 +158,137 @@ def installed(backends):
                 f"installed. Received: {backend}"
             )
     return backends
+
+
+def run_all(
+    make, variants, seeds, backends, folder, resume, jobs=1, ray=None, gpus=0
+):
+    """Does all runs that have no result yet, and reports on all.
+
+    Args:
+        make: Function from a folder to the `Comparison`.
+        variants: Strings.
+        seeds: Integers.
+        backends: Names; nothing for the default one.
+        folder: Path for all files.
+        resume: Whether results that are there count.
+        jobs: Integer, runs at a time.
+        ray: Address of a Ray cluster, `"local"` or `None`.
+        gpus: Integer, GPUs of each run on Ray.
+
+    Returns:
+        The exit status of the command.
+    """
+    import filelock
+    from rich.console import Console
+
+    from keras_synth.compare.report import report
+
+    console, folder = Console(stderr=True), pathlib.Path(folder)
+    wanted = [
+        Run(variant, seed, backend)
+        for seed in dict.fromkeys(seeds)
+        for variant in dict.fromkeys(variants)
+        for backend in dict.fromkeys(installed(backends))
+    ]
+    launcher = functools.partial(locally, jobs=jobs)
+    if ray:
+        launcher = functools.partial(on_ray, address=ray, gpus=gpus)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout as error:
+        raise ValueError(
+            f"Another process writes to {folder}. Wait until it ends, or name "
+            "another folder with --output"
+        ) from error
+    with lock:
+        for left_over in folder.rglob(".*-partial"):  # of a killed process
+            if left_over.is_dir():
+                shutil.rmtree(left_over, ignore_errors=True)
+            else:
+                left_over.unlink(missing_ok=True)
+        comparison = make(folder)
+        todo = [x for x in wanted if not comparison.is_done(x)]
+        done = f"{len(wanted) - len(todo)} of {len(wanted)}"
+        if len(todo) < len(wanted):
+            if not resume:
+                raise ValueError(
+                    f"{folder} has results of these runs. Pass --resume to go "
+                    "on with them, or another --output. Received: "
+                    f"{done} runs that are done"
+                )
+            console.print(f"{done} are done")
+        if comparison.callbacks:
+            own.callbacks(comparison.callbacks, comparison.spec(wanted[0]))
+        failed = complete(comparison, todo, launcher, console)
+        if failed < len(wanted):
+            report(folder, console)
+    return 1 if failed else 0
+
+
+def complete(comparison, todo, launcher, console):
+    """Does runs; returns how many failed.
+
+    Args:
+        comparison: `Comparison`.
+        todo: List of `Run`.
+        launcher: `locally` or `on_ray`, of specs by their runs and a function
+            of events.
+        console: `rich.console.Console`.
+    """
+    from rich import progress  # commands start faster
+
+    failed, began = 0, time.monotonic()
+    score = comparison.task.score(comparison.settings)
+    columns = [
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("{task.fields[note]}"),
+    ]
+    with progress.Progress(*columns, console=console) as shown:
+        whole = shown.add_task("all runs", total=len(todo), note="")
+        lines: dict = {}
+
+        def emit(run, event):
+            if run not in lines:
+                lines[run] = shown.add_task(str(run), total=None, note="")
+            shown.update(lines[run], **event)
+
+        specs = {run: comparison.spec(run) for run in todo}
+        # Stopped in between, it ends what runs.
+        with contextlib.closing(launcher(specs, emit)) as ended:
+            for count, (run, result) in enumerate(ended, 1):
+                try:
+                    found = result()
+                except Exception as error:
+                    error = getattr(error, "cause", error)  # Ray's
+                    if isinstance(error, OSError):
+                        raise error from None
+                    failed += 1
+                    console.print(f"{run} {error}", style="red", markup=False)
+                else:
+                    comparison.write(run, found)
+                    figure = score.scale * found["score"]
+                    console.print(
+                        f"{run}: {score.name} {figure:.{score.digits}f}"
+                        f"{score.unit}",
+                        highlight=False,
+                    )
+                if count == 1 and len(todo) > 1:
+                    seconds = (time.monotonic() - began) * (len(todo) - 1)
+                    console.print(
+                        f"The other {len(todo) - 1} runs take about "
+                        f"{seconds / 60:.1f} minutes, one at a time",
+                        highlight=False,
+                    )
+                shown.advance(whole)
+                if run in lines:
+                    shown.remove_task(lines.pop(run))
+    return failed
 
 
 def execute(spec, emit=lambda event: None, processes=None):
@@ -197,7 +325,8 @@ def execute(spec, emit=lambda event: None, processes=None):
             process.stdin.flush()
         for line in process.stdout:
             last = json.loads(line)
-            emit(last)
+            if not {"stop", "result"} & {*last}:
+                emit(last)
         process.wait()
     finally:
         process.kill()
@@ -212,37 +341,26 @@ def execute(spec, emit=lambda event: None, processes=None):
     return last["result"]
 
 
-@contextlib.contextmanager
-def locally(jobs):
-    """Yields a function that does runs here, so many at a time."""
+def locally(specs, emit, jobs):
+    """Yields runs that ended here and functions that return their results."""
     processes: set = set()
-
-    def do(specs, emit):
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            futures = {
-                pool.submit(
-                    execute,
-                    spec,
-                    lambda event, run=run: emit(run, event),
-                    processes,
-                ): run
-                for run, spec in specs.items()
-            }
-            try:
-                for future in concurrent.futures.as_completed(futures):
-                    yield futures[future], future.result
-            finally:
-                for future in futures:
-                    future.cancel()
-                for process in [*processes]:
-                    process.kill()
-
-    yield do
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = {}
+        for run, spec in specs.items():
+            own_emit = functools.partial(emit, run)
+            futures[pool.submit(execute, spec, own_emit, processes)] = run
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                yield futures[future], future.result
+        finally:
+            for future in futures:
+                future.cancel()
+            for process in [*processes]:
+                process.kill()
 
 
-@contextlib.contextmanager
-def on_ray(address, gpus):
-    """Yields a function that does runs on a Ray cluster."""
+def on_ray(specs, emit, address, gpus):
+    """Yields runs that ended on a Ray cluster, as `locally` does."""
     try:
         import ray
     except ImportError as error:
@@ -258,12 +376,12 @@ def on_ray(address, gpus):
             f"{' '.join(str(error).split())}"
         ) from error
 
-    def do(specs, emit):
-        def perform(spec):
-            from keras_synth.compare.runs import execute
+    def perform(spec):
+        from keras_synth.compare.runs import execute
 
-            return execute(spec)
+        return execute(spec)
 
+    try:
         references = {}
         for run, spec in specs.items():
             environment = {"KERAS_BACKEND": run.backend}
@@ -276,89 +394,6 @@ def on_ray(address, gpus):
             references[task.remote(spec)] = run
         while references:
             (done, *_), _ = ray.wait([*references])
-            yield references.pop(done), lambda done=done: ray.get(done)
-
-    try:
-        yield do
+            yield references.pop(done), functools.partial(ray.get, done)
     finally:
         ray.shutdown()
-
-
-def complete(comparison, wanted, launcher, console):
-    """Does the runs that have no result yet.
-
-    Args:
-        comparison: `Comparison`.
-        wanted: List of `Run`.
-        launcher: Context manager, `locally` or `on_ray`.
-        console: `rich.console.Console`.
-
-    Returns:
-        List of the runs that failed.
-    """
-    from rich import progress  # commands start faster
-
-    todo = [run for run in wanted if not comparison.is_done(run)]
-    if len(todo) < len(wanted):
-        console.print(f"{len(wanted) - len(todo)} of {len(wanted)} are done")
-    failed, began = [], time.monotonic()
-    specs = {run: comparison.spec(run) for run in todo}
-    columns = [
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("{task.fields[note]}"),
-    ]
-    with launcher as do, progress.Progress(*columns, console=console) as shown:
-        whole = shown.add_task("all runs", total=len(todo), note="")
-        lines: dict = {}
-
-        def emit(run, event):
-            if run not in lines:
-                lines[run] = shown.add_task(str(run), total=None, note="")
-            shown.update(lines[run], **_shown(event))
-
-        ended = do(specs, emit)
-        # Stopped in between, it ends what runs.
-        with contextlib.closing(ended):
-            for count, (run, result) in enumerate(ended, 1):
-                try:
-                    found = result()
-                except Exception as error:
-                    error = getattr(error, "cause", error)  # Ray's
-                    if isinstance(error, OSError):
-                        raise error from None
-                    failed.append(run)
-                    console.print(f"{run} {error}", style="red", markup=False)
-                else:
-                    comparison.write(run, found)
-                    score = comparison.task.score(comparison.settings)
-                    console.print(
-                        f"{run}: {score.name} "
-                        f"{score.scale * found['score']:.{score.digits}f}"
-                        f"{score.unit}",
-                        highlight=False,
-                    )
-                if count == 1 and len(todo) > 1:
-                    seconds = (time.monotonic() - began) * (len(todo) - 1)
-                    console.print(
-                        f"The other {len(todo) - 1} runs take about "
-                        f"{seconds / 60:.1f} minutes, one at a time",
-                        highlight=False,
-                    )
-                shown.advance(whole)
-                if run in lines:
-                    shown.remove_task(lines.pop(run))
-    return failed
-
-
-def _shown(event):
-    """Changes of a progress bar."""
-    found = {"total": event.get("steps"), "completed": event.get("step")}
-    found = {k: x for k, x in found.items() if x is not None}
-    if "loss" in event:
-        found["note"] = f"loss {event['loss']:.3f}"
-    for name, value in event.get("validation", {}).items():
-        found["note"] = f"validation {name} {value:.3f}"
-    return found

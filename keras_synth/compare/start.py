@@ -11,15 +11,11 @@ import keras_synth  # its models take seconds to import, when first asked for
 from keras_synth.compare.data import digest_of_files
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "assets"
-SHAPE = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 
 
 def presets(init):
-    """The folders of the presets in a folder.
-
-    Raises:
-        ValueError: If there are none.
-    """
+    """Returns the folders of the presets in a folder, at least one."""
     folder = pathlib.Path(init)
     for preset in (folder, folder / "preset"):
         if (preset / CONFIG).is_file():
@@ -34,28 +30,24 @@ def presets(init):
     return found
 
 
-def shape(init):
-    """The settings that presets decide, which must be the same in all."""
-    shapes = [{x: config(preset)[x] for x in SHAPE} for preset in presets(init)]
-    if any(x != shapes[0] for x in shapes):
-        raise ValueError(
-            "The presets to start from must have one size. Name one of them. "
-            f"Received: --init {init} with {shapes}"
-        )
-    return shapes[0]
-
-
 def config(preset):
-    """The config of a preset's backbone."""
+    """Returns the config of a preset's backbone."""
     return json.loads((preset / CONFIG).read_text("utf-8"))["config"]
 
 
-def preset_of(init, variant, seed):
-    """The preset for a variant: of the same seed, if there is one.
+def sizes(init):
+    """Returns the settings that presets decide, the same in all."""
+    found = [{x: config(preset)[x] for x in SIZES} for preset in presets(init)]
+    if any(x != found[0] for x in found):
+        raise ValueError(
+            "The presets to start from must have one size. Name one of them. "
+            f"Received: --init {init} with {found}"
+        )
+    return found[0]
 
-    Raises:
-        ValueError: If there is none, with the reason.
-    """
+
+def preset_of(init, variant, seed):
+    """Returns the preset for a variant: of the same seed, if there is one."""
     found = [x for x in presets(init) if _fits(config(x), variant)]
     if not found:
         raise ValueError(
@@ -70,7 +62,7 @@ def check(init, variants, seeds, settings):
     """Raises unless there are presets for all, with one vocabulary.
 
     Returns:
-        Function from a variant and a seed to the digest of its preset.
+        Dictionary from `(variant, seed)` to the digest of the preset.
     """
     vocabularies, digests = set(), {}
     for variant in variants:
@@ -91,7 +83,7 @@ def check(init, variants, seeds, settings):
             "All presets must have the same vocabulary, since all runs read "
             f"the same tokens. Received: --init {init}"
         )
-    return lambda variant, seed: digests[variant, seed]
+    return digests
 
 
 def _fits(known, variant):
@@ -99,40 +91,32 @@ def _fits(known, variant):
     import keras
 
     heads, width = known["num_heads"], known["hidden_dim"]
-    sizes = {"num_heads": heads, "max_length": known["max_sequence_length"]}
-    sizes["key_dim"] = known.get("key_dim") or width // heads
-    forms = [
+    options = {"num_heads": heads, "max_length": known["max_sequence_length"]}
+    options["key_dim"] = known.get("key_dim") or width // heads
+    names = "name", "dtype", "module", "registered_name"
+    one, other = (
         _without(
             keras.saving.serialize_keras_object(
-                keras_synth.mixers.get(identifier, **sizes)
+                keras_synth.mixers.get(identifier, **options)
             ),
-            "name",
-            "dtype",
-            "module",
-            "registered_name",
+            *names,
         )
         for identifier in (known["synthesizer"], variant)
-    ]
-    return forms[0] == forms[1]
+    )
+    return one == other
 
 
-def _without(value, *names):
-    """A config without some of its keys, at any depth."""
-    if isinstance(value, dict):
-        return {
-            k: _without(x, *names) for k, x in value.items() if k not in names
-        }
-    if isinstance(value, (list, tuple)):
-        return [_without(x, *names) for x in value]
-    return value
+def _without(config, *names):
+    """Returns a config without some of its keys, at any depth."""
+
+    def keep(known):
+        return {k: x for k, x in known.items() if k not in names}
+
+    return json.loads(json.dumps(config), object_hook=keep)
 
 
 def tokenizer(cls, init):
-    """The tokenizer of the presets in a folder, of a class.
-
-    Raises:
-        ValueError: If it is of another class.
-    """
+    """Returns the tokenizer of the presets in a folder, of a class."""
     preset = presets(init)[0]
     found = cls.from_preset(str(preset))
     if not isinstance(found, cls):
@@ -144,15 +128,7 @@ def tokenizer(cls, init):
 
 
 def backbone(cls, variant, seed, settings, **changes):
-    """A preset's backbone, with its weights or random ones.
-
-    Args:
-        cls: Class of the backbone.
-        variant: String.
-        seed: Integer.
-        settings: Dictionary with `"init"`.
-        **changes: Arguments that differ from the preset's.
-    """
+    """Returns a preset's backbone, with its weights or random ones."""
     preset = preset_of(settings["init"], variant, seed)
     known = {k: x for k, x in config(preset).items() if k != "dtype"}
     known["synthesizer"] = _without(known["synthesizer"], "dtype")  # the run's

@@ -1,189 +1,23 @@
-"""The contract of tasks, and the parts that several have in common."""
+"""The contract of tasks, and the model that each of them trains."""
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 import keras_synth  # its models take seconds to import, when first asked for
 from keras_synth.compare import start
 from keras_synth.compare.settings import SETTINGS
-from keras_synth.training import InverseSquareRoot, LengthBuckets, adamw
+from keras_synth.training import (
+    InverseSquareRoot,
+    LabelSmoothedCrossentropy,
+    LengthBuckets,
+    adamw,
+)
 
-TEST_BATCH_SIZE = 256
-# Of all tasks; each has others of its own.
+# Settings of all tasks; each has others of its own.
 COMMON = """
     sequence_length num_layers num_heads hidden_dim intermediate_dim dropout
     epochs steps_per_epoch batch_size learning_rate warmup_steps schedule
     examples dtype_policy
 """.split()
-
-
-class Score(NamedTuple):
-    """A figure that says how good a model is.
-
-    Attributes:
-        name: String.
-        scale: What it is shown times.
-        digits: How many are shown after the point.
-        unit: What is shown after them.
-        higher_is_better: Whether it is.
-    """
-
-    name: str
-    scale: float = 1.0
-    digits: int = 2
-    unit: str = ""
-    higher_is_better: bool = True
-
-
-ACCURACY = Score("accuracy", 100, unit="%")
-
-
-class Task:
-    """What is learned: examples to arrays, arrays to batches, and a model.
-
-    Args:
-        name: String.
-        own: String of names of settings, besides the common ones.
-        options: Dictionary of `Source` options that differ from its defaults.
-        **defaults: Settings that differ from the usual ones.
-
-    Attributes:
-        validation: Which of Keras' logs is shown after each epoch, without
-            its `"val_"`.
-        needs: Attributes of `keras_synth.mixers.Mixer` that variants must
-            have.
-        keeps: Whether all models are saved, for others to start from.
-        generator: What is learned without files; `None` if nothing is.
-    """
-
-    validation = "accuracy"
-    needs: tuple = ()
-    keeps = False
-    generator: Any = None
-
-    def __init__(self, name, own="", generator=None, options=None, **defaults):
-        self.name, self.options = name, options or {}
-        self.generator = generator or self.generator
-        names = [*COMMON, *own.split()]
-        self.defaults = {x: SETTINGS[x][0] for x in names} | defaults
-
-    def score(self, settings):
-        """Returns the `Score` of the test."""
-        return ACCURACY
-
-    def prepare(self, settings, source, log):
-        """Returns the arrays of three splits, dictionaries, and notes."""
-        raise NotImplementedError
-
-    def batches(self, arrays, settings, seed):
-        """Returns datasets to train, to validate and to test on."""
-        raise NotImplementedError
-
-    def build(self, variant, seed, settings, notes, steps):
-        """Returns the compiled model of a run of so many training steps."""
-        raise NotImplementedError
-
-    def preprocessor(self, settings, notes):
-        """Returns the preprocessor of a preset."""
-        return None
-
-    def test(self, model, batches, arrays, settings):
-        """Returns figures of a trained model, a dictionary with `"score"`."""
-        import keras
-
-        logs = keras.Model.evaluate(model, batches, verbose=0, return_dict=True)
-        return {"score": logs[self.validation]}
-
-
-# What models are made of
-
-
-def rates(settings, steps):
-    """Learning rates of so many steps: up to the highest, and down again."""
-    import keras
-
-    peak = settings["learning_rate"]
-    warmup = settings["warmup_steps"] or steps // 10
-    warmup = max(1, min(warmup, steps // 2))
-    if settings["schedule"] == "inverse_sqrt":
-        return InverseSquareRoot(peak, warmup)
-    return keras.optimizers.schedules.CosineDecay(
-        0.0, max(1, steps - warmup), warmup_target=peak, warmup_steps=warmup
-    )
-
-
-def optimizer(settings, steps):
-    """AdamW that follows `rates`."""
-    return adamw(rates(settings, steps), settings["weight_decay"])
-
-
-def backbone(cls, variant, seed, settings, notes, new=None, **options):
-    """The backbone of a run: a new one, or that of a preset with `--init`.
-
-    Args:
-        cls: Class of the backbone.
-        variant: String.
-        seed: Integer, of the run.
-        settings: Dictionary.
-        notes: Dictionary with `"vocabulary_size"`.
-        new: Optional dictionary of arguments of new backbones only.
-        **options: Arguments of either.
-    """
-    if settings.get("init"):
-        return start.backbone(cls, variant, seed, settings, **options)
-    width = settings["hidden_dim"]
-    return cls(
-        vocabulary_size=notes["vocabulary_size"],
-        num_layers=settings["num_layers"],
-        num_heads=settings["num_heads"],
-        hidden_dim=width,
-        intermediate_dim=settings["intermediate_dim"] or 4 * width,
-        synthesizer=variant,
-        dropout=settings["dropout"],
-        max_sequence_length=settings["sequence_length"],
-        **(new or {}),
-        **options,
-    )
-
-
-def length_buckets(arrays, settings, seed, test_batch_size=TEST_BATCH_SIZE):
-    """Batches of about equally long texts, of three splits."""
-
-    def buckets(split, size, **options):
-        features = dict(split)
-        labels = features.pop("labels")
-        weight = features.pop("sample_weight", None)
-        lengths = settings["lengths"]
-        options["sample_weight"] = weight
-        return LengthBuckets(features, labels, size, lengths, **options)
-
-    size = settings["batch_size"]
-    return buckets(arrays.train, size, drop_remainder=True, seed=seed), *(
-        buckets(x, test_batch_size, shuffle=False) for x in arrays[1:3]
-    )
-
-
-def learn_tokenizer(kind, texts, settings, log):
-    """A tokenizer of texts, or that of the preset with `--init`.
-
-    Args:
-        kind: String, a key of `TOKENIZERS`.
-        texts: List of strings.
-        settings: Dictionary.
-        log: Function of a line.
-    """
-    cls = tokenizer_class(kind)
-    if settings.get("init"):
-        return start.tokenizer(cls, settings["init"])
-    if kind == "bytes":
-        return cls()
-    log(f"Learning a vocabulary from {len(texts):,} texts")
-    if kind == "words":
-        return cls.from_texts(texts)
-    return cls.from_texts(texts, settings["vocabulary_size"])
-
-
 TOKENIZERS = {
     "word_pieces": "SynthesizerTokenizer",
     "subwords": "SynthesizerBytePairTokenizer",
@@ -192,30 +26,191 @@ TOKENIZERS = {
 }
 
 
-def tokenizer_class(kind):
-    """The class of a kind of tokens."""
-    return getattr(keras_synth.models, TOKENIZERS[kind])
+class Score(NamedTuple):
+    """A figure that says how good a model is; it is shown times `scale`."""
+
+    name: str
+    scale: float = 1.0
+    digits: int = 2
+    unit: str = ""
+    higher_is_better: bool = True
 
 
-def tokenizer_notes(kind, tokenizer):
-    """Notes that make a tokenizer anew."""
-    notes = {"kind": kind, "vocabulary_size": tokenizer.vocabulary_size()}
-    if kind == "subwords":
-        notes["vocabulary"] = dict(tokenizer.vocabulary)
-        notes["merges"] = list(tokenizer.merges)
-    elif kind != "bytes":
-        notes["vocabulary"] = list(tokenizer.get_vocabulary())
-    return notes
+class Task:
+    """What is learned: examples to arrays, arrays to batches, and a model.
+
+    Args:
+        name: String.
+        own: String of names of settings, besides the common ones.
+        generator: Function of what is learned without files.
+        options: Dictionary of `Source` options that differ from its defaults.
+        **defaults: Settings that differ from the usual ones.
+
+    Attributes:
+        model: Name of a class of `keras_synth.models`.
+        new: Arguments of its backbone, unless a preset has them.
+        compiled: Further arguments of its `compile`.
+        validation: Which of Keras' logs is shown after each epoch, without
+            its `"val_"`.
+        needs: Attributes of `keras_synth.mixers.Mixer` that variants must
+            have.
+        keeps: Whether all models are saved, for others to start from.
+    """
+
+    model = ""
+    new: dict = {}
+    compiled: dict = {}
+    validation = "accuracy"
+    needs: tuple = ()
+    keeps = False
+
+    def __init__(self, name, own="", generator=None, options=None, **defaults):
+        self.name, self.generator = name, generator
+        self.options = options or {}
+        names = [*COMMON, *own.split()]
+        self.defaults = {x: SETTINGS[x][0] for x in names} | defaults
+
+    def score(self, settings):
+        """Returns the `Score` of the test."""
+        raise NotImplementedError
+
+    def prepare(self, settings, source, log):
+        """Returns the arrays of three splits, dictionaries, and notes."""
+        raise NotImplementedError
+
+    def batches(self, arrays, settings, seed):
+        """Returns datasets to train, to validate and to test on."""
+        return length_buckets(arrays, settings, seed, settings["batch_size"])
+
+    def build(self, variant, seed, settings, notes, steps):
+        """Returns the compiled model of a run of so many training steps."""
+        import keras
+
+        cls = getattr(keras_synth.models, self.model)
+        backbone = self.backbone(
+            cls.backbone_cls, variant, seed, settings, notes
+        )
+        head = {}
+        if "class_names" in notes:
+            names = notes["class_names"]
+            head = {"num_classes": len(names) or 1}
+            head |= {"class_names": names or None}
+            head["dropout"] = settings["dropout"]
+            if "pooling" in settings:
+                head["pooling"] = settings["pooling"]
+        model = cls(backbone, **head)
+        accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        model.compile(
+            optimizer=optimizer(settings, steps),
+            loss=self.loss(settings),
+            metrics=[],
+            weighted_metrics=[accuracy]
+            if self.validation == "accuracy"
+            else [],
+            **self.compiled,
+        )
+        return model
+
+    def backbone(self, cls, variant, seed, settings, notes):
+        """Returns a new backbone, or that of a preset with `--init`."""
+        options = {}
+        if "pairs" in notes:
+            options["num_segments"] = 2 if notes["pairs"] else 0
+        if settings.get("init"):
+            return start.backbone(cls, variant, seed, settings, **options)
+        width = settings["hidden_dim"]
+        return cls(
+            vocabulary_size=notes["vocabulary_size"],
+            num_layers=settings["num_layers"],
+            num_heads=settings["num_heads"],
+            hidden_dim=width,
+            intermediate_dim=settings["intermediate_dim"] or 4 * width,
+            synthesizer=variant,
+            dropout=settings["dropout"],
+            max_sequence_length=settings["sequence_length"],
+            **self.new,
+            **options,
+        )
+
+    def loss(self, settings):
+        """Returns the loss of logits."""
+        return LabelSmoothedCrossentropy(settings.get("label_smoothing", 0.0))
+
+    def preprocessor(self, settings, notes, **options):
+        """Returns the preprocessor of a model."""
+        cls = getattr(keras_synth.models, self.model).preprocessor_cls
+        length = settings["sequence_length"]
+        return cls(tokenizer_of(notes), length, **options)
+
+    def test(self, model, batches, arrays, settings):
+        """Returns figures of a trained model, a dictionary with `"score"`."""
+        import keras
+
+        logs = keras.Model.evaluate(model, batches, verbose=0, return_dict=True)
+        return {**logs, "score": logs[self.validation]}
+
+
+def optimizer(settings, steps):
+    """AdamW, or Adam, with rates that rise to the highest, and fall again."""
+    import keras
+
+    peak = settings["learning_rate"]
+    warmup = settings["warmup_steps"] or steps // 10
+    warmup = max(1, min(warmup, steps // 2))
+    if settings["schedule"] == "inverse_sqrt":
+        rates = InverseSquareRoot(peak, warmup)
+    else:
+        rates = keras.optimizers.schedules.CosineDecay(
+            0.0, max(1, steps - warmup), warmup_target=peak, warmup_steps=warmup
+        )
+    if "weight_decay" in settings:
+        return adamw(rates, settings["weight_decay"])
+    # The decay rates of Vaswani et al., 2017, 5.3.
+    return keras.optimizers.Adam(rates, beta_2=0.98, epsilon=1e-9)
+
+
+def length_buckets(arrays, settings, seed, test_batch_size):
+    """Batches of about equally long texts, of three splits."""
+
+    def buckets(split, size, **options):
+        features = dict(split)
+        labels = features.pop("labels")
+        weight = features.pop("sample_weight", None)
+        options |= {"lengths": settings["lengths"], "sample_weight": weight}
+        return LengthBuckets(features, labels, size, **options)
+
+    size = settings["batch_size"]
+    return buckets(arrays.train, size, drop_remainder=True, seed=seed), *(
+        buckets(x, test_batch_size, shuffle=False) for x in arrays[1:3]
+    )
+
+
+def learn_tokenizer(kind, texts, settings, log):
+    """Returns a tokenizer of texts, or that of the preset with `--init`."""
+    cls = getattr(keras_synth.models, TOKENIZERS[kind])
+    if settings.get("init"):
+        return start.tokenizer(cls, settings["init"])
+    if kind == "bytes":
+        return cls()
+    log(f"Learning a vocabulary from {len(texts):,} texts")
+    size = () if kind == "words" else (settings["vocabulary_size"],)
+    return cls.from_texts(texts, *size)
+
+
+def tokenizer_notes(tokenizer):
+    """Returns notes, for JSON, that `tokenizer_of` makes it from again."""
+    arguments = []
+    if hasattr(tokenizer, "merges"):
+        arguments = [dict(tokenizer.vocabulary), list(tokenizer.merges)]
+    elif hasattr(tokenizer, "vocabulary"):
+        arguments = [list(tokenizer.get_vocabulary())]
+    return {
+        "tokenizer": [type(tokenizer).__name__, arguments],
+        "vocabulary_size": tokenizer.vocabulary_size(),
+    }
 
 
 def tokenizer_of(notes):
-    """The tokenizer of `tokenizer_notes`."""
-    names = [x for x in ("vocabulary", "merges") if x in notes]
-    return tokenizer_class(notes["kind"])(*(notes[x] for x in names))
-
-
-def majority(train, test):
-    """The score of whoever says the most frequent label."""
-    values, counts = np.unique(train, return_counts=True)
-    share = np.mean(np.asarray(test) == values[counts.argmax()])
-    return {"name": "the majority", "score": float(share)}
+    """Returns the tokenizer of `tokenizer_notes`."""
+    name, arguments = notes["tokenizer"]
+    return getattr(keras_synth.models, name)(*arguments)

@@ -1,7 +1,7 @@
 """The tasks by name, with the settings that suit each."""
 
 from keras_synth import datasets
-from keras_synth.compare.classes import Classification, Pairs, Scores, Tagging
+from keras_synth.compare.classes import Classification, Scores, Tagging
 from keras_synth.compare.texts import LanguageModel, MaskedLM, SpanCorruption
 from keras_synth.compare.writing import Writing
 
@@ -10,8 +10,9 @@ TASKS = {
     task.name: task
     for task in (
         Classification("classification", generator=datasets.generated_reviews),
-        Pairs(
+        Classification(
             "pairs",
+            pairs=True,
             generator=datasets.generated_pairs,
             options={"text": ["text", "text_2"]},
             epochs=8,
@@ -26,6 +27,7 @@ TASKS = {
         Tagging(
             "tagging",
             "lengths vocabulary_size weight_decay init init_weights",
+            generator=datasets.generated_entities,
             sequence_length=128,
             lengths=[32, 64],
             batch_size=32,

@@ -10,14 +10,10 @@ from keras_synth.compare import data
 from keras_synth.compare.task import (
     Score,
     Task,
-    backbone,
     learn_tokenizer,
     length_buckets,
-    optimizer,
     tokenizer_notes,
-    tokenizer_of,
 )
-from keras_synth.training import LabelSmoothedCrossentropy
 
 LEARNED_FROM = 100_000  # lines, at most, for word pieces and byte pairs
 SENTINELS = 100  # of T5's vocabulary, at its end
@@ -27,47 +23,42 @@ SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")  # never hidden
 class Texts(Task):
     """Base class of tasks that learn from plain texts.
 
-    Args:
+    Attributes:
         own: String, names of settings of its own.
-        cuts: Per cent of each text where the splits that are held out begin.
-        **options: As for `Task`.
+        held_out: Per cent of each text to validate on, and to test on.
     """
 
     keeps = True
     validation = "loss"
+    own = "tokens vocabulary_size weight_decay"
+    held_out = 1
 
-    def __init__(self, name, own, cuts=(98, 99), **options):
-        super().__init__(name, f"{own} weight_decay", **options)
-        self.cuts = cuts
+    def __init__(self, name, **options):
+        generator = datasets.generated_translations
+        super().__init__(name, self.own, generator, **options)
 
     def score(self, settings):
         return Score("log-perplexity", digits=3, higher_is_better=False)
 
-    def lines(self, settings, source):
-        """Lists of the lines of three splits, with their ends."""
-        if source.data:
-            return data.text_splits(source, self.cuts)
-        count = settings["examples"] or data.GENERATED
-        pairs = datasets.generated_translations(1_000 + count)
-        return [
-            [f"{line}\n" for line in sources]
-            for sources, _ in data.distinct(pairs, 500)
-        ]
-
     def kind(self, settings):
         """The kind of tokens."""
-        return settings["tokens"]
+        kind = settings["tokens"]
+        return "word_pieces" if kind == "subwords" else kind
 
     def prepare(self, settings, source, log):
-        splits = [
-            [self.line(x, settings) for x in lines if self.wanted(x, settings)]
-            for lines in self.lines(settings, source)
-        ]
+        if source.data:
+            splits = data.text_splits(source, self.held_out)
+        else:
+            splits = [
+                [f"{line}\n" for line in lines]
+                for lines, _ in data.examples(self, settings, source)
+            ]
+        splits = [self.lines(lines, settings) for lines in splits]
         kind, known = self.kind(settings), splits[0]
         if kind in ("word_pieces", "subwords") and len(known) > LEARNED_FROM:
             known = random.Random(0).sample(known, LEARNED_FROM)
         tokenizer = learn_tokenizer(kind, known, settings, log)
-        notes = tokenizer_notes(kind, tokenizer) | self.ids(tokenizer, settings)
+        notes = tokenizer_notes(tokenizer) | self.ids(tokenizer, settings)
         log(f"Tokenizing {sum(map(len, splits)):,} lines")
         found = [
             np.concatenate([np.asarray(x) for x in tokenizer(lines)])
@@ -83,83 +74,77 @@ class Texts(Task):
         log("{} tokens to train on, {} to validate, {} to test".format(*counts))
         return arrays, notes
 
-    def line(self, line, settings):
-        """A line, as it is tokenized."""
-        return line
-
-    def wanted(self, line, settings):
-        """Whether a line counts."""
-        return bool(line.strip())
+    def lines(self, lines, settings):
+        """Returns the lines that count, as they are tokenized."""
+        return [line for line in lines if line.strip()]
 
     def ids(self, tokenizer, settings):
-        """Notes of special tokens."""
+        """Returns notes of special tokens."""
         return {}
 
     def per_unit(self, ids, lines, settings):
-        """Tokens for each unit that scores are about."""
+        """Returns how many tokens there are for each unit of the score."""
         return 1.0
 
     def figure(self, nats, notes, settings):
-        """The score of so many nats per token."""
+        """Returns the score of so many nats per token."""
         return nats
 
     def baseline(self, found, notes, settings):
-        """The score of whoever knows how frequent tokens are."""
+        """Returns the score of whoever knows how frequent tokens are."""
         size = max(notes["vocabulary_size"], 1 + max(x.max() for x in found))
         counts = np.bincount(found[0], minlength=size) + 1.0
         nats = float(-np.log(counts / counts.sum())[found[2]].mean())
         score = self.figure(nats, notes, settings)
         return {"name": "frequencies", "score": score}
 
-    def compile(self, model, settings, steps):
-        """Compiles a model to be trained on tokens with weights."""
-        model.compile(
-            optimizer=optimizer(settings, steps),
-            loss=LabelSmoothedCrossentropy(),
-            weighted_metrics=[],
-        )
-        return model
+    def batches(self, arrays, settings, seed):
+        options = [{"seed": seed}, {"shuffle": False}, {"shuffle": False}]
+        return [
+            self.split(split["tokens"], arrays.notes, settings, **own)
+            for split, own in zip(arrays[:3], options, strict=True)
+        ]
+
+    def split(self, tokens, notes, settings, **options):
+        """Returns the batches of a split."""
+        raise NotImplementedError
 
     def test(self, model, batches, arrays, settings):
-        import keras
         import keras_hub
 
         perplexity = keras_hub.metrics.Perplexity(from_logits=True)
-        model.compile(
-            loss=LabelSmoothedCrossentropy(), weighted_metrics=[perplexity]
-        )
-        logs = keras.Model.evaluate(model, batches, verbose=0, return_dict=True)
-        nats = float(np.log(logs["perplexity"]))
+        model.compile(loss=self.loss(settings), weighted_metrics=[perplexity])
+        figures = super().test(model, batches, arrays, settings)
+        nats = float(np.log(figures["perplexity"]))
         return {"score": self.figure(nats, arrays.notes, settings)}
 
 
 class LanguageModel(Texts):
     """A text to go on with: its words, bytes or byte pairs."""
 
+    model = "SynthesizerCausalLM"
+    new = {"causal": True, "positions": "learned"}
     needs = ("supports_causal_mask",)
     keeps = False
-
-    def __init__(self, name, **options):
-        own = "tokens vocabulary_size"
-        super().__init__(name, own, cuts=(80, 90), **options)
+    held_out = 10
 
     def score(self, settings):
         if settings["tokens"] == "bytes":
             return Score("bits per byte", digits=3, higher_is_better=False)
         return Score("perplexity per word", higher_is_better=False)
 
+    def kind(self, settings):
+        return settings["tokens"]
+
     def figure(self, nats, notes, settings):
         if settings["tokens"] == "bytes":
             return float(nats / np.log(2))
         return float(np.exp(nats * notes["per_unit"]))
 
-    def line(self, line, settings):
+    def lines(self, lines, settings):
         if settings["tokens"] == "words":
-            return " ".join([*line.split(), "<eos>"])
-        return line
-
-    def wanted(self, line, settings):
-        return True
+            return [" ".join([*line.split(), "<eos>"]) for line in lines]
+        return lines
 
     def per_unit(self, ids, lines, settings):
         if settings["tokens"] != "subwords":
@@ -170,56 +155,25 @@ class LanguageModel(Texts):
         length = settings["sequence_length"]
         made = []
         for split in arrays[:3]:
-            count = -(-(len(split["tokens"]) - 1) // length)
+            tokens = split["tokens"]
+            count = -(-(len(tokens) - 1) // length)
             padded = np.zeros(count * length + 1, "int32")
-            padded[: len(split["tokens"])] = split["tokens"]
-            mask = np.arange(1, len(padded)) < len(split["tokens"])
-            x, y, mask = (
-                values.reshape(count, length)
-                for values in (padded[:-1], padded[1:], mask.astype("int32"))
-            )
-            made.append(
-                {
-                    "token_ids": x,
-                    "padding_mask": mask,
-                    "labels": y,
-                    "sample_weight": mask,
-                }
-            )
+            padded[: len(tokens)] = tokens
+            mask = np.arange(1, len(padded)) < len(tokens)
+            names = "token_ids", "labels", "padding_mask"
+            values = padded[:-1], padded[1:], mask.astype("int32")
+            rows = [x.reshape(count, length) for x in values]
+            made.append(dict(zip(names, rows, strict=True)))
+            made[-1]["sample_weight"] = rows[-1]
         arrays = data.Arrays(*made, arrays.notes)
         options = {**settings, "lengths": []}
         return length_buckets(arrays, options, seed, settings["batch_size"])
-
-    def build(self, variant, seed, settings, notes, steps):
-        models = keras_synth.models
-        known = {"causal": True, "positions": "learned"}
-        model = models.SynthesizerCausalLM(
-            backbone(
-                models.SynthesizerBackbone,
-                variant,
-                seed,
-                settings,
-                notes,
-                new=known,
-            )
-        )
-        return self.compile(model, settings, steps)
-
-    def preprocessor(self, settings, notes):
-        return keras_synth.models.SynthesizerCausalLMPreprocessor(
-            tokenizer_of(notes), settings["sequence_length"]
-        )
 
 
 class MaskedLM(Texts):
     """Tokens that are hidden, to be guessed: BERT's objective."""
 
-    def __init__(self, name, **options):
-        super().__init__(name, "tokens vocabulary_size", **options)
-
-    def kind(self, settings):
-        kind = settings["tokens"]
-        return "word_pieces" if kind == "subwords" else kind
+    model = "SynthesizerMaskedLM"
 
     def ids(self, tokenizer, settings):
         names = "start", "end", "mask", "pad"
@@ -229,49 +183,30 @@ class MaskedLM(Texts):
             special = [*map(tokenizer.token_to_id, SPECIAL)]
         return {**ids, "special": list(map(int, special))}
 
-    def batches(self, arrays, settings, seed):
-        notes = arrays.notes
-
-        def batches(split, **options):
-            return keras_synth.pretraining.MaskedTokens(
-                keras_synth.pretraining.pack_tokens(
-                    split["tokens"],
-                    settings["sequence_length"],
-                    notes["start"],
-                    notes["end"],
-                ),
-                mask_token_id=notes["mask"],
-                vocabulary_size=notes["vocabulary_size"],
-                special_token_ids=notes["special"],
-                batch_size=settings["batch_size"],
-                **options,
-            )
-
-        train, *others = arrays[:3]
-        return batches(train, drop_remainder=True, seed=seed), *(
-            batches(split, shuffle=False) for split in others
+    def split(self, tokens, notes, settings, **options):
+        pretraining, length = (
+            keras_synth.pretraining,
+            settings["sequence_length"],
         )
-
-    def build(self, variant, seed, settings, notes, steps):
-        models = keras_synth.models
-        model = models.SynthesizerMaskedLM(
-            backbone(models.SynthesizerBackbone, variant, seed, settings, notes)
-        )
-        return self.compile(model, settings, steps)
-
-    def preprocessor(self, settings, notes):
-        return keras_synth.models.SynthesizerMaskedLMPreprocessor(
-            tokenizer_of(notes), sequence_length=settings["sequence_length"]
+        return pretraining.MaskedTokens(
+            pretraining.pack_tokens(
+                tokens, length, notes["start"], notes["end"]
+            ),
+            mask_token_id=notes["mask"],
+            vocabulary_size=notes["vocabulary_size"],
+            special_token_ids=notes["special"],
+            batch_size=settings["batch_size"],
+            drop_remainder="seed" in options,
+            **options,
         )
 
 
 class SpanCorruption(Texts):
     """Texts with gaps in, what was in the gaps out: T5's objective."""
 
+    model = "SynthesizerSeq2SeqLM"
     needs = ("supports_causal_mask",)
-
-    def __init__(self, name, **options):
-        super().__init__(name, "vocabulary_size", **options)
+    own = "vocabulary_size weight_decay"
 
     def kind(self, settings):
         return "subwords"
@@ -283,31 +218,21 @@ class SpanCorruption(Texts):
             "end": int(tokenizer.end_token_id),
         }
 
-    def batches(self, arrays, settings, seed):
-        notes = arrays.notes
-        train, *others = (
-            keras_synth.pretraining.SpanCorruption(
-                split["tokens"],
-                settings["sequence_length"],
-                notes["vocabulary_size"],
-                end_token_id=notes["end"],
-                start_token_id=notes["start"],
-                batch_size=settings["batch_size"],
-                **options,
-            )
-            for split, options in zip(
-                arrays[:3],
-                [{"seed": seed}, {"shuffle": False}, {"shuffle": False}],
-                strict=True,
-            )
+    def split(self, tokens, notes, settings, **options):
+        return keras_synth.pretraining.SpanCorruption(
+            tokens,
+            settings["sequence_length"],
+            notes["vocabulary_size"],
+            end_token_id=notes["end"],
+            start_token_id=notes["start"],
+            batch_size=settings["batch_size"],
+            **options,
         )
-        return train, *others
 
-    def build(self, variant, seed, settings, notes, steps):
-        models, width = keras_synth.models, settings["hidden_dim"]
-        heads = settings["num_heads"]
+    def backbone(self, cls, variant, seed, settings, notes):
+        width, heads = settings["hidden_dim"], settings["num_heads"]
         own = {"num_heads": heads, "key_dim": width // heads}
-        config = models.config(
+        config = keras_synth.models.config(
             "t5_tiny",
             variant,
             vocabulary_size=notes["vocabulary_size"],
@@ -319,13 +244,10 @@ class SpanCorruption(Texts):
             **own,
             **{f"cross_{name}": count for name, count in own.items()},
         )
-        model = models.SynthesizerSeq2SeqLM(
-            models.SynthesizerSeq2SeqBackbone(**config)
-        )
-        return self.compile(model, settings, steps)
+        return cls(**config)
 
     def preprocessor(self, settings, notes):
         length = settings["sequence_length"]
-        return keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(
-            tokenizer_of(notes), length, length
+        return super().preprocessor(
+            settings, notes, decoder_sequence_length=length
         )

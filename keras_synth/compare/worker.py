@@ -2,7 +2,7 @@
 
 It reads its spec, JSON, from standard input, which stays open as long as the
 process that started it lives, and writes events to standard output: a JSON
-object a line, the last one with the result.
+object a line, changes of a progress bar, the last one with the result.
 """
 
 import contextlib
@@ -28,6 +28,31 @@ from keras_synth.compare.tasks import TASKS
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 EVENT_SECONDS = 0.2  # between two events
 POINTS = 200  # of a curve of losses
+CARD = """---
+library_name: keras
+tags: [keras, keras_synth]
+---
+
+A `{name}` with the attention {variant!r}, trained by
+
+```shell
+{command}
+```
+
+To load it:
+
+```python
+import keras_synth
+
+model = keras_synth.models.{name}.from_preset("{preset}")
+```
+
+Settings:
+
+```json
+{settings}
+```
+"""
 
 
 class Steps(keras.utils.PyDataset):
@@ -47,12 +72,12 @@ class Steps(keras.utils.PyDataset):
 
 
 class Log(keras.callbacks.Callback):
-    """Notes losses and times, and reports what happens.
+    """Notes losses and times, and emits what happens.
 
     Args:
         batches: Dataset with an `epoch`.
         emit: Function of an event, a dictionary.
-        validation: String, the log to report at the end of an epoch.
+        validation: String, the log to emit at the end of an epoch.
     """
 
     def __init__(self, batches, emit, validation):
@@ -72,11 +97,13 @@ class Log(keras.callbacks.Callback):
         self.losses.append(loss)
         if now - self.emitted > EVENT_SECONDS:
             self.emitted = now
-            self.emit({"step": len(self.losses), "loss": loss})
+            note = f"loss {loss:.3f}"
+            self.emit({"completed": len(self.losses), "note": note})
 
     def on_epoch_end(self, epoch, logs=None):
-        score = {self.validation: logs[f"val_{self.validation}"]}
-        self.emit({"step": len(self.losses), "validation": score})
+        name = f"val_{self.validation}"
+        note = f"validation {self.validation} {logs[name]:.3f}"
+        self.emit({"completed": len(self.losses), "note": note})
 
     def curve(self):
         """Steps, and the mean loss of the epoch until then, as Keras has it."""
@@ -103,23 +130,21 @@ def share_initial_weights(model, path):
 
 
 def train(spec, emit):
-    """Trains a model; returns its result.
-
-    Args:
-        spec: Dictionary, as of `runs.Job`.
-        emit: Function of an event, a dictionary.
-    """
+    """Trains a model as a spec of `Comparison` says; returns its result."""
     settings, seed = spec["settings"], spec["seed"]
     keras.utils.set_random_seed(seed)
     keras.config.set_dtype_policy(settings.get("dtype_policy", "float32"))
     arrays = read_arrays(spec["data"])
     variant = own.registered(spec["variant"], spec["folder"])
-    task = scripts.task_of(spec) or TASKS[spec["task"]]
+    if spec["script"]:
+        task = scripts.ScriptTask(*spec["script"])
+    else:
+        task = TASKS[spec["task"]]
     batches, validation, test = task.batches(arrays, settings, seed)
     if settings.get("steps_per_epoch"):
         batches = Steps(batches, settings["steps_per_epoch"])
     steps = len(batches) * settings["epochs"]
-    emit({"steps": steps})
+    emit({"total": steps})
     model = task.build(variant, seed, settings, arrays.notes, steps)
     share_initial_weights(model, spec["weights"])
     log = Log(batches, emit, task.validation)
@@ -136,7 +161,9 @@ def train(spec, emit):
     ).history
     seconds = time.perf_counter() - began
     if spec["preset"]:
-        save(model, task, settings, arrays.notes, spec)
+        model.preprocessor = task.preprocessor(settings, arrays.notes)
+        save(model, spec)
+        model.preprocessor = None
     figures = task.test(model, test, arrays, settings)
     return {
         **figures,
@@ -151,48 +178,15 @@ def train(spec, emit):
     }
 
 
-def save(model, task, settings, notes, spec):
+def save(model, spec):
     """Saves a model as a preset: the whole folder, or nothing."""
-    model.preprocessor = task.preprocessor(settings, notes)
-    folder = pathlib.Path(spec["preset"])
-    room = 4 * model.count_params() + 2**20
-    with folder_beside(folder, room) as beside:
-        model.save_to_preset(str(beside / "preset"))
-        (beside / "preset" / "README.md").write_text(
-            card(type(model).__name__, spec), encoding="utf-8"
-        )
-        os.replace(beside / "preset", folder)
-    model.preprocessor = None
-
-
-def card(name, spec):
-    """The README of a preset."""
+    folder, name = pathlib.Path(spec["preset"]), type(model).__name__
     settings = json.dumps(spec["settings"], indent=1)
-    return f"""---
-library_name: keras
-tags: [keras, keras_synth]
----
-
-A `{name}` with the attention {spec["variant"]!r}, trained by
-
-```shell
-{spec["command"]}
-```
-
-To load it:
-
-```python
-import keras_synth
-
-model = keras_synth.models.{name}.from_preset("{spec["preset"]}")
-```
-
-Settings:
-
-```json
-{settings}
-```
-"""
+    card = CARD.format(**{**spec, "name": name, "settings": settings})
+    with folder_beside(folder, 4 * model.count_params() + 2**20) as beside:
+        model.save_to_preset(str(beside / "preset"))
+        (beside / "preset" / "README.md").write_text(card, encoding="utf-8")
+        os.replace(beside / "preset", folder)
 
 
 def counted(model, length):

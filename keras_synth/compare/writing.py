@@ -4,19 +4,13 @@ import time
 
 import numpy as np
 
-import keras_synth  # its models take seconds to import, when first asked for
 from keras_synth.compare import data
 from keras_synth.compare.task import (
     Score,
     Task,
-    backbone,
     learn_tokenizer,
-    length_buckets,
-    rates,
     tokenizer_notes,
-    tokenizer_of,
 )
-from keras_synth.training import LabelSmoothedCrossentropy
 
 AT_ONCE = 64  # texts to write, in one shape: JAX and XLA compile for each
 SAMPLES = 10
@@ -30,6 +24,9 @@ class Writing(Task):
         **options: As for `Task`.
     """
 
+    model = "SynthesizerSeq2SeqLM"
+    new = {"positions": "sinusoidal"}
+    compiled = {"sampler": "greedy"}
     needs = ("supports_causal_mask",)
 
     def __init__(self, name, metric="BLEU", **options):
@@ -41,79 +38,36 @@ class Writing(Task):
         return Score(self.metric)
 
     def prepare(self, settings, source, log):
-        splits = self.read(settings, source)
-        (sources, targets), validation, (test, references) = splits
+        test = {}
+        if isinstance(source.label, list):  # several references
+            test = {"label": source.label}
+            source = source._replace(label=source.label[0])
+        train, validation, (sources, references) = data.examples(
+            self, settings, source, test
+        )
         references = [[x] if isinstance(x, str) else x for x in references]
         tokenizer = learn_tokenizer(
-            "subwords", [*sources, *targets], settings, log
+            "subwords", [*train[0], *train[1]], settings, log
         )
-        notes = tokenizer_notes("subwords", tokenizer)
-        notes["references"], notes["sources"] = references, test
-        copied, notes["signature"] = self.figures(test, references)
+        notes = tokenizer_notes(tokenizer)
+        notes["references"], notes["sources"] = references, sources
+        copied, notes["signature"] = self.figures(sources, references)
         notes["baseline"] = {"name": "the source", "score": copied["score"]}
-        kept = _short_enough((sources, targets), tokenizer, settings, log)
-        firsts = [x[0] for x in references]
+        train = _short_enough(train, tokenizer, settings, log)
+        splits = train, validation, (sources, [x[0] for x in references])
         preprocessor = self.preprocessor(settings, notes)
-        log(f"Tokenizing {sum(len(x) for x, _ in splits):,} pairs")
-        arrays = []
-        for pair in (kept, validation, (test, firsts)):
-            features, labels, weight = data.in_batches(
-                lambda x, y: preprocessor(
-                    {"encoder_text": x, "decoder_text": y}
-                ),
-                *pair,
-            )
-            made = {"labels": labels, "sample_weight": weight}
-            arrays.append({**features, **made})
-        return arrays, notes
 
-    def read(self, settings, source):
-        """Returns the splits; those to test on may have several targets."""
-        count = settings["examples"]
-        if source.data:
-            label = source.label
-            several = isinstance(label, (list, tuple))
-            test = {"label": label} if several else {}
-            source = source._replace(label=label[0] if several else label)
-            return data.labelled_splits(source, count, test)
-        pairs = self.generator(1_000 + (count or data.GENERATED))
-        return data.distinct(pairs, 500)
+        def tokenize(encoder, decoder):
+            texts = {"encoder_text": encoder, "decoder_text": decoder}
+            return preprocessor(texts)
+
+        return data.tokenized(tokenize, splits, log), notes
 
     def preprocessor(self, settings, notes):
         length = settings["sequence_length"]
-        return keras_synth.models.SynthesizerSeq2SeqLMPreprocessor(
-            tokenizer_of(notes), length, length
+        return super().preprocessor(
+            settings, notes, decoder_sequence_length=length
         )
-
-    def batches(self, arrays, settings, seed):
-        return length_buckets(arrays, settings, seed, settings["batch_size"])
-
-    def build(self, variant, seed, settings, notes, steps):
-        import keras
-
-        models = keras_synth.models
-        model = models.SynthesizerSeq2SeqLM(
-            backbone(
-                models.SynthesizerSeq2SeqBackbone,
-                variant,
-                seed,
-                settings,
-                notes,
-                new={"positions": "sinusoidal"},
-            )
-        )
-        model.compile(
-            # The decay rates of Vaswani et al., 2017, 5.3.
-            optimizer=keras.optimizers.Adam(
-                rates(settings, steps), beta_2=0.98, epsilon=1e-9
-            ),
-            loss=LabelSmoothedCrossentropy(settings["label_smoothing"]),
-            weighted_metrics=[
-                keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-            ],
-            sampler="greedy",
-        )
-        return model
 
     def test(self, model, batches, arrays, settings):
         notes, began = arrays.notes, time.perf_counter()
@@ -197,4 +151,4 @@ def _short_enough(pairs, tokenizer, settings, log):
             "All pairs to train on are longer than --sequence-length. Pass a "
             f"larger one. Received: {most}"
         )
-    return tuple([side[i] for i in rows] for side in pairs)
+    return data.take(pairs, rows)

@@ -9,7 +9,6 @@ from comparing import BACKEND, SMALL, execute_here, results, run, start
 
 from keras_synth import compare
 from keras_synth.compare import report, runs, scripts
-from keras_synth.compare import results as tables
 
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]
 PAIRS = ["compare", "--task", "pairs", *SIZES]
@@ -101,8 +100,8 @@ def test_a_run_that_fails_leaves_the_others(tmp_path):
     [
         (["--variants", "Q"], "'Q'"),
         (["--keep", "end", "--task", "translation"], "--keep has no effect"),
-        (["--epochs", "0"], "--epochs must be an integer of at least 1"),
-        (["--dropout", "1"], "--dropout must be a number from 0"),
+        (["--epochs", "0"], "--epochs: must be an integer of at least 1"),
+        (["--dropout", "1"], "--dropout: must be a number from 0"),
         (["--lengths", "99"], "--lengths must be at most --sequence-length"),
         (["--num-heads", "3"], "must be divisible"),
         (["--task", "scores"], "The task scores needs --data"),
@@ -276,7 +275,7 @@ def test_a_function_without_a_file_is_an_error(monkeypatch):
 def test_arrays_must_hold_numbers(tmp_path):
     texts = np.array(["a", "b"]), np.ones(2)
     with pytest.raises(ValueError, match="tokenize texts first"):
-        scripts.write(tmp_path, texts, texts, texts)
+        scripts.write(tmp_path, "own", texts, texts, texts)
 
 
 # Reports
@@ -318,7 +317,7 @@ def result(variant, seed, score, **changes):
 @pytest.mark.once
 def test_the_error_is_that_of_the_mean():
     found = [result("V", i, x) for i, x in enumerate((0.80, 0.82, 0.87))]
-    table = tables.summary(found)
+    table = report.summary(found)
     error = 100 * np.std([0.80, 0.82, 0.87], ddof=1) / np.sqrt(3)
     assert table["accuracy, %"][0] == f"83.00 ±{error:.2f}"
     assert table["variant"].tolist() == ["V", "(the majority)"]
@@ -329,7 +328,7 @@ def test_the_error_is_that_of_the_mean():
 def test_results_of_two_versions_have_lines_of_their_own():
     old = {"keras": "3.14.0", "jax": "0.10"}
     found = [result("V", 0, 0.8), result("V", 1, 0.9, versions=old)]
-    table = tables.summary(found)
+    table = report.summary(found)
     assert table["versions"].tolist()[:2] == [
         "keras 3.15.1, jax 0.10",
         "keras 3.14.0, jax 0.10",
@@ -344,19 +343,19 @@ def test_differences_are_judged_by_their_seeds():
     one, two = [0.90, 0.92, 0.95], [0.80, 0.83, 0.84]
     found = [result("V", i, x) for i, x in enumerate(one)]
     found += [result("R", i, x) for i, x in enumerate(two)]
-    (line,) = tables.differences(found).to_dict("records")
+    (line,) = report.differences(found).to_dict("records")
     low, high = stats.ttest_rel(one, two).confidence_interval(0.95)
     assert line["variants"] == "V against R"
     assert line["low"] == pytest.approx(100 * low)
     assert line["high"] == pytest.approx(100 * high)
     assert line["verdict"] == "V is better"
     other = [result("D", 5 + i, x) for i, x in enumerate(two)]
-    gap = tables.differences([*found[:3], *other]).to_dict("records")[0]
+    gap = report.differences([*found[:3], *other]).to_dict("records")[0]
     low, _ = stats.ttest_ind(one, two, equal_var=False).confidence_interval(
         0.95
     )
     assert gap["low"] == pytest.approx(100 * low)
-    (single,) = tables.differences([found[0], found[3]]).to_dict("records")
+    (single,) = report.differences([found[0], found[3]]).to_dict("records")
     assert single["verdict"] == "too few seeds to say"
 
 
@@ -369,7 +368,7 @@ def test_where_lower_is_better_the_lower_one_is():
         for i in range(3)
     ]
     found[0]["result"]["score"] += 1e-3
-    (line,) = tables.differences(found).to_dict("records")
+    (line,) = report.differences(found).to_dict("records")
     assert line["verdict"] == "R is better"
 
 
@@ -417,7 +416,7 @@ def test_a_folder_without_results_is_an_error(tmp_path):
 @pytest.mark.once
 def test_charts_show_the_best_variants_only():
     found = [result(f"R(gain={i})", 0, i / 100) for i in range(15)]
-    chosen = report._variants(found)
+    chosen = report.drawn_variants(found)
     assert [*chosen] == [f"R(gain={i})" for i in range(5, 15)]
 
 

@@ -114,7 +114,7 @@ def test_summaries_are_compared_with_several_references(tmp_path):
 )
 def test_no_generated_example_is_in_two_splits(generator):
     splits = data.generated(generator, 6_000)
-    train, validation, test = (set(data._texts(x)) for x in splits)
+    train, validation, test = (set(data.texts_of(x)) for x in splits)
     assert len(splits[0][1]) == 6_000
     assert not train & test
     assert not train & validation
@@ -173,7 +173,7 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
     content[-1] ^= 1
     weights.write_bytes(content)
     sizes = {"sequence_length": 32}
-    digest = start.check(first, ["R"], [0], sizes)("R", 0)
+    digest = start.check(first, ["R"], [0], sizes)["R", 0]
     assert digest not in {x["start"] for x in results(out)}
 
 
