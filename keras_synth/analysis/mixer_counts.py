@@ -17,11 +17,10 @@ from keras_synth.mixers.convolution import (
     LightConvolution,
 )
 from keras_synth.mixers.fourier import FourierMixer
-from keras_synth.mixers.gated_mlp import GatedMLP
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.mixers.linformer import LinformerAttention
 from keras_synth.mixers.longformer import LongformerAttention
-from keras_synth.mixers.mlp import MLPMixer
+from keras_synth.mixers.mlp import GatedMLP, MLPMixer
 from keras_synth.mixers.performer import PerformerAttention
 from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.reformer import ReformerAttention

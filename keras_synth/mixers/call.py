@@ -246,16 +246,9 @@ def is_padding(attention_mask, query):
 def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
     """Returns the `Call` of a step with a cache, whose source is the cache.
 
-    Args:
-        query: Tensor `(B, T, d)`.
-        places: Tensor `(B, S, ...)` with the places of tokens in the cache, or
-            `None` where it has none.
-        start: Integer or scalar integer tensor, or `None`; see
-            `Mixer.call_with_cache`.
-        value_mask: Boolean `(B, T)` or `(B, S)`, or `None`.
-        pairs: Pair of `attention_mask` and `attention_bias`.
-        num_heads: Integer, `H`, or `None` where there are no heads.
-        **fields: `causal` and `position`, as of `Mixer.call_with_cache`.
+    Arguments are those of `Mixer.call_with_cache`, but `places`, a tensor
+    `(B, S, ...)` with the places of tokens in the cache, or `None` where it has
+    none; and `pairs`, of `attention_mask` and `attention_bias`.
     """
     mask, bias = pairs
     value_mask = masks.as_boolean(value_mask)

@@ -88,17 +88,17 @@ class KernelMixer(Mixin):
         """Returns an empty state, whose size does not depend on the length.
 
         Returns:
-            Dictionary of float32 tensors: `"sums"` `(B, H, f, v)`, `"counts"`
-            `(B, H, f)`, and `"logs"` `(B, H)` where features have a factor.
+            Dictionary of float32 tensors: `"sums"` `(B, H, f, v + 1)`, and
+            `"logs"` `(B, H)` where features have a factor.
         """
         return _as_cache(self._empty(batch_size))
 
     def _cache_shapes(self, start=0):
         if start is None:
             return super()._cache_shapes(start)
-        size = (self.num_heads, self.num_features)
-        logs = {"logs": size[:1]} if self.scaled else {}
-        return {"sums": (*size, self.value_dim), "counts": size, **logs}
+        shape = (self.num_heads, self.num_features, self.value_dim + 1)
+        logs = {"logs": shape[:1]} if self.scaled else {}
+        return {"sums": shape, **logs}
 
     def _call_cached(self, call, cache, start):
         if start is None:
@@ -106,8 +106,7 @@ class KernelMixer(Mixin):
         query, mask = call.query, call.mask
         # A layer around may have cast it to its own dtype.
         cache = {k: ops.cast(x, "float32") for k, x in cache.items()}
-        sums = [cache["sums"], cache["counts"][..., None]]
-        state = State(ops.concatenate(sums, axis=-1), cache.get("logs"))
+        state = State(**cache)
         context, state = self._continued(
             self.query(query),
             masks.zero_padding(self.key(query), mask.keys),
@@ -120,5 +119,4 @@ class KernelMixer(Mixin):
 
 
 def _as_cache(state):
-    cache = {"sums": state.sums[..., :-1], "counts": state.sums[..., -1]}
-    return cache if state.logs is None else {**cache, "logs": state.logs}
+    return {k: x for k, x in state._asdict().items() if x is not None}

@@ -34,15 +34,12 @@ _NEEDS = {
 class Mixer(Configured, Rematerialized, keras.layers.Layer):
     """A layer called like `keras.layers.MultiHeadAttention`.
 
-    Encoder and decoder blocks, and the models made of them, take any mixer.
-    A subclass implements `call` with MultiHeadAttention's arguments and
-    `attention_bias`. One that decodes implements `make_cache` and
-    `call_with_cache` too, and `remember` for cross-attention. What it cannot
-    honour it declares by the class attributes below, and calls that ask for it
-    are refused: nothing is ignored. Padding masks are honoured by all.
-
-    A mixer without heads and without a second sequence is shorter as a
-    `SelfMixer`.
+    Encoder and decoder blocks take any mixer. A subclass implements `call` with
+    MultiHeadAttention's arguments and `attention_bias`; one that decodes
+    implements `make_cache` and `call_with_cache` too, and `remember` for
+    cross-attention. What it cannot honour it declares by the class attributes
+    below, and calls that ask for it are refused. All honour padding masks.
+    Without heads and a second sequence a `SelfMixer` is shorter.
 
     Attributes:
         supports_causal_mask: Boolean, whether there is a form in which no
@@ -56,12 +53,11 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         supports_attention_scores: Boolean, whether there are attention
             weights to return.
         overwrites_cache: Boolean, whether tokens that are read again at the
-            same positions take the place of what the cache held there. False
-            for a state that sums up the past: generation shows it each token
-            once, and it must leave tokens out that `value_mask` forbids.
-        sees_padding: Boolean, whether it counts how much padding there is,
-            though not what it holds: outputs then depend on the length that
-            texts are padded to, which `keras_synth.fold` must keep.
+            same positions replace what the cache held there. False for a state
+            that sums up the past: generation shows it each token once, and it
+            must leave tokens out that `value_mask` forbids.
+        sees_padding: Boolean, whether outputs depend on how much padding there
+            is: `keras_synth.fold` must then keep the length.
         weight_axes: Dictionary from names of weights to the axes along which
             devices may cut them, as of a `Synthesizer`.
 

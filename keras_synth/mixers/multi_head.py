@@ -21,14 +21,11 @@ class MultiHeadMixer(Mixer):
 
     Queries, keys and values are projected, mixed by `attend`, which a subclass
     implements, and the merged heads are projected once more. Weights have the
-    names, layouts and order of MultiHeadAttention's. A subclass without a
-    causal form, or without cross-attention, says so by the class attributes of
-    `Mixer`; attention masks, biases and scores are refused unless it allows
-    them.
+    names, layouts and order of MultiHeadAttention's. What a subclass supports
+    it says by the class attributes of `Mixer`; attention masks, biases and
+    scores are refused unless it allows them.
 
-    When decoding, all keys and values are remembered, `(B, S, H, k + v)`. A
-    subclass that needs less overrides `make_cache`, `call_with_cache` and
-    `remember`.
+    When decoding, all keys and values are remembered, `(B, S, H, k + v)`.
 
     Args:
         num_heads: Integer, `H`.

@@ -23,16 +23,15 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
 
     `exp(q . k / sqrt(k))` is the mean, over random directions w, of
     `phi_w(q) phi_w(k)`, `phi_w(x) = exp(w . x' - |x'|^2 / 2)` with
-    `x' = x / k^(1/4)`. Here m directions stand for all: the rows of
-    orthogonal matrices, scaled to the norms of normal vectors. Their weights
-    are combined as in `LinearAttention`: O(T), with a state of constant size
-    when decoding, `(B, H, m, v)`. All heads share the directions.
+    `x' = x / k^(1/4)`. Here m directions, which all heads share, stand for all:
+    the rows of orthogonal matrices, scaled to the norms of normal vectors.
+    Weights are combined as in `LinearAttention`: O(T), with a state of
+    constant size when decoding, `(B, H, m, v)`.
 
-    Features are scaled before 1e-6 is added to each: of a query by its
-    largest, which cancels; of a key by its own largest. That factor is put back
-    relative to the largest that a row sees. So nothing overflows, whatever
-    the norm of keys, and no row depends on later keys. (The authors' code
-    scales by the largest of all keys.)
+    Features are divided by their largest before 1e-6 is added to each. The
+    factor of a query cancels; that of a key is put back relative to the
+    largest that a row sees: nothing overflows, and no row depends on later
+    keys. (The authors' code scales by the largest of all keys.)
 
     There are no logits to add a bias to, no scores, and no attention masks
     but padding and the causal one.

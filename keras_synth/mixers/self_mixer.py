@@ -14,15 +14,10 @@ class SelfMixer(Mixer):
     `supports_causal_mask` and implements `make_cache` and `call_with_cache`.
 
     Call arguments:
-        query: Tensor `(B, T, d)`.
-        value: The same tensor, or left out.
-        key: The same tensor, or left out.
+        query: Tensor `(B, T, d)`; value and key may only be the same tensor.
         query_mask: Boolean `(B, T)`; where it is False the output is zero.
         value_mask: Boolean `(B, T)`; where it is False a token has no
-            influence.
-        key_mask: Boolean `(B, T)`, the same.
-        attention_mask: Refused, as are `attention_bias` and
-            `return_attention_scores`.
+            influence. So does `key_mask`.
         mask: Boolean `(B, T)`, a short way to mask query and value alike.
         training: Whether to apply dropout.
         use_causal_mask: Whether no token sees a later one; refused by mixers

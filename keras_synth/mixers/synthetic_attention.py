@@ -32,8 +32,8 @@ class SyntheticAttention(MultiHeadMixer):
     logits, are two more choices: `pattern` and `normalizer`.
 
     It has the arguments and the call of MultiHeadAttention and, with `"V"`,
-    equal outputs on every row with at least one visible key. The output of a
-    row without is the output projection's bias.
+    equal outputs on every row with at least one visible key. A row without has
+    the output projection's bias.
 
     Args:
         num_heads: Integer, `H`.
@@ -41,10 +41,9 @@ class SyntheticAttention(MultiHeadMixer):
             layers, `k`.
         value_dim: Integer, value features per head, `v`; `key_dim` by
             default.
-        dropout: Float, share of the attention weights to drop in training.
-            Drawn for each sample; where the weights do not depend on the
-            batch (R, FR, Fix and their mixtures, without per-sample attention
-            mask or returned scores) drawn once for all samples.
+        dropout: Float, share of the attention weights to drop in training,
+            drawn for each sample, or once for all where these have the same
+            weights (R, FR, Fix and their mixtures).
         use_bias: Whether the projections have a bias, those of a synthesizer
             given by name included.
         output_shape: Integer or sequence of integers, shape of an output
@@ -54,15 +53,14 @@ class SyntheticAttention(MultiHeadMixer):
             batch and features. Synthesizers, causal masks and windows take
             them as one axis, flattened.
         sliding_window: Optional integer `w`, in tokens: position i attends
-            to j where `|i - j| < w`. (`"local(window=w)"` is a pattern in
-            which `|i - j| <= w`.)
+            to j where `|i - j| < w`. (In `"local(window=w)"` `|i - j| <= w`.)
         flash_attention: `True` demands the backend's flash kernel, `False`
             forbids it; by default the fastest way that can serve is taken.
         kernel_initializer: Initializer of the projections' kernels.
         bias_initializer: Initializer of the projections' biases.
-        kernel_regularizer: Optional regularizer of the projections' kernels.
-            Like the other options it reaches a synthesizer given by name, but
-            not learned tables such as R: those have options of their own.
+        kernel_regularizer: Optional regularizer of the projections' kernels,
+            those of a synthesizer given by name included, as for the other
+            options. Learned tables such as R have options of their own.
         bias_regularizer: Optional regularizer of the projections' biases.
         activity_regularizer: Optional regularizer of the projections' outputs.
         kernel_constraint: Optional constraint on the projections' kernels.
@@ -340,12 +338,12 @@ class SyntheticAttention(MultiHeadMixer):
 
         Returns:
             Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
-            one for each group, with its heads. Where a pattern is local and
-            the synthesizer compares pairs alone, a dictionary of the last
-            `tokens`, `(B, window, H, cache_dim)`, and of their `positions`,
-            `(B, window)`, -1 where there is none. It must be shown each token
-            once (`overwrites_cache` is False), and takes no attention masks
-            and biases.
+            one for each group, with its heads. With a local pattern, and
+            synthesizers that need no positions, a dictionary of the last
+            `tokens`, `(B, window, H, cache_dim)`, and their `positions`,
+            `(B, window)`, -1 where there is none. That one must be shown each
+            token once (`overwrites_cache` is False), and takes no attention
+            masks and biases.
         """
         cache = super().make_cache(batch_size, length)
         if self._cached_window is None:
@@ -383,9 +381,8 @@ class SyntheticAttention(MultiHeadMixer):
         """Returns the keys and values of a source, for a cache.
 
         Returns:
-            Tensor `(B, S, H, cache_dim)`, keys first, values after; values
-            alone if the synthesizer compares no pairs. With groups of heads a
-            tuple of one for each group, with its heads.
+            Tensor `(B, S, H, cache_dim)`, keys first, values after; with groups
+            of heads a tuple of one for each group, with its heads.
         """
         self._check_built()
         projected = self._groups.project(source, self.value(source))

@@ -14,13 +14,7 @@ from keras_synth.types import Identifier
 
 
 class CompositeSynthesizer(Synthesizer):
-    """What mixtures and groups of heads have in common: their parts.
-
-    Args:
-        num_heads: Integer, `H`.
-        synthesizers: List of synthesizers.
-        **kwargs: Arguments of `Synthesizer`.
-    """
+    """What mixtures and groups of heads have in common: their parts."""
 
     place = "part"  # parts without a name are called by it and their index
 
@@ -72,12 +66,7 @@ class CompositeSynthesizer(Synthesizer):
 
 
 def checked_parts(synthesizers, whole):
-    """Returns the parts as a list, or raises unless they can be parts.
-
-    Args:
-        synthesizers: Sequence of synthesizers.
-        whole: String, what they are parts of: "A mixture".
-    """
+    """Returns the parts as a list, or raises unless `whole` can have them."""
     if isinstance(synthesizers, (Synthesizer, str, dict)):
         synthesizers = [synthesizers]
     try:

@@ -10,7 +10,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, float32
-from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
+from keras_synth.synthesizers.dense import TokenSynthesizer
 from keras_synth.types import Identifier
 
 
@@ -20,8 +20,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
 
     `S[i, p * b + q] = A_p(x_i) B_q(x_i)` with `A(x) = h A + b_A`,
     `B(x) = h B + b_B` and the hidden layer `h = relu(x W1 + b1)`; the row of
-    `a * b >= N` is cut to N. One factor is repeated, the other tiled, so a row
-    has N distinct logits. (Tiling both alike, as public codes do, repeats the
+    `a * b >= N` is cut to N. (Public codes tile both factors, which repeats the
     same few products.) With `hidden_dim=None` it is the linear form, `h = x`.
 
     Args:
@@ -40,8 +39,6 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         **kwargs: Options of the hidden layer, those of the projections of
             `DotProductSynthesizer` (`bias_initializer` serves b_A and b_B,
             too), and arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(B, H, T, S)`.
@@ -133,12 +130,6 @@ def default_factors(max_length):
 
     `a` is the largest divisor of N up to `sqrt(N)`, if that is at least half
     of `sqrt(N)`, else `ceil(sqrt(N))`; `b = ceil(N / a)`.
-
-    Args:
-        max_length: Integer, the paper's N.
-
-    Returns:
-        Tuple of two integers with `a * b >= N`.
 
     Example:
 

@@ -36,8 +36,7 @@ class GaussianSynthesizer(DistanceSynthesizer):
     """Attends to a neighbourhood that is fixed by hand ("gaussian").
 
     `S[i, j] = -(j - i - o)^2 / (2 s^2)`: weights are a normal distribution
-    around the token o places away, with standard deviation s. Nothing is
-    learned.
+    around the token o places away. Nothing is learned.
 
     Args:
         num_heads: Integer, `H`.
@@ -46,8 +45,6 @@ class GaussianSynthesizer(DistanceSynthesizer):
             its decoder takes `(-1, 0)`.
         stddev: Float, `s`, in tokens; 1 as in the paper.
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -101,19 +98,15 @@ class PatternSynthesizer(DistanceSynthesizer):
     | `"start"`, `"end"` | the first one, the last one |
 
     `S[i, j]` is -20 times the number of tokens that j is away from the
-    pattern. So where padding, masks or the sequence's end leave none of these
-    to see, a token attends to the nearest ones that are left: the first
-    token's previous one is itself, and `"end"` is the last token that may be
-    seen. Nothing is learned. (In the paper, which grades the weights within
-    wide contexts, one head is learned: `"heads(7 * pattern + 1 * V)"`.)
+    pattern: where none of these may be seen, a token attends to the nearest
+    ones that may. Nothing is learned. (In the paper, which grades the weights
+    within wide contexts, one head is: `"heads(7 * pattern + 1 * V)"`.)
 
     Args:
         num_heads: Integer, `H`.
         patterns: Sequence of names; head h has `h mod len(patterns)`.
         width: Integer, half the width of `"window"`, in tokens.
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.

@@ -10,7 +10,7 @@ from keras_synth._backend.configs import config_of
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits
-from keras_synth.synthesizers.token_synthesizer import TokenSynthesizer
+from keras_synth.synthesizers.dense import TokenSynthesizer
 from keras_synth.types import Identifier
 
 
@@ -21,12 +21,11 @@ class LocalDenseSynthesizer(TokenSynthesizer):
     `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from
     `-window` to `window` ("local_dense"): Dense, with offsets for positions.
     No token sees one that is farther away, and a mixture sees what all its
-    parts see. It serves sequences of any length.
+    parts see.
 
-    Read as attention, neighbours have constant keys: token j that of the
-    residue `j mod (2 window + 1)`, which no other neighbour of i shares, and i
-    has its logits in that order. Beyond the window the logits that `call`
-    returns mean nothing: attention leaves those pairs out, by `reach`.
+    Read as attention, token j has the constant key of the residue
+    `j mod (2 window + 1)`, which no other neighbour of i shares, and i has its
+    logits in that order. Those beyond the window, `reach`, mean nothing.
 
     Args:
         num_heads: Integer, `H`.
@@ -38,9 +37,6 @@ class LocalDenseSynthesizer(TokenSynthesizer):
         initializer: Initializer of W2, by default Glorot's normal scheme for
             a `k x (2 window + 1)` matrix.
         **kwargs: As of `DenseSynthesizer`.
-
-    Call arguments: those of `Synthesizer.call`; `keys` as `keys_at` returns
-    them, by default those of the positions from 0 on.
 
     Returns:
         `Logits`: queries `(B, T, H, 2 window + 1)` and keys

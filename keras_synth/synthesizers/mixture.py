@@ -24,28 +24,21 @@ from keras_synth.types import Identifier, Size, Tensor
 class MixtureSynthesizer(CompositeSynthesizer):
     """Mixes the logits of any number of synthesizers ("R+V", "D+V", ...).
 
-    `S = sum_i alpha_i S_i` with `alpha = softmax(alphas)` over the parts: the
-    weights are positive, sum to 1 and, by default, start equal. The logits are
-    mixed, not the attention weights, so there is one softmax over the source.
-    Parts that are biases (ALiBi, T5's relative positions) are not scaled:
-    `S = sum_b S_b + sum_i alpha_i S_i`.
+    `S = sum_i alpha_i S_i` with `alpha = softmax(alphas)` over the parts; there
+    is one softmax over the source. Parts that are biases (ALiBi, T5's relative
+    positions) are not scaled: `S = sum_b S_b + sum_i alpha_i S_i`.
 
     Args:
         synthesizers: Sequence of synthesizers with equal `num_heads`, by
             default called `"part_0"`, `"part_1"`, ...
         per_head: Whether each head has its own alphas, a weight `(parts, H)`;
             otherwise the layer has one set, `(parts,)`.
-        share_queries: Whether Dense parts use the query projection of the
-            first dot-product part, before scaling, as `x W1 + b1`, as the
-            authors' code does for D+V. Their `hidden_dim` must equal its
-            `key_dim`.
-        alphas_initializer: Initializer of the weight `alphas`. Of two parts,
-            `keras.initializers.Constant([[0.0], [2.0]])` gives the second
-            0.88 of the weight in all heads. With `None` there are no alphas:
-            the logits are the plain sum of the parts'.
+        share_queries: Whether Dense parts take the query projection of the
+            first dot-product part for `x W1 + b1`, as the authors' code does
+            for D+V. Their `hidden_dim` must equal its `key_dim`.
+        alphas_initializer: Initializer of `alphas`, which by default start
+            equal. With `None` there are none: logits are the plain sum.
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`, the weighted sum of the parts'.

@@ -29,9 +29,8 @@ class RandomSynthesizer(Synthesizer):
     A sequence of n tokens uses `R[:, :n, :n]`. The gain g is 1 in the paper;
     under optimizers such as Adam logits move g times as fast.
 
-    Initially `g R ~ N(0, 0.1^2)`: attention is near uniform, `1 / n` up to ten
-    percent, and rows and heads differ. A fixed table of that scale is close
-    to averaging; give `initializer` a larger scale for pronounced patterns.
+    Initially `g R ~ N(0, 0.1^2)`: attention is near uniform. For a fixed table
+    with pronounced patterns give `initializer` a larger scale.
 
     Args:
         num_heads: Integer, `H`.
@@ -44,8 +43,6 @@ class RandomSynthesizer(Synthesizer):
         regularizer: Optional regularizer of R.
         gain: Float, `g`.
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -180,9 +177,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
     `N^2`. (In the authors' public code the rows of S are all equal, by a
     broadcast that should have been a matrix product.)
 
-    R1 and R2 start as normal noise whose standard deviation,
-    `((0.1 / g)^2 / r)^(1/4)`, gives the logits a standard deviation of 0.1 for
-    any rank, the same start as `RandomSynthesizer`'s.
+    R1 and R2 start with a standard deviation of `((0.1 / g)^2 / r)^(1/4)`, so
+    that logits start with one of 0.1, as those of `RandomSynthesizer`.
 
     Args:
         num_heads: Integer, `H`.
@@ -193,8 +189,6 @@ class FactorizedRandomSynthesizer(Synthesizer):
         regularizer: Optional regularizer of R1 and R2.
         gain: Float, `g`.
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: queries g R1 `(1, T, H, r)` and keys R2 `(1, S, H, r)`.

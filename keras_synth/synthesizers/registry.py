@@ -68,13 +68,11 @@ def get(
 
     Args:
         identifier: A `Synthesizer`, which is returned as it is; a config
-            dictionary of one; a name (`"dot_product"`, `"dense"`, `"random"`,
-            `"fixed_random"`, `"factorized_dense"`, `"factorized_random"`) or
-            the paper's letters for it (V, D, R, Fix, FD, FR), in any case; or
-            a sum of names for a mixture: `"R+V"`, `"random + dot_product"`.
-            A name may have options in brackets, the arguments of its class as
-            Python literals: `"FR(rank=32) + V"`. A mixture with options, or
-            within another, is written
+            dictionary of one; a name such as `"dense"`, or the paper's letters
+            for it (V, D, R, Fix, FD, FR), in any case; or a sum of names for a
+            mixture. A name may have options in brackets, the arguments of its
+            class as Python literals: `"FR(rank=32) + V"`. A mixture with
+            options, or within another, is written
             `"mixture(dense + V, share_queries=True)"`.
         num_heads: Integer, `H`. Names need it.
         key_dim: Integer, features per head; the `hidden_dim` of "dense" and
@@ -132,14 +130,6 @@ def check(
 
     No layer is made and no random seed drawn. Only `get` checks the values of
     options.
-
-    Args:
-        identifier: As for `get`.
-        num_heads: Integer, `H`.
-        max_length: Integer, the paper's N, in tokens; `None` if not known.
-
-    Raises:
-        ValueError: As `get` does.
     """
     if isinstance(identifier, str):
         sizes = {"num_heads": num_heads, "key_dim": 1, "max_length": max_length}

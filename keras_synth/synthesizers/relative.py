@@ -74,8 +74,6 @@ class RelativeSynthesizer(DistanceSynthesizer):
         regularizer: Optional regularizer of the numbers.
         **kwargs: Arguments of `Synthesizer`.
 
-    Call arguments: those of `Synthesizer.call`.
-
     Returns:
         `Logits`: bias `(1, H, T, S)`.
 
@@ -138,12 +136,9 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
     Args:
         num_heads: Integer, `H`.
-        trainable: Whether the slopes begin there and are learned, by a weight
-            `log m`; otherwise there are no weights. (The paper reports that
-            learned slopes extrapolated less well.)
+        trainable: Whether the slopes are learned, by a weight `log m`. (In the
+            paper these extrapolated less well.)
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.
@@ -215,8 +210,8 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
     """T5's relative positions ("t5_relative"), for `"t5_relative + V"`.
 
     `S[i, j] = w[bucket(j - i)]`, one trainable number per head and bucket.
-    Near distances have a bucket each; farther ones share buckets whose width
-    grows logarithmically. In a sum it is a bias, which no alpha scales.
+    Near distances have a bucket each; the width of others grows
+    logarithmically. In a sum it is a bias, which no alpha scales.
 
     Args:
         num_heads: Integer, `H`.
@@ -228,8 +223,6 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
             tokens share the bucket of distance 0, as in its decoder.
         initializer: Initializer of the numbers.
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`.
 
     Returns:
         `Logits`: bias `(1, H, T, S)`.

@@ -54,7 +54,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         is_bias: Boolean, whether its logits are not scaled by the alphas of a
             mixture: `S = bias + sum_i alpha_i S_i`.
         needs_float32: Boolean, whether its logits fall without bound with the
-            distance: see `logits.Logits`.
+            distance: see `Logits`.
         reach: Integer, how far away tokens may be that it has logits for:
             attention leaves farther ones out. `None` if it has them for all.
         remembers_last: Boolean, whether a cache of the last tokens will do
@@ -126,22 +126,13 @@ class Synthesizer(Configured, keras.layers.Layer):
         self._learned: set[str] = set()  # paths of weights that are trained
 
     def head_groups(self) -> Any:
-        """Returns the synthesizers of groups of heads, in their order.
-
-        Attention goes group by group; by default there is one.
-        """
+        """Returns the synthesizers of groups of heads; by default itself."""
         return (self,)
 
     def attach_to(self, owner: keras.Layer) -> None:
-        """Makes it a part of one layer, or of one mixture.
+        """Makes it a part of one layer, or raises if it is of another.
 
         Weights of two layers would be saved once and could not be loaded.
-
-        Args:
-            owner: The layer.
-
-        Raises:
-            ValueError: If it is a part of another layer that still exists.
         """
         if self._owned_by_other(owner):
             gc.collect()  # frees unused layers, which hold cycles
@@ -180,9 +171,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         return None
 
     def tables(self) -> dict[str, Tensor]:
-        """Returns its learned tables by name; projections are left out.
-
-        These are its own weights, but not those of layers within.
+        """Returns its learned tables, those of layers within left out.
 
         Returns:
             Dictionary from names to tensors.
@@ -239,11 +228,8 @@ class Synthesizer(Configured, keras.layers.Layer):
     def as_function(self, query: Tensor) -> Callable[..., Logits]:
         """Returns what the layer around it calls: `call`, where that will do.
 
-        What Keras does around the call of a layer takes longer than the call,
-        where operations run one by one, and the layer around it has done it.
-
-        Args:
-            query: Tensor `(B, T, d)`, what it will be called with.
+        Where operations run one by one, what Keras does around a call takes
+        longer than the call, and the layer around it has done it.
         """
         if not self.built or self.activity_regularizer is not None:
             return self
@@ -311,12 +297,9 @@ class Synthesizer(Configured, keras.layers.Layer):
         return weight
 
     def enable_lora(self, rank: int) -> None:
-        """Freezes projections and trains small updates of them (LoRA).
+        """Makes its own weights trainable beside LoRA of its projections.
 
-        Alphas, biases and tables with a few entries per position stay
-        trainable; tables of positions by positions get an update of low rank.
-        Dense layers, which have an `enable_lora` of their own, stay as they
-        are.
+        Tables of positions by positions get an update of low rank instead.
 
         Args:
             rank: Integer, the rank of such updates.
@@ -335,9 +318,7 @@ class Synthesizer(Configured, keras.layers.Layer):
                 weight.trainable = True
 
     def get_build_config(self) -> dict[str, Any]:
-        # The layer around it builds it, so that the paths of its weights begin
-        # with that layer's; and a mixture sets whether Dense parts share
-        # queries before they make a hidden layer.
+        # The layer around it builds it: paths of weights begin with that one's.
         return None
 
     def serialized(self) -> dict[str, Any]:
