@@ -19,7 +19,7 @@ NAMES = [
 ]
 
 
-@pytest.fixture(params=["float16", "float64"])
+@pytest.fixture(params=["float16", "bfloat16", "float64"])
 def floatx(request):
     keras.config.set_floatx(request.param)
     yield request.param

@@ -95,15 +95,6 @@ def test_a_state_is_of_constant_size_and_may_be_read_without_order(name):
     np.testing.assert_allclose(numpy(found), expected, atol=1e-4)
 
 
-@each_name
-def test_foreign_caches_are_refused(name):
-    mixer, x = made(name), normal(3, T, D)
-    for other in (mixers.get("linear", H, K + 1), mixers.get("V", H, K)):
-        other.build((None, T, D))
-        with pytest.raises(ValueError, match=r"make_cache.*Received"):
-            mixer.call_with_cache(x, other.make_cache(3, N), 0)
-
-
 # --- Performer ----------------------------------------------------------------
 
 

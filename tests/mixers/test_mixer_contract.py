@@ -15,7 +15,6 @@ from backend import (
     slow_but_on,
     without_gradients,
 )
-from cached import in_parts
 from cases import (
     CASES,
     LAYERS,
@@ -354,6 +353,19 @@ def test_what_padding_holds_does_not_matter_to_a_cache(name):
 
 
 @each_causal
+def test_a_cache_of_another_layer_is_refused(name):
+    layer = shared(name)
+    own = layer.make_cache(3, N)
+    wider = keras.tree.map_structure(lambda x: ops.stack([x, x], -1), own)
+    for other in (wider, {"other": own}, (own, own), None):
+        with pytest.raises(ValueError, match=r"make_cache.*Received"):
+            layer.call_with_cache(X, other, 0)
+    if layer.overwrites_cache:
+        with pytest.raises(ValueError, match=f"room for {N} tokens"):
+            layer.call_with_cache(X, own, N - T + 1)
+
+
+@each_causal
 @pytest.mark.parametrize("shape", [(0, 4), (2, 0)])
 def test_a_cache_takes_no_samples_and_no_tokens(name, shape):
     layer = shared(name)
@@ -403,14 +415,6 @@ def test_a_remembered_source_may_have_no_tokens(name):
         return
     output, _ = layer.call_with_cache(x, layer.remember(source))
     close(numpy(output), numpy(expected), 1e-6)
-
-
-@slow_but_on("torch")
-@each_causal_mixer
-def test_blocks_decode_by_any_mixer(name):
-    block = SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
-    expected = numpy(block(X))
-    close(in_parts(block, X, (3, 4, T), N), expected)
 
 
 @each_causal_mixer
@@ -572,6 +576,25 @@ def test_what_a_layer_has_no_form_for_is_refused(name):
             layer.call_with_cache(X, layer.make_cache(3, T), 0)
 
 
+@layers_that(lambda layer: isinstance(layer, mixers.SelfMixer))
+def test_mixers_of_one_sequence_take_three_axes_and_decode_in_order(name):
+    for shape in ((2, T), (2, T, 3, D)):
+        with pytest.raises(ValueError, match=r"length, features\)|axes"):
+            made(name)(normal(*shape))
+    layer = shared(name)
+    if not layer.supports_causal_mask:
+        return
+    cache = layer.make_cache(3, T)
+    for refused in (
+        {"attention_mask": LACKING["attention_mask"]},
+        {"attention_bias": LACKING["attention_bias"]},
+        {"use_causal_mask": False},
+        {"start": None},
+    ):
+        with pytest.raises(ValueError, match="Received"):
+            layer.call_with_cache(X, cache, **{"start": 0, **refused})
+
+
 def needs_length(name):
     try:
         mixers.get(name, H, 4)
@@ -580,7 +603,7 @@ def needs_length(name):
     return False
 
 
-@pytest.mark.parametrize("name", filter(needs_length, MIXERS))
+@pytest.mark.parametrize("name", [*filter(needs_length, MIXERS)])
 def test_longer_sequences_are_refused_by_both_lengths(name):
     for x in (normal(3, N + 1, D), keras.Input((N + 1, D))):
         with pytest.raises(ValueError, match=rf"\b{N + 1}\b.*max_length={N}"):

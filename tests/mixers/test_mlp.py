@@ -76,23 +76,12 @@ def test_gmlp_takes_a_later_mask_of_all_tokens():
 
 @each_name
 def test_calls_that_do_not_fit_are_refused(name):
-    x = normal(2, T, D)
-    for shape in ((2, T), (2, T, 3, D)):
-        with pytest.raises(ValueError, match=r"\(batch, length, features\)"):
-            mixers.get(name, max_length=N)(normal(*shape))
     with pytest.raises(ValueError, match="needs `max_length`"):
         mixers.get(name)
     with pytest.raises(ValueError, match="must be even"):
         mixers.get("gmlp", max_length=N, ffn_dim=5)
-    layer = made(name)
     with pytest.raises(ValueError, match=r"10 tokens.*Received: length=10"):
-        layer.make_cache(2, N + 1)
-    cache = layer.make_cache(2, T)
-    with pytest.raises(ValueError, match=r"room for 7 tokens.*start=1"):
-        layer.call_with_cache(x, cache, 1)
-    for refused in ({"use_causal_mask": False}, {"start": None}):
-        with pytest.raises(ValueError, match="Received"):
-            layer.call_with_cache(x, cache, **{"start": 0, **refused})
+        made(name).make_cache(2, N + 1)
 
 
 def test_hidden_units_that_are_no_positions_have_no_causal_form():

@@ -6,7 +6,6 @@ import pytest
 from arrays import normal
 from backend import numpy, slow_but_on
 
-import keras_synth
 from keras_synth.layers import SyntheticAttention
 from keras_synth.synthesizers import get
 
@@ -48,12 +47,6 @@ def test_logits_are_the_table_times_the_gain(name):
 def test_the_start_is_the_same_whatever_the_gain(name, gain):
     start = logits(made(name, gain=gain, seed=0), N)
     assert start.std() == pytest.approx(0.1, rel=0.15)
-
-
-def test_without_a_gain_it_is_the_published_form():
-    config = made("R").get_config()
-    assert config.pop("gain") == 1
-    assert keras_synth.synthesizers.RandomSynthesizer(**config).gain == 1
 
 
 @slow_but_on("torch")

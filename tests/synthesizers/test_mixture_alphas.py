@@ -6,17 +6,13 @@ import pytest
 from backend import numpy
 from design_helpers import (
     PAIR,
-    B,
     D,
     H,
     K,
     S,
     call,
     close,
-    functional,
     get,
-    normal,
-    saved_and_loaded,
     scores_of,
     value_of,
     variables,
@@ -71,18 +67,6 @@ def test_a_new_mixture_may_start_as_one_of_its_parts(favoured):
         weight.assign(source)
     close(scores_of(mixed, *PAIR), scores_of(pure, *PAIR))
     close(call(mixed, *PAIR), call(pure, *PAIR))
-
-
-def test_the_initializer_of_alphas_is_part_of_config_and_file(tmp_path):
-    layer = fresh_mixture([[0.0], [2.0]])
-    config = layer.synthesizer.get_config()
-    again = MixtureSynthesizer.from_config(config)
-    again.build((None, S, D))
-    close(value_of(again, "alphas"), value_of(layer, "alphas"))
-    model = functional(layer)
-    loaded = saved_and_loaded(model, tmp_path)
-    x = normal(B, S, D)
-    close(call(loaded, x), call(model, x), 1e-6)
 
 
 def test_an_unknown_initializer_of_alphas_is_refused():
