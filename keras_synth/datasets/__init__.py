@@ -4,18 +4,22 @@ Texts are Python strings; labels are NumPy arrays, or lists of strings. A pair
 of texts is a tuple of two lists. Series and graphs are NumPy arrays.
 """
 
-from keras_synth.datasets.arrays import graph_masks, pad_series, series_windows
-from keras_synth.datasets.generated import generated_reviews
-from keras_synth.datasets.generated_entities import LABELS, generated_entities
-from keras_synth.datasets.generated_graphs import (
+from keras_synth.datasets.generated import (
+    LABELS,
+    generated_entities,
+    generated_pairs,
+    generated_reviews,
+)
+from keras_synth.datasets.graphs import (
     generated_communities,
     generated_graphs,
+    graph_masks,
 )
-from keras_synth.datasets.generated_pairs import generated_pairs
-from keras_synth.datasets.generated_translations import generated_translations
 from keras_synth.datasets.listops import evaluate_listops, generated_listops
 from keras_synth.datasets.reading import read
+from keras_synth.datasets.series import pad_series, series_windows
 from keras_synth.datasets.splitting import train_validation_split
+from keras_synth.datasets.translations import generated_translations
 
 # Of labels that are numbers, and of words.
 CLASS_NAMES = {

@@ -1,18 +1,22 @@
-"""Movie reviews from a generator, half of them beyond a bag of words."""
+"""Texts from generators, each beyond what counting words can tell."""
 
 from typing import Any
 
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
+from keras_synth.datasets import words
 from keras_synth.datasets.words import (
-    HARD_SENTENCES,
-    NEUTRAL_SENTENCES,
-    OPINION_SENTENCES,
+    ENTITIES,
     OPINIONS,
+    TOPICS,
+    check_integers,
+    check_rates,
     fill,
     pick,
+    shuffled,
 )
+
+LABELS = ("O", *(f"{mark}-{kind}" for kind in ENTITIES for mark in "BI"))
 
 
 def generated_reviews(
@@ -25,22 +29,19 @@ def generated_reviews(
     """Writes labelled, English-like movie reviews of about 20 to 60 words.
 
     An opinion is an adjective that praises or blames, as in "The plot was
-    truly dull from start to finish". All other words are neutral. There are
-    two kinds of review:
+    truly dull from start to finish". All other words are neutral.
 
-    - *Easy*: about two thirds of the sentences hold an opinion, and the
-      majority decides. A minority of the opposite sign may be among them.
-    - *Hard*: one sentence denies one opinion and asserts the opposite one,
-      by negation ("The plot was not dull but moving") or by order ("At first
-      the plot seemed dull, in the end it was moving"). The assertion decides;
-      all other sentences are neutral.
+    - *Easy* reviews: about two thirds of the sentences hold an opinion, and
+      the majority decides.
+    - *Hard* reviews: one sentence denies one opinion and asserts the opposite
+      one, by negation ("The plot was not dull but moving") or by order ("At
+      first the plot seemed dull, in the end it was moving"). The assertion
+      decides; all other sentences are neutral.
 
-    Hard reviews are made in pairs that differ only in which of their two
-    adjectives is the denied one. Both have the same words the same number of
-    times and opposite labels, so anything computed from word counts is right
-    on exactly one of the two. With half of the reviews hard, a bag of words
-    reaches at most 75 % accuracy, whereas the word before each adjective
-    suffices for 100 %.
+    Hard reviews are made in pairs of opposite labels that have the same words
+    the same number of times, so a bag of words is right on one of the two: with
+    half of the reviews hard it reaches at most 75 % accuracy. The word before
+    each adjective suffices for 100 %.
 
     Args:
         num_examples: Integer, number of reviews.
@@ -65,36 +66,32 @@ def generated_reviews(
     test_texts, test_labels = generated_reviews(500, seed=2)
     ```
     """
-    check_positive("num_examples", num_examples)
-    check_positive("min_sentences", min_sentences)
-    check_positive("max_sentences", max_sentences)
+    check_integers(
+        num_examples=(num_examples, 1),
+        min_sentences=(min_sentences, 1),
+        max_sentences=(max_sentences, 1),
+    )
     if max_sentences < min_sentences:
         raise ValueError(
             "max_sentences must be at least min_sentences. Received: "
             f"{max_sentences} and {min_sentences}"
         )
-    if not 0 <= hard_fraction <= 1:
-        raise ValueError(
-            f"hard_fraction must be from 0 to 1. Received: {hard_fraction!r}"
-        )
+    check_rates(hard_fraction=hard_fraction)
     rng = np.random.default_rng(seed)
     num_pairs = min(round(num_examples * hard_fraction / 2), num_examples // 2)
     examples = []  # (text, label)
     for index in range(num_examples - num_pairs):
         num_sentences = rng.integers(min_sentences, max_sentences + 1)
         if index < num_pairs:
-            positive, negative = _hard_pair(rng, num_sentences)
-            examples += [(negative, 0), (positive, 1)]
+            examples += _hard_pair(rng, num_sentences)
         else:
             label = (index - num_pairs) % 2
             examples.append((_easy_review(rng, num_sentences, label), label))
-    examples = [examples[i] for i in rng.permutation(num_examples)]
-    texts, labels = zip(*examples, strict=True)
-    return list(texts), np.array(labels, dtype="int32")
+    return shuffled(rng, examples)
 
 
-def _neutral_sentences(rng, count):
-    return [fill(rng, pick(rng, NEUTRAL_SENTENCES)) for _ in range(count)]
+def _neutral(rng, count):
+    return [fill(rng, pick(rng, words.NEUTRAL_SENTENCES)) for _ in range(count)]
 
 
 def _review(sentences, order):
@@ -102,24 +99,162 @@ def _review(sentences, order):
 
 
 def _hard_pair(rng, num_sentences):
-    """Returns a positive and a negative review made of the same words."""
-    others = _neutral_sentences(rng, num_sentences - 1)
-    sentence = fill(rng, pick(rng, HARD_SENTENCES))
-    bad, good = (pick(rng, words) for words in OPINIONS)
+    """A negative and a positive review of the same words, with labels."""
+    others = _neutral(rng, num_sentences - 1)
+    sentence = fill(rng, pick(rng, words.HARD_SENTENCES))
+    bad, good = (pick(rng, adjectives) for adjectives in OPINIONS)
     order = rng.permutation(num_sentences)
-    praise = sentence.format(denied=bad, asserted=good)
     blame = sentence.format(denied=good, asserted=bad)
-    return _review([praise, *others], order), _review([blame, *others], order)
+    praise = sentence.format(denied=bad, asserted=good)
+    return [
+        (_review([opinion, *others], order), label)
+        for label, opinion in enumerate((blame, praise))
+    ]
 
 
 def _easy_review(rng, num_sentences, label):
-    """Returns a review in which most opinions agree with the label."""
+    """A review in which most opinions agree with the label."""
     num_opinions = num_sentences - num_sentences // 3
     num_opposite = rng.integers((num_opinions - 1) // 2 + 1)
-    sentences = _neutral_sentences(rng, num_sentences - num_opinions)
+    sentences = _neutral(rng, num_sentences - num_opinions)
     for i in range(num_opinions):
         sign = label if i >= num_opposite else 1 - label
         opinion = pick(rng, OPINIONS[sign])
-        sentence = fill(rng, pick(rng, OPINION_SENTENCES))
+        sentence = fill(rng, pick(rng, words.OPINION_SENTENCES))
         sentences.append(sentence.format(opinion=opinion))
     return _review(sentences, rng.permutation(num_sentences))
+
+
+def generated_pairs(
+    num_examples: int,
+    seed: int = 0,
+    num_topics: int = 12,
+    words_per_topic: int = 2,
+) -> tuple[Any, ...]:
+    """Writes pairs of sentences and asks if both are about the same thing.
+
+    Each sentence of 6 to 13 words names one topic by one of its words, as in
+    "On Monday a quiet stranger asked me about the violin" and "I dreamt of the
+    trumpet again", twice a musical instrument. All other words are drawn from
+    the same list whatever the topic. The two sentences never share the word of
+    their topic, unless each topic has only one.
+
+    Pairs are made by fours: two sentences about a topic, and the same two with
+    words of another topic, each first one with each second one. So each
+    sentence, and each word in a pair, is as frequent with label 0 as with
+    label 1: logistic regression on them learns nothing, and any sum of a score
+    of the first sentence and a score of the second is right on at most three
+    of the four. The two words must be compared.
+
+    Args:
+        num_examples: Integer, number of pairs. If it is no multiple of four,
+            the last four are cut short.
+        seed: Integer, not negative. The same seed gives the same pairs.
+        num_topics: Integer from 2 to 24, number of topics.
+        words_per_topic: Integer from 1 to 6, number of words that name each of
+            them. With 1, a repeated word tells the label.
+
+    Returns:
+        `((first, second), labels)`, shuffled: two lists of strings and an
+        int32 array, 0 different topics, 1 the same. Both labels are equally
+        frequent; of an odd number, one more is 0.
+
+    Raises:
+        ValueError: An argument is out of range, or no integer.
+
+    Example:
+
+    ```python
+    pairs, labels = generated_pairs(4000, seed=1)
+    test_pairs, test_labels = generated_pairs(1000, seed=2)
+    ```
+    """
+    check_integers(
+        num_examples=(num_examples, 1),
+        num_topics=(num_topics, 2, len(TOPICS)),
+        words_per_topic=(words_per_topic, 1, len(TOPICS[0])),
+    )
+    rng = np.random.default_rng(seed)
+    topics = [topic[:words_per_topic] for topic in TOPICS[:num_topics]]
+    examples: list[tuple[str, str, int]] = []
+    while len(examples) < num_examples:
+        examples += _four_pairs(rng, topics)
+    *sides, labels = shuffled(rng, examples[:num_examples])
+    return tuple(sides), labels
+
+
+def _four_pairs(rng, topics):
+    """Each of two first sentences with each of two second ones, and labels."""
+    one, two = (fill(rng, pick(rng, words.PAIR_SENTENCES)) for _ in range(2))
+    chosen = rng.choice(len(topics), size=2, replace=False)
+    (a, other_a), (b, other_b) = (
+        rng.choice(topics[i], size=2, replace=len(topics[i]) == 1).tolist()
+        for i in chosen
+    )
+    pairs = [(a, other_b), (a, other_a), (b, other_a), (b, other_b)]
+    return [
+        (one.format(topic=first), two.format(topic=second), index % 2)
+        for index, (first, second) in enumerate(pairs)
+    ]
+
+
+def generated_entities(num_examples: int, seed: int = 0) -> tuple[Any, ...]:
+    """Writes sentences of words, with persons, places and organisations.
+
+    A label is `"O"`, or `"B-"` at the first word of an entity and `"I-"` at
+    the others, with its kind: `"PER"`, `"LOC"`, `"ORG"`. All kinds have the
+    same 40 names: "My uncle married Florence on Monday", "The train from
+    Florence came on Sunday", "Florence dismissed twenty workers". The words
+    around a name tell its kind. Whoever gives each word its most frequent label
+    knows which words are names, and of a third of them the kind.
+
+    Args:
+        num_examples: Integer, number of sentences.
+        seed: Integer, not negative. The same seed gives the same sentences.
+
+    Returns:
+        `(sentences, labels)`: two lists of lists of strings, a label for each
+        word. `CLASS_NAMES["generated_entities"]` are all labels.
+
+    Raises:
+        ValueError: `num_examples` is no positive integer.
+
+    Example:
+
+    ```python
+    sentences, labels = generated_entities(2000, seed=1)
+    test_sentences, test_labels = generated_entities(500, seed=2)
+    ```
+    """
+    check_integers(num_examples=(num_examples, 1))
+    rng = np.random.default_rng(seed)
+    sentences, labels = [], []
+    for _ in range(num_examples):
+        tokens, tags = _clause(rng)
+        if rng.integers(2):
+            joiner = pick(rng, words.JOINERS).split()
+            more_tokens, more_tags = _clause(rng)
+            tokens += joiner + more_tokens
+            tags += ["O"] * len(joiner) + more_tags
+        tokens[0] = tokens[0][0].upper() + tokens[0][1:]
+        sentences.append([*tokens, "."])
+        labels.append([*tags, "O"])
+    return sentences, labels
+
+
+def _clause(rng):
+    """The words of a clause, and their labels."""
+    kind = pick(rng, [*ENTITIES])
+    forms, nouns, sentences = ENTITIES[kind]
+    tokens, labels = [], []
+    sentence = fill(rng, pick(rng, sentences))
+    for word in sentence.replace("{word}", pick(rng, nouns)).split():
+        if word == "{entity}":
+            form = pick(rng, forms).split()
+            names = words.ENTITY_NAMES
+            tokens += [x.format(name=pick(rng, names)) for x in form]
+            labels += [f"B-{kind}"] + [f"I-{kind}"] * (len(form) - 1)
+        else:
+            tokens.append(word)
+            labels.append("O")
+    return tokens, labels

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
+from keras_synth.datasets.words import check_integers
 
 END = "]"
 _OPERATOR_RATE = 0.25  # of what may be an operator or a digit
@@ -79,16 +79,13 @@ def generated_listops(
     """Writes expressions of nested lists, and evaluates them.
 
     `[SM 4 [MAX 2 [MED 0 9 3 ] ] 1 ]` is 8: `[MIN`, `[MAX`, `[MED` (median,
-    rounded down) and `[SM` (sum modulo 10) stand before their 2 to `max_args`
-    arguments. An argument is an operator with probability 0.25, a digit
-    otherwise, and always a digit on the last level.
-
-    Long Range Arena's expressions are those of `max_depth=10, min_length=501,
+    rounded down) and `[SM` (sum modulo 10) have 2 to `max_args` arguments. An
+    argument is an operator with probability 0.25, never on the last level, and
+    a digit otherwise. Long Range Arena has `max_depth=10, min_length=501,
     max_length=1999`.
 
     Args:
-        num_examples: Integer, number of expressions. A larger one continues a
-            smaller one.
+        num_examples: Integer, number of expressions; more begin with the same.
         seed: Integer, not negative. The same seed gives the same expressions.
         max_depth: Integer, most levels, at least 2: with 2, all arguments are
             digits.
@@ -112,14 +109,13 @@ def generated_listops(
     test = texts[:2_000], labels[:2_000]
     ```
     """
-    check_positive("num_examples", num_examples)
-    sizes = {"max_depth": (max_depth, 2), "max_args": (max_args, 2)}
-    sizes |= {"min_length": (min_length, 1), "max_length": (max_length, 4)}
-    for name, (value, least) in sizes.items():
-        if check_positive(name, value) < least:
-            raise ValueError(
-                f"{name} must be at least {least}. Received: {name}={value}"
-            )
+    check_integers(
+        num_examples=(num_examples, 1),
+        max_depth=(max_depth, 2),
+        max_args=(max_args, 2),
+        min_length=(min_length, 1),
+        max_length=(max_length, _SHORTEST),
+    )
     draw = _numbers(np.random.default_rng(seed)).__next__
     values: dict[str, int] = {}
     for _ in range(num_examples):
@@ -147,11 +143,7 @@ def _numbers(rng):
 
 
 def _append(tokens, draw, levels, max_args, max_length):
-    """Appends an operator and its arguments, and returns the value.
-
-    Once there are too many tokens for the expression to be used, arguments
-    are left out.
-    """
+    """Appends an operator and its arguments, and returns the value."""
     operator = [*OPERATORS][int(len(OPERATORS) * draw())]
     tokens.append(operator)
     values = []
@@ -163,6 +155,6 @@ def _append(tokens, draw, levels, max_args, max_length):
             tokens.append(str(value))
         values.append(value)
         if len(tokens) > max_length:
-            break
+            break  # it will not be used
     tokens.append(END)
     return OPERATORS[operator](values)

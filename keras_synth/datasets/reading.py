@@ -1,8 +1,9 @@
 """`read`: texts and labels from files, whatever their format."""
 
+import contextlib
+import csv
 import gzip
 import itertools
-import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,6 @@ from keras_synth.types import FilePath
 
 FORMATS = ("csv", "tsv", "jsonl", "folders", "lines", "conllu", "text")
 _CONLLU_FIELDS, _CONLLU_TAG = 10, 3  # ID, FORM, LEMMA, UPOS, ...
-_INTEGER = re.compile(r"[+-]?\d{1,18}")
 
 Column = str | int
 
@@ -31,42 +31,38 @@ def read(
 ) -> Any:
     r"""Reads texts, and what belongs to them, from a file or folder.
 
-    - `"csv"`, `"tsv"`, `"jsonl"`: columns of a table, or keys of JSON objects.
-      Returns `(texts, labels)`.
-    - `"folders"`: a folder for each class, and a text in each file. Returns
-      `(texts, labels)`.
-    - `"lines"`: two files whose lines belong together. Returns
-      `(firsts, seconds)`.
-    - `"conllu"`: words and their universal parts of speech. Returns
-      `(sentences, tags)`.
-    - `"text"`: a plain text, or all `.txt` files of a folder. Returns a
-      string, or a list of strings.
+    | format | files | returns |
+    |---|---|---|
+    | `"csv"`, `"tsv"`, `"jsonl"` | tables, JSON objects | `(texts, labels)` |
+    | `"folders"` | a folder for each class | `(texts, labels)` |
+    | `"lines"` | two files of parallel lines | `(firsts, seconds)` |
+    | `"conllu"` | words and parts of speech | `(sentences, tags)` |
+    | `"text"` | one, or all `.txt` of a folder | string, or list of strings |
 
     Files are UTF-8, and may be gzipped. In TSV files, as in those of GLUE,
     quotation marks are ordinary characters.
 
     Args:
         path: String or path-like; for `"lines"` a sequence of two.
-        format: One of the names above. By default the suffix decides:
-            `.csv`, `.tsv`, `.jsonl`, `.conllu`; two paths are `"lines"`, a
-            folder with folders in it is `"folders"`, anything else `"text"`.
+        format: One of the above. By default the suffix decides; two paths are
+            `"lines"`, a folder with folders in it is `"folders"`, anything
+            else `"text"`.
         text: Name of the column of texts, or its number where there is no
             header. Two of them make pairs.
         label: Name or number of the column of labels; several make a list of
             each row's. `None` reads texts only.
         header: Whether the first row of a table holds the names of columns.
-        delimiter: What separates columns: by default a comma in CSV, a tab in
-            TSV.
-        skip_empty: Whether to leave out rows with an empty text or label,
-            which otherwise raise an error.
+        delimiter: What separates columns, if neither commas nor, in TSV, tabs.
+        skip_empty: Whether to leave out rows with an empty text or label.
 
     Returns:
         As above. `texts` is a list of strings, or a tuple of two lists
-        for pairs. `labels` is an array of integers or floats where all labels
-        are numbers, else a list of strings. Without labels, `texts` only.
+        for pairs. `labels` is an array where all labels are numbers, else a
+        list of strings.
 
     Raises:
-        ValueError: If a file cannot be read as this format.
+        ValueError: If a file cannot be read as this format, or a field is
+            empty.
 
     Example:
 
@@ -76,8 +72,6 @@ def read(
     >>> size = path.write_text("text,stars\na good film,5\ndull,1\n")
     >>> keras_synth.datasets.read(path, label="stars")
     (['a good film', 'dull'], array([5, 1]))
-
-    Pairs have two columns of texts: `text=["sentence1", "sentence2"]`.
     """
     if isinstance(path, (list, tuple)):
         paths = [Path(x) for x in path]
@@ -94,25 +88,20 @@ def read(
         sep = delimiter or ("\t" if format == "tsv" else ",")
         table = _table(path, format, sep, header)
         return _columns(path, table, text, label, skip_empty)
-    if format == "folders":
-        return _folders(path)
-    if format == "conllu":
-        return _conllu(path)
-    if format == "text":
-        return _plain(path)
-    raise ValueError(
-        f"format must be one of {', '.join(FORMATS)}; `lines` takes two "
-        f"paths. Received: format={format!r} for {path}"
-    )
+    readers = {"folders": _folders, "conllu": _conllu, "text": _plain}
+    if format not in readers:
+        raise ValueError(
+            f"format must be one of {', '.join(FORMATS)}; `lines` takes two "
+            f"paths. Received: format={format!r} for {path}"
+        )
+    return readers[format](path)
 
 
 def _format_of(path):
-    suffix = (
-        path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    )
     if path.is_dir():
         return "folders" if any(x.is_dir() for x in path.iterdir()) else "text"
-    return suffix[1:] if suffix[1:] in FORMATS else "text"
+    suffix = Path(path.name.removesuffix(".gz")).suffix[1:]
+    return suffix if suffix in FORMATS else "text"
 
 
 def _open(path):
@@ -148,9 +137,9 @@ def _table(path, format, sep, header):
                 header=0 if header else None,
                 dtype=str,
                 keep_default_na=False,
-                quoting=3
+                quoting=csv.QUOTE_NONE
                 if format == "tsv"
-                else 0,  # QUOTE_NONE, QUOTE_MINIMAL
+                else csv.QUOTE_MINIMAL,
                 encoding="utf-8-sig",
             )
     except (ValueError, pd.errors.ParserWarning) as error:
@@ -162,8 +151,10 @@ def _table(path, format, sep, header):
 
 def _columns(path, table, text, label, skip_empty):
     """The texts and labels of a table."""
-    sides = _as_list(text)
-    answers = [] if label is None else _as_list(label)
+    sides, answers = (
+        list(x) if isinstance(x, (list, tuple)) else [x] for x in (text, label)
+    )
+    answers = [] if label is None else answers
     for name in (*sides, *answers):
         if name not in table.columns:
             raise ValueError(
@@ -188,25 +179,13 @@ def _columns(path, table, text, label, skip_empty):
     texts = tuple(texts) if len(texts) > 1 else texts[0]
     if not answers:
         return texts
-    columns = [table[name].tolist() for name in answers]
-    if len(columns) > 1:
-        return texts, [list(row) for row in zip(*columns, strict=True)]
-    return texts, _numbers_or_strings(columns[0])
-
-
-def _as_list(names):
-    return list(names) if isinstance(names, (list, tuple)) else [names]
-
-
-def _numbers_or_strings(labels):
-    """An array of numbers where all are numbers, else a list of strings."""
-    words = [str(x).strip() for x in labels]
-    if all(map(_INTEGER.fullmatch, words)):
-        return np.array(list(map(int, words)))
-    try:
-        return np.array(list(map(float, words)))
-    except ValueError:
-        return words
+    if len(answers) > 1:
+        return texts, table[answers].to_numpy().tolist()
+    labels = [str(x).strip() for x in table[answers[0]]]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError, OverflowError):
+            return texts, np.array([kind(x) for x in labels], kind)
+    return texts, labels
 
 
 def _folders(path):

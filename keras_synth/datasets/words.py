@@ -3,7 +3,10 @@
 import re
 import tomllib
 from importlib import resources
-from typing import NamedTuple
+
+import numpy as np
+
+from keras_synth._backend.checks import check_positive
 
 _WORDS = tomllib.loads(
     (resources.files(__package__) / "words.toml").read_text(encoding="utf-8")
@@ -17,25 +20,19 @@ def _rows(text):
 # Reviews and pairs. Opinions by label, 0 negative.
 OPINIONS = tuple(words.split() for words in _WORDS["opinions"].values())
 SLOTS = {slot: words.split() for slot, words in _WORDS["slots"].items()}
-NEUTRAL_SENTENCES, OPINION_SENTENCES, HARD_SENTENCES, PAIR_SENTENCES = map(
-    tuple, _WORDS["sentences"].values()
-)
+NEUTRAL_SENTENCES, OPINION_SENTENCES, HARD_SENTENCES, PAIR_SENTENCES = _WORDS[
+    "sentences"
+].values()
 TOPICS = _rows(_WORDS["pairs"]["topics"])
 
-
-class Entity(NamedTuple):
-    """What there is of one kind of entity: forms of names, words, sentences."""
-
-    forms: list
-    words: list
-    sentences: list
-
-
+# Entities. By kind, forms of names, words and sentences.
 _ENTITIES = _WORDS["entities"]
 ENTITY_NAMES, JOINERS = _ENTITIES["names"].split(), _ENTITIES["joiners"]
 ENTITIES = {
-    kind: Entity(
-        _ENTITIES["forms"][kind], words.split(), _ENTITIES["sentences"][kind]
+    kind: (
+        _ENTITIES["forms"][kind],
+        words.split(),
+        _ENTITIES["sentences"][kind],
     )
     for kind, words in _ENTITIES["kinds"].items()
 }
@@ -69,3 +66,27 @@ def fill(rng, sentence):
         lambda slot: pick(rng, SLOTS.get(slot[1], [slot[0]])),
         sentence,
     )
+
+
+def shuffled(rng, examples):
+    """Returns columns of examples in a random order, the last an array."""
+    examples = [examples[i] for i in rng.permutation(len(examples))]
+    *sides, labels = map(list, zip(*examples, strict=True))
+    return *sides, np.array(labels, "int32")
+
+
+def check_integers(**limits):
+    """Raises unless each value is an integer in `(value, least, most)`."""
+    for name, (value, least, *most) in limits.items():
+        if not least <= check_positive(name, value) <= min(most, default=value):
+            words = (
+                f"from {least} to {most[0]}" if most else f"at least {least}"
+            )
+            raise ValueError(f"{name} must be {words}. Received: {value}")
+
+
+def check_rates(**rates):
+    """Raises unless each number is from 0 to 1."""
+    for name, rate in rates.items():
+        if not 0 <= rate <= 1:
+            raise ValueError(f"{name} must be from 0 to 1. Received: {rate!r}")

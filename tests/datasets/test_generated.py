@@ -268,4 +268,4 @@ def test_a_name_alone_does_not_tell_its_label():
     total = sum(tags.total() for tags in seen.values())
     assert 0.88 < right / total < 0.93
     kinds = [*word_lists.ENTITIES.values()]
-    assert len({word for kind in kinds for word in kind.words}) == 18
+    assert len({word for _, nouns, _ in kinds for word in nouns}) == 18

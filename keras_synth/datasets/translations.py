@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
 from keras_synth.datasets import words
-from keras_synth.datasets.words import pick
+from keras_synth.datasets.words import check_integers, pick
 
 
 def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
@@ -16,11 +15,10 @@ def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
 
     - *words*: 24 nouns, 12 verbs, 10 adjectives and some others,
     - *order*: the verb is last, the adverb first, an adjective after its noun,
-      and a noun with its preposition, now a postposition, before the noun it
-      is about,
+      and a noun with its preposition before the noun it is about,
     - *agreement*: articles, adjectives and verbs end in one of six ways, by
-      gender and number of their noun. Nothing but the noun tells its gender,
-      one of three, and other nouns stand between the subject and its verb.
+      gender and number of their noun. Only the noun tells its gender, and
+      other nouns come between the subject and its verb.
 
     ```
     the big dogs near a cat saw two foxes today
@@ -30,12 +28,8 @@ def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
     jurim nolik lasmo so ne miru
     ```
 
-    The target is shorter where "a" or "does" has no translation, and longer
-    where "two" takes a word that counts, "du kap", "du mil" or "du zon".
-
     Args:
-        count: Integer, number of sentences. A larger one continues a smaller
-            one.
+        count: Integer, number of sentences; more begin with the same.
         seed: Integer, not negative. The same seed gives the same sentences.
 
     Returns:
@@ -54,7 +48,7 @@ def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
     test = sources[4000:], targets[4000:]
     ```
     """
-    check_positive("count", count)
+    check_integers(count=(count, 1))
     rng = np.random.default_rng(seed)
     translations: dict[str, str] = {}
     while len(translations) < count:
@@ -71,7 +65,7 @@ class _Phrase(NamedTuple):
 
 
 def _sentence(rng):
-    """Returns a sentence and its translation."""
+    """A sentence and its translation."""
     numbers = rng.choice(len(words.NOUNS), size=3, replace=False)
     subject, other, third = (_noun_phrase(rng, words.NOUNS[i]) for i in numbers)
     place = rng.integers(3)  # of the third noun: by either one, or nowhere
@@ -109,7 +103,7 @@ def _noun_phrase(rng, noun):
 
 
 def _with_preposition(rng, phrase, other):
-    """Returns `phrase` with a preposition and `other`; it agrees as before."""
+    """A phrase with a preposition and another one; it agrees as before."""
     preposition, postposition = pick(rng, words.PREPOSITIONS)
     return phrase._replace(
         english=_spaced(phrase.english, preposition, other.english),
@@ -120,7 +114,7 @@ def _with_preposition(rng, phrase, other):
 
 
 def _verb(rng, subject):
-    """Returns a verb that agrees with the subject, and its translation."""
+    """A verb that agrees with the subject, and its translation."""
     plural, singular, past, stem = pick(rng, words.VERBS)
     is_past, is_negated = rng.integers(2, size=2)
     pattern = words.PATTERNS["past" if is_past else "present"]
@@ -135,7 +129,7 @@ def _verb(rng, subject):
 
 
 def _maybe(rng, rows):
-    """Returns any of the rows, half of the time two empty strings."""
+    """Any of the rows, half of the time two empty strings."""
     return pick(rng, rows) if rng.integers(2) else ("", "")
 
 

@@ -1,12 +1,75 @@
-"""Graphs from generators: a label of each graph, and a label of each node."""
+"""Graphs: masks for attention, and generators with labels."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
+from keras_synth.datasets.words import (
+    check_integers,
+    check_rates,
+    shuffled,
+)
+from keras_synth.types import Tensor
 
 GREY, COLORS = 0, (1, 2, 3, 4)  # the first two are those that are asked for
+
+
+def graph_masks(
+    adjacencies: Sequence[Tensor],
+    length: int | None = None,
+    self_loops: bool = True,
+) -> Any:
+    """Makes attention masks of graphs: a node sees its neighbours and itself.
+
+    One layer of attention is then one round of messages between neighbours,
+    and `L` layers reach `L` steps.
+
+    Args:
+        adjacencies: Sequence of `B` boolean arrays `(n_i, n_i)`. Where `(i,
+            j)` is True, node i sees node j; an undirected graph has `(j, i)`,
+            too.
+        length: Integer, the nodes `T` of the result; by default those of the
+            largest graph.
+        self_loops: Whether each node sees itself. Otherwise a node without
+            neighbours has a context of zero.
+
+    Returns:
+        Boolean array `(B, T, T)`, an `attention_mask`. Padded nodes see no
+        node, and none sees them.
+
+    Raises:
+        ValueError: If an adjacency is not boolean, not square, or larger than
+            `length`.
+
+    Example:
+
+    >>> path = np.eye(3, k=1, dtype=bool) | np.eye(3, k=-1, dtype=bool)
+    >>> mask = keras_synth.datasets.graph_masks([path], length=4)
+    >>> mask[0].astype(int)
+    array([[1, 1, 0, 0],
+           [1, 1, 1, 0],
+           [0, 1, 1, 0],
+           [0, 0, 0, 0]])
+
+    References:
+        - [Velickovic et al., 2018](https://arxiv.org/abs/1710.10903), graph
+          attention networks.
+    """
+    arrays = [np.asarray(x) for x in adjacencies]
+    nodes = max(map(len, arrays), default=1) if length is None else length
+    for i, x in enumerate(arrays):
+        if x.shape != 2 * (len(x),) or x.dtype != bool or len(x) > nodes:
+            raise ValueError(
+                "An adjacency must be a boolean array (n, n), n at most "
+                f"{nodes}; `adjacency.toarray() != 0` makes one of a sparse "
+                f"matrix. Received: graph {i} of shape {x.shape} and dtype "
+                f"{x.dtype}"
+            )
+    mask: np.ndarray = np.zeros((len(arrays), nodes, nodes), bool)
+    for row, x in zip(mask, arrays, strict=True):
+        row[: len(x), : len(x)] = x | (np.eye(len(x), dtype=bool) & self_loops)
+    return mask
 
 
 def generated_graphs(
@@ -21,22 +84,15 @@ def generated_graphs(
 
     Graphs are made in pairs of opposite labels that differ in one exchange:
     edges `a - b` and `c - d` of four grey nodes become `a - d` and `c - b`.
-    Both graphs have the same nodes with the same neighbours, as far as colours
-    tell, so
-
-    - logistic regression on counts of colours, edges or neighbourhoods learns
-      nothing,
-    - whatever adds up what one round of messages brings to each node is right
-      on exactly one of the two.
-
-    After two rounds a grey node beside colour 1 knows which colour its grey
-    neighbour is beside, and that is the label.
+    Both have the same nodes with the same neighbours, as far as colours tell,
+    so counts of neighbourhoods, or sums over one round of messages, are right
+    on one of the two. After two rounds a grey node beside colour 1 knows which
+    colour its grey neighbour is beside, and that is the label.
 
     Args:
         num_examples: Integer, number of graphs.
         seed: Integer, not negative. The same seed gives the same graphs.
-        max_extra_nodes: Integer, the most grey nodes beside those four. A
-            graph has from 8 nodes to 8 more than this.
+        max_extra_nodes: Integer, the most nodes besides those 8.
 
     Returns:
         `((colors, adjacencies), labels)`, shuffled: lists of int32 arrays
@@ -55,15 +111,15 @@ def generated_graphs(
     >>> sorted(colors[0].tolist())[-4:]
     [1, 2, 3, 4]
     """
-    check_positive("num_examples", num_examples)
-    check_positive("max_extra_nodes", max_extra_nodes)
+    check_integers(
+        num_examples=(num_examples, 1), max_extra_nodes=(max_extra_nodes, 1)
+    )
     rng = np.random.default_rng(seed)
     examples: list[Any] = []
     while len(examples) < num_examples:
         examples += _two_graphs(rng, rng.integers(max_extra_nodes + 1))
-    examples = [examples[i] for i in rng.permutation(num_examples)]
-    colors, adjacencies, labels = zip(*examples, strict=True)
-    return (list(colors), list(adjacencies)), np.array(labels, dtype="int32")
+    *sides, labels = shuffled(rng, examples[:num_examples])
+    return tuple(sides), labels
 
 
 def _two_graphs(rng, num_extra):
@@ -99,8 +155,7 @@ def generated_communities(
     Each node belongs to a community. Two nodes are joined with probability
     `within` if theirs is the same, else with probability `between`. A node's
     hint is its community with probability `hint_rate`, and any community
-    otherwise, all equally likely. Who asks the neighbours, and theirs, knows
-    better than the hint.
+    otherwise. Neighbours, and theirs, tell more than the hint.
 
     Args:
         num_examples: Integer, number of graphs.
@@ -128,15 +183,12 @@ def generated_communities(
     References:
         - [Holland et al., 1983](https://doi.org/10.1016/0378-8733(83)90021-7)
     """
-    check_positive("num_examples", num_examples)
-    counts = {"num_nodes": num_nodes, "num_communities": num_communities}
-    for name, count in counts.items():
-        if check_positive(name, count) < 2:
-            raise ValueError(f"{name} must be at least 2. Received: {count}")
-    rates = {"within": within, "between": between, "hint_rate": hint_rate}
-    for name, rate in rates.items():
-        if not 0 <= rate <= 1:
-            raise ValueError(f"{name} must be from 0 to 1. Received: {rate!r}")
+    check_integers(
+        num_examples=(num_examples, 1),
+        num_nodes=(num_nodes, 2),
+        num_communities=(num_communities, 2),
+    )
+    check_rates(within=within, between=between, hint_rate=hint_rate)
     if not within:
         raise ValueError(
             "within must be more than 0, or communities have no edges. "

@@ -1,4 +1,4 @@
-"""Series and graphs as arrays for attention."""
+"""Series as arrays for attention."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +14,8 @@ def pad_series(
 ) -> tuple[Any, Any]:
     """Pads series of unequal lengths with zeros at their ends.
 
-    A series is a spectrogram, the cepstra of an utterance, measurements, or
-    the features of a graph's nodes: steps first, features last.
+    A series has steps first and features last, as a spectrogram, measurements,
+    or the features of a graph's nodes.
 
     Args:
         series: Sequence of `N` arrays `(T_i, d)`, or `(T_i,)`, of finite
@@ -62,9 +62,8 @@ def series_windows(
 ) -> tuple[Any, Any]:
     """Cuts a series into windows to read and what follows them, to forecast.
 
-    Window `i` reads the steps from `i * stride` on and forecasts the next
-    `horizon` steps. Cut the series into parts to train and to test on before,
-    so that no step to forecast is in both.
+    Cut the series into parts to train and to test on before, so that no step
+    to forecast is in both.
 
     Args:
         series: Array `(T,)` or `(T, d)` of finite numbers, one a step.
@@ -103,63 +102,6 @@ def series_windows(
     starts = np.arange(0, len(array) - needed + 1, stride)
     windows = array[starts[:, None] + np.arange(needed)]
     return windows[:, :length], windows[:, length:]
-
-
-def graph_masks(
-    adjacencies: Sequence[Tensor],
-    length: int | None = None,
-    self_loops: bool = True,
-) -> Any:
-    """Makes attention masks of graphs: a node sees its neighbours and itself.
-
-    One layer of attention is then one round of messages between neighbours,
-    and `L` layers reach `L` steps.
-
-    Args:
-        adjacencies: Sequence of `B` boolean arrays `(n_i, n_i)`. Where `(i,
-            j)` is True, node i sees node j; an undirected graph has `(j, i)`,
-            too.
-        length: Integer, the nodes `T` of the result; by default those of the
-            largest graph.
-        self_loops: Whether each node sees itself. Otherwise a node without
-            neighbours has a context of zero.
-
-    Returns:
-        Boolean array `(B, T, T)`, an `attention_mask`. Padded nodes see no
-        node, and none sees them.
-
-    Raises:
-        ValueError: If an adjacency is not boolean, not square, or larger than
-            `length`.
-
-    Example:
-
-    >>> path = np.eye(3, k=1, dtype=bool) | np.eye(3, k=-1, dtype=bool)
-    >>> mask = keras_synth.datasets.graph_masks([path], length=4)
-    >>> mask[0].astype(int)
-    array([[1, 1, 0, 0],
-           [1, 1, 1, 0],
-           [0, 1, 1, 0],
-           [0, 0, 0, 0]])
-
-    References:
-        - [Velickovic et al., 2018](https://arxiv.org/abs/1710.10903), graph
-          attention networks.
-    """
-    arrays = [np.asarray(x) for x in adjacencies]
-    nodes = max(map(len, arrays), default=1) if length is None else length
-    for i, x in enumerate(arrays):
-        if x.shape != 2 * (len(x),) or x.dtype != bool or len(x) > nodes:
-            raise ValueError(
-                "An adjacency must be a boolean array (n, n), n at most "
-                f"{nodes}; `adjacency.toarray() != 0` makes one of a sparse "
-                f"matrix. Received: graph {i} of shape {x.shape} and dtype "
-                f"{x.dtype}"
-            )
-    mask: np.ndarray = np.zeros((len(arrays), nodes, nodes), bool)
-    for row, x in zip(mask, arrays, strict=True):
-        row[: len(x), : len(x)] = x | (np.eye(len(x), dtype=bool) & self_loops)
-    return mask
 
 
 def _numbers(name, values):
