@@ -10,31 +10,15 @@ import numpy as np
 class Averages:
     """Sums of the attention weights of one layer, sample by sample.
 
-    Only pairs of real tokens count. A batch at a time is held.
-
     Args:
         num_heads: Integer, `H`.
         length: Integer, the longest sequence, `N`; it grows as need be.
-        source_length: Integer, likewise of the source; the same by default.
     """
 
-    def __init__(
-        self, num_heads: int, length: int = 1, source_length: int | None = None
-    ) -> None:
-        source_length = source_length or length
-        self.sums = np.zeros((num_heads, length, source_length))
-        self.counts = np.zeros((1, length, source_length))
+    def __init__(self, num_heads: int, length: int = 1) -> None:
+        self.sums = np.zeros((num_heads, length, length))
+        self.counts = np.zeros((1, length, length))
         self.squares = np.zeros(num_heads)
-
-    def add(self, weights: np.ndarray, real: np.ndarray) -> None:
-        """Adds a batch of self-attention: all pairs of real tokens count.
-
-        Args:
-            weights: Array `(B, H, T, T)`.
-            real: Boolean array `(B, T)`, False for padding.
-        """
-        pairs = (real[:, :, None] & real[:, None])[:, None]
-        self.add_pairs(np.where(pairs, weights, 0.0), pairs)
 
     def add_pairs(self, weights: np.ndarray, pairs: np.ndarray) -> None:
         """Adds a batch.
@@ -53,41 +37,23 @@ class Averages:
         self.counts[:, :rows, :columns] += counts
         self.squares += np.einsum("bhts,bhts->h", weights, weights)
 
-    def means(self) -> np.ndarray:
-        """Returns the average weights `(H, N, N)`, 0 where no pair was seen."""
+    def averages(self) -> np.ndarray:
+        """Returns the average weights `(H, T, S)` of the longest sequence.
+
+        Each pair of positions is averaged over the samples in which it may
+        attend; it is 0 if there are none.
+        """
         return self.sums / np.maximum(self.counts, 1)
 
     def input_dependence(self) -> np.ndarray:
-        """Returns the share of the weights that their average leaves over.
+        """Returns how much the weights depend on the input, `(H,)`.
 
-        `sum (A - mean A)^2 / sum A^2` of all pairs and samples: 0 for a head
-        that does the same for all inputs, `(H,)`.
+        `sum (A - mean A)^2 / sum A^2` over all pairs and samples: 0 for a head
+        that does the same for all inputs.
         """
-        explained = (self.sums * self.means()).sum((1, 2))
+        explained = (self.sums * self.averages()).sum((1, 2))
         left = 1 - explained / np.maximum(self.squares, 1e-30)
         return np.maximum(left, 0)  # rounding may leave less than nothing
-
-    def tables(self) -> np.ndarray:
-        """Returns the logarithms of the averages, `(H, N, N)`.
-
-        A pair of positions that was never seen takes the average of the
-        nearest distance that was.
-        """
-        seen = self.counts[0] > 0
-        means = self.means()
-        distances = distances_of(*seen.shape)
-        at = distances - distances.min()
-        size = at.max() + 1
-        numbers = np.bincount(at[seen], minlength=size)
-        known = np.flatnonzero(numbers)
-        nearest = known[
-            np.abs(known[None] - np.arange(size)[:, None]).argmin(1)
-        ]
-        for mean in means:
-            profile = np.bincount(at[seen], mean[seen], minlength=size)
-            profile = profile[nearest] / numbers[nearest]
-            mean[~seen] = profile[at[~seen]]
-        return np.log(np.maximum(means, 1e-9)).astype("float32")
 
 
 def distances_of(rows: int, columns: int) -> np.ndarray:
@@ -96,47 +62,25 @@ def distances_of(rows: int, columns: int) -> np.ndarray:
 
 
 def _grown(array, rows, columns):
-    below = max(0, rows - array.shape[1])
-    right = max(0, columns - array.shape[2])
-    if not below and not right:
-        return array
-    return np.pad(array, [(0, 0), (0, below), (0, right)])
+    below, right = rows - array.shape[1], columns - array.shape[2]
+    return np.pad(array, [(0, 0), (0, max(0, below)), (0, max(0, right))])
 
 
 def batches(data: Any, size: int = 32) -> Iterator[Any]:
-    """Yields batches of inputs.
-
-    Args:
-        data: A dictionary of arrays, or an array, which are cut into batches;
-            or an iterable of batches, of which those that are tuples hold
-            inputs first.
-        size: Integer, samples in a batch that is cut.
-
-    Raises:
-        ValueError: If there is none.
-    """
-    number = 0
-    for batch in _cut(data, size):
-        number += 1
-        yield batch
-    if not number:
-        raise ValueError(
-            "Data are expected to hold batches of a model's inputs. "
-            f"Received: no batch in {type(data).__name__}"
-        )
-
-
-def _cut(data, size):
+    """Yields the inputs of batches, or cuts arrays into batches of a size."""
+    kind, batch = type(data).__name__, None
     if isinstance(data, keras.utils.PyDataset):
         data = map(data.__getitem__, range(len(data)))
-    if isinstance(data, dict):
-        number = len(next(iter(data.values()), ()))
-        for start in range(0, number, size):
-            at = slice(start, start + size)
-            yield {name: x[at] for name, x in data.items()}
-    elif hasattr(data, "shape"):
-        for start in range(0, len(data), size):
-            yield data[start : start + size]
-    else:
-        for batch in data:
-            yield batch[0] if isinstance(batch, tuple) else batch
+    elif isinstance(data, dict) or hasattr(data, "shape"):
+        arrays = keras.tree.flatten(data)
+        data = [
+            keras.tree.map_structure(lambda x, i=i: x[i : i + size], data)
+            for i in range(0, len(arrays[0]) if arrays else 0, size)
+        ]
+    for batch in data:
+        yield batch[0] if isinstance(batch, tuple) else batch
+    if batch is None:
+        raise ValueError(
+            "Data are expected to hold batches of a model's inputs. "
+            f"Received: no batch in {kind}"
+        )

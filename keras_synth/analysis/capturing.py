@@ -14,14 +14,13 @@ from keras_synth.analysis.recording import (
     CapturedAttention,
     Recorder,
     asked_for_scores,
-    has_scores,
-    observed,
-    reports,
 )
+from keras_synth.mixers.call import OBSERVER
 from keras_synth.mixers.mixer import Mixer
 
 # One at a time: two threads would restore each other's functions.
 _LOCK = threading.RLock()
+_KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
 
 
 @contextlib.contextmanager
@@ -35,13 +34,11 @@ def capture(parts: bool = False) -> Iterator[dict[str, CapturedAttention]]:
     `attention_weights`.
 
     Args:
-        parts: Whether to capture, in addition, the weights `softmax(S_i)` that
-            each part of a mixture such as `"R+V"` would give by itself.
+        parts: As for `attention_weights`.
 
     Yields:
-        Dictionary from the paths of layers, and of parts, to
-        `CapturedAttention`, in the order of the calls. If a layer is called
-        again, `_1` is appended to its path.
+        Dictionary from the same paths as those of `attention_weights` to
+        `CapturedAttention`.
 
     Example:
 
@@ -54,8 +51,18 @@ def capture(parts: bool = False) -> Iterator[dict[str, CapturedAttention]]:
     (3, 2, 10, 10)
     """
     seen: dict[str, CapturedAttention] = {}
-    with observed(Recorder(seen.__setitem__, parts)):
+    with _observed(Recorder(seen.__setitem__, parts)):
         yield seen
+
+
+@contextlib.contextmanager
+def _observed(recorder):
+    """Lets a recorder call the mixers of this context."""
+    token = OBSERVER.set(recorder)
+    try:
+        yield
+    finally:
+        OBSERVER.reset(token)
 
 
 def attention_weights(
@@ -77,7 +84,6 @@ def attention_weights(
         layers: Paths of layers, as this function returns them; all by default.
         parts: Whether to return, in addition, the weights `softmax(S_i)` that
             each part of a mixture such as `"R+V"` would give by itself.
-            `tables` has the alphas that mix the logits.
 
     Returns:
         Dictionary from the paths of layers, and of parts, to arrays
@@ -103,13 +109,9 @@ def attention_weights(
     >>> weights[layer.path].shape
     (3, 2, 10, 10)
     """
-    found: dict[str, np.ndarray] = {}
-
-    def keep(name, seen):
-        found[name] = seen.weights
-
-    observe(model, inputs, keep, layers, parts)
-    return found
+    seen: dict[str, CapturedAttention] = {}
+    observe(model, inputs, seen.__setitem__, layers, parts)
+    return {name: own.weights for name, own in seen.items()}
 
 
 def observe(
@@ -119,28 +121,19 @@ def observe(
     layers: str | Sequence[str] | None = None,
     parts: bool = False,
 ) -> None:
-    """Calls a model, and a function with what each attention layer does.
-
-    Args:
-        model: As for `attention_weights`.
-        inputs: As for `attention_weights`.
-        keep: Function of a path and a `CapturedAttention`.
-        layers: As for `attention_weights`.
-        parts: As for `attention_weights`.
-
-    Raises:
-        ValueError: If the model has no attention layers, none of those paths,
-            or none that was called.
-    """
+    """Calls a model, and `keep` with what each of its attention layers does."""
     if isinstance(model, keras.Layer) and not model.built:
         model(inputs, training=False)
     wanted = attention_layers(model, layers)
     recorder = Recorder(keep, parts, wanted)
-    others = [x for x in wanted if not reports(x)]
     with _LOCK, without_gradients(), contextlib.ExitStack() as stack:
-        for layer in others:
-            stack.enter_context(asked_for_scores(layer, recorder))
-        stack.enter_context(observed(recorder))
+        for layer in wanted:
+            # Other mixers ask for an observer in each call.
+            if not (
+                isinstance(layer, Mixer) and type(layer).call is Mixer.call
+            ):
+                stack.enter_context(asked_for_scores(layer, recorder))
+        stack.enter_context(_observed(recorder))
         model(inputs, training=False)
     if not recorder.names:
         raise ValueError(
@@ -153,25 +146,21 @@ def observe(
 def attention_layers(
     model: Any, layers: str | Sequence[str] | None = None
 ) -> list[Any]:
-    """Returns the layers of a model whose weights can be captured.
-
-    Args:
-        model: Keras layer or model.
-        layers: Paths of those wanted; all by default.
-
-    Raises:
-        ValueError: If there are none, or none of such a path.
-    """
+    """Returns the layers of a model whose weights can be captured."""
     if not isinstance(model, keras.Layer):
         raise ValueError(
             f"`model` must be a Keras layer or model. Received: {model!r}"
         )
     everything = [model, *sublayers(model)]
-    found = [x for x in everything if has_scores(x)]
+    mixers = [x for x in everything if isinstance(x, Mixer)]
+    found = [
+        x
+        for x in everything
+        if isinstance(x, _KERAS)
+        or (isinstance(x, Mixer) and x.supports_attention_scores)
+    ]
     if not found:
-        without = sorted(
-            {type(x).__name__ for x in everything if isinstance(x, Mixer)}
-        )
+        without = sorted({type(x).__name__ for x in mixers})
         why = f", whose {without} have none" if without else ""
         raise ValueError(
             "A model with attention weights is expected: with "

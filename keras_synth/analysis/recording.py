@@ -21,7 +21,6 @@ from keras_synth._backend.execution import (
 from keras_synth.attention.attend import attend
 from keras_synth.mixers import SyntheticAttention
 from keras_synth.mixers.call import OBSERVER
-from keras_synth.mixers.mixer import Mixer
 from keras_synth.synthesizers import MixtureSynthesizer
 
 
@@ -52,24 +51,8 @@ class CapturedAttention(NamedTuple):
     is_self: bool
 
 
-@contextlib.contextmanager
-def observed(recorder):
-    """Lets a recorder call the mixers of this context."""
-    token = OBSERVER.set(recorder)
-    try:
-        yield
-    finally:
-        OBSERVER.reset(token)
-
-
 class Recorder:
-    """Calls mixers, and a function with what they did.
-
-    Args:
-        keep: Function of a path and a `CapturedAttention`.
-        parts: Whether it is called with the parts of mixtures, too.
-        layers: The layers to record; all by default.
-    """
+    """Calls mixers, and a function with what each of some layers did."""
 
     def __init__(self, keep, parts, layers=None):
         self._keep, self._parts = keep, parts
@@ -123,21 +106,6 @@ class Recorder:
         self._keep(
             name, CapturedAttention(weights, visible, own, key_mask, is_self)
         )
-
-
-_KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
-
-
-def has_scores(layer):
-    """Whether a layer has attention weights to return."""
-    if isinstance(layer, Mixer):
-        return layer.supports_attention_scores
-    return isinstance(layer, _KERAS)
-
-
-def reports(layer):
-    """Whether a layer asks for an observer when it is called."""
-    return isinstance(layer, Mixer) and type(layer).call is Mixer.call
 
 
 def _masks(layer, call):
@@ -202,7 +170,7 @@ def asked_for_scores(layer, recorder):
     """Replaces the `call` of a layer that returns its attention scores."""
     signature = inspect.signature(type(layer).call)
     call, own = layer.call, vars(layer)
-    before = own.get("call")
+    before = {k: x for k, x in own.items() if k == "call"}
 
     def observing(*args, **kwargs):
         given = signature.bind(layer, *args, **kwargs).arguments
@@ -225,10 +193,8 @@ def asked_for_scores(layer, recorder):
     try:
         yield
     finally:
-        if before is None:
-            del own["call"]
-        else:
-            own["call"] = before
+        del own["call"]
+        own.update(before)
 
 
 def _visible_by_arguments(layer, given, shape):

@@ -15,7 +15,7 @@ from keras_synth.analysis.recording import CapturedAttention
 BINS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 41)])
 
 
-class AttentionStatistics:
+class AttentionStatistics(Averages):
     """Statistics of the heads of one attention layer, batch by batch.
 
     Queries and keys that are padding are left out. `attention_statistics`
@@ -38,7 +38,7 @@ class AttentionStatistics:
 
     def __init__(self, num_heads: int) -> None:
         self.num_heads = check_positive("num_heads", num_heads)
-        self._averages = Averages(num_heads)
+        super().__init__(num_heads)
         self._histogram: np.ndarray = np.zeros(
             (num_heads, len(BINS) - 1), "int64"
         )
@@ -74,7 +74,7 @@ class AttentionStatistics:
         if attention_mask is not None:
             pairs = pairs & np.asarray(attention_mask, bool)
         weights = np.where(pairs, weights, 0).astype("float32")
-        self._averages.add_pairs(weights, pairs)
+        self.add_pairs(weights, pairs)
         for head in range(self.num_heads):
             own = pairs[:, head if pairs.shape[1] > 1 else 0]
             self._add_rows(head, weights[:, head], own)
@@ -110,24 +110,22 @@ class AttentionStatistics:
 
     def mean_distance(self) -> np.ndarray:
         """Returns `sum A |i - j| / sum A`, in tokens, `(H,)`."""
-        sums = self._averages.sums
-        distances = abs(distances_of(*sums.shape[1:]))
-        return (sums * distances).sum((1, 2)) / self._total()
+        distances = abs(distances_of(*self.sums.shape[1:]))
+        return (self.sums * distances).sum((1, 2)) / self._total()
 
     def distance_profile(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the average weight at each distance.
 
         Returns:
-            Distances `j - i` `(n,)`, in tokens, of those that pairs that may
-            attend have; and means over these pairs `(H, n)`.
+            Distances `j - i` `(n,)`, in tokens, of pairs that may attend; and
+            means over these pairs `(H, n)`.
         """
-        sums, counts = self._averages.sums, self._averages.counts
-        distances = distances_of(*sums.shape[1:])
+        distances = distances_of(*self.sums.shape[1:])
         first = distances.min()
         at = (distances - first).ravel()
         sums, counts = (
             np.stack([np.bincount(at, x.ravel()) for x in tables])
-            for tables in (sums, counts)
+            for tables in (self.sums, self.counts)
         )
         seen = counts.max(0) > 0
         places = np.flatnonzero(seen) + first
@@ -139,41 +137,21 @@ class AttentionStatistics:
         Args:
             window: Integer, in tokens.
         """
-        sums = self._averages.sums
-        near = abs(distances_of(*sums.shape[1:])) <= window
-        return (sums * near).sum((1, 2)) / self._total()
+        near = abs(distances_of(*self.sums.shape[1:])) <= window
+        return (self.sums * near).sum((1, 2)) / self._total()
 
     def first_share(self) -> np.ndarray:
         """Returns the share of the weight on the first token, `(H,)`."""
         return self._first / self._total()
 
-    def input_dependence(self) -> np.ndarray:
-        """Returns how much the weights depend on the input, `(H,)`.
-
-        `sum (A - mean A)^2 / sum A^2` over all pairs and samples, the fraction
-        of the squared weights that their average does not explain: 0 for a
-        head that does the same for all inputs.
-        """
-        return self._averages.input_dependence()
-
-    def averages(self) -> np.ndarray:
-        """Returns the average weights `(H, T, S)` of the longest sequence.
-
-        Each pair of positions is averaged over the samples in which it may
-        attend; it is 0 if there are none.
-        """
-        return self._averages.means()
-
     def summary(self, window: int = 2) -> dict[str, float]:
-        """Returns the layer in a few numbers, means over its heads.
+        """Returns the means over heads of what these methods return.
+
+        `"entropy"`, `"mean_distance"`, `"window_share"`, `"first_share"` and
+        `"input_dependence"`.
 
         Args:
             window: Integer, as of `window_share`.
-
-        Returns:
-            Dictionary of floats, named as the methods that give the numbers of
-            each head: `"entropy"`, `"mean_distance"`, `"window_share"`,
-            `"first_share"` and `"input_dependence"`.
         """
         numbers = {
             "entropy": self.entropy(),
@@ -185,7 +163,7 @@ class AttentionStatistics:
         return {name: float(x.mean()) for name, x in numbers.items()}
 
     def _total(self):
-        return np.maximum(self._averages.sums.sum((1, 2)), 1e-30)
+        return np.maximum(self.sums.sum((1, 2)), 1e-30)
 
 
 def attention_statistics(

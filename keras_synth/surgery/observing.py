@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_synth.analysis.averages import Averages
+from keras_synth.analysis.averages import Averages, distances_of
 from keras_synth.surgery.stacks import stacks_of, watch
 from keras_synth.types import Tensor
 
@@ -27,9 +27,41 @@ class Sums(Averages):
         super().__init__(num_heads, length)
         self._causal = causal
 
+    def add(self, weights: np.ndarray, real: np.ndarray) -> None:
+        """Adds a batch: all pairs of real tokens count.
+
+        Args:
+            weights: Array `(B, H, T, T)`.
+            real: Boolean array `(B, T)`, False for padding.
+        """
+        pairs = (real[:, :, None] & real[:, None])[:, None]
+        self.add_pairs(np.where(pairs, weights, 0.0), pairs)
+
     def samples_of_rows(self) -> np.ndarray:
         """Returns how many samples reach each position, `(N,)`."""
         return np.diagonal(self.counts[0])
+
+    def tables(self) -> np.ndarray:
+        """Returns the logarithms of the averages, `(H, N, N)`.
+
+        A pair of positions that was never seen takes the average of the
+        nearest distance that was.
+        """
+        seen = self.counts[0] > 0
+        means = self.averages()
+        distances = distances_of(*seen.shape)
+        at = distances - distances.min()
+        size = at.max() + 1
+        numbers = np.bincount(at[seen], minlength=size)
+        known = np.flatnonzero(numbers)
+        nearest = known[
+            np.abs(known[None] - np.arange(size)[:, None]).argmin(1)
+        ]
+        for mean in means:
+            profile = np.bincount(at[seen], mean[seen], minlength=size)
+            profile = profile[nearest] / numbers[nearest]
+            mean[~seen] = profile[at[~seen]]
+        return np.log(np.maximum(means, 1e-9)).astype("float32")
 
     def closest_tables(self) -> np.ndarray:
         """Returns the tables whose weights diverge least from those seen.

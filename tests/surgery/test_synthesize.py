@@ -7,7 +7,6 @@ import pytest
 from backend import numpy, slow_but_on
 
 from keras_synth import fold, models
-from keras_synth.analysis.averages import Averages
 from keras_synth.surgery import graft, static_heads, synthesize
 from keras_synth.surgery.observing import Sums
 
@@ -112,7 +111,7 @@ def test_averages_are_of_pairs_of_real_tokens():
     weights = rng.random((B, H, T, T))
     lengths = np.array([6, 4, 4, 2, 5])
     real = np.arange(T) < lengths[:, None]
-    found = Averages(H, N)
+    found = Sums(H, N, causal=False)
     for at in (slice(0, 3), slice(3, B)):
         found.add(weights[at], real[at])
     pair = [w[:, 3, 4] for w, n in zip(weights, lengths, strict=True) if n > 4]
