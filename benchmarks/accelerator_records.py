@@ -14,7 +14,7 @@ import subprocess
 
 import accelerator_cases
 
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 
 SCHEMA = 1
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -4,7 +4,7 @@ import csv
 import os
 import pathlib
 
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 
 
 class Records:

@@ -4,7 +4,7 @@ import contextlib
 import io
 import pathlib
 
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 
 
 def print_table(title, headings, rows, caption=None):

@@ -3,7 +3,7 @@
 import csv
 import pathlib
 
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "docs" / "surgery"
 PAGE = FOLDER.with_suffix(".md")

@@ -10,7 +10,7 @@ import keras_hub
 import numpy as np
 from scipy.stats import spearmanr
 
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 from keras_synth.surgery import distill, synthesize
 
 LENGTH = 64  # tokens, of sentences that are scored, and of the tables

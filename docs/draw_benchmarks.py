@@ -302,7 +302,7 @@ def main():
 
 def write(files):
     """Writes each file whole."""
-    from keras_synth._system.files import writing
+    from keras_synth.compare.files import writing
 
     for path, text in files.items():
         with writing(path) as file:

@@ -147,7 +147,7 @@ def draw(again=False):
     import numpy as np
     from matplotlib import image
 
-    from keras_synth._system.files import writing
+    from keras_synth.compare.files import writing
 
     rng = np.random.default_rng(0)
     tokens, answers = make_data(16_000, rng)

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib import figure
 
 import keras_synth
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 
 LENGTH, HEADS, KEY_DIM = 24, 4, 8
 GREY = "#808080"  # legible on white and on black

@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib import figure
 
 from keras_synth import mixers
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 
 LENGTH, HEADS, KEY_DIM = 48, 2, 8
 GREY = "#808080"  # legible on white and on black

@@ -19,7 +19,7 @@ import accelerator_cases as cases  # noqa: E402
 import accelerator_records as records  # noqa: E402
 import benchmark_charts  # noqa: E402
 
-from keras_synth._system.files import writing  # noqa: E402
+from keras_synth.compare.files import writing  # noqa: E402
 
 BEGIN = "<!-- made by docs/draw_records.py from benchmarks/records -->"
 END = "<!-- end of what docs/draw_records.py made -->"

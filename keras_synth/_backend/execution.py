@@ -3,7 +3,7 @@
 import contextlib
 
 from keras_synth._backend import internals
-from keras_synth._backend.frameworks import BACKEND, JAX, TENSORFLOW, TORCH
+from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 
 
 def is_eager(x):
@@ -84,8 +84,3 @@ def may_be_differentiated():
 def is_differentiated(x):
     """Whether PyTorch will want a gradient by what is made of a tensor."""
     return TORCH.is_grad_enabled() and x.requires_grad
-
-
-def backend_version():
-    """The backend's name and version, two strings."""
-    return BACKEND, (TORCH or JAX or TENSORFLOW).__version__

@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.frameworks import TORCH
+from keras_synth._backend.frameworks import JAX, TORCH
 
 
 def torch_transforms() -> bool:
@@ -95,10 +95,31 @@ def is_empty(variable: Any) -> bool:
     return getattr(variable, "_value", None) is None
 
 
-def forget_state(model: Any) -> None:
-    """Makes a model forget the state of a training step on JAX."""
-    model.jax_state_sync()
-    model._jax_state = None  # on a version without it nobody reads it
+@contextlib.contextmanager
+def kept_variables(model: Any) -> Iterator[None]:
+    """Leaves a model its variables when data raise an error in a `with` block.
+
+    On JAX, Keras takes them out of a model before it asks for the first
+    batch, and puts them back after the last one (Keras 3.15.1).
+    """
+    if JAX is None:
+        yield
+        return
+    optimizer = getattr(model, "optimizer", None)
+    variables = [*model.variables, *model.metrics_variables]
+    variables += [] if optimizer is None else optimizer.variables
+    kept = [(variable, variable.value) for variable in variables]
+    try:
+        yield
+    except BaseException:
+        model.jax_state_sync()
+        model._jax_state = None  # on a version without it nobody reads it
+        for variable, value in kept:
+            # Without the attribute the value counts as lost.
+            is_lost = getattr(variable, "_value", None) is None
+            if is_lost and not value.is_deleted():
+                variable.assign(value)
+        raise
 
 
 def sublayers(layer: keras.Layer, recursive: bool = True) -> list[keras.Layer]:

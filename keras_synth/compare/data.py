@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_synth import datasets
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 from keras_synth.compare.settings import digest
 from keras_synth.datasets.splitting import take
 from keras_synth.version import __version__

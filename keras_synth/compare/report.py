@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import pandas as pd
 
-from keras_synth._system.files import writing
+from keras_synth.compare.files import writing
 
 CONFIDENCE = 0.95
 ALL_PAIRS = 4  # variants; of more, each is compared with the reference

@@ -18,10 +18,10 @@ import filelock
 import keras
 import numpy as np
 
-from keras_synth._system.files import folder_beside, writing
 from keras_synth.analysis import multiplications
 from keras_synth.compare import own, scripts
 from keras_synth.compare.data import read_arrays
+from keras_synth.compare.files import folder_beside, writing
 from keras_synth.compare.tasks import TASKS
 
 # No other run could write its files, either.

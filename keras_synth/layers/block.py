@@ -1,5 +1,6 @@
 """What the encoder and the decoder block have in common."""
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +13,12 @@ from keras_synth._backend.checks import (
     check_positive,
     check_rate,
 )
-from keras_synth._backend.configs import Configured
+from keras_synth._backend.configs import Configured, parameters_of
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.layers.feed_forward import FeedForward
-from keras_synth.layers.normalization import check_normalization
-from keras_synth.layers.residual import Residual
-from keras_synth.layers.templates import make_mixer, template
+from keras_synth.layers.residual import Residual, normalization_class
+from keras_synth.layers.templates import check_needs, in_dtype, template
+from keras_synth.mixers import registry
 from keras_synth.types import Identifier
 
 # What the mixer is called that is a block's attribute of another name.
@@ -76,7 +77,8 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
             "attention_use_bias", attention_use_bias
         )
         self.key_dim = check_optional("key_dim", key_dim)
-        self.normalization = check_normalization(normalization)
+        normalization_class(normalization)  # which checks the name
+        self.normalization = normalization
         self.feed_forward_use_bias = check_boolean(
             "feed_forward_use_bias", feed_forward_use_bias
         )
@@ -97,22 +99,30 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
         """
         self._owners[place] = lambda: getattr(owner, place)
 
-    def _mixer(self, template, num_heads, key_dim, max_length, needs, place):
-        mixer = make_mixer(
-            template,
+    def _mixer(self, kept, num_heads, key_dim, max_length, needs, place):
+        """Makes the mixer of a place from the template that is kept of it."""
+        dtype, name = self.dtype_policy, _NAMES[place]
+        identifier, named = (
+            in_dtype(kept, dtype),
+            {"name": name, "dtype": dtype},
+        )
+        # A config of a mixer has its own name.
+        if isinstance(kept, dict) and registry.is_mixer(kept):
+            identifier["config"]["name"], named = name, {}
+        mixer = registry.get(
+            identifier,
             num_heads,
             key_dim,
             max_length,
-            needs,
-            name=_NAMES[place],
-            dtype=self.dtype_policy,
             defaults={
                 "dropout": self.dropout,
                 "use_bias": self.attention_use_bias,
                 "kernel_initializer": self.kernel_initializer,
                 "bias_initializer": self.bias_initializer,
             },
+            **named,
         )
+        check_needs(mixer, needs, kept)  # which options may decide
         if place in self._owners:
             mixer.share_synthesizer(self._owners[place]())
         return mixer
@@ -154,11 +164,41 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
         feed_forward.build(shape)
         return feed_forward
 
-    def _fed_forward(self, x, training=None):
+    def _attend(
+        self, attention, residual, x, *source, scores=None, training, **masks
+    ):
+        """Returns `x` after attention, whose weights join a list `scores`."""
+        y = attention(
+            residual.before(x),
+            *source,
+            training=training,
+            return_attention_scores=scores is not None,
+            **masks,
+        )
+        if scores is not None:
+            y, weights = y
+            scores.append(weights)
+        return residual.after(x, y, training=training)
+
+    def _feed(self, x, training=None):
+        """Returns `x` after the feed-forward network."""
         y = self.feed_forward(
             self.feed_forward_residual.before(x), training=training
         )
         return self.feed_forward_residual.after(x, y, training=training)
+
+
+def block_options(arguments):
+    """Returns arguments that a backbone and its blocks share, a namespace.
+
+    Each block has a synthesizer of its own.
+
+    Args:
+        arguments: Dictionary, those of a backbone.
+    """
+    names = {*parameters_of(SynthesizerBlock), "dtype"} - {"synthesizer"}
+    own = {k: arguments[k] for k in arguments if k in names}
+    return types.SimpleNamespace(**own)
 
 
 def features_per_head(hidden_dim, num_heads, key_dim=None):

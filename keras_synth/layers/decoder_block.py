@@ -202,58 +202,31 @@ class SynthesizerDecoder(SynthesizerBlock):
             "attention_mask": encoder_attention_mask,
             "attention_bias": encoder_attention_bias,
         }
+        x, source = decoder_sequence, encoder_sequence
         if self_attention_cache is not None:
             return self._call_with_caches(
-                decoder_sequence,
-                encoder_sequence,
+                x,
+                source,
                 own,
                 other,
                 *caches,
                 self_attention_cache_update_index,
                 cross_attention_cache_update_index,
             )
-        return self._call_whole(
-            decoder_sequence,
-            encoder_sequence,
-            own,
-            other,
-            training,
-            return_attention_scores,
+        scores: list | None = [] if return_attention_scores else None
+        shared = {"scores": scores, "training": training}
+        x = masks.zero_nonfinite_padding(x, own["value_mask"])
+        x = self._attend(
+            self.attention, self.attention_residual, x, **own, **shared
         )
-
-    def _call_whole(self, x, encoded, own_masks, other_masks, training, wanted):
-        scores = []
-
-        def attended(attention, *tensors, **masked):
-            y = attention(
-                *tensors,
-                **masked,
-                training=training,
-                return_attention_scores=wanted,
-            )
-            if wanted:
-                y, weights = y
-                scores.append(weights)
-            return y
-
-        x = masks.zero_nonfinite_padding(x, own_masks["value_mask"])
-        y = attended(
-            self.attention, self.attention_residual.before(x), **own_masks
-        )
-        x = self.attention_residual.after(x, y, training=training)
-        if encoded is not None:
-            y = attended(
-                self.cross_attention,
-                self.cross_residual.before(x),
-                encoded,
-                **other_masks,
-            )
-            x = self.cross_residual.after(x, y, training=training)
-        x = self._fed_forward(x, training)
-        return (x, *scores) if wanted else x
+        if source is not None:
+            places = self.cross_attention, self.cross_residual
+            x = self._attend(*places, x, source, **other, **shared)
+        x = self._feed(x, training)
+        return (x, *scores) if scores else x
 
     def _call_with_caches(
-        self, x, encoded, own_masks, other_masks, own, cross, index, cross_index
+        self, x, source, own_masks, other_masks, own, cross, index, cross_index
     ):
         present = masks.present_padding(own_masks["value_mask"], x, index)
         x = masks.zero_nonfinite_padding(x, present)
@@ -262,16 +235,16 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
         x = self.attention_residual.after(x, y)
         if cross is None:
-            return self._fed_forward(x), own
+            return self._feed(x), own
         if cross_index is not None:
             cross = _with_dtypes(
-                self.cross_attention.remember(encoded), cross, ops.cast
+                self.cross_attention.remember(source), cross, ops.cast
             )
         y, cross = self.cross_attention.call_with_cache(
             self.cross_residual.before(x), cross, position=index, **other_masks
         )
         x = self.cross_residual.after(x, y)
-        return self._fed_forward(x), own, cross
+        return self._feed(x), own, cross
 
     def make_caches(
         self, batch_size: int, length: int, source_length: int | None = None

@@ -99,20 +99,19 @@ class SynthesizerEncoder(SynthesizerBlock):
         if padding_mask is not None:
             padding_mask = masks.as_boolean(padding_mask)
             inputs = masks.zero_nonfinite_padding(inputs, padding_mask)
-        x, scores = inputs, None
-        y = self.attention(
-            self.attention_residual.before(x),
+        scores: list | None = [] if return_attention_scores else None
+        x = self._attend(
+            self.attention,
+            self.attention_residual,
+            inputs,
             value_mask=padding_mask,
             attention_mask=attention_mask,
             attention_bias=attention_bias,
+            scores=scores,
             training=training,
-            return_attention_scores=return_attention_scores,
         )
-        if return_attention_scores:
-            y, scores = y
-        x = self.attention_residual.after(x, y, training=training)
-        x = self._fed_forward(x, training)
-        return (x, scores) if return_attention_scores else x
+        x = self._feed(x, training)
+        return (x, *scores) if scores else x
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape

@@ -11,8 +11,12 @@ from keras_synth._backend.checks import (
 )
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.rematerialized import Rematerialized
-from keras_synth.layers.normalization import normalization as normalized
 from keras_synth.types import Shape, Tensor
+
+_NORMALIZATIONS = {
+    "layer_normalization": keras.layers.LayerNormalization,
+    "rms_normalization": keras.layers.RMSNormalization,
+}
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -63,8 +67,7 @@ class Residual(Configured, Rematerialized, keras.layers.Layer):
         )
         self.normalize_first = check_boolean("normalize_first", normalize_first)
         self.normalization = normalization
-        self.norm = normalized(
-            normalization,
+        self.norm = normalization_class(normalization)(
             epsilon=self.layer_norm_epsilon,
             dtype=self.dtype_policy,
             name="norm",
@@ -97,3 +100,13 @@ class Residual(Configured, Rematerialized, keras.layers.Layer):
         self, x_shape: Shape, y_shape: Shape | None = None
     ) -> Shape:
         return x_shape
+
+
+def normalization_class(name):
+    """Returns the Keras layer of a normalization's name, or raises."""
+    if name not in _NORMALIZATIONS:
+        raise ValueError(
+            f"`normalization` must be one of {', '.join(_NORMALIZATIONS)}. "
+            f"Received: normalization={name!r}"
+        )
+    return _NORMALIZATIONS[name]

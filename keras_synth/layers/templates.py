@@ -36,14 +36,12 @@ def template(mixer, num_heads, max_length=None, needs=()):
             has weights.
     """
     registry.check(mixer, num_heads, max_length)
-    is_made = isinstance(mixer, Mixer)
-    _check_needs(
-        mixer if is_made else registry.mixer_class(mixer), needs, mixer
-    )
+    made = isinstance(mixer, Mixer)
+    check_needs(mixer if made else registry.mixer_class(mixer), needs, mixer)
     return as_config(mixer)
 
 
-def _check_needs(mixer, needs, identifier):
+def check_needs(mixer, needs, identifier):
     """Raises if a mixer, or all of its class, lack what is needed."""
     cls = mixer if isinstance(mixer, type) else type(mixer)
     for need in needs:
@@ -80,44 +78,17 @@ def as_config(mixer):
     return keras.saving.serialize_keras_object(mixer)
 
 
-def make_mixer(
-    template,
-    num_heads,
-    key_dim,
-    max_length,
-    needs=(),
-    *,
-    name,
-    dtype,
-    defaults,
-):
-    """Makes the mixer of a block from its `template`.
+def in_dtype(template, policy):
+    """Returns a copy of a template in the dtype of its block.
 
-    The other arguments are those of `registry.get` and of `template`: options
-    may decide what a mixer supports.
+    A name, which has none, stays as it is.
     """
-    identifier, template = template, _under(dtype, template)
-    named = {"name": name, "dtype": dtype}
-    # A config of a mixer has its own name.
-    if isinstance(template, dict) and registry.is_mixer(template):
-        config = {**template["config"], "name": name}
-        template, named = {**template, "config": config}, {}
-    mixer = registry.get(
-        template, num_heads, key_dim, max_length, defaults=defaults, **named
-    )
-    _check_needs(mixer, needs, identifier)
-    return mixer
-
-
-def _under(policy, template):
-    """The template in the dtype of its block; a name has none."""
     if isinstance(template, str):
         return template
     config = {**template["config"], "dtype": policy}
     if "synthesizers" in config:
-        config["synthesizers"] = [
-            _under(policy, part) for part in config["synthesizers"]
-        ]
+        parts = config["synthesizers"]
+        config["synthesizers"] = [in_dtype(part, policy) for part in parts]
     if isinstance(config.get("synthesizer"), dict):
-        config["synthesizer"] = _under(policy, config["synthesizer"])
+        config["synthesizer"] = in_dtype(config["synthesizer"], policy)
     return {**template, "config": config}

@@ -15,7 +15,6 @@ import keras_synth
 from keras_synth._backend import (
     devices,
     execution,
-    fitting,
     internals,
     kernels,
     tensors,
@@ -151,7 +150,7 @@ def test_a_model_keeps_its_weights_when_data_fail(error_at, lost, monkeypatch):
         monkeypatch.setattr(internals, "is_empty", lambda variable: True)
     with (
         pytest.raises(RuntimeError, match="no more data"),
-        fitting.kept_variables(model),
+        internals.kept_variables(model),
     ):
         model.fit(batches(error_at), verbose=0)
     after = [numpy(x.value) for x in model.weights]

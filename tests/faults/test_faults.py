@@ -17,8 +17,8 @@ import filelock
 import pytest
 from comparing import BACKEND, SMALL, results, run, start
 
-from keras_synth._system.files import writing
 from keras_synth.compare import runs
+from keras_synth.compare.files import writing
 
 pytestmark = pytest.mark.once
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]

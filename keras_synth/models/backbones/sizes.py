@@ -1,11 +1,11 @@
 """Checks of a backbone's sizes, and of the sequences it is given."""
 
 from keras_synth._backend.checks import check_positive
-from keras_synth.layers.options import BlockOptions
+from keras_synth.layers.block import block_options
 
 
 def check_sizes(arguments):
-    """Returns the `BlockOptions` among a backbone's arguments, checked."""
+    """Returns the `block_options` of a backbone's arguments, checked."""
     for name in ("max_sequence_length", "max_decoder_length"):
         if name in arguments:
             check_positive(name, arguments[name])
@@ -17,7 +17,7 @@ def check_sizes(arguments):
             "is given. Received: "
             f"hidden_dim={hidden_dim}, num_heads={num_heads}"
         )
-    return BlockOptions.among(arguments)
+    return block_options(arguments)
 
 
 def check_length(token_ids, longest, name):

@@ -7,7 +7,7 @@ import keras
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth.folding import folded_config
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
-from keras_synth.layers.normalization import normalization as normalized
+from keras_synth.layers.residual import normalization_class
 from keras_synth.layers.templates import as_config, template
 from keras_synth.mixers import SyntheticAttention, registry
 from keras_synth.models.backbones.embeddings import Embedding
@@ -25,7 +25,7 @@ class Stack:
     Args:
         token_embedding: `ReversibleEmbedding`, which stacks may share.
         synthesizer: As for `SynthesizerBackbone`, as are others of its name.
-        options: `BlockOptions`, for all blocks.
+        options: namespace of `block_options`, for all blocks.
         num_layers: Integer, number of blocks.
         max_length: Integer, longest sequence in tokens.
         positions: See there.
@@ -86,10 +86,10 @@ class Stack:
         if decoder:
             cls, side = SynthesizerDecoder, "decoder"
         self.blocks = [
-            options.make(
-                cls,
+            cls(
                 name=f"{side}_layer_{i}",
                 max_length=max_length,
+                **vars(options),
                 **{name: each[i] for name, each in own.items()},
                 **cross,
             )
@@ -101,8 +101,7 @@ class Stack:
                     _PLACES[name], self.blocks[owner]
                 )
         # Before post-norm blocks, or after pre-norm ones.
-        self.layer_norm = normalized(
-            options.normalization,
+        self.layer_norm = normalization_class(options.normalization)(
             epsilon=options.layer_norm_epsilon,
             dtype=dtype,
             name=f"{prefix}layer_norm",

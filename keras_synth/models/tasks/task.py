@@ -9,8 +9,7 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-from keras_synth._backend.fitting import kept_variables
-from keras_synth._backend.internals import sublayers
+from keras_synth._backend.internals import kept_variables, sublayers
 from keras_synth._backend.policies import check_quantization, with_policies
 from keras_synth.models.saving.model import ModelMixin
 from keras_synth.models.tasks.examples import (

@@ -1,1 +1,0 @@
-"""Files, processes and the terminal."""
