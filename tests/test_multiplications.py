@@ -343,36 +343,6 @@ def test_every_mixer_counts_within_a_model(name):
     assert all(isinstance(count, int) for count in counts.values())
 
 
-def test_every_name_is_tried():
-    tried = {name.split("(")[0] for name in MIXERS}
-    assert tried >= {*mixers.names()}
-
-
-def classes(module, base, abstract):
-    """The public classes of a module that have a formula."""
-    found = (getattr(module, name) for name in module.__all__)
-    found = [cls for cls in found if isinstance(cls, type)]
-    return [
-        cls for cls in found if issubclass(cls, base) and cls not in abstract
-    ]
-
-
-SYNTHESIZERS = classes(
-    synthesizers, synthesizers.Synthesizer, {synthesizers.Synthesizer}
-)
-ABSTRACT = {mixers.Mixer, mixers.MultiHeadMixer, mixers.SelfMixer}
-
-
-@pytest.mark.parametrize(
-    "cls",
-    SYNTHESIZERS + classes(mixers, mixers.Mixer, ABSTRACT),
-    ids=lambda cls: cls.__name__,
-)
-def test_every_class_has_a_count(cls):
-    nothing = multiplications.dispatch(object)
-    assert multiplications.dispatch(cls) is not nothing
-
-
 @keras.saving.register_keras_serializable("tests")
 class Halved(mixers.LinformerAttention):
     pass

@@ -13,7 +13,6 @@ from described import described
 import keras_synth
 from keras_synth import mixers, synthesizers
 from keras_synth.layers import (
-    SynthesizerDecoder,
     SynthesizerEncoder,
     SyntheticAttention,
 )
@@ -158,38 +157,6 @@ def test_tables_that_repeat_may_be_shorter_than_the_layers_sequences():
 
 
 # Within layers.
-
-
-@pytest.mark.parametrize(
-    "layer_class", [SynthesizerEncoder, SynthesizerDecoder]
-)
-def test_blocks_read_options_and_keep_them_in_their_config(layer_class):
-    layer = layer_class(
-        16, H, synthesizer="FR(rank=3)+V", max_length=N, dtype="bfloat16"
-    )
-    again = layer_class.from_config(layer.get_config())
-    again(np.ones((1, T, D), "float32"))
-    table, dot = again.attention.synthesizer.synthesizers
-    assert table.rank == 3
-    assert dot.compute_dtype == "bfloat16"
-
-
-def test_attention_keeps_options_in_its_config():
-    layer = SyntheticAttention(
-        H,
-        K,
-        synthesizer="FR(rank=3) + V(kernel_initializer='ones')",
-        max_length=N,
-        use_bias=False,
-        kernel_initializer="zeros",
-    )
-    for one in (layer, SyntheticAttention.from_config(layer.get_config())):
-        one.build((None, T, D))
-        table, dot = one.synthesizer.synthesizers
-        assert table.R1.shape == (H, N, 3)
-        assert [w.name for w in dot.weights] == ["kernel", "kernel"]
-        assert (numpy(dot.query.kernel) == 1).all()
-        assert (numpy(one.value.kernel) == 0).all()
 
 
 # Seeds.

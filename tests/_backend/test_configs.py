@@ -4,11 +4,10 @@ import inspect
 
 import keras
 import pytest
+from public import layer_classes
 
-from keras_synth import folding, layers, mixers, synthesizers
+from keras_synth import mixers, synthesizers
 from keras_synth._backend.configs import (
-    arguments_of,
-    config_of,
     parameters_of,
 )
 from keras_synth.synthesizers import (
@@ -105,22 +104,7 @@ LEFT_OUT = {
 }
 
 
-def classes(*modules):
-    found = {
-        name: getattr(module, name)
-        for module in modules
-        for name in module.__all__
-        if isinstance(getattr(module, name), type)
-    }
-    return {k: v for k, v in found.items() if issubclass(v, keras.Layer)}
-
-
-ABSTRACT = "Mixer", "SelfMixer", "Synthesizer"
-CLASSES = {
-    name: cls
-    for name, cls in classes(folding, layers, mixers, synthesizers).items()
-    if name not in ABSTRACT
-}
+CLASSES = layer_classes()
 
 
 def parts(cls):
@@ -197,11 +181,6 @@ class Scaled(mixers.MultiHeadMixer):
         self._factor = factor
 
 
-class Named(Scaled):
-    def get_config(self):
-        return {**super().get_config(), "factor": "its own"}
-
-
 class Forgetful(mixers.MultiHeadMixer):
     def __init__(self, num_heads, key_dim, power=1.0, **kwargs):
         super().__init__(num_heads, key_dim, **kwargs)
@@ -213,42 +192,8 @@ def test_an_argument_may_be_a_private_attribute():
     assert config["factor"] == 3.0
     assert config["value_dim"] == 5
     assert Scaled.from_config(config).get_config() == config
-    assert Named(2, 4).get_config()["factor"] == "its own"
 
 
 def test_an_argument_that_is_kept_nowhere_is_an_error():
     with pytest.raises(NotImplementedError, match=r"Set `self.power`"):
         Forgetful(2, 4, power=3.0).get_config()
-
-
-class Base(keras.layers.Layer):
-    def __init__(self, units, activation=None, *args, **kwargs):
-        super().__init__(**kwargs)
-        self.units, self.activation = units, keras.activations.get(activation)
-
-    def get_config(self):
-        return config_of(self, Base, super().get_config())
-
-
-class Derived(Base):
-    def __init__(self, units, *, kernel_initializer="zeros", **kwargs):
-        self.given = arguments_of(Derived, locals())
-        super().__init__(units, **kwargs)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-
-    def get_config(self):
-        config = config_of(self, Derived, super().get_config())
-        return {**config, "units": 2 * self.units}
-
-
-def test_a_config_holds_what_bases_and_the_class_take():
-    layer = Derived(3, activation="gelu", name="x")
-    config = layer.get_config()
-    assert config["activation"] == "gelu"
-    assert config["units"] == 6  # a class may write one itself
-    assert config["kernel_initializer"]["class_name"] == "Zeros"
-    assert {"name", "trainable", "dtype"} < {*config}
-    assert not {"args", "kwargs"} & {*config}
-    assert layer.given == {"units": 3, "kernel_initializer": "zeros"}
-    again = Derived.from_config({**config, "units": 3})
-    assert again.get_config() == config

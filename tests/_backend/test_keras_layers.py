@@ -1,7 +1,5 @@
 """Layers of Keras that are wrong on TensorFlow are right here."""
 
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from backend import (
     slow_but_on,
 )
 from keras import ops
-from places import ROOT
 
 from keras_synth import mixers
 from keras_synth._backend.keras_layers import EinsumDense
@@ -105,13 +102,3 @@ def test_gradients_of_one_feature_for_each_head():
     for slopes in (gradients, compiled_gradients):
         (found,) = slopes(lambda x: ops.sum(layer(x) * factors), x)
         np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_no_module_takes_the_layer_of_keras_itself():
-    sources = {*(ROOT / "keras_synth").rglob("*.py")}
-    own = ROOT / "keras_synth" / "_backend" / "keras_layers.py"
-    assert own in sources
-    for source in sources - {own}:
-        text = source.read_text(encoding="utf-8")
-        found = re.findall(r"keras\.layers\.EinsumDense\b", text)
-        assert not found, source

@@ -174,19 +174,6 @@ def test_the_documented_kernel_serves_where_there_is_one():
 # --- windows ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["V", "R+V"])
-def test_a_layer_with_a_window_is_one_with_the_mask(name):
-    layer, x = layer_and_input(name, sliding_window=2)
-    plain, _ = layer_and_input(name)
-    for mine, theirs in zip(plain.weights, layer.weights, strict=True):
-        mine.assign(theirs)
-    places = np.arange(T)
-    mask = np.abs(places[:, None] - places) < 2
-    np.testing.assert_allclose(
-        numpy(layer(x)), numpy(plain(x, attention_mask=mask)), atol=1e-5
-    )
-
-
 # --- accelerators -------------------------------------------------------------
 
 

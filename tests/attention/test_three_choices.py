@@ -10,15 +10,12 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import compiled_gradients, gradients, numpy
+from backend import numpy
 from keras import ops
 
 import keras_synth
 from keras_synth import routes
-from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
-from keras_synth.logits import Logits
-from keras_synth.masks import AttentionMask
 from keras_synth.mixers import normalizers, patterns
 
 B, T, H, K, D, N = 3, 13, 2, 4, 8, 16
@@ -157,63 +154,6 @@ def test_scores_are_the_weights(normalizer):
 
 # --- routes -------------------------------------------------------------------
 
-LOGITS = {
-    "V": lambda q, k, t: Logits(q, k),
-    "R": lambda q, k, t: Logits(bias=t),
-    "R+V": lambda q, k, t: Logits(q, k, t),
-}
-
-
-@pytest.mark.parametrize("normalizer", NORMALIZERS)
-@pytest.mark.parametrize("name", LOGITS)
-@pytest.mark.parametrize("pattern", ["local", "strided"])
-def test_all_routes_have_the_gradients_of_the_explicit_one(
-    name, normalizer, pattern
-):
-    mask = AttentionMask(
-        keys=ops.convert_to_tensor(real_tokens()),
-        pattern=patterns.get(PATTERNS[pattern]),
-    )
-
-    def loss(route):
-        def function(q, k, t, v):
-            logits = LOGITS[name](q, k, t)
-            context = attend(
-                logits,
-                v,
-                mask,
-                target_length=T,
-                route=route,
-                normalizer=normalizers.get(normalizer),
-            )
-            return ops.sum(ops.square(context)) + 0.0 * (
-                ops.sum(q) + ops.sum(k) + ops.sum(t)
-            )
-
-        return function
-
-    tensors = (
-        normal(B, T, H, K),
-        normal(B, T, H, K, seed=1),
-        normal(1, H, T, T, seed=2),
-        normal(B, T, H, 3, seed=3),
-    )
-    q, k, t, v = map(ops.convert_to_tensor, tensors)
-    request = routes.Request(
-        LOGITS[name](q, k, t),
-        v,
-        T,
-        mask,
-        normalizer=normalizers.get(normalizer),
-    )
-    names = [route.name for route in routes.serving(request)]
-    assert {"tiles", "explicit"} <= {*names}
-    theirs = gradients(loss("explicit"), *tensors)
-    for route in names:
-        mine = compiled_gradients(loss(route), *tensors)
-        for a, b in zip(mine, theirs, strict=True):
-            np.testing.assert_allclose(a, b, atol=5e-5, err_msg=route)
-
 
 def test_a_route_of_ones_own_is_asked_for_softmax_alone():
     class Zero(routes.ExplicitRoute):
@@ -306,18 +246,6 @@ def test_a_mask_of_keys_alone_is_key_padding(name, rank):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_mask_of_keys_alone_leaves_one_table_for_all_samples(monkeypatch):
-    chosen, choose = [], routes.choose
-    monkeypatch.setattr(
-        routes,
-        "choose",
-        lambda *args: chosen.append(choose(*args)) or chosen[-1],
-    )
-    layer = SyntheticAttention(H, K, synthesizer="R", max_length=T)
-    layer(normal(B, T, D), attention_mask=real_tokens()[:, None])
-    assert chosen[-1].name == "shared"
-
-
 # --- what is refused ----------------------------------------------------------
 
 
@@ -345,16 +273,6 @@ def test_a_pattern_is_of_one_sequence():
     memory, x = layer.remember(normal(B, 7, D)), normal(B, 5, D)
     with pytest.raises(ValueError, match="start=None"):
         layer.call_with_cache(ops.convert_to_tensor(x), memory)
-
-
-def test_neighbours_of_a_sliding_window_and_of_a_local_pattern():
-    """The first sees less than w away, the second up to w."""
-    sliding = SyntheticAttention(H, K, synthesizer="V", sliding_window=3)
-    local = SyntheticAttention(H, K, synthesizer="V", pattern="local(window=2)")
-    x = normal(B, T, D)
-    sliding(x), local(x)
-    local.set_weights(sliding.get_weights())
-    np.testing.assert_allclose(numpy(local(x)), numpy(sliding(x)), atol=1e-6)
 
 
 # --- normalizers of one's own -------------------------------------------------

@@ -2,10 +2,9 @@
 
 import inspect
 
-import keras
 import pytest
+from public import layer_classes
 
-from keras_synth import layers, mixers, synthesizers
 from keras_synth._backend.configs import parameters_of
 from keras_synth.synthesizers import DenseSynthesizer, RandomSynthesizer
 
@@ -83,18 +82,7 @@ NOT_OWN = {
 }
 
 
-def classes():
-    """The public classes of layers, by their names."""
-    found = {
-        name: cls
-        for module in (mixers, synthesizers, layers)
-        for name, cls in vars(module).items()
-        if inspect.isclass(cls)
-        and issubclass(cls, keras.layers.Layer)
-        and not inspect.isabstract(cls)
-    }
-    bases = {"Mixer", "SelfMixer", "Synthesizer", "MultiHeadMixer"}
-    return {name: found[name] for name in sorted({*found} - bases)}
+CLASSES = layer_classes()
 
 
 def made(cls, **options):
@@ -121,9 +109,9 @@ def refuses(cls, argument, value):
     return False
 
 
-@pytest.mark.parametrize("name", classes())
+@pytest.mark.parametrize("name", CLASSES)
 def test_bad_values_of_arguments_are_value_errors(name):
-    cls = classes()[name]
+    cls = CLASSES[name]
     made(cls)
     arguments = {*parameters_of(cls)} - {"name", *NOT_OWN.get(name, ())}
     accepted = [

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 
+import keras
+
 import keras_synth
 
 # Beside those of `keras_synth.__all__`. Of the first all names are public, of
@@ -15,6 +17,8 @@ NAMES = [
     "masks.AttentionMask",
     "registry.register",
 ]
+
+FOLDERS = "folding layers mixers synthesizers".split()
 
 
 def own_names(module):
@@ -45,3 +49,16 @@ def names():
         module = importlib.import_module(f"keras_synth.{module}")
         found[path] = getattr(module, name)
     return {k: v for k, v in found.items() if not inspect.ismodule(v)}
+
+
+def layer_classes():
+    """Name -> class, of all public layers that can be made."""
+    bases = {"Mixer", "MultiHeadMixer", "SelfMixer", "Synthesizer"}
+    return {
+        cls.__name__: cls
+        for cls in names().values()
+        if inspect.isclass(cls)
+        and issubclass(cls, keras.layers.Layer)
+        and cls.__module__.split(".")[1] in FOLDERS
+        and cls.__name__ not in bases
+    }
