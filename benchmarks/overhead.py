@@ -39,7 +39,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import keras_synth
 from keras_synth import mixers
-from keras_synth._backend import devices
+from keras_synth._backend import execution
 
 BASELINE = "MultiHeadAttention"
 VARIANTS = "V R FR D R+V D+V".split()
@@ -139,7 +139,7 @@ def operations(name, is_training, is_padded):
 
 
 def _as_if_on_an_accelerator():
-    return mock.patch.object(devices, "on_cpu", _nowhere)
+    return mock.patch.object(execution, "on_cpu", _nowhere)
 
 
 def _nowhere(x):

@@ -33,29 +33,3 @@ def copied(when: bool = True) -> Iterator[None]:
     )
     with copies.scope():
         yield
-
-
-def check_batches(count: int | None, batch_size: int) -> None:
-    """Raises unless devices can share each batch evenly, the last one too.
-
-    JAX itself would raise at that batch, at the end of the first epoch.
-
-    Args:
-        count: Integer, number of examples, or `None` where it is not known.
-        batch_size: Integer, examples per batch.
-    """
-    distribution = keras.distribution.distribution()
-    if distribution is None:
-        return
-    # A process is given its own share of a batch.
-    shares = distribution.num_model_replicas // distribution.num_processes
-    shares = max(1, shares)
-    last = 0 if count is None else count % batch_size
-    whole = batch_size if count is None else min(batch_size, count)
-    if whole % shares or last % shares:
-        raise ValueError(
-            f"{shares} devices must share each batch evenly, the last one too. "
-            f"Choose a `batch_size` divisible by {shares}, and leave out or "
-            "repeat examples until their number is. Received: "
-            f"batch_size={batch_size}, {count} examples"
-        )

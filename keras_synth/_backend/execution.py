@@ -1,4 +1,4 @@
-"""How operations run: one by one or compiled, recorded, differentiated."""
+"""Where and how operations run: on CPUs or not, one by one or compiled."""
 
 import contextlib
 
@@ -81,6 +81,58 @@ def may_be_differentiated():
     return TORCH is None or TORCH.is_grad_enabled()
 
 
-def is_differentiated(x):
-    """Whether PyTorch will want a gradient by what is made of a tensor."""
-    return TORCH.is_grad_enabled() and x.requires_grad
+# --- devices ------------------------------------------------------------------
+
+
+def on_cpu(x):
+    """Whether operations on a tensor run on a CPU.
+
+    A tensor knows. Where it is being traced the scope does in which that
+    happens, or else the device that the backend takes by default.
+    """
+    if TORCH:
+        return x.device.type == "cpu"
+    if JAX and isinstance(x, JAX.core.Tracer):
+        device = JAX.config.jax_default_device or JAX.default_backend()
+        return getattr(device, "platform", device) == "cpu"
+    if JAX:
+        return next(iter(x.devices())).platform == "cpu"
+    if TENSORFLOW is None:
+        return True
+    device = (x.device or "").lower()
+    if "device:" in device:
+        return "device:cpu" in device
+    devices = TENSORFLOW.config.list_logical_devices()
+    return all(d.device_type == "CPU" for d in devices)
+
+
+def first_platform():
+    """JAX's name of the platform that it takes by default."""
+    return JAX.devices()[0].platform
+
+
+def runs_one_by_one(x):
+    """Whether Python launches each operation on an accelerator as it runs.
+
+    A launch then takes longer than most operations, and to read a value is to
+    wait for all that were launched before.
+    """
+    eager = is_eager(x) and not is_compiled_by_torch()
+    return eager and not on_cpu(x)
+
+
+def loops_over_slices(x):
+    """Whether slices computed one after the other save time and memory.
+
+    On CPUs, whose caches hold a slice. On TensorFlow a rematerialized function
+    gives no gradient to the tensors that it captures; JAX compiles a loop anew
+    at each eager call; and what PyTorch compiles or transforms takes no loop.
+    """
+    if JAX:
+        return on_cpu(x) and not is_eager(x)
+    return runs_torch_eagerly(x)
+
+
+def runs_torch_eagerly(x):
+    """Whether PyTorch runs operations on a tensor one by one on a CPU."""
+    return TORCH is not None and on_cpu(x) and not takes_no_loops()

@@ -1,7 +1,6 @@
 """Which kernels a backend has, and which of them are right and fast."""
 
-from keras_synth._backend import devices, internals
-from keras_synth._backend.execution import is_placeholder
+from keras_synth._backend import execution, internals
 from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 
 # Passes over a tensor that follow each other become one: compilers see to that.
@@ -27,21 +26,21 @@ def attends_in_half_precision(x):
     JAX's refuses half precision on CPUs in some shapes ("The precision
     'F16_F16_F32' is not supported by dot_general on CPU").
     """
-    return JAX is None or not devices.on_cpu(x)
+    return JAX is None or not execution.on_cpu(x)
 
 
 def why_no_flash_kernel(x):
     """Why the device of `x` has no flash kernel: a string, or `None`."""
     if TENSORFLOW:
         return "Keras has no flash kernel on TensorFlow"
-    if JAX and devices.first_platform() == "tpu":
+    if JAX and execution.first_platform() == "tpu":
         return (
             "the kernel that Keras takes on TPUs loses biases and masks, and "
             "scales wrongly"
         )
-    if is_placeholder(x):
+    if execution.is_placeholder(x):
         return None if TORCH.cuda.is_available() else "there is no GPU"
-    return "CPUs have no flash kernel" if devices.on_cpu(x) else None
+    return "CPUs have no flash kernel" if execution.on_cpu(x) else None
 
 
 def widest_cudnn_head(dtype):
@@ -53,7 +52,7 @@ def widest_cudnn_head(dtype):
         dtype: String, of queries, keys and values.
     """
     half = dtype in ("bfloat16", "float16")
-    if not JAX or not half or devices.first_platform() != "gpu":
+    if not JAX or not half or execution.first_platform() != "gpu":
         return 0
     checks = internals.cudnn_checks()
     try:

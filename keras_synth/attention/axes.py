@@ -1,8 +1,8 @@
 """Attention along any axes: they become one, all others join the batch."""
 
-import itertools
 import math
 
+import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import may_be_equal
@@ -28,12 +28,10 @@ class AttentionAxes:
     def __init__(self, axes, rank):
         every = tuple(range(1, rank - 1))
         self.rank = rank
-        if axes is None:
-            self.attended = every
-        else:
-            self.attended = tuple(a if a >= 0 else rank + a for a in axes)
-        own = {*self.attended}
-        if len(own) < len(self.attended) or not own <= {*every}:
+        own = every if axes is None else axes
+        self.attended = tuple(a if a >= 0 else rank + a for a in own)
+        different = {*self.attended}
+        if len(different) < len(own) or not different <= {*every}:
             raise ValueError(
                 "`attention_axes` must be different axes between the first, "
                 f"the batch, and the last, the features: of {every}, for "
@@ -78,7 +76,7 @@ class AttentionAxes:
         sizes = ops.shape(like)
         sizes = [sizes[a] for a in self._order]
         x = ops.reshape(x, (*sizes, *ops.shape(x)[2:]))
-        places = sorted(range(len(sizes)), key=self._order.__getitem__)
+        places = np.argsort(self._order).tolist()
         return ops.transpose(x, (*places, *range(len(sizes), len(x.shape))))
 
     def flatten_padding(self, name, mask, x):
@@ -159,19 +157,17 @@ class AttentionAxes:
                 f"left out, heads first. Received: {name}.shape={given}"
             )
         sizes = self.scores_shape(ops.shape(query), ops.shape(value), num_heads)
-        first = len(shape) - 2 * len(self.attended)  # of the query's axes
-        second = first + len(self.attended)  # of the source's
-        bounds = (0, first - 1, first, second, len(shape))
-        groups = [range(*pair) for pair in itertools.pairwise(bounds)]
-        target = list(ops.shape(x))
-        for group in groups:
+        source = len(shape) - len(self.attended)  # first of the source's axes
+        first = source - len(self.attended)  # of the query's
+        target, merged = [], []
+        bounds = (0, first - 1, first, source, len(shape))
+        for group in map(slice, bounds, bounds[1:]):
             # An axis that is to be merged with others must be there; so must
             # the source's, along which is normalised.
-            if group is groups[-1] or any(x.shape[a] != 1 for a in group):
-                for a in group:
-                    target[a] = sizes[a] if x.shape[a] == 1 else target[a]
-        x = ops.broadcast_to(x, target)
-        return ops.reshape(x, [math.prod(target[a] for a in g) for g in groups])
+            is_one = group.start != source and {*x.shape[group]} == {1}
+            target += [1] * len(x.shape[group]) if is_one else sizes[group]
+            merged.append(1 if is_one else math.prod(sizes[group]))
+        return ops.reshape(ops.broadcast_to(x, target), merged)
 
     def _with_all_axes(self, x, rank):
         """Inserts axes of 1 before the pairs, up to `rank` of them."""

@@ -8,11 +8,10 @@ from typing import Any
 import keras
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.copying import copy_variables
 from keras_synth._backend.internals import sublayers
 from keras_synth.attention import normalizers
 from keras_synth.attention.positions import shortest
-from keras_synth.folding.synthesizers import fold_synthesizer
+from keras_synth.folding.synthesizers import copy_variables, fold_synthesizer
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.mixers import SyntheticAttention
 from keras_synth.types import Tensor

@@ -220,8 +220,14 @@ class SynthesizerDecoder(SynthesizerBlock):
             self.attention, self.attention_residual, x, **own, **shared
         )
         if source is not None:
-            places = self.cross_attention, self.cross_residual
-            x = self._attend(*places, x, source, **other, **shared)
+            x = self._attend(
+                self.cross_attention,
+                self.cross_residual,
+                x,
+                source,
+                **other,
+                **shared,
+            )
         x = self._feed(x, training)
         return (x, *scores) if scores else x
 

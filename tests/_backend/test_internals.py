@@ -13,7 +13,6 @@ from places import ROOT
 
 import keras_synth
 from keras_synth._backend import (
-    devices,
     execution,
     internals,
     kernels,
@@ -85,7 +84,7 @@ def test_no_kernel_of_cudnn_is_taken_without_its_checks(lost, monkeypatch):
         checks.AttentionLayout = layout
     name = "jax._src.cudnn.fused_attention_stablehlo"
     monkeypatch.setitem(sys.modules, name, None if lost == "module" else checks)
-    monkeypatch.setattr(devices, "first_platform", lambda: "gpu")
+    monkeypatch.setattr(execution, "first_platform", lambda: "gpu")
     monkeypatch.setattr(kernels, "JAX", "there")
     assert kernels.widest_cudnn_head("bfloat16") == 0
     x = np.zeros((1, 2, 3, 3))

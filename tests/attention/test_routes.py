@@ -12,7 +12,7 @@ from places import ROOT
 
 import keras_synth
 from keras_synth import routes
-from keras_synth._backend import devices, execution
+from keras_synth._backend import execution
 from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
@@ -185,7 +185,7 @@ def accelerator(monkeypatch):
         raise AssertionError("waits for the device")
 
     def pretend():
-        monkeypatch.setattr(devices, "on_cpu", lambda x: False)
+        monkeypatch.setattr(execution, "on_cpu", lambda x: False)
         if BACKEND == "torch":
             import torch
 
@@ -261,24 +261,24 @@ def test_half_precision_stays_half_on_accelerators(accelerator):
 
 def test_devices_are_asked_of_the_tensor():
     x = ops.ones((2, 2))
-    assert devices.on_cpu(x)
+    assert execution.on_cpu(x)
     assert execution.is_eager(x)
     if BACKEND == "jax":
         import jax
 
         seen = []
-        jax.jit(lambda x: seen.append(devices.on_cpu(x)) or x)(x)
+        jax.jit(lambda x: seen.append(execution.on_cpu(x)) or x)(x)
         assert seen == [True]
     if BACKEND == "torch":
         import torch
 
-        assert not devices.on_cpu(torch.ones(2, device="meta"))
+        assert not execution.on_cpu(torch.ones(2, device="meta"))
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
         @tf.function
         def on_cpu(x):
             with tf.device("/GPU:0"):
-                return tf.constant(devices.on_cpu(x + 1))
+                return tf.constant(execution.on_cpu(x + 1))
 
         assert not on_cpu(tf.ones(2))

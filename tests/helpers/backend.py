@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_synth._backend import devices
+from keras_synth._backend import execution
 
 BACKENDS = ("tensorflow", "jax", "torch")
 INSTALLED = [name for name in BACKENDS if importlib.util.find_spec(name)]
@@ -173,7 +173,7 @@ def second_derivatives(function, arrays, directions, compiled=False):
 
 def on_cpu():
     """Whether this backend computes on a CPU here."""
-    return devices.on_cpu(ops.convert_to_tensor(0.0))
+    return execution.on_cpu(ops.convert_to_tensor(0.0))
 
 
 def slow_but_on(*backends):

@@ -3,7 +3,7 @@
 import functools
 import types
 
-from keras_synth._backend import devices
+from keras_synth._backend import execution
 
 CHECKS = "jax._src.cudnn.fused_attention_stablehlo"
 CUDNN = 91000  # version 9.10
@@ -45,7 +45,7 @@ class Pretended:
             ("keras.src.backend.jax.nn.wrap_flash_attention", splash),
         ):
             monkeypatch.setattr(path, answer)
-        monkeypatch.setattr(devices, "_jax_platform", lambda x: name)
+        monkeypatch.setattr(execution, "_jax_platform", lambda x: name)
         if platform == "cuda":
             _pretend_cudnn(monkeypatch, capability)
 

@@ -86,7 +86,8 @@ class Pattern:
         """
         if self.extent <= max_length:
             return self
-        return dataclasses.replace(self, **{self.in_tokens: max_length})
+        config = self.get_config() | {self.in_tokens: max_length}
+        return self.from_config(config)
 
     def piece(self, length: Size, causal: bool) -> Any:
         """Returns how it is computed, see `keras_synth.attention.blocks`.

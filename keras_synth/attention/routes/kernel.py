@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend import devices, execution, kernels
+from keras_synth._backend import execution, kernels
 from keras_synth._backend.tensors import cast_like
 from keras_synth.attention.masks import AttentionMask, zero_rows
 from keras_synth.attention.routes.kernel_arguments import (
@@ -46,7 +46,7 @@ class KernelRoute(Route):
         one = request.has_one_query and request.values.shape[0] != 1
         if one and request.logits.keys.shape[0] == 1:
             return 1.5  # constant keys are repeated for each sample
-        if devices.on_cpu(request.values) and not _has_cpu_kernel(request):
+        if execution.on_cpu(request.values) and not _has_cpu_kernel(request):
             return 1.5
         return 0.5
 
@@ -148,5 +148,5 @@ def _likes_bias(request):
         keras.backend.standardize_dtype(values.dtype) == "float32"
         or request.mask.has_pattern
         or request.logits.needs_float32
-        or execution.is_differentiated(bias)
+        or (execution.may_be_differentiated() and bias.requires_grad)
     )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from keras import ops
 
-from keras_synth._backend import devices
+from keras_synth._backend import execution
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import AttentionMask
@@ -161,4 +161,4 @@ def is_small(request: Request) -> bool:
     A bias of all samples is then worth no detour.
     """
     few = 0 < number_of_weights(request) <= sizes.SMALL
-    return few and devices.runs_one_by_one(request.values)
+    return few and execution.runs_one_by_one(request.values)

@@ -18,7 +18,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_synth._backend import devices, execution
+from keras_synth._backend import execution
 from keras_synth._backend.loops import one_by_one
 from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
 from keras_synth.attention.logits import Weights, float32, within_float32
@@ -105,7 +105,7 @@ def _is_large(request):
         all(isinstance(size, int) for size in axes)
         and math.prod(axes) >= sizes.LARGE_TABLE
         and request.dropout is None
-        and devices.loops_over_slices(request.values)
+        and execution.loops_over_slices(request.values)
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_synth._backend import devices
+from keras_synth._backend import execution
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth._backend.loops import one_by_one
 from keras_synth._backend.tensors import cast_like
@@ -72,7 +72,7 @@ class TilesRoute(Route):
             return False
         if _has_plan(request):
             return True
-        loops = devices.loops_over_slices(request.values)
+        loops = execution.loops_over_slices(request.values)
         return loops and request.dropout is None
 
     def cost(self, request: Request) -> float:

@@ -15,7 +15,7 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from keras_synth._backend import devices, execution
+from keras_synth._backend import execution
 from keras_synth._backend.frameworks import TORCH
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_rows
@@ -45,7 +45,7 @@ class TorchCPURoute(Route):
         limited = mask.window is not None or mask.pattern is not None
         if limited or not isinstance(mask.start, int):
             return False
-        if not devices.runs_torch_eagerly(values):
+        if not execution.runs_torch_eagerly(values):
             return False
         float32 = TORCH.float32
         operands = logits.queries, logits.keys, logits.bias, values

@@ -9,8 +9,6 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-from keras_synth._backend.distributions import check_batches
-
 BATCH_SIZE = 32  # Keras' own
 
 
@@ -115,7 +113,7 @@ def batches_of(
     """
     grain = _import_grain()
     count, batch_size = count_of(data), batch_size or BATCH_SIZE
-    check_batches(count, batch_size)
+    _check_batches(count, batch_size)
     rows = grain.MapDataset.range(count)
     if seed is not None:
         rows = rows.seed(seed).shuffle()
@@ -211,3 +209,29 @@ def _take(data, rows):
     return keras.tree.map_structure(
         lambda column: None if column is None else column[rows], data
     )
+
+
+def _check_batches(count, batch_size):
+    """Raises unless devices can share each batch evenly, the last one too.
+
+    JAX itself would raise at that batch, at the end of the first epoch.
+
+    Args:
+        count: Integer, number of examples, or `None` where it is not known.
+        batch_size: Integer, examples per batch.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return
+    # A process is given its own share of a batch.
+    shares = distribution.num_model_replicas // distribution.num_processes
+    shares = max(1, shares)
+    last = 0 if count is None else count % batch_size
+    whole = batch_size if count is None else min(batch_size, count)
+    if whole % shares or last % shares:
+        raise ValueError(
+            f"{shares} devices must share each batch evenly, the last one too. "
+            f"Choose a `batch_size` divisible by {shares}, and leave out or "
+            "repeat examples until their number is. Received: "
+            f"batch_size={batch_size}, {count} examples"
+        )
