@@ -7,11 +7,7 @@ from keras import ops
 
 from keras_synth import routes
 from keras_synth.attention.logits import Weights
-from keras_synth.attention.masks import (
-    AttentionMask,
-    zero_padded_keys,
-    zero_padding,
-)
+from keras_synth.attention.masks import AttentionMask, zero_padding
 from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.routes.route import Request
 
@@ -63,7 +59,7 @@ def attend(
     if target_length is None:
         target_length = logits.target_length
     request = Request(
-        zero_padded_keys(logits.with_rows(target_length), mask),
+        logits.with_rows(target_length),
         zero_padding(ops.convert_to_tensor(values), mask.keys),
         target_length,
         mask,

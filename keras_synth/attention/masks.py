@@ -247,7 +247,7 @@ def zero_padding(x, mask):
 
 def zero_padded_keys(logits, mask):
     """Zeroes padded keys of `Logits`, but not of constants `(1, S, H, k)`."""
-    keys = getattr(logits, "keys", None)
+    keys = logits.keys
     if keys is None or mask.keys is None:
         return logits
     if keys.shape[0] == 1 and mask.keys.shape[0] != 1:

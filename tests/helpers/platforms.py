@@ -45,7 +45,7 @@ class Pretended:
             ("keras.src.backend.jax.nn.wrap_flash_attention", splash),
         ):
             monkeypatch.setattr(path, answer)
-        monkeypatch.setattr(execution, "_jax_platform", lambda x: name)
+        monkeypatch.setattr(execution, "on_cpu", lambda x: name == "cpu")
         if platform == "cuda":
             _pretend_cudnn(monkeypatch, capability)
 

@@ -37,7 +37,7 @@ class ExplicitRoute(Route):
         return True
 
     def run(self, request: Request) -> Any:
-        request = request.with_pairs()
+        request = request.with_pairs().with_zero_keys()
         logits, values, mask = request.logits, request.values, request.mask
         one = request.has_one_query and values.shape[1] is not None
         # (B or 1, H, T, S)

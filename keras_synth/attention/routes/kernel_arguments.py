@@ -37,6 +37,7 @@ def arguments(request, features=True, widest=0):
     causal = is_causal(named) and not (widest and steep)
     request = request if causal else request.with_pairs()
     request = _even(request, causal) if widest else request
+    request = request.with_zero_keys()
     values = request.values
     in_half = kernels.attends_in_half_precision(values)
     if not (widest or request.flash_attention) and (steep or not in_half):

@@ -9,7 +9,7 @@ from keras import ops
 from keras_synth._backend import execution
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.masks import AttentionMask, zero_padded_keys
 from keras_synth.attention.normalizers import SOFTMAX, Normalizer, Softmax
 from keras_synth.attention.routes import sizes
 from keras_synth.types import Size, Tensor
@@ -20,7 +20,7 @@ class Request(NamedTuple):
 
     Fields:
         logits: `Logits`, with a row for each query.
-        values: Tensor `(B, S, H, v)`. Padded values, and keys of samples, are
+        values: Tensor `(B, S, H, v)`. When a route runs, padded entries are
             zero, so that inf and NaN there have no influence.
         target_length: Integer or scalar tensor, `T`.
         mask: `AttentionMask`, what of the source each query may see. The
@@ -66,6 +66,11 @@ class Request(NamedTuple):
         """Returns the same request, the mask's pattern as pairs."""
         mask = self.mask.with_pairs(self.target_length, self.source_length)
         return self._replace(mask=mask)
+
+    def with_zero_keys(self) -> Self:
+        """Returns the same request, padded keys of samples being zero."""
+        logits = zero_padded_keys(self.logits, self.mask)
+        return self._replace(logits=logits)
 
     def visible(self) -> Tensor:
         """Which query rows see a key: `(B or 1, 1 or H, 1 or T)` or `None`."""

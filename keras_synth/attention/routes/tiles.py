@@ -98,6 +98,7 @@ class TilesRoute(Route):
         return _has_plan(request)
 
     def run(self, request: Request) -> Any:
+        request = request.with_zero_keys()
         if not _has_plan(request):
             return attend_by_rows(request)
         if not _begins(request.mask):
