@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from keras_synth.compare.files import writing
 from keras_synth.compare import own
+from keras_synth.compare.files import writing
 from keras_synth.compare.scripts import IN_WORKER
 from keras_synth.compare.settings import BACKENDS, digest
 from keras_synth.version import __version__
