@@ -122,7 +122,9 @@ class ReformerAttention(MultiHeadMixer):
         is_token, x, values = filled_up(size, mask.keys, keys, values)
         buckets = self._buckets(x, is_token)  # (B, H, hashes, L)
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
-        order, places = by_bucket(buckets)
+        # Every backend sorts stably; `bucket * L + position` would overflow.
+        order = ops.argsort(buckets, axis=-1)
+        places = ops.cast(ops.argsort(order, axis=-1), "int32")
         # Side by side for each token: (B, H, L, 1 + 2 hashes).
         known = ops.broadcast_to(positions, ops.shape(buckets[:, :, :1]))
         known = [known, buckets, places // size]
@@ -202,18 +204,6 @@ class ReformerAttention(MultiHeadMixer):
         is_token = (buckets < self.num_buckets)[..., None]
         same = _pairs(ops.equal, buckets) & is_token
         return same & (away >= 0) & (away <= 1)
-
-
-def by_bucket(buckets):
-    """Sorts tokens `(..., L)` by bucket, then by position.
-
-    Returns:
-        `(order, places)`: integer tensors `(..., L)`, the tokens in order, and
-        where each of them is in it.
-    """
-    # Every backend sorts stably; `bucket * L + position` would overflow.
-    order = ops.argsort(buckets, axis=-1)
-    return order, ops.cast(ops.argsort(order, axis=-1), "int32")
 
 
 def _with_previous(x, value=0):

@@ -49,42 +49,6 @@ def test_only_dot_product_parts_remember_keys(name, features):
     assert numpy(remembered).nbytes == 3 * N * bytes_per_token
 
 
-@pytest.mark.parametrize(
-    ("name", "cross", "normalize_first"),
-    [
-        ("R", None, True),
-        ("R", "V", False),
-        ("FR", "R", True),
-        ("D+V", None, False),
-        ("R+V", "D+FR", True),
-    ],
-)
-def test_a_decoder_block_with_caches_is_the_block_without(
-    name, cross, normalize_first
-):
-    block = SynthesizerDecoder(
-        16,
-        H,
-        synthesizer=name,
-        max_length=N,
-        cross_synthesizer=cross or "V",
-        normalize_first=normalize_first,
-    )
-    x, source = tokens(), tokens(T, seed=2)
-    seen = ops.convert_to_tensor(np.arange(T) < [[3], [T], [5]])
-    encoder = {}
-    if cross:
-        encoder = {"encoder_sequence": source, "encoder_padding_mask": seen}
-    block(x, **encoder)
-    randomized(block, 0.5)
-    expected = numpy(block(x, **encoder))
-    found = in_parts(
-        *(block, x, range(4, N + 1), N, encoder.pop("encoder_sequence", None)),
-        lambda start, end: encoder,
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
 def test_cross_attention_takes_any_synthesizer():
     """Of sources that are longer than what the decoder reads, too."""
     block = SynthesizerDecoder(

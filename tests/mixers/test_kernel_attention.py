@@ -58,27 +58,6 @@ def test_a_query_sees_the_keys_up_to_its_place(name, lengths):
         np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-4)
 
 
-@slow_but_on("torch")
-@each_name
-@pytest.mark.parametrize("lengths", [(5, 7), (7, 5), (130, 140)])
-def test_gradients_are_those_of_the_keys_that_are_seen(name, lengths):
-    mixer = made(name)
-    query, source = (normal(2, n, D, seed=n) for n in lengths)
-
-    def loss(query, source):
-        return ops.sum(ops.sin(mixer(query, source, use_causal_mask=True)))
-
-    def by_rows(query, source):
-        return ops.sum(ops.sin(row_by_row(mixer, query, source)))
-
-    for found, expected in zip(
-        gradients(loss, query, source),
-        gradients(by_rows, query, source),
-        strict=True,
-    ):
-        np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
 # --- states -------------------------------------------------------------------
 
 

@@ -7,10 +7,8 @@ import pytest
 from arrays import normal, padding
 from backend import numpy, program, slow_but_on
 from cases import randomized
-from keras import ops
 
 from keras_synth import mixers
-from keras_synth.mixers.reformer import by_bucket
 
 H, K, D, N, T = 2, 4, 8, 13, 11
 
@@ -18,31 +16,6 @@ H, K, D, N, T = 2, 4, 8, 13, 11
 def made(name, **options):
     mixer = mixers.get(name, H, K, N, seed=3, **options)
     return randomized(mixer, 0.7)
-
-
-def as_multi_head_attention(mixer, x):
-    plain = keras.layers.MultiHeadAttention(H, K)
-    plain(x, x)
-    plain.set_weights([numpy(w) for w in mixer.trainable_weights])
-    return numpy(plain(x, x))
-
-
-def test_one_cluster_of_all_is_attention():
-    mixer, x = made("routing(clusters=1)"), normal(2, T, D)
-    found = numpy(program(mixer)(x))
-    np.testing.assert_allclose(
-        found, as_multi_head_attention(mixer, x), atol=1e-5
-    )
-
-
-def test_one_bucket_needs_no_rotations():
-    mixer = made(f"reformer(bucket_size={N})")
-    assert not [w for w in mixer.weights if "rotations" in w.path]
-    # A token by itself sees itself.
-    x = normal(1, 1, D)
-    w = oracles.Weights(mixer)
-    expected = w.merged(w.dense("value", x))
-    np.testing.assert_allclose(numpy(program(mixer)(x)), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -126,25 +99,6 @@ def test_centroids_move_in_fit():
     assert np.abs(numpy(mixer.centroids) - before).max() > 1e-3
 
 
-@slow_but_on("torch")
-def test_k_means_finds_clusters():
-    """Tokens of three directions: each has a centroid in the end."""
-    mixer = made("routing(clusters=3, decay=0.8)")
-    for layer in (mixer.query, mixer.key):
-        kernel = np.zeros((D, H, K))
-        kernel[:K] = np.eye(K)[:, None]
-        layer.set_weights([kernel, np.zeros((H, K))])
-    rng = np.random.default_rng(0)
-    centroids = np.eye(3, K) + 0.7 * np.roll(np.eye(3, K), 1, 0)
-    mixer.centroids.assign(np.stack([oracles.unit(centroids)] * H))
-    for _ in range(40):
-        x = np.eye(3, D)[rng.integers(0, 3, (4, T))]
-        x = x + 0.1 * rng.normal(size=x.shape)
-        mixer(x.astype("float32"), training=True)
-    found = numpy(mixer.centroids)[:, :, :3]
-    np.testing.assert_allclose(found, np.stack([np.eye(3)] * H), atol=0.1)
-
-
 # --- Sinkhorn's matrix --------------------------------------------------------
 
 
@@ -166,15 +120,6 @@ def test_rows_and_columns_of_the_matrix_sum_to_one():
         assert (own > 0).all()
         assert not found[..., blocks:].any()
         assert not found[..., blocks:, :].any()
-
-
-def test_the_order_of_tokens_is_right_beyond_32_bits():
-    rng = np.random.default_rng(0)
-    buckets = rng.integers(0, 9, (2, 3000)) * 1_000_000
-    order, places = by_bucket(ops.convert_to_tensor(buckets.astype("int32")))
-    expected = np.argsort(buckets, axis=-1, kind="stable")
-    np.testing.assert_array_equal(numpy(order), expected)
-    np.testing.assert_array_equal(numpy(places), np.argsort(expected))
 
 
 @pytest.mark.parametrize(

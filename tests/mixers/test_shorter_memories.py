@@ -3,12 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from arrays import normal, padding
+from arrays import normal
 from backend import numpy
-from cached import in_parts
 
 from keras_synth import mixers
-from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
 H, K, D, N, T = 2, 4, 8, 9, 7
 
@@ -38,21 +36,6 @@ def test_sums_vary_as_a_key_does_at_first(seed):
     assert np.abs(kernel - numpy(mixer.value_kernel)[:, 0]).max() > 0.01
 
 
-@pytest.mark.parametrize("cross", ["linformer(rank=3)", "compressed", "linear"])
-def test_a_decoder_remembers_its_source_as_the_mixer_does(cross):
-    block = SynthesizerDecoder(
-        16, H, cross_synthesizer=cross, synthesizer="V", max_length=N
-    )
-    x, source = normal(3, T, D), normal(3, 5, D, seed=1)
-    real = padding(5, 3, 1, size=5)
-    expected = numpy(block(x, source, encoder_padding_mask=real))
-    found = in_parts(
-        *(block, x, (3, T), N, source),
-        lambda start, end: {"encoder_padding_mask": real},
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
 def test_linformer_keeps_to_its_length():
     mixer, x = mixers.get("linformer(rank=3)", H, K, N), normal(3, T, D)
     assert mixer(normal(3, N + 2, D), x).shape == (3, N + 2, D)
@@ -67,14 +50,6 @@ def test_linformer_keeps_to_its_length():
             call()
     assert mixers.get("linformer", H, K, 1000).rank == 128
     assert mixers.get("linformer", H, K, N).rank == N
-
-
-def test_a_block_passes_its_dropout_on():
-    block = SynthesizerEncoder(
-        16, H, synthesizer="linformer(rank=3)", max_length=N, dropout=0.1
-    )
-    block(normal(3, T, D))
-    assert block.attention.dropout == 0.1
 
 
 @pytest.mark.parametrize(
