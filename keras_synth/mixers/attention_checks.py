@@ -8,12 +8,8 @@ def check_axes(attention_axes):
     if attention_axes is None:
         return None
     axes = attention_axes
-    if isinstance(axes, int) and not isinstance(axes, bool):
-        axes = (axes,)
-    integers = isinstance(axes, (list, tuple)) and all(
-        isinstance(axis, int) and not isinstance(axis, bool) for axis in axes
-    )
-    if not integers or not axes:
+    axes = axes if isinstance(axes, (list, tuple)) else (axes,)
+    if not axes or not all(type(axis) is int for axis in axes):
         raise ValueError(
             "`attention_axes` must be an int, list, or tuple of axes. "
             f"Received: attention_axes={attention_axes!r}"
@@ -21,32 +17,34 @@ def check_axes(attention_axes):
     return tuple(axes)
 
 
-def check_flash_attention(
-    flash_attention, dropout=0, scores=False, normalizer=SOFTMAX
-):
+def check_flash_attention(wanted, dropout=0, scores=False, normalizer=SOFTMAX):
     """Raises if a fused kernel is demanded that cannot do what is wanted."""
-    if flash_attention not in (None, True, False):
+    if wanted not in (None, True, False):
         raise ValueError(
             "`flash_attention` must be True, False, or None to let the layer "
-            f"choose. Received: flash_attention={flash_attention!r}"
+            f"choose. Received: flash_attention={wanted!r}"
         )
-    if flash_attention and dropout:
-        raise ValueError(
-            "Dropout is not supported when flash attention is enabled. "
-            "Please set dropout to 0.0 to use flash attention. "
-            f"Received: dropout={dropout}"
-        )
-    if flash_attention and normalizer != SOFTMAX:
-        raise ValueError(
+    for is_lacking, words in (  # the first two are Keras' own
+        (
+            dropout,
+            "Dropout is not supported when flash attention is enabled. Please "
+            "set dropout to 0.0 to use flash attention. Received: "
+            f"dropout={dropout}",
+        ),
+        (
+            scores,
+            "Returning attention scores is not supported when flash attention "
+            "is enabled. Please disable flash attention to access attention "
+            "scores. Received: return_attention_scores=True",
+        ),
+        (
+            normalizer != SOFTMAX,
             "Flash kernels compute a softmax. Leave out `flash_attention`, or "
-            f"the normalizer. Received: normalizer={normalizer.name!r}"
-        )
-    if flash_attention and scores:
-        raise ValueError(
-            "Returning attention scores is not supported when flash "
-            "attention is enabled. Please disable flash attention to access "
-            "attention scores. Received: return_attention_scores=True"
-        )
+            f"the normalizer. Received: normalizer={normalizer.name!r}",
+        ),
+    ):
+        if wanted and is_lacking:
+            raise ValueError(words)
 
 
 def check_traced(query, value, reads_tokens):

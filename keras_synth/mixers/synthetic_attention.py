@@ -286,30 +286,45 @@ class SyntheticAttention(MultiHeadMixer):
             attention_checks.check_traced(
                 call.query, call.value, self.synthesizer.reads_tokens
             )
-        context = self._groups.attend(
-            call.query,
-            *self._groups.project(call.key, self.value(call.value)),
+        return self._attended(
+            call,
+            self._groups.project(call.key, self.value(call.value)),
             self._limited(call.mask),
-            call.bias,
-            flash_attention=self.flash_attention,
-            normalizer=self.normalizer,
             dropout=self._active_dropout(call.training),
             return_weights=call.with_scores,
             # A batch of one is taken for a table of all samples: here it is.
             route="explicit" if traced and call.query.shape[0] == 1 else None,
         )
-        if call.with_scores:
-            context, weights = context
-            return self._gated(context, call), weights
-        return self._gated(context, call)
 
-    def _gated(self, context, call):
+    def _attended(self, call, source, mask, positions=None, **options):
+        """What `attend` returns of a query and the keys and values of a source.
+
+        Args:
+            call: `Call`.
+            source: Keys and values, as `HeadGroups` has them.
+            mask: `AttentionMask`, of the layer's limits, too.
+            positions: As of `HeadGroups.attend`.
+            **options: Of `attend`.
+        """
+        context = self._groups.attend(
+            call.query,
+            *source,
+            mask,
+            call.bias,
+            mask.start,
+            positions,
+            flash_attention=self.flash_attention,
+            normalizer=self.normalizer,
+            **options,
+        )
         if self.gate is None:
             return context
+        context, *weights = context if call.with_scores else (context,)
         # Zero times a gate that is NaN is not zero.
-        return masks.zero_padding(
+        context = masks.zero_padding(
             context * self.gate(call.query), call.mask.queries
         )
+        return (context, *weights) if weights else context
 
     def _without_padding(self, call):
         if self.synthesizer.reads_tokens or self.gate is not None:
@@ -370,9 +385,8 @@ class SyntheticAttention(MultiHeadMixer):
             mask = last_tokens.seen(
                 cache, ops.shape(query)[1], call.mask, window
             )
-            context = self._attended(
-                call, cache["tokens"], mask, cache["positions"]
-            )
+            source = self._groups.from_cache(cache["tokens"])
+            context = self._attended(call, source, mask, cache["positions"])
         context = ops.cast(context, self.compute_dtype)
         cache = last_tokens.latest(cache, window.reach)
         return self.attention_output(context), cache
@@ -389,21 +403,8 @@ class SyntheticAttention(MultiHeadMixer):
         return self._groups.to_cache(*projected)
 
     def _cached_context(self, call, cache):
-        return self._attended(call, cache, self._limited(call.mask))
-
-    def _attended(self, call, cache, mask, positions=None):
-        """The context of a query and a cache, limited by a mask."""
-        context = self._groups.attend(
-            call.query,
-            *self._groups.from_cache(cache),
-            mask,
-            call.bias,
-            mask.start,
-            positions,
-            flash_attention=self.flash_attention,
-            normalizer=self.normalizer,
-        )
-        return self._gated(context, call)
+        source = self._groups.from_cache(cache)
+        return self._attended(call, source, self._limited(call.mask))
 
     # --------------------------------------------------------------------------
 
