@@ -2,6 +2,8 @@
 
 import zlib
 
+import keras
+
 from keras_synth._backend.checks import check_seed
 
 
@@ -28,6 +30,13 @@ def seeded(initializer, seed, name):
         return initializer
     config["seed"] = derived(seed, name)
     return type(initializer).from_config(config)
+
+
+def normal_unless(initializer, stddev):
+    """Returns an initializer; for `None` normal noise of that deviation."""
+    if initializer is None:
+        return keras.initializers.RandomNormal(stddev=stddev)
+    return keras.initializers.get(initializer)
 
 
 def add_table(layer, name, shape, initializer, **options):

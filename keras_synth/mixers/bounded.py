@@ -37,7 +37,7 @@ def unit(x):
     return x * ops.rsqrt(ops.maximum(squares, 1e-12))
 
 
-def filled_up(size, mask, *tensors):
+def fill_up(size, mask, *tensors):
     """Puts padding behind tokens, so that `size` divides their number.
 
     Args:
@@ -56,18 +56,18 @@ def filled_up(size, mask, *tensors):
     return is_token, *(heads_first(pad(x, widths)) for x in tensors)
 
 
-def blocks(x, size):
+def cut_into_blocks(x, size):
     """`(B, H, L, f) -> (B, H, L / size, size, f)`."""
     batch, heads, _, features = ops.shape(x)
     return ops.reshape(x, (batch, heads, -1, size, features))
 
 
-def joined(x):
+def join_blocks(x):
     """`(B, H, n, size, f) -> (B, H, n size, f)`."""
     batch, heads, _, _, features = ops.shape(x)
     return ops.reshape(x, (batch, heads, -1, features))
 
 
-def taken(x, places):
+def take_tokens(x, places):
     """Tokens of `(B, H, T, f)` at places `(B, H, n)`: `(B, H, n, f)`."""
     return ops.take_along_axis(x, places[..., None], axis=2)

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.seeds import add_table
+from keras_synth._backend.seeds import add_table, normal_unless
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
@@ -99,10 +99,9 @@ class CompressedAttention(MultiHeadMixer):
         super()._build_projections(query_shape, value_shape, key_shape)
 
     def _add_kernel(self, name, width):
-        initializer = self.convolution_initializer
-        if initializer is None:
-            stddev = (self.kernel * width) ** -0.5
-            initializer = keras.initializers.RandomNormal(stddev=stddev)
+        initializer = normal_unless(
+            self.convolution_initializer, (self.kernel * width) ** -0.5
+        )
         shape = (self.kernel, self.num_heads, width, width)
         return add_table(self, name, shape, initializer)
 

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL, copied
-from keras_synth._backend.seeds import add_table
+from keras_synth._backend.seeds import add_table, normal_unless
 from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import window
@@ -84,12 +84,8 @@ class LinformerAttention(MultiHeadMixer):
                 f"`share` must be one of {SHARE}. Received: share={share!r}"
             )
         self.share = share
-        if projection_initializer is None:
-            projection_initializer = keras.initializers.RandomNormal(
-                stddev=self.max_length**-0.5
-            )
-        self.projection_initializer = keras.initializers.get(
-            projection_initializer
+        self.projection_initializer = normal_unless(
+            projection_initializer, self.max_length**-0.5
         )
         self.E = self.F = None
 

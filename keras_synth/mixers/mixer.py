@@ -12,6 +12,7 @@ from keras_synth.attention import masks
 from keras_synth.mixers.call import (
     by_name,
     check_cache,
+    check_dtype,
     check_longest,
     check_room,
     checked_axes,
@@ -207,6 +208,11 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
 
     def _checked_axes(self, query, value, key):
         """The `AttentionAxes` of tensors; raises if they do not fit."""
+        check_dtype("query", query)
+        if value is not query:
+            check_dtype("value", value)
+        if key is not value:
+            check_dtype("key", key)
         shape = query.shape
         source = shape if value is query else value.shape
         own = source if key is value else key.shape

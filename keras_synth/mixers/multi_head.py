@@ -11,7 +11,7 @@ from keras_synth._backend.execution import may_be_differentiated
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
 from keras_synth.attention.projections import Projections, axes_of_heads
-from keras_synth.mixers.call import check_dtype, checked_axes
+from keras_synth.mixers.call import checked_axes
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor, WeightAxes
 
@@ -167,14 +167,6 @@ class MultiHeadMixer(Mixer):
         key_shape = value_shape if key_shape is None else key_shape
         shapes = query_shape, value_shape, key_shape
         return checked_axes(self.attention_axes, self._rank, *shapes), *shapes
-
-    def _checked_axes(self, query, value, key):
-        check_dtype("query", query)
-        if value is not query:
-            check_dtype("value", value)
-        if key is not value:
-            check_dtype("key", key)
-        return super()._checked_axes(query, value, key)
 
     def _call_flat(self, call):
         if call.is_empty:

@@ -12,12 +12,12 @@ from keras_synth._backend.tensors import pad
 from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
     FIXED,
-    blocks,
     check_at_most,
-    filled_up,
+    cut_into_blocks,
+    fill_up,
     heads_first,
-    joined,
-    taken,
+    join_blocks,
+    take_tokens,
     unit,
 )
 from keras_synth.mixers.multi_head import MultiHeadMixer
@@ -119,7 +119,7 @@ class ReformerAttention(MultiHeadMixer):
     def attend(self, queries, keys, values, mask, *, training=None):
         # Keys are queries, and zero where padded.
         length, size = ops.shape(keys)[1], self.bucket_size
-        is_token, x, values = filled_up(size, mask.keys, keys, values)
+        is_token, x, values = fill_up(size, mask.keys, keys, values)
         buckets = self._buckets(x, is_token)  # (B, H, hashes, L)
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
         # Every backend sorts stably; `bucket * L + position` would overflow.
@@ -172,7 +172,9 @@ class ReformerAttention(MultiHeadMixer):
             `(B, H, L, 1)`, the latter logarithms.
         """
         rows, values, known = (
-            blocks(taken(y, order[:, :, number]), self.bucket_size)
+            cut_into_blocks(
+                take_tokens(y, order[:, :, number]), self.bucket_size
+            )
             for y in (x, values, known)
         )
         values = _with_previous(values)
@@ -192,7 +194,9 @@ class ReformerAttention(MultiHeadMixer):
         weights = self.dropped(weights / total, training)
         context = ops.matmul(ops.cast(weights, values.dtype), values)
         return [
-            taken(joined(ops.cast(part, "float32")), places[:, :, number])
+            take_tokens(
+                join_blocks(ops.cast(part, "float32")), places[:, :, number]
+            )
             for part in (context, top + ops.log(total))
         ]
 

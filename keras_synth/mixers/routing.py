@@ -14,9 +14,9 @@ from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
 from keras_synth.mixers.bounded import (
     FIXED,
     check_at_most,
-    filled_up,
+    fill_up,
     heads_first,
-    taken,
+    take_tokens,
     unit,
 )
 from keras_synth.mixers.multi_head import MultiHeadMixer
@@ -115,17 +115,17 @@ class RoutingAttention(MultiHeadMixer):
         length, size = ops.shape(keys)[1], self.cluster_size
         queries = masks.zero_padding(queries, mask.keys)
         # At least as many places as a cluster has.
-        is_token, queries, keys, values = filled_up(
+        is_token, queries, keys, values = fill_up(
             size, mask.keys, queries, keys, values
         )
-        near_queries, near_keys = (
-            self._nearness(x, is_token) for x in (queries, keys)
+        of_queries, of_keys = (
+            self._cosines(x, is_token) for x in (queries, keys)
         )
         if training and self.trainable:
             self._move(queries, keys, is_token)
-        order = ops.argsort(-near_queries, axis=-1)  # (B, H, clusters, L)
+        order = ops.argsort(-of_queries, axis=-1)  # (B, H, clusters, L)
         # Devices that share samples sort their own; of `top_k` they send all.
-        of_keys = ops.argsort(-near_keys, axis=-1)[..., :size]
+        of_keys = ops.argsort(-of_keys, axis=-1)[..., :size]
         own = self._chosen(queries, order[..., :size])
         logits = ops.matmul(
             own * self.key_dim**-0.5,
@@ -140,20 +140,20 @@ class RoutingAttention(MultiHeadMixer):
         context = ops.where(is_token > 0, self._averaged(context, order), 0.0)
         return heads_first(context[:, :, :length])
 
-    def _nearness(self, x, is_token):
-        """How near tokens are to centroids: float32 `(B, H, clusters, L)`."""
+    def _cosines(self, x, is_token):
+        """Of tokens and centroids, rounded: float32 `(B, H, clusters, L)`."""
         directions = ops.stop_gradient(unit(x))
-        near = ops.einsum("bhlk,hck->bhcl", directions, self.centroids)
+        cosines = ops.einsum("bhlk,hck->bhcl", directions, self.centroids)
         # Those equally near are taken in their order, not that of rounding.
-        near = ops.round(near * PRECISION) / PRECISION
-        return ops.where(is_token[:, None, None] > 0, near, FORBIDDEN)
+        cosines = ops.round(cosines * PRECISION) / PRECISION
+        return ops.where(is_token[:, None, None] > 0, cosines, FORBIDDEN)
 
     def _chosen(self, x, places):
         """Tokens `(B, H, L, f)` at places `(B, H, clusters, w)`."""
         batch, heads, clusters, size = ops.shape(places)
         flat = ops.reshape(places, (batch, heads, clusters * size))
         shape = batch, heads, clusters, size, x.shape[-1]
-        return ops.reshape(taken(x, flat), shape)
+        return ops.reshape(take_tokens(x, flat), shape)
 
     def _averaged(self, context, order):
         """What each query finds in its clusters, on average: `(B, H, L, v)`."""

@@ -7,17 +7,17 @@ from keras import ops
 
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.seeds import add_table
+from keras_synth._backend.seeds import add_table, normal_unless
 from keras_synth._backend.tensors import product
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
 from keras_synth.mixers.bounded import (
-    blocks,
     check_at_most,
-    filled_up,
+    cut_into_blocks,
+    fill_up,
     heads_first,
-    joined,
+    join_blocks,
 )
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Identifier, Tensor
@@ -99,34 +99,33 @@ class SinkhornAttention(MultiHeadMixer):
         )
         self.iterations = check_positive("iterations", iterations)
         self.temperature = check_above_zero("temperature", temperature)
-        if sort_initializer is not None:
-            sort_initializer = keras.initializers.get(sort_initializer)
-        self.sort_initializer = sort_initializer
+        self.sort_initializer = normal_unless(
+            sort_initializer, self.key_dim**-0.5
+        )
         self.sort_kernel = None
 
     def _build_projections(self, query_shape, value_shape, key_shape):
         super()._build_projections(query_shape, value_shape, key_shape)
-        initializer = self.sort_initializer
-        if initializer is None:
-            initializer = keras.initializers.RandomNormal(
-                stddev=self.key_dim**-0.5
-            )
         blocks = -(-self.max_length // self.block_size)
-        shape = (self.num_heads, self.key_dim, blocks)
-        self.sort_kernel = add_table(self, "sort_kernel", shape, initializer)
+        self.sort_kernel = add_table(
+            self,
+            "sort_kernel",
+            (self.num_heads, self.key_dim, blocks),
+            self.sort_initializer,
+        )
 
     def attend(self, queries, keys, values, mask, *, training=None):
         length, size = ops.shape(keys)[1], self.block_size
         queries = masks.zero_padding(queries, mask.keys)
-        is_token, *tensors = filled_up(size, mask.keys, queries, keys, values)
+        is_token, *tensors = fill_up(size, mask.keys, queries, keys, values)
         is_token = ops.cast(is_token[:, None, :, None], "float32")
         is_token, queries, keys, values = (
-            blocks(x, size) for x in (is_token, *tensors)
+            cut_into_blocks(x, size) for x in (is_token, *tensors)
         )
-        matrix = self.sorting(queries, is_token)  # (B, H, n, n)
-        shares = _sorted(matrix, is_token)  # (B, H, n, c, 1)
+        P = self.sorting(queries, is_token)  # (B, H, n, n)
+        shares = _sorted(P, is_token)  # (B, H, n, c, 1)
         keys, values = (
-            ops.concatenate([x, _averages(matrix, x, shares)], axis=3)
+            ops.concatenate([x, _averages(P, x, shares)], axis=3)
             for x in (keys, values)
         )
         shares = ops.concatenate(
@@ -140,7 +139,7 @@ class SinkhornAttention(MultiHeadMixer):
         logits = logits + ops.log(ops.maximum(shares, LEAST_SHARE))
         weights = masked_softmax(logits, shares > LEAST_SHARE)
         weights = ops.cast(self.dropped(weights, training), values.dtype)
-        context = joined(ops.matmul(weights, values))
+        context = join_blocks(ops.matmul(weights, values))
         return heads_first(context[:, :, :length])
 
     def sorting(self, queries: Tensor, is_token: Tensor) -> Tensor:
@@ -173,17 +172,17 @@ class SinkhornAttention(MultiHeadMixer):
         return ops.where(pairs, found, 0.0)
 
 
-def _sorted(matrix, x):
+def _sorted(P, x):
     """`P x` of blocks `(B or 1, H or 1, n, c, f)`, in float32."""
     x = ops.cast(x, "float32")
-    batch, heads = ops.shape(matrix)[:2]
+    batch, heads = ops.shape(P)[:2]
     _, _, number, size, features = ops.shape(x)
     flat = ops.reshape(x, (*ops.shape(x)[:2], number, size * features))
-    found = product(matrix, flat)
+    found = product(P, flat)
     return ops.reshape(found, (batch, heads, number, size, features))
 
 
-def _averages(matrix, x, shares):
+def _averages(P, x, shares):
     """Sorted blocks without padding, in the dtype of `x`."""
-    found = _sorted(matrix, x) / ops.maximum(shares, LEAST_SHARE)
+    found = _sorted(P, x) / ops.maximum(shares, LEAST_SHARE)
     return ops.cast(found, x.dtype)

@@ -10,13 +10,17 @@ from keras_synth import synthesizers
 from keras_synth._backend.checks import check_boolean, check_optional
 from keras_synth._backend.execution import is_traced
 from keras_synth._backend.internals import untrack
-from keras_synth.attention import masks, normalizers
+from keras_synth.attention import masks, normalizers, patterns
 from keras_synth.attention.patterns import Pattern
 from keras_synth.attention.projections import axes_of_heads, positive_shape
 from keras_synth.mixers import attention_checks, last_tokens
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.multi_head import MultiHeadMixer
-from keras_synth.mixers.position_limits import PositionLimits
+from keras_synth.mixers.position_limits import (
+    cached_window,
+    check_pattern_lengths,
+    with_listed_pairs,
+)
 from keras_synth.synthesizers.synthesizer import with_dtype
 from keras_synth.types import Identifier
 
@@ -139,7 +143,7 @@ class SyntheticAttention(MultiHeadMixer):
 
     weight_axes = {
         **axes_of_heads("value", "gate"),
-        **PositionLimits.weight_axes,
+        "pattern": (),
     }
 
     supports_attention_mask = True
@@ -202,7 +206,10 @@ class SyntheticAttention(MultiHeadMixer):
             None if output_shape is None else positive_shape(output_shape)
         )
         self.max_length = check_optional("max_length", max_length)
-        self._limits = PositionLimits(pattern, self.max_length)
+        self.pattern: Pattern | None = None
+        if pattern is not None:
+            self.pattern = patterns.get(pattern).fitted(self.max_length)
+        self._pattern_in_force = self.pattern
         self._make_parts(synthesizer)
 
     def _make_parts(self, synthesizer):
@@ -226,7 +233,7 @@ class SyntheticAttention(MultiHeadMixer):
         self.synthesizer.attach_to(self)
         self._cached_window = None
         if self.sliding_window is None:
-            self._cached_window = self._limits.of_cache(self.synthesizer)
+            self._cached_window = cached_window(self.pattern, self.synthesizer)
         self.overwrites_cache = self._cached_window is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
@@ -238,14 +245,9 @@ class SyntheticAttention(MultiHeadMixer):
         self.synthesizer = other.synthesizer
         self._groups = HeadGroups(self.synthesizer, self.value_dim)
 
-    @property
-    def pattern(self) -> Pattern | None:
-        """The `Pattern`, or `None`."""
-        return self._limits.pattern
-
     def build(self, query_shape, value_shape=None, key_shape=None):
         super().build(query_shape, value_shape, key_shape)
-        self._limits.build(self)
+        self._pattern_in_force = with_listed_pairs(self, self.pattern)
 
     def _build_projections(self, query_shape, value_shape, key_shape):
         if not self.synthesizer.built:
@@ -267,7 +269,7 @@ class SyntheticAttention(MultiHeadMixer):
         if query_length != source_length:
             self._groups.check_lengths(query_length, source_length)
         if self.pattern is not None:
-            self._limits.check_lengths(query_length, source_length)
+            check_pattern_lengths(self.pattern, query_length, source_length)
 
     def _check_symbolic_lengths(self, query_length, source_length):
         self._check_lengths(query_length, source_length)
@@ -275,10 +277,10 @@ class SyntheticAttention(MultiHeadMixer):
 
     def _limited(self, mask):
         """An `AttentionMask` with the window and the pattern of the layer."""
-        window, pattern = self.sliding_window, self._limits.pattern
+        window, pattern = self.sliding_window, self._pattern_in_force
         if window is None and pattern is None:
             return mask
-        return mask._replace(window=window, pattern=self._limits.in_force)
+        return mask._replace(window=window, pattern=pattern)
 
     def _context(self, call):
         traced = is_traced()
@@ -368,7 +370,12 @@ class SyntheticAttention(MultiHeadMixer):
     def _check_decodes(self, query, start, use_causal_mask):
         super()._check_decodes(query, start, use_causal_mask)
         if start is None:
-            self._limits.check_is_none()
+            if self.pattern is not None:
+                raise ValueError(
+                    "A pattern is of the positions of one sequence: a cache "
+                    "needs the first one, `start`. Leave out the pattern for "
+                    f"cross-attention. Received: start=None, {self.pattern}"
+                )
             self._groups.check_reach_all("a cache without a `start`")
 
     def _call_cached(self, call, cache, start):

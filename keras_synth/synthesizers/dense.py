@@ -12,6 +12,7 @@ from keras_synth._backend.checks import (
     check_positive,
 )
 from keras_synth._backend.distributions import MODEL, copied
+from keras_synth._backend.seeds import normal_unless
 from keras_synth.attention.logits import Logits, float32
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -60,11 +61,9 @@ class TokenSynthesizer(Synthesizer):
         return self.activation(projected)
 
     def _table_initializer(self, fan_in, fan_out):
-        if self.initializer is not None:
-            return self.initializer
         # Keras' own Glorot scheme would count the heads among the fans.
         stddev = math.sqrt(2.0 / (fan_in + fan_out))
-        return keras.initializers.RandomNormal(stddev=stddev)
+        return normal_unless(self.initializer, stddev)
 
     def _add_bias(self, name, shape):
         initializer = self._projections.options["bias_initializer"]
@@ -107,8 +106,7 @@ class DenseSynthesizer(TokenSynthesizer):
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=keras_synth.synthesizers.DenseSynthesizer(
-    ...         num_heads=4, hidden_dim=16, max_length=128))
+    ...     4, 16, synthesizer="dense", max_length=128)
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
 

@@ -44,8 +44,7 @@ class DotProductSynthesizer(Synthesizer):
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=keras_synth.synthesizers.DotProductSynthesizer(
-    ...         num_heads=4, key_dim=16))
+    ...     4, 16, synthesizer="dot_product")
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
 

@@ -45,10 +45,8 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
 
     Example:
 
-    >>> synthesizer = keras_synth.synthesizers.FactorizedDenseSynthesizer(
-    ...     num_heads=4, hidden_dim=16, max_length=128)
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=synthesizer)
+    ...     4, 16, synthesizer="factorized_dense", max_length=128)
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
 
@@ -105,13 +103,12 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
     def call(self, query, keys=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)
         features = self._features(query)
-        repeated = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
-        tiled = self._factor(features, self.B, self.b_B)  # (B, H, T, b)
-        rows = repeated[..., :, None] * tiled[..., None, :]
-        columns = math.prod(self.factors)
-        rows = ops.reshape(rows, (*ops.shape(rows)[:-2], columns))
-        rows = rows[..., : self.max_length]
-        return Logits(bias=self.window(rows, 3, 0, source_length))
+        rows = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
+        columns = self._factor(features, self.B, self.b_B)  # (B, H, T, b)
+        products = rows[..., :, None] * columns[..., None, :]
+        shape = (*ops.shape(rows)[:-1], math.prod(self.factors))
+        products = ops.reshape(products, shape)[..., : self.max_length]
+        return Logits(bias=self.window(products, 3, 0, source_length))
 
     def _factor(self, features, kernel, bias):
         kernel = ops.cast(ops.convert_to_tensor(kernel), features.dtype)

@@ -52,8 +52,7 @@ class GaussianSynthesizer(DistanceSynthesizer):
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=keras_synth.synthesizers.GaussianSynthesizer(
-    ...         num_heads=4, offsets=(-1, 0), stddev=1.5))
+    ...     4, 16, synthesizer="gaussian(offsets=(-1, 0), stddev=1.5)")
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
 
@@ -114,8 +113,7 @@ class PatternSynthesizer(DistanceSynthesizer):
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=keras_synth.synthesizers.PatternSynthesizer(
-    ...         num_heads=4, patterns=("previous", "window")))
+    ...     4, 16, synthesizer="pattern(patterns=('previous', 'window'))")
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
 

@@ -12,6 +12,7 @@ from keras_synth._backend.checks import (
 )
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.internals import open_for_state
+from keras_synth._backend.seeds import normal_unless
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Tensor
@@ -50,8 +51,7 @@ class RandomSynthesizer(Synthesizer):
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=keras_synth.synthesizers.RandomSynthesizer(
-    ...         num_heads=4, max_length=128))
+    ...     4, 16, synthesizer="random", max_length=128)
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
     >>> layer.synthesizer.R.shape
@@ -86,10 +86,9 @@ class RandomSynthesizer(Synthesizer):
         )
         self.fixed = check_boolean("fixed", fixed)
         self.gain = check_above_zero("gain", gain)
-        if initializer is None:
-            stddev = INITIAL_STDDEV / self.gain
-            initializer = keras.initializers.RandomNormal(stddev=stddev)
-        self.initializer = keras.initializers.get(initializer)
+        self.initializer = normal_unless(
+            initializer, INITIAL_STDDEV / self.gain
+        )
         self.regularizer = keras.regularizers.get(regularizer)
         self.R: Tensor = None
         self.lora_R_a: Tensor = None  # what LoRA adds to R: R + a b
@@ -195,10 +194,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
 
     Example:
 
-    >>> synthesizer = keras_synth.synthesizers.FactorizedRandomSynthesizer(
-    ...     num_heads=4, max_length=128, rank=16)
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=synthesizer)
+    ...     4, 16, synthesizer="factorized_random(rank=16)", max_length=128)
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
 
@@ -231,10 +228,10 @@ class FactorizedRandomSynthesizer(Synthesizer):
         )
         self.rank = check_positive("rank", rank)
         self.gain = check_above_zero("gain", gain)
-        if initializer is None:
-            stddev = ((INITIAL_STDDEV / self.gain) ** 2 / self.rank) ** 0.25
-            initializer = keras.initializers.RandomNormal(stddev=stddev)
-        self.initializer = keras.initializers.get(initializer)
+        self.initializer = normal_unless(
+            initializer,
+            ((INITIAL_STDDEV / self.gain) ** 2 / self.rank) ** 0.25,
+        )
         self.regularizer = keras.regularizers.get(regularizer)
         self.R1 = self.R2 = None
 

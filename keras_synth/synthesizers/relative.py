@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
+from keras_synth._backend.seeds import normal_unless
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
@@ -80,8 +81,7 @@ class RelativeSynthesizer(DistanceSynthesizer):
     Example:
 
     >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     4, 16, synthesizer=keras_synth.synthesizers.RelativeSynthesizer(
-    ...         num_heads=4, max_distance=8))
+    ...     4, 16, synthesizer="relative(max_distance=8)")
     >>> layer(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
 
@@ -105,9 +105,7 @@ class RelativeSynthesizer(DistanceSynthesizer):
     ) -> None:
         super().__init__(num_heads, **kwargs)
         self.max_distance = check_positive("max_distance", max_distance)
-        if initializer is None:
-            initializer = keras.initializers.RandomNormal(stddev=INITIAL_STDDEV)
-        self.initializer = keras.initializers.get(initializer)
+        self.initializer = normal_unless(initializer, INITIAL_STDDEV)
         self.regularizer = keras.regularizers.get(regularizer)
         self.distances = None
 
