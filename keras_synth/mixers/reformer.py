@@ -9,6 +9,7 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table
 from keras_synth._backend.tensors import pad
+from keras_synth.attention.routes.tile import tile_scores
 from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
     FIXED,
@@ -179,11 +180,11 @@ class ReformerAttention(MultiHeadMixer):
         )
         values = _with_previous(values)
         keys = _with_previous(ops.cast(unit(rows), rows.dtype))
-        logits = ops.matmul(rows, ops.swapaxes(keys, -1, -2))
+        logits = tile_scores(rows, keys)
         shown = [self._shown(known, other) for other in range(self.hashes)]
         count = sum(ops.cast(one, "float32") for one in shown)
         # What several rounds show counts once in all.
-        logits = ops.cast(logits, "float32") - ops.log(ops.maximum(count, 1.0))
+        logits = logits - ops.log(ops.maximum(count, 1.0))
         positions = known[..., 0]
         itself = _pairs(ops.equal, positions)
         logits = ops.where(itself, logits + ITSELF, logits)

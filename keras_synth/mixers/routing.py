@@ -10,7 +10,9 @@ from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, seeded
 from keras_synth.attention import masks
-from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
+from keras_synth.attention.normalizers import SOFTMAX
+from keras_synth.attention.routes.tile import tile_context, tile_scores
+from keras_synth.attention.softmax import FORBIDDEN
 from keras_synth.mixers.bounded import (
     FIXED,
     check_at_most,
@@ -126,17 +128,16 @@ class RoutingAttention(MultiHeadMixer):
         order = ops.argsort(-of_queries, axis=-1)  # (B, H, clusters, L)
         # Devices that share samples sort their own; of `top_k` they send all.
         of_keys = ops.argsort(-of_keys, axis=-1)[..., :size]
-        own = self._chosen(queries, order[..., :size])
-        logits = ops.matmul(
-            own * self.key_dim**-0.5,
-            ops.swapaxes(self._chosen(keys, of_keys), -1, -2),
+        scores = tile_scores(
+            self._chosen(queries, order[..., :size]) * self.key_dim**-0.5,
+            self._chosen(keys, of_keys),
         )
         shape = (*ops.shape(keys)[:3], 1)
         is_token = ops.broadcast_to(is_token[:, None, :, None], shape)
         seen = ops.swapaxes(self._chosen(is_token, of_keys), -1, -2) > 0
-        weights = masked_softmax(ops.cast(logits, "float32"), seen)
-        weights = ops.cast(self.dropped(weights, training), values.dtype)
-        context = ops.matmul(weights, self._chosen(values, of_keys))
+        values = self._chosen(values, of_keys)
+        dropout = self._active_dropout(training)
+        context = tile_context(SOFTMAX, scores, seen, values, dropout=dropout)
         context = ops.where(is_token > 0, self._averaged(context, order), 0.0)
         return heads_first(context[:, :, :length])
 

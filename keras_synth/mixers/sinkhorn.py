@@ -10,8 +10,10 @@ from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, normal_unless
 from keras_synth._backend.tensors import product
 from keras_synth.attention import masks
+from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.positions import window
-from keras_synth.attention.softmax import FORBIDDEN, masked_softmax
+from keras_synth.attention.routes.tile import tile_context, tile_scores
+from keras_synth.attention.softmax import FORBIDDEN
 from keras_synth.mixers.bounded import (
     check_at_most,
     cut_into_blocks,
@@ -132,15 +134,12 @@ class SinkhornAttention(MultiHeadMixer):
             [ops.broadcast_to(is_token, ops.shape(shares)), shares], axis=3
         )
         shares = ops.swapaxes(shares, -1, -2)  # (B, H, n, 1, 2 c)
-        logits = ops.matmul(
-            queries * self.key_dim**-0.5, ops.swapaxes(keys, -1, -2)
-        )
-        logits = ops.cast(logits, "float32")
-        logits = logits + ops.log(ops.maximum(shares, LEAST_SHARE))
-        weights = masked_softmax(logits, shares > LEAST_SHARE)
-        weights = ops.cast(self.dropped(weights, training), values.dtype)
-        context = join_blocks(ops.matmul(weights, values))
-        return heads_first(context[:, :, :length])
+        bias = ops.log(ops.maximum(shares, LEAST_SHARE))
+        scores = tile_scores(queries * self.key_dim**-0.5, keys, bias)
+        dropout = self._active_dropout(training)
+        seen = shares > LEAST_SHARE
+        context = tile_context(SOFTMAX, scores, seen, values, dropout=dropout)
+        return heads_first(join_blocks(context)[:, :, :length])
 
     def sorting(self, queries: Tensor, is_token: Tensor) -> Tensor:
         """Returns which blocks are sorted to which.

@@ -15,7 +15,7 @@ from keras_synth.attention.logits import float32, within_float32
 from keras_synth.attention.softmax import FORBIDDEN, forbid
 
 
-def tile_scores(queries, keys, bias):
+def tile_scores(queries, keys, bias=None):
     """Returns the logits of a tile, float32 `(B or 1, H, G, r, c)`."""
     if queries is None:
         return float32(bias)
@@ -24,7 +24,7 @@ def tile_scores(queries, keys, bias):
     return scores if bias is None else scores + float32(bias)
 
 
-def tile_context(normalizer, scores, allowed, values, count, dropout=None):
+def tile_context(normalizer, scores, allowed, values, count=None, dropout=None):
     """Returns the context of a tile, zero where a row sees nothing."""
     weights = normalizer.weights(forbid(scores, allowed), count)
     weights = weights if dropout is None else dropout(weights)
