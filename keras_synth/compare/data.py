@@ -258,6 +258,8 @@ def tokenized(preprocessor, splits, log):
     """Returns the arrays of splits of texts and labels."""
     import keras
 
+    from keras_synth.models.preprocessors.arrays import as_array
+
     log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
     arrays = []
     for split in splits:
@@ -265,19 +267,10 @@ def tokenized(preprocessor, splits, log):
         for start in range(0, len(split[1]), AT_ONCE):
             rows = range(start, min(start + AT_ONCE, len(split[1])))
             made = preprocessor(*take(tuple(split), rows))
-            outputs.append(keras.tree.map_structure(_array, made))
+            outputs.append(keras.tree.map_structure(as_array, made))
         features, *others = keras.tree.map_structure(
             lambda *x: np.concatenate(x), *outputs
         )
         names = "labels", "sample_weight"
         arrays.append({**features, **dict(zip(names, others, strict=False))})
     return arrays
-
-
-def _array(values):
-    """Returns a NumPy array of a tensor of any framework."""
-    if hasattr(values, "numpy") and not hasattr(values, "detach"):
-        return values.numpy()  # TensorFlow's, whatever the backend
-    import keras
-
-    return keras.ops.convert_to_numpy(values)

@@ -91,16 +91,6 @@ def test_lengths_lie_between_the_limits():
     assert len(lengths) > 5
 
 
-def test_generated_expressions_depend_on_the_seed_only():
-    first, again, other, more = (
-        datasets.generated_listops(count, seed=seed)
-        for count, seed in ((50, 3), (50, 3), (50, 4), (80, 3))
-    )
-    assert first[0] == again[0] == more[0][:50]
-    assert first[1].tolist() == again[1].tolist()
-    assert first[0] != other[0]
-
-
 def test_more_expressions_than_there_are_is_an_error():
     # Four operators, and 100 pairs of digits for each.
     limits = {"max_depth": 2, "max_args": 2, "max_length": 4}
@@ -108,13 +98,6 @@ def test_more_expressions_than_there_are_is_an_error():
     assert len({*texts}) == 400
     with pytest.raises(ValueError, match=r"400 distinct.*num_examples=401"):
         datasets.generated_listops(401, **limits)
-
-
-# Files
-
-
-PUBLISHED = "3\t( ( ( [SM 6 ) 7 ) ] )\n9\t( ( ( [MAX 9 ) 2 ) ] )\n"
-ARENA = "Source\tTarget\r\n( ( ( [SM 6 ) 7 ) ] )\t3\r\n9\t9\r\n"
 
 
 @pytest.mark.parametrize(

@@ -70,22 +70,6 @@ def test_windows_keep_the_features_of_a_step():
     np.testing.assert_array_equal(targets[:, 0], series[4:9])
 
 
-def test_windows_are_copies():
-    series = np.arange(10, dtype="int32")
-    inputs, _ = datasets.series_windows(series, 4)
-    inputs[:] = 0
-    assert series.tolist() == [*range(10)]
-
-
-@pytest.mark.parametrize("name", ["length", "horizon", "stride"])
-@pytest.mark.parametrize("value", [0, 1.5])
-def test_sizes_of_windows_are_positive_integers(name, value):
-    with pytest.raises(ValueError, match=name):
-        datasets.series_windows(
-            np.arange(10), **{"length": 2, "horizon": 1, name: value}
-        )
-
-
 @pytest.mark.parametrize(
     ("series", "options", "message"),
     [

@@ -17,26 +17,6 @@ def words(text):
 # Generated reviews
 
 
-@pytest.mark.parametrize("num_examples", [1, 2, 101, 400])
-@pytest.mark.parametrize("hard_fraction", [0, 0.3, 1])
-def test_labels_of_generated_reviews_balance(num_examples, hard_fraction):
-    texts, labels = datasets.generated_reviews(
-        num_examples, hard_fraction=hard_fraction
-    )
-    assert len(texts) == len(labels) == num_examples
-    assert labels.dtype == "int32"
-    assert labels.sum() == num_examples // 2
-
-
-def test_generated_reviews_depend_on_the_seed_only():
-    first, again, other = (
-        datasets.generated_reviews(200, seed=seed) for seed in (3, 3, 4)
-    )
-    assert first[0] == again[0]
-    assert first[1].tolist() == again[1].tolist()
-    assert not set(first[0]) & set(other[0])
-
-
 @pytest.mark.parametrize("num_sentences", [1, 2, 6])
 def test_hard_reviews_come_in_pairs_of_equal_words(num_sentences):
     texts, labels = datasets.generated_reviews(
@@ -92,22 +72,6 @@ def test_the_word_before_each_adjective_decides_every_review():
         assert (score > 0) == label
 
 
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        ("num_examples", {"num_examples": 0}),
-        ("num_examples", {"num_examples": 2.0}),
-        ("min_sentences", {"min_sentences": 0}),
-        ("at least min_sentences", {"min_sentences": 5, "max_sentences": 4}),
-        ("hard_fraction must be from 0", {"hard_fraction": 1.5}),
-        ("hard_fraction must be from 0", {"hard_fraction": float("nan")}),
-    ],
-)
-def test_arguments_out_of_range_are_refused(message, arguments):
-    with pytest.raises(ValueError, match=message):
-        datasets.generated_reviews(**{"num_examples": 10, **arguments})
-
-
 # Generated pairs
 
 TOPIC_OF = {
@@ -123,17 +87,11 @@ def topic_words(sentences):
     return [one for (one,) in found]
 
 
-@pytest.mark.parametrize("num_examples", [1, 2, 3, 4, 101, 400])
 @pytest.mark.parametrize("words_per_topic", [1, 2, 6])
-def test_the_label_says_whether_both_topics_are_the_same(
-    num_examples, words_per_topic
-):
+def test_the_label_says_whether_both_topics_are_the_same(words_per_topic):
     (first, second), labels = datasets.generated_pairs(
-        num_examples, words_per_topic=words_per_topic
+        101, words_per_topic=words_per_topic
     )
-    assert len(first) == len(second) == len(labels) == num_examples
-    assert labels.dtype == "int32"
-    assert labels.sum() == num_examples // 2
     for a, b, label in zip(
         topic_words(first), topic_words(second), labels, strict=True
     ):
@@ -149,36 +107,19 @@ def test_neither_sentence_nor_the_words_of_both_tell_the_label(
         400, words_per_topic=words_per_topic
     )
     pairs = list(zip(first, second, labels.tolist(), strict=True))
-    features = (
+    features = [
         lambda a, b: [a],
         lambda a, b: [b],
         lambda a, b: words(a + " " + b),
         lambda a, b: pairwise([*words(a), None, *words(b)]),
-    )
+    ]
+    if words_per_topic > 1:  # nor the words that are there at all
+        features.append(lambda a, b: {*words(a + " " + b)})
     for feature in features:
         counts = Counter(), Counter()
         for a, b, label in pairs:
             counts[label].update(feature(a, b))
         assert counts[0] == counts[1]
-
-
-def test_words_that_are_there_at_all_do_not_tell_the_label():
-    (first, second), labels = datasets.generated_pairs(400)
-    present = Counter(), Counter()
-    for a, b, label in zip(first, second, labels, strict=True):
-        present[label].update(set(words(a + " " + b)))
-    assert present[0] == present[1]
-
-
-def test_generated_pairs_depend_on_the_seed_only():
-    first, again, other = (
-        datasets.generated_pairs(200, seed=seed) for seed in (3, 3, 4)
-    )
-    assert first[0] == again[0]
-    assert first[1].tolist() == again[1].tolist()
-    assert not set(zip(*first[0], strict=True)) & set(
-        zip(*other[0], strict=True)
-    )
 
 
 def test_topics_are_as_many_and_as_rich_as_asked_for():
@@ -210,33 +151,7 @@ def test_sentences_differ_in_length_and_in_the_place_of_the_topic():
     assert "{" not in " ".join(first)
 
 
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        ("num_examples", {"num_examples": 0}),
-        ("num_topics", {"num_topics": 2.0}),
-        ("num_topics must be from 2 to 24", {"num_topics": 1}),
-        ("num_topics must be from 2 to 24", {"num_topics": 25}),
-        ("words_per_topic must be from 1 to 6", {"words_per_topic": 7}),
-        ("words_per_topic", {"words_per_topic": 0}),
-    ],
-)
-def test_arguments_of_pairs_out_of_range_are_refused(message, arguments):
-    with pytest.raises(ValueError, match=message):
-        datasets.generated_pairs(**{"num_examples": 10, **arguments})
-
-
 # Generated entities
-
-
-def test_generated_entities_depend_on_the_seed_only():
-    first, again, other = (
-        datasets.generated_entities(50, seed=seed) for seed in (3, 3, 4)
-    )
-    assert first == again
-    assert first != other
-    with pytest.raises(ValueError, match="num_examples=0"):
-        datasets.generated_entities(0)
 
 
 def test_every_word_has_a_label_and_entities_begin_with_b():
