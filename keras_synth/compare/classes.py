@@ -2,16 +2,14 @@
 
 import numpy as np
 
+from keras_synth import datasets
 from keras_synth.compare import data
 from keras_synth.compare.task import (
     Score,
     Task,
     learn_tokenizer,
-    length_buckets,
     tokenizer_notes,
 )
-
-TEST_BATCH_SIZE = 256
 
 
 class Classification(Task):
@@ -47,7 +45,7 @@ class Classification(Task):
         if source.data:
             labels, names = numbered(labels)
         else:
-            names = [*data.class_names(self.generator)]
+            names = [*datasets.CLASS_NAMES[self.generator.__name__]]
         texts = [self.columns(x) for x in texts]
         return list(zip(texts, labels, strict=True)), names
 
@@ -89,9 +87,6 @@ class Classification(Task):
             keep=settings["keep"],
             with_segments=notes["pairs"],
         )
-
-    def batches(self, arrays, settings, seed):
-        return length_buckets(arrays, settings, seed, TEST_BATCH_SIZE)
 
     def test(self, model, batches, arrays, settings):
         figures = super().test(model, batches, arrays, settings)

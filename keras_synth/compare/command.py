@@ -14,8 +14,10 @@ from keras_synth.compare.settings import (
     with_defaults,
 )
 
-PACKAGES = ("keras_hub", "pandas", "jinja2", "matplotlib", "rich", "filelock")
-SCORING = ("sacrebleu", "rouge_score", "sklearn", "scipy")
+PACKAGES = """
+    keras_hub pandas jinja2 matplotlib rich filelock
+    sacrebleu rouge_score sklearn scipy
+""".split()
 EXAMPLES = """
 examples:
   {prog} --task pairs
@@ -58,7 +60,7 @@ def main(arguments=None):
         return _report(given) if given.command == "report" else _train(given)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in (*PACKAGES, *SCORING):
+        if package not in PACKAGES:
             raise  # a fault of this package or of the user's own modules
         parser.error(f'needs {package}: pip install "keras-synth[compare]"')
     except OSError as error:

@@ -126,11 +126,6 @@ def generated(generator, count, **options):
     return [train, validation, test]
 
 
-def class_names(generator):
-    """Returns the names of the classes of a generator's labels."""
-    return datasets.CLASS_NAMES[generator.__name__]
-
-
 def texts_of(examples):
     """Returns the texts of examples, all columns of each, as tuples."""
     sides = examples[0] if isinstance(examples[0], tuple) else (examples[0],)

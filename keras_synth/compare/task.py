@@ -54,6 +54,7 @@ class Task:
             its `"val_"`.
         needs: Attributes of `keras_synth.mixers.Mixer` that variants must
             have.
+        sides: How many sequences its model reads.
         keeps: Whether all models are saved, for others to start from.
     """
 
@@ -62,6 +63,7 @@ class Task:
     compiled: dict = {}
     validation = "accuracy"
     needs: tuple = ()
+    sides = 1
     keeps = False
 
     def __init__(self, name, own="", generator=None, options=None, **defaults):
@@ -80,7 +82,24 @@ class Task:
 
     def batches(self, arrays, settings, seed):
         """Returns datasets to train, to validate and to test on."""
-        return length_buckets(arrays, settings, seed, settings["batch_size"])
+        training = {"drop_remainder": True, "seed": seed}
+        options = [training, {"shuffle": False}, {"shuffle": False}]
+        return [
+            self.split(split, arrays.notes, settings, **own)
+            for split, own in zip(arrays[:3], options, strict=True)
+        ]
+
+    def split(self, split, notes, settings, **options):
+        """Returns batches of about equally long texts of one split."""
+        features = dict(split)
+        options["sample_weight"] = features.pop("sample_weight", None)
+        return LengthBuckets(
+            features,
+            features.pop("labels"),
+            settings["batch_size"],
+            settings.get("lengths", []),
+            **options,
+        )
 
     def build(self, variant, seed, settings, notes, steps):
         """Returns the compiled model of a run of so many training steps."""
@@ -139,8 +158,8 @@ class Task:
     def preprocessor(self, settings, notes, **options):
         """Returns the preprocessor of a model."""
         cls = getattr(keras_synth.models, self.model).preprocessor_cls
-        length = settings["sequence_length"]
-        return cls(tokenizer_of(notes), length, **options)
+        lengths = [settings["sequence_length"]] * self.sides
+        return cls(tokenizer_of(notes), *lengths, **options)
 
     def test(self, model, batches, arrays, settings):
         """Returns figures of a trained model, a dictionary with `"score"`."""
@@ -167,22 +186,6 @@ def optimizer(settings, steps):
         return adamw(rates, settings["weight_decay"])
     # The decay rates of Vaswani et al., 2017, 5.3.
     return keras.optimizers.Adam(rates, beta_2=0.98, epsilon=1e-9)
-
-
-def length_buckets(arrays, settings, seed, test_batch_size):
-    """Batches of about equally long texts, of three splits."""
-
-    def buckets(split, size, **options):
-        features = dict(split)
-        labels = features.pop("labels")
-        weight = features.pop("sample_weight", None)
-        options |= {"lengths": settings["lengths"], "sample_weight": weight}
-        return LengthBuckets(features, labels, size, **options)
-
-    size = settings["batch_size"]
-    return buckets(arrays.train, size, drop_remainder=True, seed=seed), *(
-        buckets(x, test_batch_size, shuffle=False) for x in arrays[1:3]
-    )
 
 
 def learn_tokenizer(kind, texts, settings, log):

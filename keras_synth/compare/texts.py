@@ -11,7 +11,6 @@ from keras_synth.compare.task import (
     Score,
     Task,
     learn_tokenizer,
-    length_buckets,
     tokenizer_notes,
 )
 
@@ -98,17 +97,6 @@ class Texts(Task):
         score = self.figure(nats, notes, settings)
         return {"name": "frequencies", "score": score}
 
-    def batches(self, arrays, settings, seed):
-        options = [{"seed": seed}, {"shuffle": False}, {"shuffle": False}]
-        return [
-            self.split(split["tokens"], arrays.notes, settings, **own)
-            for split, own in zip(arrays[:3], options, strict=True)
-        ]
-
-    def split(self, tokens, notes, settings, **options):
-        """Returns the batches of a split."""
-        raise NotImplementedError
-
     def test(self, model, batches, arrays, settings):
         import keras_hub
 
@@ -151,23 +139,18 @@ class LanguageModel(Texts):
             return 1.0
         return len(ids) / sum(1 + len(line.split()) for line in lines)
 
-    def batches(self, arrays, settings, seed):
-        length = settings["sequence_length"]
-        made = []
-        for split in arrays[:3]:
-            tokens = split["tokens"]
-            count = -(-(len(tokens) - 1) // length)
-            padded = np.zeros(count * length + 1, "int32")
-            padded[: len(tokens)] = tokens
-            mask = np.arange(1, len(padded)) < len(tokens)
-            names = "token_ids", "labels", "padding_mask"
-            values = padded[:-1], padded[1:], mask.astype("int32")
-            rows = [x.reshape(count, length) for x in values]
-            made.append(dict(zip(names, rows, strict=True)))
-            made[-1]["sample_weight"] = rows[-1]
-        arrays = data.Arrays(*made, arrays.notes)
-        options = {**settings, "lengths": []}
-        return length_buckets(arrays, options, seed, settings["batch_size"])
+    def split(self, split, notes, settings, **options):
+        tokens, length = split["tokens"], settings["sequence_length"]
+        count = -(-(len(tokens) - 1) // length)
+        padded = np.zeros(count * length + 1, "int32")
+        padded[: len(tokens)] = tokens
+        mask = np.arange(1, len(padded)) < len(tokens)
+        names = "token_ids", "labels", "padding_mask"
+        values = padded[:-1], padded[1:], mask.astype("int32")
+        rows = [x.reshape(count, length) for x in values]
+        windows = dict(zip(names, rows, strict=True))
+        windows["sample_weight"] = windows["padding_mask"]
+        return super().split(windows, notes, settings, **options)
 
 
 class MaskedLM(Texts):
@@ -183,20 +166,19 @@ class MaskedLM(Texts):
             special = [*map(tokenizer.token_to_id, SPECIAL)]
         return {**ids, "special": list(map(int, special))}
 
-    def split(self, tokens, notes, settings, **options):
+    def split(self, split, notes, settings, **options):
         pretraining, length = (
             keras_synth.pretraining,
             settings["sequence_length"],
         )
         return pretraining.MaskedTokens(
             pretraining.pack_tokens(
-                tokens, length, notes["start"], notes["end"]
+                split["tokens"], length, notes["start"], notes["end"]
             ),
             mask_token_id=notes["mask"],
             vocabulary_size=notes["vocabulary_size"],
             special_token_ids=notes["special"],
             batch_size=settings["batch_size"],
-            drop_remainder="seed" in options,
             **options,
         )
 
@@ -206,6 +188,7 @@ class SpanCorruption(Texts):
 
     model = "SynthesizerSeq2SeqLM"
     needs = ("supports_causal_mask",)
+    sides = 2
     own = "vocabulary_size weight_decay"
 
     def kind(self, settings):
@@ -218,9 +201,10 @@ class SpanCorruption(Texts):
             "end": int(tokenizer.end_token_id),
         }
 
-    def split(self, tokens, notes, settings, **options):
+    def split(self, split, notes, settings, **options):
+        options.pop("drop_remainder", None)  # it always does
         return keras_synth.pretraining.SpanCorruption(
-            tokens,
+            split["tokens"],
             settings["sequence_length"],
             notes["vocabulary_size"],
             end_token_id=notes["end"],
@@ -245,9 +229,3 @@ class SpanCorruption(Texts):
             **{f"cross_{name}": count for name, count in own.items()},
         )
         return cls(**config)
-
-    def preprocessor(self, settings, notes):
-        length = settings["sequence_length"]
-        return super().preprocessor(
-            settings, notes, decoder_sequence_length=length
-        )

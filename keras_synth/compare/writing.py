@@ -28,6 +28,7 @@ class Writing(Task):
     new = {"positions": "sinusoidal"}
     compiled = {"sampler": "greedy"}
     needs = ("supports_causal_mask",)
+    sides = 2
 
     def __init__(self, name, metric="BLEU", **options):
         own = "lengths vocabulary_size label_smoothing init init_weights"
@@ -62,12 +63,6 @@ class Writing(Task):
             return preprocessor(texts)
 
         return data.tokenized(tokenize, splits, log), notes
-
-    def preprocessor(self, settings, notes):
-        length = settings["sequence_length"]
-        return super().preprocessor(
-            settings, notes, decoder_sequence_length=length
-        )
 
     def test(self, model, batches, arrays, settings):
         notes, began = arrays.notes, time.perf_counter()
