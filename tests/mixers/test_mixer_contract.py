@@ -33,7 +33,7 @@ from cases import (
 )
 from keras import ops
 from keras.src import testing  # private: wrapped in `layer_test` alone
-from language_models import greedy, language_model
+from language_models import assert_writes_as_without_caches, language_model
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
@@ -420,16 +420,8 @@ def test_a_remembered_source_may_have_no_tokens(name):
 @each_causal_mixer
 @slow_but_on("torch")
 def test_generating_with_caches_is_generating_without(name):
-    model = language_model(name)
-    model.compile(sampler="greedy")
     prompts = ["a quick", "the lazy dog and then", "fox"]
-    features = model.preprocessor.generate_preprocess(prompts, 12)
-    written = model.generate_step(
-        {k: ops.convert_to_tensor(v) for k, v in features.items()}
-    )
-    np.testing.assert_array_equal(
-        numpy(written["token_ids"]), greedy(model, prompts, 12)
-    )
+    assert_writes_as_without_caches(language_model(name), prompts)
 
 
 # --- precision, dropout -------------------------------------------------------

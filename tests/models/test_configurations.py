@@ -222,6 +222,28 @@ def test_t5_base_has_the_papers_numbers_of_weights(synthesizer, count):
     assert model.count_params() - alphas == count
 
 
+@pytest.mark.once
+def test_the_parameters_of_table_2():
+    """Tay et al., 2021: differences in millions, trainable ones."""
+    sizes = {
+        name: sum(
+            int(np.prod(w.shape))
+            for w in models.SynthesizerSeq2SeqBackbone(
+                **models.config("transformer_base", name, vocabulary_size=8)
+            ).trainable_weights
+        )
+        for name in ("V", "Fix", "R", "R+V", "FR")
+    }
+    for one, other, difference in (
+        ("V", "Fix", -6.29),
+        ("Fix", "R", 6.29),
+        ("V", "R+V", 6.29),
+        ("Fix", "FR", 0.39),
+    ):
+        found = (sizes[other] - sizes[one]) / 1e6
+        assert found == pytest.approx(difference, abs=5e-3), (one, other)
+
+
 # --- BERT ---------------------------------------------------------------------
 
 

@@ -1,9 +1,12 @@
-"""KerasHub's own checks of tasks, preprocessors and tokenizers."""
+"""KerasHub's own checks of layers, backbones, tasks and preprocessors."""
 
 import keras
 import numpy as np
 import pytest
+from arrays import normal
 from backend import slow_but_on
+from cases import CASES, D, H, N, T
+from cases import KINDS as CASE_NAMES
 from small_tasks import (
     KINDS,
     VOCABULARY,
@@ -13,8 +16,9 @@ from small_tasks import (
     tokenizer,
 )
 
-from keras_synth import models
+from keras_synth import layers, models
 
+pytest.importorskip("tensorflow")  # KerasHub's test case is one of its
 pytest.importorskip("grain")
 # Private: nothing public has it.
 from keras_hub.src.tests import test_case
@@ -30,6 +34,124 @@ def kerashub():
     yield case
     case.tearDown()
     case.doCleanups()
+
+
+# Layers and backbones
+
+
+def counts(layer, *shapes):
+    layer.build(*shapes)
+    return {
+        "expected_num_trainable_weights": len(layer.trainable_weights),
+        "expected_num_non_trainable_weights": len(layer.non_trainable_weights),
+        # Dropout of attention weights and of sub-layers: a seed state each.
+        "expected_num_non_trainable_variables": len(
+            layer.non_trainable_variables
+        ),
+    }
+
+
+# What takes seconds to compile; between them they have all kinds.
+slow = pytest.mark.slow
+ENCODERS = {"V": slow_but_on("torch"), "R": slow_but_on("torch"), "nested": ()}
+DECODERS = {"D+V shared": slow_but_on("torch"), "FR": ()}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(k, marks=ENCODERS.get(k, slow)) for k in CASE_NAMES]
+)
+def test_the_encoder_block_passes(kerashub, case):
+    options = {
+        "intermediate_dim": 16,
+        "num_heads": H,
+        "synthesizer": keras.saving.serialize_keras_object(CASES[case]()),
+        "dropout": 0.1,
+    }
+    shape = (2, T, D)
+    kerashub.run_layer_test(
+        cls=layers.SynthesizerEncoder,
+        init_kwargs=options,
+        input_data=normal(*shape),
+        expected_output_shape=shape,
+        **counts(layers.SynthesizerEncoder(**options), shape),
+    )
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(k, marks=DECODERS.get(k, slow)) for k in CASE_NAMES]
+)
+def test_the_decoder_block_passes(kerashub, case):
+    options = {
+        "intermediate_dim": 16,
+        "num_heads": H,
+        "synthesizer": keras.saving.serialize_keras_object(CASES[case]()),
+        "cross_synthesizer": keras.saving.serialize_keras_object(CASES["FD"]()),
+        "dropout": 0.1,
+    }
+    target, source = (2, T, D), (2, N, D)
+    kerashub.run_layer_test(
+        cls=layers.SynthesizerDecoder,
+        init_kwargs=options,
+        input_data={
+            "decoder_sequence": normal(*target),
+            "encoder_sequence": normal(*source),
+        },
+        expected_output_shape=target,
+        **counts(layers.SynthesizerDecoder(**options), target, source),
+    )
+
+
+SMALL = {
+    "vocabulary_size": 20,
+    "num_heads": 2,
+    "hidden_dim": 8,
+    "intermediate_dim": 16,
+    "max_sequence_length": 8,
+}
+IDS = np.ones((2, 6), "int32")
+
+
+@slow_but_on("tensorflow", "torch")
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=slow)])
+def test_the_backbone_passes(kerashub, causal):
+    names = ["R+V", "D", "FD+Fix", "FR"]
+    kerashub.run_backbone_test(
+        cls=models.SynthesizerBackbone,
+        init_kwargs={
+            **SMALL,
+            "num_layers": len(names),
+            "synthesizer": names,
+            "causal": causal,
+        },
+        input_data={"token_ids": IDS, "padding_mask": IDS},
+        expected_output_shape=(2, 6, 8),
+    )
+
+
+@slow_but_on("tensorflow", "torch")
+def test_the_sequence_to_sequence_backbone_passes(kerashub):
+    kerashub.run_backbone_test(
+        cls=models.SynthesizerSeq2SeqBackbone,
+        init_kwargs={
+            **SMALL,
+            "num_layers": 1,
+            "synthesizer": "D+V",
+            "decoder_synthesizer": "R+FD",
+            "cross_synthesizer": "FR+V",
+        },
+        input_data={
+            f"{side}_{name}": IDS
+            for side in ("encoder", "decoder")
+            for name in ("token_ids", "padding_mask")
+        },
+        expected_output_shape={
+            "encoder_sequence_output": (2, 6, 8),
+            "decoder_sequence_output": (2, 6, 8),
+        },
+    )
+
+
+# Tasks
 
 
 def training_data(kind):
@@ -72,13 +194,6 @@ def test_tasks_pass_as_kerashubs_do(kerashub, kind, synthesizer):
     )
 
 
-@pytest.mark.parametrize("synthesizer", SYNTHESIZERS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_tasks_are_serialized(kerashub, kind, synthesizer):
-    made = type(task(kind))(**arguments(kind, synthesizer))
-    kerashub.run_serialization_test(made)
-
-
 @pytest.mark.parametrize(
     "kind, synthesizer",
     [("classifier", "R+V"), ("causal_lm", "D+V+FR"), ("seq2seq_lm", "FD")],
@@ -111,6 +226,8 @@ def test_tasks_are_quantized(kind, mode):
     ]
     assert projections
     assert {layer.quantization_mode for layer in projections} == {mode}
+    tables = [w for w in model.weights if w.path.endswith("/R")]
+    assert {w.dtype for w in tables} == {"float32"}
     after = model.predict(features, verbose=0)
     np.testing.assert_allclose(after, before, atol=0.25)
 

@@ -1,35 +1,38 @@
-"""The classifier as a user meets it: raw strings, arrays, files."""
-
-import errno
-import pathlib
+"""The classifier as a user meets it: raw strings, arrays, batches."""
 
 import keras
 import keras_hub
 import numpy as np
 import pytest
 from backend import numpy
-from classifiers import (
-    LABELS,
-    TEXTS,
-    VOCABULARY,
-    classifier,
-    preprocessor,
-)
+from small_tasks import SIZES, VOCABULARY
+from small_tasks import preprocessor as of_kind
 
 from keras_synth import models
 from keras_synth.models.tasks.text_classifier import Pooling
 from keras_synth.synthesizers import RandomSynthesizer
 from keras_synth.training import LengthBuckets
 
+TEXTS = ["the film is good", "The plot is not good but dull"] * 4
+LABELS = [1, 0] * 4
 
-def test_raw_strings_go_through_fit_evaluate_and_predict():
-    model = classifier()
-    history = model.fit(TEXTS, LABELS, batch_size=4, verbose=0)
-    assert np.isfinite(history.history["loss"]).all()
-    loss, accuracy = model.evaluate(TEXTS, LABELS, verbose=0)
-    assert np.isfinite(loss)
-    assert 0 <= accuracy <= 1
-    assert model.predict(TEXTS, verbose=0).shape == (8, 2)
+
+def preprocessor(length=12, **options):
+    return of_kind("classifier", length, **options)
+
+
+def classifier(synthesizer="R+V", preprocess=True, num_segments=0, **options):
+    backbone = models.SynthesizerBackbone(
+        vocabulary_size=len(VOCABULARY),
+        synthesizer=synthesizer,
+        max_sequence_length=16,
+        num_segments=num_segments,
+        **{**SIZES, "num_layers": 2},
+    )
+    made = preprocessor(with_segments=bool(num_segments))
+    return models.SynthesizerTextClassifier(
+        backbone, 2, made if preprocess else None, **options
+    )
 
 
 @pytest.mark.usefixtures("without_graphs")
@@ -154,99 +157,6 @@ def test_blocks_may_have_synthesizers_of_their_own():
     assert "encoder_layer_1" in names[0]
 
 
-@pytest.mark.usefixtures("without_graphs")
-def test_keras_files_and_presets_keep_the_predictions(tmp_path):
-    model = classifier("D+V")
-    expected = model.predict(TEXTS, verbose=0)
-    model.save(tmp_path / "model.keras")
-    model.save_to_preset(tmp_path / "preset")
-    for loaded in (
-        keras.saving.load_model(tmp_path / "model.keras"),
-        models.SynthesizerTextClassifier.from_preset(tmp_path / "preset"),
-        keras_hub.models.TextClassifier.from_preset(str(tmp_path / "preset")),
-    ):
-        assert isinstance(loaded, models.SynthesizerTextClassifier)
-        np.testing.assert_allclose(
-            loaded.predict(TEXTS, verbose=0), expected, atol=1e-6
-        )
-    backbone = models.SynthesizerBackbone.from_preset(tmp_path / "preset")
-    assert backbone.synthesizer == "D+V"
-
-
-@pytest.mark.usefixtures("without_graphs")
-def test_a_new_head_can_be_put_on_a_preset(tmp_path):
-    classifier().save_to_preset(tmp_path / "preset")
-    model = models.SynthesizerTextClassifier.from_preset(
-        tmp_path / "preset", num_classes=5
-    )
-    assert model.predict(TEXTS, verbose=0).shape == (8, 5)
-
-
-def failing(write):
-    """Writes a part of what it should, then fails as a full disk does."""
-
-    def fail(self, path, *args, **kwargs):
-        write(self, path, *args, **kwargs)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    return fail
-
-
-@pytest.mark.parametrize("way", ["save", "save_weights", "save_to_preset"])
-def test_a_write_error_leaves_the_earlier_file_whole(
-    way, tmp_path, monkeypatch
-):
-    model = classifier("R", preprocess=False)
-    name = {"save": "m.keras", "save_weights": "m.weights.h5"}.get(way, "m")
-    path = tmp_path / name
-    getattr(model, way)(path)
-    before = contents(tmp_path)
-    for weight in model.trainable_weights:
-        weight.assign(weight + 1)
-    base = keras_hub.models.TextClassifier
-    monkeypatch.setattr(base, way, failing(getattr(base, way)))
-    with pytest.raises(OSError, match="No space left"):
-        getattr(model, way)(path)
-    assert contents(tmp_path) == before
-    monkeypatch.undo()
-    getattr(model, way)(path)
-    assert contents(tmp_path) != before
-
-
-def contents(folder):
-    files = pathlib.Path(folder).rglob("*")
-    return {f: f.read_bytes() for f in files if f.is_file()}
-
-
-def test_saving_over_a_file_can_be_declined(tmp_path, monkeypatch):
-    model = classifier("R", preprocess=False)
-    model.save(tmp_path / "m.keras")
-    monkeypatch.setattr("builtins.input", lambda *_: "n")
-    before = contents(tmp_path)
-    model.save(tmp_path / "m.keras", overwrite=False)
-    assert contents(tmp_path) == before
-
-
-def test_int8_quantization_and_lora_work_on_a_model():
-    model = classifier("R+V", preprocess=False)
-    features = preprocessor()(TEXTS)
-    model.backbone.enable_lora(2)
-    lora = [w for w in model.backbone.trainable_weights if "lora" in w.path]
-    assert len(lora) == 2 * 3 * 2  # blocks x (query, value, R) x factors
-    model.compile()
-    model.fit(features, np.array(LABELS), verbose=0)
-
-    model = classifier("R+V", preprocess=False)
-    before = model.predict(features, verbose=0)
-    model.quantize("int8")
-    after = model.predict(features, verbose=0)
-    np.testing.assert_allclose(after, before, atol=0.25)
-    tables = [w for w in model.weights if w.path.endswith("/R")]
-    kernels = [w for w in model.weights if w.path.endswith("value/kernel")]
-    assert {w.dtype for w in tables} == {"float32"}
-    assert {w.dtype for w in kernels} == {"int8"}
-
-
 def test_compile_defaults_suit_training_from_scratch():
     model = classifier()
     assert isinstance(model.optimizer, keras.optimizers.AdamW)
@@ -254,19 +164,6 @@ def test_compile_defaults_suit_training_from_scratch():
     assert model.loss.get_config()["from_logits"]
     probabilities = classifier(activation="softmax")
     assert not probabilities.loss.get_config()["from_logits"]
-
-
-@pytest.mark.usefixtures("without_graphs")
-def test_labels_may_be_class_names(tmp_path):
-    model = classifier(class_names=("bad", "good"))
-    names = ["good", "bad"] * 4
-    model.fit(TEXTS, names, verbose=0)
-    by_name = model.evaluate(TEXTS, names, verbose=0)
-    by_number = model.evaluate(TEXTS, np.array(LABELS), verbose=0)
-    np.testing.assert_allclose(by_name, by_number)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.class_names == ["bad", "good"]
 
 
 @pytest.mark.usefixtures("without_graphs")
@@ -285,37 +182,6 @@ def test_batches_by_length_go_through_fit_evaluate_and_predict():
         rtol=1e-4,
     )
     assert model.predict(batches, verbose=0).shape == (8, 2)
-
-
-@pytest.mark.usefixtures("without_graphs")
-def test_byte_pair_tokenizers_do_as_well(tmp_path):
-    words = "the film is good dull".split()
-    pieces = sorted({*"".join(words), "Ġ"} | {"th", "the", "Ġthe"})
-    vocabulary = ["<s>", "</s>", "<pad>", "<mask>", *pieces]
-    tokenizer = models.SynthesizerBytePairTokenizer(
-        {piece: i for i, piece in enumerate(vocabulary)},
-        ["t h", "th e", "Ġ the"],
-    )
-    pack = models.SynthesizerTextClassifierPreprocessor(tokenizer, 12)
-    ids = np.array(pack("the film")["token_ids"])
-    assert ids[0] == 0
-    assert vocabulary[ids[1]] == "the"
-    assert ids[-1] == 2
-    backbone = models.SynthesizerBackbone(
-        len(vocabulary), 1, 2, 8, 16, "R", max_sequence_length=12
-    )
-    model = models.SynthesizerTextClassifier(backbone, 2, pack)
-    model.fit(["the film is good", "the film is dull"], [1, 0], verbose=0)
-    model.save_to_preset(tmp_path / "preset")
-    loaded = models.SynthesizerTextClassifier.from_preset(tmp_path / "preset")
-    assert isinstance(
-        loaded.preprocessor.tokenizer, models.SynthesizerBytePairTokenizer
-    )
-    np.testing.assert_allclose(
-        loaded.predict(["the film"], verbose=0),
-        model.predict(["the film"], verbose=0),
-        atol=1e-6,
-    )
 
 
 def test_arguments_that_do_not_fit_are_refused():

@@ -1,12 +1,21 @@
-"""Presets load by our classes, and by KerasHub's base classes."""
+"""Files and presets of every task: what comes back, and what is on the disk."""
 
+import errno
+import os
+import pathlib
+import shutil
 import warnings
 
+import huggingface_hub
+import kagglehub
+import keras
 import keras_hub
 import numpy as np
 import pytest
 from backend import numpy
-from small_tasks import KINDS, SIZES, WORDS, examples, task
+from every_task import TASKS, TEXTS, examples, task
+from small_tasks import KINDS, SIZES, WORDS
+from small_tasks import examples as numbered
 
 from keras_synth import models
 
@@ -14,75 +23,124 @@ BASES = {
     "classifier": "TextClassifier",
     "causal_lm": "CausalLM",
     "seq2seq_lm": "Seq2SeqLM",
+    "masked_lm": "MaskedLM",
 }
+SKIPPED = "Skipping variable loading for optimizer"
+
+
+def assert_same_weights(model, other):
+    assert type(model) is type(other)
+    for mine, its in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def answers(model, kind):
+    """What the methods of its own return."""
+    if kind in ("causal_lm", "seq2seq_lm"):
+        model.compile(sampler="greedy")
+        return model.generate(["the film", "a plot"], 8)
+    if kind == "masked_lm":
+        (guesses,) = model.fill_mask("a [MASK]", top_k=2)
+        return [token for token, _ in guesses]
+    return model.tag([["good"]]) if kind == "token_classifier" else None
+
+
+@pytest.mark.filterwarnings(f"ignore:{SKIPPED}")
+@pytest.mark.parametrize("kind", TASKS)
+def test_files_and_presets_keep_what_a_task_says(kind, tmp_path):
+    model, x = task(kind), examples(kind)[0]
+    model.save(tmp_path / "model.keras")
+    model.save_to_preset(tmp_path / "preset")
+    preset = str(tmp_path / "preset")
+    loaded = [
+        keras.saving.load_model(tmp_path / "model.keras"),
+        type(model).from_preset(tmp_path / "preset"),
+    ]
+    if kind in BASES:
+        base = getattr(keras_hub.models, BASES[kind])
+        loaded.append(base.from_preset(preset))
+    for other in loaded:
+        assert_same_weights(model, other)
+        np.testing.assert_allclose(
+            other.predict(x, verbose=0), model.predict(x, verbose=0), atol=1e-6
+        )
+        assert answers(other, kind) == answers(model, kind)
+        assert other.class_names == model.class_names
+        for name, value in model.preprocessor.get_config().items():
+            if not name.startswith(("name", "tokenizer")):
+                assert other.preprocessor.get_config()[name] == value
+    if hasattr(model, "num_classes"):
+        more = type(model).from_preset(preset, num_classes=5, class_names=None)
+        assert more.predict(x, verbose=0).shape[-1] == 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_base_class_loads_its_part_of_a_preset(kind, tmp_path):
     model = task(kind)
     model.save_to_preset(tmp_path)
-    hub = keras_hub.models
-    base = getattr(hub, BASES[kind])
-    loaded = base.from_preset(str(tmp_path))
-    assert type(loaded) is type(model)
-    for backbone in (hub.Backbone, type(model.backbone)):
+    for backbone in (keras_hub.models.Backbone, type(model.backbone)):
         loaded = backbone.from_preset(str(tmp_path))
-        assert type(loaded) is type(model.backbone)
-        for mine, its in zip(
-            model.backbone.get_weights(), loaded.get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(mine, its)
-    preprocessor = getattr(hub, f"{BASES[kind]}Preprocessor")
+        assert_same_weights(model.backbone, loaded)
+    preprocessor = getattr(keras_hub.models, f"{BASES[kind]}Preprocessor")
     for kinds in (preprocessor, type(model.preprocessor)):
         loaded = kinds.from_preset(str(tmp_path))
         assert type(loaded) is type(model.preprocessor)
-    expected = model.preprocessor.tokenizer(WORDS)
-    for tokenizer in (
-        keras_hub.tokenizers.Tokenizer,
-        keras_hub.tokenizers.WordPieceTokenizer,
-        models.SynthesizerTokenizer,
+
+
+@pytest.mark.parametrize("translates", [False, True])
+def test_tokenizers_load_from_presets_of_all_backbones(translates, tmp_path):
+    own = models.SynthesizerBackbone
+    own = models.SynthesizerSeq2SeqBackbone if translates else own
+    own(vocabulary_size=280, synthesizer="V", **SIZES).save_to_preset(tmp_path)
+    hub = keras_hub.tokenizers
+    for tokenizer, base in (
+        (
+            models.SynthesizerTokenizer.from_texts(WORDS, 60),
+            hub.WordPieceTokenizer,
+        ),
+        (
+            models.SynthesizerBytePairTokenizer.from_texts(WORDS, 280),
+            hub.BytePairTokenizer,
+        ),
+        (
+            models.SynthesizerWordTokenizer.from_texts(WORDS),
+            hub.WordPieceTokenizer,
+        ),
+        (models.SynthesizerByteTokenizer(lowercase=True), hub.ByteTokenizer),
     ):
-        loaded = tokenizer.from_preset(str(tmp_path))
-        assert type(loaded) is models.SynthesizerTokenizer
-        assert loaded(WORDS) == expected
+        tokenizer.save_to_preset(tmp_path)
+        for kind in (hub.Tokenizer, base, type(tokenizer)):
+            loaded = kind.from_preset(str(tmp_path))
+            assert type(loaded) is type(tokenizer)
+            assert loaded(WORDS) == tokenizer(WORDS)
+        shutil.rmtree(tmp_path / "assets", ignore_errors=True)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "seq2seq_lm"])
-def test_byte_pair_tokenizers_load_from_presets_of_all_backbones(
-    kind, tmp_path
-):
-    tokenizer = models.SynthesizerBytePairTokenizer.from_texts(WORDS, 280)
-    size = tokenizer.vocabulary_size()
-    made = {
-        "classifier": models.SynthesizerBackbone,
-        "seq2seq_lm": models.SynthesizerSeq2SeqBackbone,
-    }[kind]
-    backbone = made(vocabulary_size=size, synthesizer="V", **SIZES)
-    backbone.save_to_preset(tmp_path)
-    tokenizer.save_to_preset(tmp_path)
-    for loading in (
-        keras_hub.tokenizers.Tokenizer,
-        keras_hub.tokenizers.BytePairTokenizer,
-        models.SynthesizerBytePairTokenizer,
-    ):
-        loaded = loading.from_preset(str(tmp_path))
-        assert type(loaded) is models.SynthesizerBytePairTokenizer
-        assert loaded(WORDS) == tokenizer(WORDS)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_presets_of_trained_models_hold_no_optimizer(kind, tmp_path):
-    model = task(kind)
-    model.fit(*examples(kind, WORDS), verbose=0)
+def test_presets_load_from_hubs(tmp_path, monkeypatch):
+    model = task("classifier")
     model.save_to_preset(tmp_path)
-    with warnings.catch_warnings():  # Keras warns of variables that it skips
-        warnings.filterwarnings("error", message="Skipping")
-        loaded = type(model).from_preset(tmp_path)
-    for mine, its in zip(
-        model.get_weights(), loaded.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(mine, its)
-    assert model.optimizer.iterations == 1  # training can go on
+    asked = []
+
+    def download(handle, path):
+        asked.append(handle)
+        if not (tmp_path / path).exists():
+            raise FileNotFoundError(path)
+        return str(tmp_path / path)
+
+    monkeypatch.setattr(kagglehub, "model_download", download)
+    monkeypatch.setattr(
+        huggingface_hub,
+        "hf_hub_download",
+        lambda repo_id, filename: download(repo_id, filename),
+    )
+    for handle in ("hf://user/reviews", "kaggle://user/reviews/keras/small"):
+        loaded = type(model).from_preset(handle)
+        assert_same_weights(model, loaded)
+        assert {*asked} == {handle.split("://")[1]}
+        asked.clear()
+
+
+# Optimizers
 
 
 def learning_rate(model):
@@ -90,13 +148,17 @@ def learning_rate(model):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_default_optimizer_knows_whether_weights_were_loaded(
-    kind, tmp_path
-):
+def test_presets_of_trained_models_hold_no_optimizer(kind, tmp_path):
     model = task(kind)
     assert learning_rate(model) == pytest.approx(1e-3)
+    model.fit(*numbered(kind, TEXTS), verbose=0)
     model.save_to_preset(tmp_path)
-    loaded = type(model).from_preset(tmp_path)
+    with warnings.catch_warnings():  # Keras warns of variables that it skips
+        warnings.filterwarnings("error", message=SKIPPED)
+        loaded = type(model).from_preset(tmp_path)
+    assert_same_weights(model, loaded)
+    assert model.optimizer.iterations == 1  # training can go on
+    # The default of weights that have been loaded.
     assert learning_rate(loaded) == pytest.approx(5e-5)
     fresh = type(model).from_preset(tmp_path, load_weights=False)
     assert learning_rate(fresh) == pytest.approx(1e-3)
@@ -106,13 +168,80 @@ def test_the_default_optimizer_knows_whether_weights_were_loaded(
         assert learning_rate(other) == pytest.approx(5e-5)
 
 
+def trained(kind):
+    model = task(kind)
+    sampler = {} if kind == "classifier" else {"sampler": "beam"}
+    model.compile(
+        keras.optimizers.Adam(
+            keras.optimizers.schedules.CosineDecay(1e-2, 30, warmup_steps=3)
+        ),
+        keras.losses.SparseCategoricalCrossentropy(True, ignore_class=0),
+        **sampler,
+    )
+    model.fit(*numbered(kind, TEXTS), batch_size=8, verbose=0)
+    return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_optimizer_loss_and_sampler_come_back_with_a_file(kind, tmp_path):
+    model = trained(kind)
+    model.save(tmp_path / "model.keras")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=SKIPPED)
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.loss.get_config() == model.loss.get_config()
+    assert loaded.get_compile_config() == model.get_compile_config()
+    assert int(numpy(loaded.optimizer.iterations)) == 1
+    states = loaded.optimizer.variables, model.optimizer.variables
+    for mine, its in zip(*states, strict=True):
+        np.testing.assert_array_equal(numpy(mine.value), numpy(its.value))
+    if kind != "classifier":
+        assert type(loaded.sampler) is type(model.sampler)
+    loaded.fit(*numbered(kind, TEXTS), batch_size=8, verbose=0)
+    assert int(numpy(loaded.optimizer.iterations)) == 2
+
+
+@pytest.mark.parametrize("given", ["auto", False])
+def test_a_file_does_not_tell_other_backends_what_to_compile(given, tmp_path):
+    """What "auto" means on one backend is not what it means on another."""
+    model = task("classifier")
+    model.compile(jit_compile=given)
+    assert model.get_compile_config()["jit_compile"] == given
+    model.save(tmp_path / "model.keras")
+    with pytest.warns(UserWarning, match=SKIPPED):  # it has not been trained
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.get_compile_config()["jit_compile"] == given
+
+
+def test_an_optimizer_of_another_kind_is_skipped_with_a_warning(tmp_path):
+    """A file that is loaded without being compiled, and weights only."""
+    model = trained("causal_lm")
+    model.save(tmp_path / "model.keras")
+    model.save_weights(tmp_path / "model.weights.h5")
+    with pytest.warns(UserWarning, match=SKIPPED):
+        loaded = keras.saving.load_model(
+            tmp_path / "model.keras", compile=False
+        )
+    assert loaded.loss.get_config() != model.loss.get_config()
+    other = task("causal_lm")
+    with pytest.warns(UserWarning, match=SKIPPED):
+        other.load_weights(tmp_path / "model.weights.h5")
+    for each in (loaded, other):
+        assert int(numpy(each.optimizer.iterations)) == 0
+        assert_same_weights(model, each)
+
+
+# The disk
+
+
 def test_a_preset_takes_the_place_of_an_older_one_as_a_whole(tmp_path):
     folder = tmp_path / "preset"
     task("classifier").save_to_preset(folder)
     (folder / "README.md").write_text("A card.")
     (folder / "notes").mkdir()
     (folder / "notes" / "a.txt").write_text("Mine.")
-    task("causal_lm").backbone.save_to_preset(folder)
+    backbone = task("causal_lm").backbone
+    backbone.save_to_preset(folder)
     assert {path.name for path in folder.iterdir()} == {
         "README.md",
         "config.json",
@@ -124,9 +253,72 @@ def test_a_preset_takes_the_place_of_an_older_one_as_a_whole(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["preset"]
 
 
+@pytest.mark.parametrize("way", ["load", "save", "save the rest"])
+def test_a_preset_comes_back_after_a_kill_between_two_renames(way, tmp_path):
+    folder, aside = tmp_path / "preset", tmp_path / ".preset.old"
+    model = task("classifier")
+    model.save_to_preset(folder)
+    (folder / "README.md").write_text("A card.")
+    os.rename(folder, aside)
+    if way == "load":
+        assert_same_weights(model, type(model).from_preset(folder))
+    else:
+        if way == "save the rest":  # killed after the second rename
+            shutil.copytree(aside, folder)
+            (folder / "README.md").unlink()
+        model.save_to_preset(folder)
+    assert (folder / "README.md").read_text() == "A card."
+    assert [path.name for path in tmp_path.iterdir()] == ["preset"]
+
+
 def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch):
     (tmp_path / "inside").mkdir()
     monkeypatch.chdir(tmp_path / "inside")
     for folder in (".", tmp_path):
         with pytest.raises(ValueError, match="a folder of its own"):
             task("classifier").save_to_preset(folder)
+
+
+def failing(write):
+    """Writes a part of what it should, then fails as a full disk does."""
+
+    def fail(self, path, *args, **kwargs):
+        write(self, path, *args, **kwargs)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    return fail
+
+
+def contents(folder):
+    files = pathlib.Path(folder).rglob("*")
+    return {f: f.read_bytes() for f in files if f.is_file()}
+
+
+@pytest.mark.parametrize("way", ["save", "save_weights", "save_to_preset"])
+def test_a_write_error_leaves_the_earlier_file_whole(
+    way, tmp_path, monkeypatch
+):
+    model = task("classifier")
+    name = {"save": "m.keras", "save_weights": "m.weights.h5"}.get(way, "m")
+    path = tmp_path / name
+    getattr(model, way)(path)
+    before = contents(tmp_path)
+    for weight in model.trainable_weights:
+        weight.assign(weight + 1)
+    base = keras_hub.models.TextClassifier
+    monkeypatch.setattr(base, way, failing(getattr(base, way)))
+    with pytest.raises(OSError, match="No space left"):
+        getattr(model, way)(path)
+    assert contents(tmp_path) == before
+    monkeypatch.undo()
+    getattr(model, way)(path)
+    assert contents(tmp_path) != before
+
+
+def test_saving_over_a_file_can_be_declined(tmp_path, monkeypatch):
+    model = task("classifier")
+    model.save(tmp_path / "m.keras")
+    monkeypatch.setattr("builtins.input", lambda *_: "n")
+    before = contents(tmp_path)
+    model.save(tmp_path / "m.keras", overwrite=False)
+    assert contents(tmp_path) == before

@@ -145,13 +145,3 @@ def test_a_saved_model_is_as_it_was(mode, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_allclose(ops.convert_to_numpy(again(x)), after, atol=1e-5)
-
-
-def test_filters_of_another_type_are_refused():
-    classifier = task("classifier")
-    with pytest.raises(ValueError, match=r"`filters` must be.*Received: 3"):
-        classifier.quantize("int8", filters=3)
-    assert not any(
-        getattr(layer, "quantization_mode", None)
-        for layer in classifier._flatten_layers()
-    )

@@ -89,20 +89,6 @@ def test_a_vocabulary_is_learned_from_a_column():
 EXPRESSIONS = ["[MAX 2 [SM 6 7 ] ]", "[SM 2 2 ]"]
 
 
-def small_classifier(tokenizer):
-    backbone = models.SynthesizerBackbone(
-        vocabulary_size=tokenizer.vocabulary_size(),
-        num_layers=1,
-        num_heads=2,
-        hidden_dim=8,
-        intermediate_dim=8,
-        synthesizer="R",
-        max_sequence_length=8,
-    )
-    preprocessor = models.SynthesizerTextClassifierPreprocessor(tokenizer, 8)
-    return models.SynthesizerTextClassifier(backbone, 2, preprocessor)
-
-
 def test_words_are_whole_and_the_frequent_ones_first():
     learn = models.SynthesizerWordTokenizer.from_texts
     tokenizer = learn(EXPRESSIONS)
@@ -176,21 +162,3 @@ def test_words_and_bytes_are_packed_alike_in_graphs(kind, keep):
     assert batch["token_ids"].tolist() == expected
     real = np.array(expected) != tokenizer.pad_token_id
     assert batch["padding_mask"].tolist() == real.tolist()
-
-
-@pytest.mark.parametrize("kind", ["words", "bytes"])
-def test_presets_bring_words_and_bytes_back(kind, tmp_path):
-    tokenizer = models.SynthesizerByteTokenizer(lowercase=True)
-    if kind == "words":
-        tokenizer = models.SynthesizerWordTokenizer.from_texts(EXPRESSIONS)
-    classifier = small_classifier(tokenizer)
-    classifier.save_to_preset(tmp_path / "preset")
-    found = models.SynthesizerTextClassifier.from_preset(tmp_path / "preset")
-    assert type(found.preprocessor.tokenizer) is type(tokenizer)
-    alone = type(tokenizer).from_preset(str(tmp_path / "preset"))
-    assert alone(["[SM 6 A"]) == tokenizer(["[SM 6 A"])
-    np.testing.assert_allclose(
-        found.predict(EXPRESSIONS, verbose=0),
-        classifier.predict(EXPRESSIONS, verbose=0),
-        rtol=1e-5,
-    )

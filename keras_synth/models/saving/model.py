@@ -4,7 +4,6 @@ import contextlib
 import os
 import pathlib
 import re
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -54,7 +53,10 @@ class ModelMixin(Mixin):
     @classmethod
     def from_preset(cls, preset: FilePath, *args: Any, **kwargs: Any) -> Self:
         """Loads a model from a preset, as KerasHub's classes do."""
-        return super().from_preset(os.fspath(preset), *args, **kwargs)
+        preset = os.fspath(preset)
+        if not os.path.exists(preset):
+            _put_back(pathlib.Path(preset).resolve())
+        return super().from_preset(preset, *args, **kwargs)
 
     def save(
         self, filepath: FilePath, overwrite: bool = True, **kwargs: Any
@@ -79,24 +81,29 @@ class ModelMixin(Mixin):
         Raises:
             ValueError: If the folder is the working directory or above it.
         """
-        name = os.fspath(preset_dir)
-        if "://" in name or name.endswith(_PARTIAL):
-            super().save_to_preset(name, **kwargs)
+        folder = pathlib.Path(preset_dir).resolve()
+        if "://" in str(preset_dir) or folder.parent.name.endswith(_PARTIAL):
+            super().save_to_preset(os.fspath(preset_dir), **kwargs)
             return
-        folder = pathlib.Path(name).resolve()
         if pathlib.Path.cwd().is_relative_to(folder):
             raise ValueError(
                 "A preset needs a folder of its own: it is replaced as a whole."
-                f" Received: preset_dir={name!r}, the working directory or "
-                "above it"
+                f" Received: preset_dir={str(preset_dir)!r}, the working "
+                "directory or above it"
             )
-        unique = f".{folder.name}.{secrets.token_hex(4)}"
-        aside = folder.with_name(unique + _PARTIAL)
-        try:
-            super().save_to_preset(str(aside), **kwargs)
-            _replace(folder, aside, folder.with_name(unique + ".old"))
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            dir=folder.parent, prefix=".", suffix=_PARTIAL
+        ) as aside:
+            path = os.path.join(aside, folder.name)
+            super().save_to_preset(path, **kwargs)
+            _put_back(folder)
+            if folder.exists():
+                os.rename(folder, _aside(folder))
+            try:
+                os.rename(path, folder)
+            finally:
+                _put_back(folder)
 
     def export(
         self,
@@ -158,17 +165,22 @@ def _beside(filepath: FilePath, overwrite: bool) -> Iterator[str]:
             os.replace(file, path.parent / file.name)
 
 
-def _replace(folder, new, old):
-    """Renames `new` to `folder`; what is not KerasHub's moves into it."""
-    if not folder.exists():
-        os.rename(new, folder)
+def _aside(folder):
+    """Where a preset is while another one takes its place."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _put_back(folder):
+    """Moves what is aside back: the preset, or files that are not KerasHub's.
+
+    It stays aside if saving is killed.
+    """
+    old = _aside(folder)
+    if not old.exists():
         return
-    os.rename(folder, old)
-    try:
-        os.rename(new, folder)
-    except OSError:
+    if not folder.exists():
         os.rename(old, folder)
-        raise
+        return
     for path in old.iterdir():
         place = folder / path.name
         if not _FILES.fullmatch(path.name) and not place.exists():

@@ -1,0 +1,321 @@
+"""Language models and translators as a user meets them: strings to strings."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from backend import numpy
+from keras import ops
+from language_models import (
+    LENGTH,
+    TARGET_LENGTH,
+    VOCABULARY,
+    WORDS,
+    assert_writes_as_without_caches,
+    each_sampler,
+    language_model,
+    tensors,
+    tokenizer,
+    translator,
+)
+
+from keras_synth import mixers, models
+from keras_synth.attention.masks import zero_padding
+from keras_synth.training import LabelSmoothedCrossentropy
+
+BACKEND = keras.backend.backend()
+TEXTS = [" ".join(WORDS[i : i + 3 + i % 4]) for i in range(8)]
+PROMPTS = ["a quick", "the lazy dog and then", "fox"]
+
+
+@keras.saving.register_keras_serializable(package="test")
+class RunningMean(mixers.SelfMixer):
+    """Each token sees the mean of all up to itself: a state, not positions."""
+
+    supports_causal_mask = True
+    overwrites_cache = False
+
+    def __init__(self, scale=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def mix(self, x, padding_mask=None, causal=False, training=None):
+        real = ops.ones_like(x[..., :1])
+        if padding_mask is not None:
+            real = ops.cast(padding_mask[..., None], x.dtype)
+        x = zero_padding(x, padding_mask)
+        count = ops.maximum(ops.cumsum(real, axis=1), 1)
+        return self.scale * ops.cumsum(x, axis=1) / count
+
+    def make_cache(self, batch_size, length):
+        return {
+            "total": ops.zeros((batch_size, self.width), self.compute_dtype),
+            "count": ops.zeros((batch_size, 1), self.compute_dtype),
+        }
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        self.width = query_shape[-1]
+        self.built = True
+
+    def call_with_cache(
+        self, query, cache, start=None, value_mask=None, **kwargs
+    ):
+        real = ops.ones_like(query[..., :1])
+        if value_mask is not None:
+            real = ops.cast(value_mask[..., None], query.dtype)
+        totals = cache["total"][:, None] + ops.cumsum(query * real, axis=1)
+        counts = cache["count"][:, None] + ops.cumsum(real, axis=1)
+        output = self.scale * totals / ops.maximum(counts, 1)
+        return output, {"total": totals[:, -1], "count": counts[:, -1]}
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale}
+
+
+# Caches of any structure.
+MIXED = [RunningMean(2.0), "heads(V=1, R=1)"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"synthesizer": "V"},
+        {"synthesizer": "R", "positions": "sinusoidal"},
+        {"synthesizer": "D+FR"},
+        {"synthesizer": MIXED},
+    ],
+    ids=str,
+)
+def test_generating_with_caches_is_generating_without(options):
+    """Prompts of unequal lengths, up to the end of the maximum length."""
+    assert_writes_as_without_caches(language_model(**options), PROMPTS)
+
+
+@pytest.mark.parametrize(
+    ("options", "prompts"),
+    [
+        ({"synthesizer": "V"}, ["", "", ""]),
+        (
+            {
+                "synthesizer": "D",
+                "decoder_synthesizer": "R",
+                "num_decoder_layers": 3,
+            },
+            ["fox", "", "the lazy"],
+        ),
+        (
+            {"synthesizer": "FR", "positions": "learned"},
+            ["fox", "quick brown", "the lazy dog then"],
+        ),
+        (
+            {"synthesizer": ["R+V", "V"], "normalize_first": False},
+            ["", "a", ""],
+        ),
+        (
+            {"synthesizer": "V", "cross_synthesizer": ["R", "D+V"]},
+            ["fox", "", "the lazy"],
+        ),
+    ],
+)
+def test_translating_with_caches_is_translating_without(options, prompts):
+    """Sources and prompts of unequal lengths, to the end of the target."""
+    texts = {"encoder_text": TEXTS[:3], "decoder_text": prompts}
+    assert_writes_as_without_caches(translator(**options), texts)
+
+
+@pytest.mark.parametrize("mixer", ["R+V", "linear"])
+def test_generating_computes_no_more_than_it_needs(mixer, monkeypatch):
+    """Logits of last tokens alone; of prompts, one by one, what all hold."""
+    model = language_model(mixer)
+    model.compile(sampler="greedy")
+    stack, backbone = model.backbone.stack, model.backbone
+    read, logits = stack.call_with_caches, backbone.logits
+    seen = {"read": [], "logits": []}
+
+    def noted_read(token_ids, *arguments, **options):
+        seen["read"].append(token_ids.shape[1])
+        return read(token_ids, *arguments, **options)
+
+    def noted_logits(x):
+        seen["logits"].append(x.shape[1])
+        return logits(x)
+
+    monkeypatch.setattr(stack, "call_with_caches", noted_read)
+    monkeypatch.setattr(backbone, "logits", noted_logits)
+    prompts = ["a quick", "a quick brown fox"]
+    model.generate(prompts, stop_token_ids=None)
+    first, *others = seen["read"]
+    at_once = BACKEND == "torch" and stack.overwrites_caches
+    assert first == (3 if at_once else LENGTH)
+    assert {*others} == {*seen["logits"]} == {1}
+
+
+def test_generate_gives_a_string_for_a_string_and_a_list_for_a_list():
+    """Without `compile`, with KerasHub's default sampler."""
+    model = language_model()
+    text = model.generate("a quick brown", max_length=9)
+    assert isinstance(text, str)
+    assert text.startswith("a quick brown")
+    texts = model.generate(["a quick", "the lazy dog"], max_length=9)
+    assert [t.split()[0] for t in texts] == ["a", "the"]
+    assert model.generate("fox", max_length=2) == "fox"
+    assert isinstance(translator().generate(TEXTS[0]), str)
+    assert len(translator().generate(TEXTS[:2])) == 2
+
+
+@each_sampler
+@pytest.mark.parametrize("kind", ["R+V", "any caches", "translator"])
+def test_every_sampler_keeps_the_prompt(sampler, kind):
+    prompts = texts = ["a quick", "the lazy dog"]
+    if kind == "translator":
+        model = translator()
+        texts = {"encoder_text": TEXTS[:2], "decoder_text": prompts}
+    else:
+        model = language_model(MIXED if kind == "any caches" else kind)
+    model.compile(sampler=sampler)
+    for text, prompt in zip(model.generate(texts), prompts, strict=True):
+        assert text.startswith(prompt)
+
+
+@pytest.mark.parametrize("synthesizer", ["R+V", MIXED], ids=str)
+def test_one_beam_is_greedy(synthesizer):
+    model = language_model(synthesizer)
+    texts = []
+    for sampler in ("greedy", keras_hub.samplers.BeamSampler(num_beams=1)):
+        model.compile(sampler=sampler)
+        texts.append(model.generate(PROMPTS[:2], stop_token_ids=None))
+    assert texts[0] == texts[1]
+
+
+def test_beams_remember_their_own_past():
+    """The best of all texts of three tokens, found by trying all of them."""
+    model = translator("D+V", preprocess=False)
+    rng = np.random.default_rng(0)
+    model.set_weights(
+        [w + rng.normal(scale=0.3, size=w.shape) for w in model.get_weights()]
+    )
+    tokens, length = len(VOCABULARY), 4
+    source = rng.integers(5, tokens, (2, 6)).astype("int32")
+    start = np.zeros((2, length), "int32")
+    start[:, 0] = 1
+    features = {
+        "encoder_token_ids": source,
+        "encoder_padding_mask": np.ones_like(source),
+        "decoder_token_ids": start,
+        "decoder_padding_mask": start,
+    }
+    # As many beams as there are texts of two tokens: nothing is lost.
+    model.compile(sampler=keras_hub.samplers.BeamSampler(tokens**2))
+    found = numpy(model.generate_step(tensors(features))["decoder_token_ids"])
+    texts = np.stack(
+        np.meshgrid([1], *[np.arange(tokens)] * (length - 1), indexing="ij"),
+        axis=-1,
+    ).reshape(-1, length)
+    for sample in range(2):
+        every = {
+            "encoder_token_ids": np.tile(source[sample], (len(texts), 1)),
+            "decoder_token_ids": texts.astype("int32"),
+        }
+        for side in ("encoder", "decoder"):
+            ids = every[f"{side}_token_ids"]
+            every[f"{side}_padding_mask"] = np.ones_like(ids)
+        logits = numpy(model(tensors(every)))[:, :-1].astype("float64")
+        logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        scores = np.take_along_axis(logits, texts[:, 1:, None], -1).sum((1, 2))
+        np.testing.assert_array_equal(found[sample], texts[scores.argmax()])
+
+
+@pytest.mark.parametrize("make", [language_model, translator])
+def test_a_model_learns_texts_by_heart(make):
+    """32 texts whose first two words, or whose sources, tell the rest."""
+    rng = np.random.default_rng(0)
+    starts = [(a, b) for a in WORDS for b in WORDS if a != b][:96:3]
+    rest = [rng.permutation(WORDS)[: 1 + i % 6] for i in range(32)]
+    x, expected = ([" ".join(words) for words in y] for y in (starts, rest))
+    texts = {"encoder_text": x, "decoder_text": expected}
+    if make is language_model:
+        texts = expected = [*map("{} {}".format, x, expected)]
+    model = make(hidden_dim=32, intermediate_dim=64)
+    model.compile(
+        keras.optimizers.Adam(0.005),
+        LabelSmoothedCrossentropy(0.1) if make is translator else "auto",
+        sampler="greedy",
+    )
+    batch = model.preprocessor(texts)
+    model.preprocessor, kept = None, model.preprocessor
+    for _ in range(150):
+        model.train_on_batch(*batch)
+    model.preprocessor = kept
+    assert model.generate(x) == expected
+
+
+def test_future_tokens_and_padded_sources_have_no_influence():
+    ids = np.random.default_rng(0).integers(5, 17, (2, LENGTH))
+    other = ids.copy()
+    other[:, 6:] = 5
+    model = language_model("D+V", preprocess=False)
+    outputs = [
+        numpy(model({"token_ids": x, "padding_mask": np.ones_like(x)}))
+        for x in (ids, other)
+    ]
+    np.testing.assert_allclose(outputs[0][:, :6], outputs[1][:, :6], atol=1e-5)
+    model = translator("D+V", preprocess=False)
+    target = ids[:, :TARGET_LENGTH]
+    real = np.arange(LENGTH)[None] < np.array([[6], [6]])
+    outputs = [
+        model(
+            tensors(
+                {
+                    "encoder_token_ids": source,
+                    "encoder_padding_mask": real,
+                    "decoder_token_ids": target,
+                    "decoder_padding_mask": np.ones_like(target),
+                }
+            )
+        )
+        for source in (ids, other)
+    ]
+    np.testing.assert_allclose(*map(numpy, outputs), atol=1e-5)
+
+
+def refused(words, call, *arguments, **options):
+    with pytest.raises(ValueError, match=words):
+        call(*arguments, **options)
+
+
+def test_what_does_not_fit_a_language_model_is_refused():
+    model, made = language_model(), models.SynthesizerCausalLMPreprocessor
+    long = "a quick brown fox jumps over"
+    refused("room for 5", model.generate, long, max_length=6)
+    refused("max_sequence_length=12", model.generate, "a quick", max_length=13)
+    refused("causal=True", language_model, causal=False)
+    refused("positions", language_model, positions="relative")
+    refused("(?i)sampler", model.compile, sampler="gready")
+    lm = models.SynthesizerCausalLM
+    refused("sequence_length=12", lm, model.backbone, made(tokenizer(), 13))
+    other = made(tokenizer("more"), 12)
+    refused("more tokens than", lm, model.backbone, other)
+
+
+def test_what_does_not_fit_a_translator_is_refused():
+    model, made = translator(), models.SynthesizerSeq2SeqLMPreprocessor
+    given = {"encoder_text": "a fox", "decoder_text": "a quick brown fox jumps"}
+    refused("room for 4", model.generate, given, max_length=5)
+    refused("max_decoder_length=9", model.generate, "a fox", max_length=10)
+    refused("encoder_text", model.generate, {"decoder_text": "a fox"})
+    refused("(?i)sampler", model.compile, sampler="gready")
+    lm, backbone = models.SynthesizerSeq2SeqLM, model.backbone
+    for lengths, words in (
+        ((13, 9), "encoder_sequence_length=13"),
+        ((12, 10), "decoder_sequence_length=10"),
+    ):
+        refused(words, lm, backbone, made(tokenizer(), *lengths))
+    refused("more tokens than", lm, backbone, made(tokenizer("more"), 12, 9))
+    long, short = np.ones((1, 13), "int32"), np.ones((1, 3), "int32")
+    x = {
+        "encoder_token_ids": long,
+        "encoder_padding_mask": long,
+        "decoder_token_ids": short,
+        "decoder_padding_mask": short,
+    }
+    refused("max_sequence_length=12", backbone, x)
