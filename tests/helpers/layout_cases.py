@@ -1,10 +1,13 @@
 """Backbones of every synthesizer and mixer, in sizes that devices divide."""
 
+import re
+
 import cases
 import keras
 
 from keras_synth import mixers, models
 from keras_synth.logits import Logits
+from keras_synth.models import layouts
 from keras_synth.synthesizers import Synthesizer
 
 VOCABULARY, LAYERS, HEADS, WIDTH, HIDDEN, LENGTH = 32, 1, 4, 16, 24, 8
@@ -86,3 +89,20 @@ def mixer(name):
     if isinstance(made, str):
         return mixers.get(made, HEADS, key_dim, LENGTH)
     return mixers.SyntheticAttention(HEADS, key_dim, synthesizer=made)
+
+
+# Weights of two and more axes that every device has a copy of, beside those
+# whose `weight_axes` are `()`. So it has of tables with one row for all heads,
+# at paths that are cut: W2, W_a and b2 with `shared_heads=True`, Linformer's E
+# and F unless `share="none"`.
+_COPIED = (
+    r".*/group_\d+/.*",  # groups of heads, "heads(V=4, R=4)"
+    layouts.WHOLE_HEADS + r".*/lora_.*",  # factors of low rank
+    layouts.WHOLE_HEADS + r".*/\w+_(scale|zero)",  # of quantized weights
+)
+
+
+def is_replicated(path: str) -> bool:
+    """Whether a weight is named as one that every device has a copy of."""
+    whole = (name for name, axes in layouts.declared().items() if not any(axes))
+    return any(re.fullmatch(name, path) for name in (*_COPIED, *whole))

@@ -19,7 +19,6 @@ from keras import ops
 
 from keras_synth import models
 from keras_synth.attention.routes import sizes
-from keras_synth.models import layouts
 
 RNG = np.random.default_rng(0)
 BATCH, LENGTH = 16, layout_cases.LENGTH
@@ -65,7 +64,7 @@ def weights():
             model = layout_cases.backbone(name)
         for weight in model.weights:
             cut = any(axis is not None for axis in weight.value.sharding.spec)
-            named = layouts.is_replicated(weight.path)
+            named = layout_cases.is_replicated(weight.path)
             of_all_heads = name in ("D shared heads", "D linear shared") or (
                 weight.name in "EF" and "none" not in name
             )

@@ -8,7 +8,7 @@ import sys
 import keras
 import pytest
 from backend import slow_but_on
-from layout_cases import BACKBONES, HEADS, backbone
+from layout_cases import BACKBONES, HEADS, backbone, is_replicated
 from places import HELPERS
 
 import keras_synth
@@ -40,7 +40,7 @@ def test_every_matrix_is_sharded_or_named_as_replicated(name):
     model = backbone(name)
     for weight in model.weights:
         found = matching(weight.path)
-        ways = len(found) + layouts.is_replicated(weight.path)
+        ways = len(found) + is_replicated(weight.path)
         assert ways <= 1, (weight.path, found)
         assert ways or len(weight.shape) < 2, weight.path
         if found and "attention" in weight.path:

@@ -9,11 +9,7 @@ import keras
 import keras_hub
 
 from keras_synth._backend.internals import sublayers
-from keras_synth._backend.policies import (
-    assign_policies,
-    check_quantization,
-    with_policies,
-)
+from keras_synth._backend.policies import assign_policies, with_policies
 from keras_synth.layers.templates import as_config
 from keras_synth.models.saving import layouts, lora_files
 from keras_synth.models.saving.model import ModelMixin
@@ -119,12 +115,6 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
         return with_policies(self, config)
-
-    def quantize(
-        self, mode: str | None = None, config: Any = None, **kwargs: Any
-    ) -> Any:
-        check_quantization(mode)
-        return super().quantize(mode, config=config, **kwargs)
 
     def default_lora_layer_names(self) -> list[str]:
         """Returns the names of the layers that LoRA trains.

@@ -18,12 +18,12 @@ from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import WeightAxes
 
 # Groups of heads may be of any number of heads: each device has a copy.
-_WHOLE_HEADS = r"(?!.*/group_\d+/)"
+WHOLE_HEADS = r"(?!.*/group_\d+/)"
 
 # Where layers stand whose classes have `weight_axes`.
 _PLACES = {
-    Mixer: _WHOLE_HEADS + r".*_attention/",
-    Synthesizer: _WHOLE_HEADS + r".*(_attention/.+|position_bias/table)/",
+    Mixer: WHOLE_HEADS + r".*_attention/",
+    Synthesizer: WHOLE_HEADS + r".*(_attention/.+|position_bias/table)/",
     FeedForward: r".*/feed_forward/",
 }
 
@@ -32,16 +32,6 @@ _EMBEDDINGS = {
     r".*token_embedding/embeddings": (MODEL, DATA),
     r".*(position|segment)_embedding/embeddings": (None, DATA),
 }
-
-# Weights of two and more axes that every device has a copy of, beside those
-# whose `weight_axes` are `()`. So it has of tables with one row for all heads,
-# at paths that are cut: W2, W_a and b2 with `shared_heads=True`, Linformer's E
-# and F unless `share="none"`.
-_COPIED = (
-    r".*/group_\d+/.*",  # groups of heads, "heads(V=4, R=4)"
-    _WHOLE_HEADS + r".*/lora_.*",  # factors of low rank
-    _WHOLE_HEADS + r".*/\w+_(scale|zero)",  # of quantized weights
-)
 
 
 def declared() -> WeightAxes:
@@ -134,12 +124,6 @@ def layout_map(
     for pattern, layout in sharded().items():
         made[pattern] = tuple(axes[axis] for axis in layout)
     return made
-
-
-def is_replicated(path: str) -> bool:
-    """Whether a weight is named as one that every device has a copy of."""
-    whole = (name for name, axes in declared().items() if not any(axes))
-    return any(re.fullmatch(name, path) for name in (*_COPIED, *whole))
 
 
 def check_matches(model: keras.Model) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_synth._backend.policies import check_quantization
 from keras_synth.models.saving.exporting import export
 from keras_synth.types import FilePath, Mixin
 
@@ -49,6 +50,12 @@ class ModelMixin(Mixin):
             """
             self._track_variables()
             return super().named_parameters(*args, **kwargs)
+
+    def quantize(
+        self, mode: str | None = None, config: Any = None, **kwargs: Any
+    ) -> Any:
+        check_quantization(mode)
+        return super().quantize(mode, config=config, **kwargs)
 
     @classmethod
     def from_preset(cls, preset: FilePath, *args: Any, **kwargs: Any) -> Self:

@@ -1,7 +1,6 @@
 """`TaskMixin`: data, saving and the default optimizer of all tasks."""
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -9,8 +8,8 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-from keras_synth._backend.internals import kept_variables, sublayers
-from keras_synth._backend.policies import check_quantization, with_policies
+from keras_synth._backend.internals import kept_variables
+from keras_synth._backend.policies import with_policies
 from keras_synth.models.saving.model import ModelMixin
 from keras_synth.models.tasks.examples import (
     batches_of,
@@ -306,18 +305,6 @@ class TaskMixin(ModelMixin):
         config["backbone"]["config"] = with_policies(self, backbone)
         return config
 
-    def quantize(
-        self,
-        mode: str | None = None,
-        config: Any = None,
-        filters: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        check_quantization(mode)
-        if self.preprocessor is not None:
-            filters = _without_preprocessor(self.preprocessor, filters)
-        return super().quantize(mode, config=config, filters=filters, **kwargs)
-
 
 def _are_texts(data):
     """Whether data are a list of texts, which Keras would take for (x, y)."""
@@ -332,26 +319,3 @@ def _without_optimizer(model: Any) -> Iterator[None]:
         yield
     finally:
         model.optimizer = optimizer
-
-
-def _without_preprocessor(preprocessor, filters):
-    """Filters of `quantize` that leave out a preprocessor's layers.
-
-    Keras raises an error for layers that are not built, such as a tokenizer
-    that has not been called.
-    """
-    if filters is None or isinstance(filters, str):
-        filters = [filters or ""]  # all, or those that match
-    if isinstance(filters, (list, tuple)):
-        patterns = filters
-
-        def filters(layer):
-            return any(re.search(each, layer.name) for each in patterns)
-
-    if not callable(filters):
-        raise ValueError(
-            "`filters` must be a regular expression, a list of them, or a "
-            f"function of a layer. Received: {filters!r}"
-        )
-    others = {id(layer) for layer in (preprocessor, *sublayers(preprocessor))}
-    return lambda layer: id(layer) not in others and filters(layer)
