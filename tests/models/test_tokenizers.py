@@ -34,11 +34,16 @@ def test_word_pieces_are_learned_from_texts():
 
 
 @pytest.mark.parametrize(
-    "kind", [models.SynthesizerTokenizer, models.SynthesizerBytePairTokenizer]
+    "kind",
+    [
+        models.SynthesizerTokenizer,
+        models.SynthesizerBytePairTokenizer,
+        models.SynthesizerWordTokenizer,
+    ],
 )
-def test_what_is_no_list_of_texts_is_refused(kind):
-    for texts in ([], "a text"):
-        with pytest.raises(ValueError, match="list of strings"):
+def test_texts_without_a_word_are_refused(kind):
+    for texts in ([], "a text", ["", ""], [" ", "\n"], [1, 2]):
+        with pytest.raises(ValueError, match="one of them with a word"):
             kind.from_texts(texts, 300)
     with pytest.raises(ValueError, match="vocabulary_size"):
         kind.from_texts(["a text"], 0)
@@ -49,15 +54,6 @@ def test_vocabularies_without_special_tokens_are_refused():
         models.SynthesizerTokenizer(["[PAD]", "[UNK]", "[MASK]", "a"])
     with pytest.raises(ValueError, match=r"without <pad>, <s>, </s>, <mask>"):
         models.SynthesizerBytePairTokenizer({"a": 0, "b": 1}, ["a b"])
-
-
-@pytest.mark.parametrize(
-    "kind", [models.SynthesizerTokenizer, models.SynthesizerBytePairTokenizer]
-)
-def test_texts_without_a_word_are_refused(kind):
-    for texts in (["", ""], [" ", "\n"], [1, 2]):
-        with pytest.raises(ValueError, match="one of them with a word"):
-            kind.from_texts(texts, 300)
 
 
 def test_a_byte_pair_vocabulary_holds_all_bytes(capfd):
@@ -120,8 +116,6 @@ def test_options_that_would_split_words_are_refused():
             models.SynthesizerWordTokenizer(words, **{option: given})
     with pytest.raises(ValueError, match="at least 6: 5 special tokens"):
         models.SynthesizerWordTokenizer.from_texts(["a"], 5)
-    with pytest.raises(ValueError, match="list of strings"):
-        models.SynthesizerWordTokenizer.from_texts("a b")
 
 
 def test_bytes_are_their_values():
