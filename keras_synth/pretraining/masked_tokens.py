@@ -158,9 +158,7 @@ class MaskedTokens(EpochBatches):
     def __len__(self):
         """The number of batches of each epoch."""
         batches = len(self.features["token_ids"]) / self.batch_size
-        return (
-            math.floor(batches) if self.drop_remainder else math.ceil(batches)
-        )
+        return int(batches if self.drop_remainder else math.ceil(batches))
 
     def make_plan(self, epoch: int) -> Tensor:
         """The rows of an epoch, in order."""

@@ -195,15 +195,36 @@ class SpanCorruption(EpochBatches):
         self.vocabulary_size = check_positive(
             "vocabulary_size", vocabulary_size
         )
-        _check_spans(noise_density, mean_noise_span_length)
         self.options = noise_density, mean_noise_span_length
+        if (
+            not all(isinstance(x, Real) for x in self.options)
+            or not 0 < noise_density < 1
+            or not mean_noise_span_length >= 1
+        ):
+            raise ValueError(
+                "`noise_density` must be between 0 and 1, and "
+                "`mean_noise_span_length` at least 1. Received: "
+                f"noise_density={noise_density}, "
+                f"mean_noise_span_length={mean_noise_span_length}"
+            )
         self.shuffle = shuffle
         self.length = window_length(inputs_length, *self.options)
         self.end_token_id = end_token_id
         self.start_token_id = start_token_id
         self.tokens = np.asarray(tokens)
-        least = self.batch_size if shuffle else 1
-        _check_tokens(self.tokens, self.length * least)
+        if self.tokens.ndim != 1 or self.tokens.dtype.kind not in "iu":
+            raise ValueError(
+                "`tokens` must be a sequence of integers, the ids of all "
+                f"texts. Received: {self.tokens.dtype} of shape "
+                f"{self.tokens.shape}"
+            )
+        needed = self.length * (self.batch_size if shuffle else 1)
+        if len(self.tokens) < needed:
+            raise ValueError(
+                f"One batch takes {needed} tokens. Pass more texts, a smaller "
+                "batch_size or a smaller inputs_length. "
+                f"Received: {len(self.tokens)} tokens"
+            )
         _, spans = _counts(self.length, *self.options)
         if self.tokens.max() >= vocabulary_size - spans:
             raise ValueError(
@@ -278,29 +299,3 @@ def _with_sentinels(tokens, out, vocabulary_size):
     begins = out & ~np.append(False, out[:-1])
     sentinels = vocabulary_size - np.cumsum(begins)
     return np.where(begins, sentinels, tokens)[begins | ~out]
-
-
-def _check_spans(noise_density, mean_noise_span_length):
-    given = noise_density, mean_noise_span_length
-    numbers = all(isinstance(x, Real) for x in given)
-    if not numbers or not 0 < given[0] < 1 or not given[1] >= 1:
-        raise ValueError(
-            "`noise_density` must be between 0 and 1, and "
-            "`mean_noise_span_length` at least 1. Received: "
-            f"noise_density={noise_density}, "
-            f"mean_noise_span_length={mean_noise_span_length}"
-        )
-
-
-def _check_tokens(tokens, needed):
-    if tokens.ndim != 1 or not np.issubdtype(tokens.dtype, np.integer):
-        raise ValueError(
-            "`tokens` must be a sequence of integers, the ids of all texts. "
-            f"Received: {tokens.dtype} of shape {tokens.shape}"
-        )
-    if len(tokens) < needed:
-        raise ValueError(
-            f"One batch takes {needed} tokens. Pass more texts, a smaller "
-            "batch_size or a smaller inputs_length. "
-            f"Received: {len(tokens)} tokens"
-        )

@@ -208,31 +208,6 @@ def test_tasks_are_saved(kerashub, kind, synthesizer):
 
 
 @pytest.mark.parametrize(
-    "kind, mode",
-    [(kind, "int8") for kind in KINDS] + [("classifier", "float8")],
-)
-def test_tasks_are_quantized(kind, mode):
-    keras.utils.set_random_seed(1)
-    model = task(kind, "R+V", preprocess=False)
-    features, _, _ = keras.utils.unpack_x_y_sample_weight(
-        preprocessor(kind)(*training_data(kind))
-    )
-    before = model.predict(features, verbose=0)
-    model.quantize(mode)
-    projections = [
-        layer
-        for layer in model._flatten_layers()
-        if isinstance(layer, (keras.layers.Dense, keras.layers.EinsumDense))
-    ]
-    assert projections
-    assert {layer.quantization_mode for layer in projections} == {mode}
-    tables = [w for w in model.weights if w.path.endswith("/R")]
-    assert {w.dtype for w in tables} == {"float32"}
-    after = model.predict(features, verbose=0)
-    np.testing.assert_allclose(after, before, atol=0.25)
-
-
-@pytest.mark.parametrize(
     "filters",
     [
         None,

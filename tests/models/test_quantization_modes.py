@@ -64,15 +64,7 @@ def features(kind):
     }
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        kind
-        if kind == "seq2seq_lm"
-        else pytest.param(kind, marks=pytest.mark.slow)
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "mode",
     [
@@ -87,6 +79,14 @@ def test_a_file_holds_what_a_mode_made_of_a_task(mode, kind, tmp_path):
     model, x = task(kind, preprocess=False), features(kind)
     before = ops.convert_to_numpy(model(x))
     model.quantize(mode)
+    projections = [
+        layer.quantization_mode
+        for layer in model._flatten_layers()
+        if isinstance(layer, (keras.layers.Dense, keras.layers.EinsumDense))
+    ]
+    assert {*projections} == {mode}
+    tables = [w for w in model.weights if w.path.endswith("/R")]
+    assert {w.dtype for w in tables} == {"float32"}
     after = ops.convert_to_numpy(model(x))
     moved = np.abs(after - before).max()
     if mode != "float8":  # its scales are those of training

@@ -12,7 +12,7 @@ from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.sizes import check_length, check_sizes
 from keras_synth.models.backbones.stack import Stack
 from keras_synth.models.backbones.stacked import StackedBackbone
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -146,13 +146,8 @@ class SynthesizerBackbone(StackedBackbone):
 
     # Keras hands `training` only to a `call` that names it.
     def call(
-        self,
-        inputs: Tensor,
-        training: bool | None = None,
-        mask: Tensor | None = None,
-        attention_bias: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Tensor:
+        self, inputs, training=None, mask=None, attention_bias=None, **kwargs
+    ):
         check_length(
             inputs["token_ids"], self.max_sequence_length, "max_sequence_length"
         )
@@ -164,12 +159,8 @@ class SynthesizerBackbone(StackedBackbone):
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
     def compute_output_spec(
-        self,
-        inputs: Tensor,
-        training: bool | None = None,
-        mask: Tensor | None = None,
-        attention_bias: Tensor | None = None,
-    ) -> Any:
+        self, inputs, training=None, mask=None, attention_bias=None
+    ):
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
     def get_config(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.sizes import check_length, check_sizes
 from keras_synth.models.backbones.stack import Stack
 from keras_synth.models.backbones.stacked import StackedBackbone
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -200,14 +200,14 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
     # Keras hands `training` only to a `call` that names it.
     def call(
         self,
-        inputs: Tensor,
-        training: bool | None = None,
-        mask: Tensor | None = None,
-        encoder_attention_bias: Tensor | None = None,
-        decoder_attention_bias: Tensor | None = None,
-        cross_attention_bias: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Tensor:
+        inputs,
+        training=None,
+        mask=None,
+        encoder_attention_bias=None,
+        decoder_attention_bias=None,
+        cross_attention_bias=None,
+        **kwargs,
+    ):
         check_length(
             inputs["encoder_token_ids"],
             self.max_sequence_length,
@@ -228,13 +228,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             return self._read_both(inputs, *biases)
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        training: bool | None = None,
-        mask: Tensor | None = None,
-        **biases: Tensor,
-    ) -> Any:
+    def compute_output_spec(self, inputs, training=None, mask=None, **biases):
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
     def get_config(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import difflib
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -36,9 +35,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         layouts.check_matches(self)
         assign_policies(self)
 
-    def load_weights(
-        self, filepath: FilePath, *args: Any, **kwargs: Any
-    ) -> None:
+    def load_weights(self, filepath, *args, **kwargs):
         """Loads weights as `keras.Model.load_weights`."""
         super().load_weights(filepath, *args, **kwargs)
         self.pretrained = True
@@ -126,9 +123,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         names = {layer.name for layer in self._synthesizers()}
         return [*super().default_lora_layer_names(), "hidden", *sorted(names)]
 
-    def enable_lora(
-        self, rank: int, target_layer_names: Sequence[str] | None = None
-    ) -> None:
+    def enable_lora(self, rank, target_layer_names=None):
         """Freezes the backbone but for updates of low rank.
 
         Args:

@@ -19,14 +19,8 @@ def call_numpy(
 ) -> Any:
     """Calls a function of NumPy arrays on tensors, in a TensorFlow graph too.
 
-    Args:
-        function: Function of arrays; a ragged tensor is a list of rows.
-        data: Sequence of arrays or tensors, ragged ones of rank 2 too.
-        dtypes: Sequence of strings, what the function returns.
-        shapes: Sequence of tuples, the same.
-
-    Returns:
-        Sequence of arrays; of tensors in a graph.
+    For a ragged tensor of rank 2 it is given a list of rows. `dtypes` and
+    `shapes` are those of the arrays that it returns.
     """
     if not in_graph(data):
         return function(*map(as_array, data))

@@ -11,7 +11,6 @@ from keras_synth.models.preprocessors.checks import (
     check_prompts,
 )
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
-from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -60,9 +59,7 @@ class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
         check_arguments(tokenizer, sequence_length=sequence_length)
         super().__init__(tokenizer, sequence_length, **kwargs)
 
-    def generate_preprocess(
-        self, x: Tensor, sequence_length: int | None = None
-    ) -> Any:
+    def generate_preprocess(self, x, sequence_length=None):
         """Returns prompts as token ids and a mask; none is cut."""
         length = sequence_length or self.sequence_length
         if isinstance(x, (str, list)):

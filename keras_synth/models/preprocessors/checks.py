@@ -20,10 +20,7 @@ def check_arguments(
 ) -> None:
     """Raises unless a tokenizer has special tokens, and lengths are positive.
 
-    Args:
-        tokenizer: A tokenizer of KerasHub, or `None`.
-        tokens: Strings, the attributes that it must have.
-        **lengths: Lengths in tokens, by name.
+    `tokens` are the attributes that a tokenizer must have.
     """
     missing = [name for name in tokens if not hasattr(tokenizer, name)]
     if missing and tokenizer is not None:
@@ -39,9 +36,7 @@ def check_arguments(
 def check_prompts(tokenized: Any, max_tokens: int) -> None:
     """Raises if a prompt is too long: packing would cut it silently.
 
-    Args:
-        tokenized: List of ids, or of lists of them.
-        max_tokens: Integer, the longest prompt allowed.
+    Prompts are a list of ids, or of lists of them.
     """
     rows = tokenized
     if not len(rows) or not hasattr(rows[0], "__len__"):
@@ -80,12 +75,7 @@ def check_words(words: Any, labels: Any = None) -> None:
 
 
 def check_fits(preprocessor: Any, backbone: keras.Model) -> None:
-    """Raises unless a backbone takes what a preprocessor of ours makes.
-
-    Args:
-        preprocessor: A preprocessor with a tokenizer, any callable, or `None`.
-        backbone: A `SynthesizerBackbone` or `SynthesizerSeq2SeqBackbone`.
-    """
+    """Raises unless a backbone takes what a preprocessor of ours makes."""
     both = hasattr(backbone, "max_decoder_length")
     for made, taken in (_LENGTHS if both else _LENGTH).items():
         length = getattr(preprocessor, made, None)

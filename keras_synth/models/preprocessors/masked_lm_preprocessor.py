@@ -18,7 +18,6 @@ from keras_synth.models.preprocessors.checks import check_arguments
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 from keras_synth.pretraining import mask_tokens
 from keras_synth.pretraining.masked_tokens import check_rates
-from keras_synth.types import Tensor
 
 _TOKENS = "start_token", "end_token", "pad_token", "mask_token"
 
@@ -78,6 +77,7 @@ class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
     ((1, 6), (1, 1))
     """
 
+    takes_draws = True  # as y, to train: see `with_draws`
     backbone_cls = SynthesizerBackbone
     tokenizer_cls = SynthesizerTokenizer
 
@@ -112,12 +112,7 @@ class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
         self.with_segments = bool(with_segments)
         self.seed = check_seed("seed", seed)
 
-    def call(
-        self,
-        x: Tensor,
-        y: Tensor | None = None,
-        sample_weight: Tensor | None = None,
-    ) -> Tensor:
+    def call(self, x, y=None, sample_weight=None):
         parts = x if isinstance(x, tuple) else (x,)
         token_ids, segment_ids = self.packer(
             tuple(self.tokenizer(part) for part in parts)

@@ -15,7 +15,6 @@ from keras_synth.models.preprocessors.checks import (
     check_texts,
 )
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
-from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -83,24 +82,18 @@ class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             **kwargs,
         )
 
-    def call(
-        self,
-        x: Tensor,
-        y: Tensor | None = None,
-        sample_weight: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Tensor:
+    def call(self, x, y=None, sample_weight=None, **kwargs):
         check_texts(x)
         return super().call(x, y, sample_weight, **kwargs)
 
     def generate_preprocess(
         self,
-        x: Tensor,
+        x,
         *,
-        encoder_sequence_length: int | None = None,
-        decoder_sequence_length: int | None = None,
-        sequence_length: int | None = None,
-    ) -> Any:
+        encoder_sequence_length=None,
+        decoder_sequence_length=None,
+        sequence_length=None,
+    ):
         """Returns sources and decoder prompts as ids and masks.
 
         Args:

@@ -15,7 +15,7 @@ from keras_synth.models.preprocessors.arrays import (
 )
 from keras_synth.models.preprocessors.checks import check_arguments
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
-from keras_synth.types import Shape, Tensor
+from keras_synth.types import Shape
 
 KEEP = ("start", "end")
 
@@ -105,12 +105,7 @@ class SynthesizerTextClassifierPreprocessor(
                 sequence_length=self.sequence_length,
             )
 
-    def call(
-        self,
-        x: Tensor,
-        y: Tensor | None = None,
-        sample_weight: Tensor | None = None,
-    ) -> Tensor:
+    def call(self, x, y=None, sample_weight=None):
         made = super().call(x, y, sample_weight)
         features, y, sample_weight = keras.utils.unpack_x_y_sample_weight(made)
         if not self.with_segments:

@@ -15,7 +15,7 @@ from keras_synth.models.preprocessors.checks import (
     check_words,
 )
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
-from keras_synth.types import Shape, Tensor
+from keras_synth.types import Shape
 
 FEWEST_TOKENS = 3  # a word between the start and the end token
 
@@ -99,12 +99,7 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
     def build(self, input_shape: Shape) -> None:
         self.built = True
 
-    def call(
-        self,
-        x: Tensor,
-        y: Tensor | None = None,
-        sample_weight: Tensor | None = None,
-    ) -> Tensor:
+    def call(self, x, y=None, sample_weight=None):
         given = [part for part in (x, y, sample_weight) if part is not None]
         has_labels = y is not None
         shape = (None, self.sequence_length)

@@ -55,17 +55,7 @@ def export(
     input_signature: Any,
     **kwargs: Any,
 ) -> None:
-    """Exports a model whose inputs are token ids and masks.
-
-    Args:
-        model: A backbone or a task.
-        write: The `export` of its base class.
-        filepath: As for `ModelMixin.export`, as are the others.
-        format: See there.
-        verbose: See there.
-        input_signature: See there.
-        **kwargs: See there.
-    """
+    """Does what `ModelMixin.export` says, by the `export` of the base class."""
     backend = keras.backend.backend()
     if (format, backend) in IMPOSSIBLE:
         raise ValueError(

@@ -26,13 +26,7 @@ def read(
 ) -> tuple[int, dict[str, Tensor]]:
     """Returns the rank and the arrays of a file, by path.
 
-    Args:
-        filepath: Path of the file.
-        layers: The layers by whose numbers KerasHub names their factors.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is another kind of file, or damaged.
+    KerasHub names factors by the numbers of `layers`.
     """
     values = {}
 
@@ -67,7 +61,7 @@ def differences(
 
     Args:
         values: Dictionary of arrays, of `read`.
-        weights: The weights of the backbone, before or after `enable_lora`.
+        weights: All weights of the backbone, before `enable_lora` or after it.
         adapted: Paths of the layers whose kernels LoRA trains.
     """
     shapes = {weight.path: tuple(weight.shape) for weight in weights}

@@ -40,9 +40,7 @@ class ModelMixin(Mixin):
 
     if keras.config.backend() == "torch":
 
-        def named_parameters(
-            self, *args: Any, **kwargs: Any
-        ) -> Iterator[tuple[str, Any]]:
+        def named_parameters(self, *args, **kwargs):
             """`torch.nn.Module.named_parameters`, of the weights as they are.
 
             LoRA and quantization change a layer's weights after the model
@@ -51,9 +49,7 @@ class ModelMixin(Mixin):
             self._track_variables()
             return super().named_parameters(*args, **kwargs)
 
-    def quantize(
-        self, mode: str | None = None, config: Any = None, **kwargs: Any
-    ) -> Any:
+    def quantize(self, mode=None, config=None, **kwargs):
         check_quantization(mode)
         return super().quantize(mode, config=config, **kwargs)
 
@@ -65,16 +61,12 @@ class ModelMixin(Mixin):
             _put_back(pathlib.Path(preset).resolve())
         return super().from_preset(preset, *args, **kwargs)
 
-    def save(
-        self, filepath: FilePath, overwrite: bool = True, **kwargs: Any
-    ) -> None:
+    def save(self, filepath, overwrite=True, **kwargs):
         """Saves the model as `keras.Model.save` does, or not at all."""
         with _beside(filepath, overwrite) as path:
             super().save(path, overwrite=overwrite, **kwargs)
 
-    def save_weights(
-        self, filepath: FilePath, overwrite: bool = True, **kwargs: Any
-    ) -> None:
+    def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves the weights as `keras.Model.save_weights`, or not at all."""
         with _beside(filepath, overwrite) as path:
             super().save_weights(path, overwrite=overwrite, **kwargs)
@@ -114,12 +106,12 @@ class ModelMixin(Mixin):
 
     def export(
         self,
-        filepath: FilePath,
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any = None,
-        **kwargs: Any,
-    ) -> None:
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        **kwargs,
+    ):
         """Exports the model for inference, as `keras.Model.export` does.
 
         Batch sizes and lengths that `input_signature` leaves open stay open

@@ -1,6 +1,5 @@
 """`SynthesizerCausalLM`: a causal language model."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -129,9 +128,7 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
         """Returns empty caches for `length` tokens, one for each block."""
         return self.backbone.stack.make_caches(batch_size, length)
 
-    def generate_step(
-        self, inputs: Tensor, stop_token_ids: str | Sequence[int] | None = None
-    ) -> dict[str, Any]:
+    def generate_step(self, inputs, stop_token_ids=None):
         """Continues a batch of prompts; `generate` calls it.
 
         Args:

@@ -37,19 +37,15 @@ def check_not_a_stream(x: Any) -> None:
 
 
 def columns(data: Any, name: str, words: bool = False) -> Any:
-    """Returns examples as NumPy arrays, nested as they came.
+    """Returns lists, arrays, tensors and pandas columns as NumPy arrays.
 
     As in `tf.data`, tuples and dictionaries are structure, while a list is one
     column: the texts or numbers of all examples.
 
     Args:
-        data: List, array, tensor or pandas column with an entry for each
-            example; or tuples and dictionaries of such; or `None`.
+        data: Examples, nested or not, or `None`.
         name: String, what errors call them.
         words: Whether entries are lists of words, or of their labels.
-
-    Raises:
-        ValueError: If a text is missing, or data are not columns.
     """
     if isinstance(data, tuple):
         return tuple(

@@ -9,31 +9,44 @@ import numpy as np
 from keras_synth._backend.checks import check_rate
 from keras_synth.models.preprocessors.arrays import as_array, in_graph
 from keras_synth.models.preprocessors.checks import check_fits
-from keras_synth.types import Tensor
+from keras_synth.types import Identifier, Tensor
 
 
-def make_head(task: Any, dtype: Any) -> None:
-    """Checks the arguments of a classifier, and makes its last layers.
+def make_head(
+    task: Any,
+    backbone: keras.Model,
+    preprocessor: Any,
+    num_classes: int,
+    activation: Identifier,
+    dropout: float,
+    class_names: Sequence[str] | None,
+) -> None:
+    """Checks and keeps the arguments of a classifier; makes its last layers.
 
     To be called before KerasHub's constructor, which compiles.
     """
-    check_rate("dropout", task.dropout)
-    names = task.class_names or []
+    check_rate("dropout", dropout)
+    names = class_names or []
     texts = {name for name in names if isinstance(name, str)}
-    if task.class_names is not None and not (
-        len(texts) == len(names) == max(task.num_classes, 2)
+    if class_names is not None and not (
+        len(texts) == len(names) == max(num_classes, 2)
     ):
         raise ValueError(
             "class_names must be different strings, one for each of "
-            f"num_classes={task.num_classes}, or two for a single output. "
+            f"num_classes={num_classes}, or two for a single output. "
             f"Received: class_names={names!r}"
         )
-    check_fits(task.preprocessor, task.backbone)
+    check_fits(preprocessor, backbone)
+    task.backbone, task.preprocessor = backbone, preprocessor
+    task.num_classes, task.dropout = num_classes, dropout
+    task.activation = keras.activations.get(activation)
+    task.class_names = None if class_names is None else [*class_names]
+    options = {"dtype": backbone.dtype_policy}
     task.output_dropout = keras.layers.Dropout(
-        task.dropout, dtype=dtype, name="output_dropout"
+        dropout, name="output_dropout", **options
     )
     task.output_dense = keras.layers.Dense(
-        task.num_classes, activation=task.activation, dtype=dtype, name="logits"
+        num_classes, activation=task.activation, name="logits", **options
     )
 
 
@@ -91,11 +104,9 @@ def encode_labels(
 
 
 def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
-    """Encodes the labels of a batch, in a dataset of TensorFlow too.
+    """Encodes labels, in a dataset of TensorFlow too, where they may be ragged.
 
-    Args:
-        encode: Function of an array, or of a list of rows, to an array.
-        labels: Array, list of rows, or tensor, in a dataset also ragged.
+    `encode` maps an array, or a list of rows, to an array.
     """
     if not in_graph([labels]):
         return encode(as_array(labels))

@@ -16,7 +16,6 @@ from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
-from keras_synth.models.tasks.examples import with_draws
 from keras_synth.models.tasks.task import TaskMixin
 
 
@@ -165,11 +164,6 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
             for row, scores in zip(rows, logits, strict=True)
         ]
         return guesses[0] if alone else guesses
-
-    def _training_dataset(self, dataset, seed):
-        if isinstance(self.preprocessor, SynthesizerMaskedLMPreprocessor):
-            return with_draws(dataset, seed)
-        return dataset
 
     def _with_masks(self, text):
         """The ids of a text, mask tokens and special tokens included."""

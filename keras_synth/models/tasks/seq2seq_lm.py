@@ -1,6 +1,5 @@
 """`SynthesizerSeq2SeqLM`: translation, summaries, dialogue."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -144,9 +143,7 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
         encoded = self.backbone.encoder(token_ids, padding_mask)
         return self.backbone.decoder.remember(encoded)
 
-    def generate_step(
-        self, inputs: Tensor, stop_token_ids: str | Sequence[int] | None = None
-    ) -> dict[str, Any]:
+    def generate_step(self, inputs, stop_token_ids=None):
         """Generates targets for a batch of sources; `generate` calls it.
 
         Args:

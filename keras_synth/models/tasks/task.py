@@ -1,8 +1,9 @@
 """`TaskMixin`: data, saving and the default optimizer of all tasks."""
 
 import contextlib
+import functools
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,9 +19,10 @@ from keras_synth.models.tasks.examples import (
     count_of,
     is_dataset,
     split,
+    with_draws,
 )
 from keras_synth.models.tasks.labels import weights_of_numbers
-from keras_synth.types import FilePath, Identifier, Tensor
+from keras_synth.types import FilePath, Tensor
 
 
 class TaskMixin(ModelMixin):
@@ -38,14 +40,14 @@ class TaskMixin(ModelMixin):
 
     def fit(
         self,
-        x: Any = None,
-        y: Tensor | None = None,
-        batch_size: int | None = None,
-        sample_weight: Tensor | None = None,
-        validation_data: Any = None,
-        validation_split: float | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        x=None,
+        y=None,
+        batch_size=None,
+        sample_weight=None,
+        validation_data=None,
+        validation_split=None,
+        **kwargs,
+    ):
         """Trains the model, as `keras.Model.fit`.
 
         Args:
@@ -83,78 +85,75 @@ class TaskMixin(ModelMixin):
         data = self._read((x, y, sample_weight))
         validation = None
         if validation_data is not None:
-            if _are_texts(validation_data):
-                validation_data = (validation_data,)
+            if isinstance(validation_data, list) and all(
+                isinstance(text, str) for text in validation_data
+            ):
+                validation_data = (validation_data,)  # and not (x, y)
             validation = self._read(
                 unpack_x_y_sample_weight(validation_data), "validation_"
             )
-        if not self._maps(x):
-            if validation is not None:
-                kwargs["validation_data"] = pack_x_y_sample_weight(*validation)
-            kwargs["validation_split"] = validation_split or 0.0
-            return self._keras("fit", data, batch_size, **kwargs)
-        shuffle = kwargs.pop("shuffle", True)
-        size = kwargs.pop("validation_batch_size", None) or batch_size
-        if validation_split and validation is None:
-            data, validation = split(data, validation_split)
-        if validation is not None and not is_dataset(validation[0]):
-            validation = batches_of(validation, size), None, None
+        if self._maps(x):
+            seed = int(np.random.randint(2**31 - 1))
+            shuffles = kwargs.pop("shuffle", True)
+            size = kwargs.pop("validation_batch_size", None) or batch_size
+            if validation_split and validation is None:
+                data, validation = split(data, validation_split)
+            validation_split, kwargs["shuffle"] = None, False
+            if validation is not None and not is_dataset(validation[0]):
+                validation = (batches_of(validation, size),)
+            if not is_dataset(x):
+                x = batches_of(data, batch_size, seed if shuffles else None)
+                data, batch_size = (x, None, None), None
+            if getattr(self.preprocessor, "takes_draws", False):
+                data = (with_draws(x, seed), *data[1:])
         if validation is not None:
-            validation = pack_x_y_sample_weight(*validation)
-        seed = int(np.random.randint(2**31 - 1))
-        if not is_dataset(x):
-            data = batches_of(data, batch_size, seed if shuffle else None)
-            data, batch_size = (data, None, None), None
+            kwargs["validation_data"] = pack_x_y_sample_weight(*validation)
         x, y, sample_weight = data
-        with kept_variables(self):
-            return super().fit(
-                self._training_dataset(x, seed),
-                y,
-                batch_size,
-                sample_weight,
-                validation,
-                **{**kwargs, "shuffle": False},
-            )
+        return self._call(
+            "fit",
+            x=x,
+            y=y,
+            batch_size=batch_size,
+            sample_weight=sample_weight,
+            validation_split=validation_split or 0.0,
+            **kwargs,
+        )
 
     def evaluate(
-        self,
-        x: Any = None,
-        y: Tensor | None = None,
-        batch_size: int | None = None,
-        sample_weight: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs
+    ):
         """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
-        cached = kwargs.get("_use_cached_eval_dataset")  # `fit` has read it
-        if not cached:
-            x, y, sample_weight = self._read((x, y, sample_weight))
-        if cached or not self._maps(x):
-            data = x, y, sample_weight
-            return self._keras("evaluate", data, batch_size, **kwargs)
-        if not is_dataset(x):
-            x = batches_of((x, y, sample_weight), batch_size)
-            y = sample_weight = batch_size = None
-        with kept_variables(self):
-            return super().evaluate(x, y, batch_size, sample_weight, **kwargs)
+        if not kwargs.get("_use_cached_eval_dataset"):  # which `fit` has read
+            x, y, sample_weight = data = self._read((x, y, sample_weight))
+            if self._maps(x) and not is_dataset(x):
+                x, y, sample_weight = batches_of(data, batch_size), None, None
+                batch_size = None
+        return self._call(
+            "evaluate",
+            x=x,
+            y=y,
+            batch_size=batch_size,
+            sample_weight=sample_weight,
+            **kwargs,
+        )
 
-    def predict(
-        self, x: Any = None, batch_size: int | None = None, **kwargs: Any
-    ) -> Any:
+    def predict(self, x=None, batch_size=None, **kwargs):
         """Returns outputs as a NumPy array; x as in `fit`."""
-        if not self._maps(x):
-            return keras.Model.predict(self, x, batch_size, **kwargs)
-        if not is_dataset(x):
+        if self._maps(x) and not is_dataset(x):
             data = self._read((x, None, None), labels=False)
             x, batch_size = batches_of(data, batch_size), None
-        with kept_variables(self):
-            return super().predict(x, batch_size, **kwargs)
+        return self._call("predict", x=x, batch_size=batch_size, **kwargs)
 
-    def preprocess_samples(
-        self,
-        x: Any,
-        y: Tensor | None = None,
-        sample_weight: Tensor | None = None,
-    ) -> Any:
+    def _call(self, method, **kwargs):
+        """Calls KerasHub's method, or Keras' where there is nothing to map."""
+        if self._maps(kwargs["x"]):
+            call = getattr(super(), method)
+        else:
+            call = functools.partial(getattr(keras.Model, method), self)
+        with kept_variables(self):
+            return call(**kwargs)
+
+    def preprocess_samples(self, x, y=None, sample_weight=None):
         """Preprocesses a batch; KerasHub calls it."""
         y = None if y is None else self.encode_labels(y)
         return super().preprocess_samples(x, y, sample_weight)
@@ -163,24 +162,12 @@ class TaskMixin(ModelMixin):
         """Returns labels in the form of the loss."""
         return labels
 
-    def _training_dataset(self, dataset, seed):
-        """A dataset to train on, as KerasHub's `fit` takes it."""
-        return dataset
-
     def _maps(self, x):
         """Whether KerasHub, and not Keras only, reads data."""
         preprocessor = self.preprocessor
         if isinstance(preprocessor, keras.Layer) and not preprocessor.built:
             preprocessor.build(None)  # or threads of Grain do so at once
         return preprocessor is not None or is_dataset(x)
-
-    def _keras(self, method, data, batch_size, **kwargs):
-        """Calls a method of `keras.Model`."""
-        x, y, sample_weight = data
-        with kept_variables(self):
-            return getattr(keras.Model, method)(
-                self, x, y, batch_size, sample_weight=sample_weight, **kwargs
-            )
 
     def _read(self, data, prefix="", labels=True):
         """Checked columns of examples in memory; other data as they are."""
@@ -215,13 +202,8 @@ class TaskMixin(ModelMixin):
         return x, y if y is None else self.encode_labels(y), sample_weight
 
     def compile(
-        self,
-        optimizer: Identifier = "auto",
-        loss: Identifier = "auto",
-        *,
-        jit_compile: bool | str = "auto",
-        **kwargs: Any,
-    ) -> None:
+        self, optimizer="auto", loss="auto", *, jit_compile="auto", **kwargs
+    ):
         """Configures training, as the `compile` of KerasHub's tasks.
 
         Args:
@@ -276,9 +258,7 @@ class TaskMixin(ModelMixin):
             self.optimizer.build(self.trainable_variables)
 
     @classmethod
-    def from_preset(
-        cls, preset: FilePath, load_weights: bool = True, **kwargs: Any
-    ) -> Self:
+    def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, as KerasHub's tasks do."""
         task = super().from_preset(preset, load_weights, **kwargs)
         if kwargs.get("compile", True):
@@ -304,11 +284,6 @@ class TaskMixin(ModelMixin):
         backbone = config["backbone"]["config"]
         config["backbone"]["config"] = with_policies(self, backbone)
         return config
-
-
-def _are_texts(data):
-    """Whether data are a list of texts, which Keras would take for (x, y)."""
-    return isinstance(data, list) and all(isinstance(x, str) for x in data)
 
 
 @contextlib.contextmanager

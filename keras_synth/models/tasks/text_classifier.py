@@ -113,13 +113,15 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
                 "or None for num_classes=1. Received: activation='softmax'"
             )
         # === Layers ===
-        self.backbone = backbone
-        self.preprocessor = preprocessor
-        self.num_classes = num_classes
-        self.activation = keras.activations.get(activation)
-        self.dropout = dropout
-        self.class_names = None if class_names is None else [*class_names]
-        make_head(self, backbone.dtype_policy)
+        make_head(
+            self,
+            backbone,
+            preprocessor,
+            num_classes,
+            activation,
+            dropout,
+            class_names,
+        )
         self.pooler = Pooling(
             pooling, dtype=backbone.dtype_policy, name="pooling"
         )
@@ -135,13 +137,8 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         self.pooling = pooling
 
     def compile(
-        self,
-        optimizer: Identifier = "auto",
-        loss: Identifier = "auto",
-        *,
-        metrics: Identifier = "auto",
-        **kwargs: Any,
-    ) -> None:
+        self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs
+    ):
         """Configures training, as `keras_hub.models.TextClassifier.compile`.
 
         Args:

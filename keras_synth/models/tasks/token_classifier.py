@@ -114,13 +114,15 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
                 f"num_classes={num_classes}"
             )
         # === Layers ===
-        self.backbone = backbone
-        self.preprocessor = preprocessor
-        self.num_classes = num_classes
-        self.activation = keras.activations.get(activation)
-        self.dropout = dropout
-        self.class_names = None if class_names is None else [*class_names]
-        make_head(self, backbone.dtype_policy)
+        make_head(
+            self,
+            backbone,
+            preprocessor,
+            num_classes,
+            activation,
+            dropout,
+            class_names,
+        )
 
         # === Functional model ===
         inputs = backbone.input
@@ -130,12 +132,12 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
 
     def compile(
         self,
-        optimizer: Identifier = "auto",
-        loss: Identifier = "auto",
+        optimizer="auto",
+        loss="auto",
         *,
-        weighted_metrics: Identifier = "auto",
-        **kwargs: Any,
-    ) -> None:
+        weighted_metrics="auto",
+        **kwargs,
+    ):
         """Configures training, as `keras.Model.compile`.
 
         Args:

@@ -1,23 +1,14 @@
-"""On PyTorch a model is a `torch.nn.Module` with all of its weights."""
+"""On PyTorch a model is a `torch.nn.Module`, and may be compiled."""
 
 import keras
 import numpy as np
 import pytest
 import small_tasks
-
-from keras_synth import models
+from every_task import TASKS, examples, task
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "torch", reason="PyTorch only"
 )
-FURTHER = {
-    "masked_lm": lambda backbone: models.SynthesizerMaskedLM(
-        backbone, preprocessor=None
-    ),
-    "token_classifier": lambda backbone: models.SynthesizerTokenClassifier(
-        backbone, num_classes=3
-    ),
-}
 
 
 def tensors(model):
@@ -28,12 +19,9 @@ def parameters(model):
     return {id(parameter) for parameter in model.parameters()}
 
 
-@pytest.mark.parametrize("kind", [*small_tasks.KINDS, *FURTHER])
+@pytest.mark.parametrize("kind", TASKS)
 def test_parameters_are_the_weights(kind):
-    if kind in FURTHER:
-        model = FURTHER[kind](small_tasks.backbone("classifier"))
-    else:
-        model = small_tasks.task(kind, preprocess=False)
+    model = task(kind)
     for part in (model, model.backbone):
         # A state dict is read without asking for the parameters first.
         assert len(part.state_dict()) >= len(part.variables)
@@ -68,3 +56,29 @@ def test_an_optimizer_of_pytorch_trains_a_task():
         for x, y in zip(before, model.get_weights(), strict=True)
     ]
     assert sum(changed) > len(changed) / 2
+
+
+def losses(kind, weights, jit_compile):
+    import torch
+
+    torch._dynamo.reset()
+    keras.utils.set_random_seed(0)
+    model = task(kind)
+    weights = weights or model.get_weights()
+    model.set_weights(weights)
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dropout):
+            layer.rate = 0.0
+    model.compile("adam", model.loss, jit_compile=jit_compile)
+    history = model.fit(
+        *examples(kind)[:2], batch_size=4, epochs=2, shuffle=False, verbose=0
+    )
+    return history.history["loss"], weights
+
+
+@pytest.mark.slow  # to compile is
+@pytest.mark.parametrize("kind", TASKS)
+def test_compiled_steps_are_those_of_eager_ones(kind):
+    expected, weights = losses(kind, None, False)
+    found, _ = losses(kind, weights, True)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
