@@ -237,16 +237,21 @@ class TaskMixin(ModelMixin):
             # Keras writes down what "auto" means on this backend. On another
             # one that would run `torch.compile`, or compile nothing.
             config["jit_compile"] = self._jit_compile_given
+            # Before the first step an optimizer has no state to load.
+            config["optimizer_built"] = getattr(self.optimizer, "built", False)
         if config and getattr(self, "sampler", None) is not None:
             config["sampler"] = keras.saving.serialize_keras_object(
                 self.sampler
             )
         return config
 
-    def compile_from_config(self, config: dict[str, Any]) -> None:
+    def compile_from_config(self, config):
         # Keras does not do so for models that override `compile`.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self._build_optimizer()
+        config = keras.saving.deserialize_keras_object(config)
+        built = config.pop("optimizer_built", True)
+        self.compile(**config)
+        if built:
+            self._build_optimizer()
 
     def make_train_function(self, force: bool = False) -> Any:
         # A step that makes variables is traced twice by TensorFlow.
