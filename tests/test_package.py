@@ -62,20 +62,20 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
     done = run(
         "import sys\n"
         f"sys.path.insert(0, {str(HELPERS)!r})\n"
-        "import numpy as np, classifiers as t\n"
+        "import numpy as np, small_tasks as t\n"
         "import keras_synth.compare.worker\n"
         "from keras_synth.training import LengthBuckets\n"
-        "for segments in (0, 2):\n"
-        "    model = t.classifier(num_segments=segments)\n"
-        "    x = (t.TEXTS, t.TEXTS[::-1]) if segments else t.TEXTS\n"
-        "    features, _ = model.preprocessor(x, t.LABELS)\n"
+        "texts, labels = ['the film is good', 'a plot'] * 4, [1, 0] * 4\n"
+        "for x in (texts, (texts, texts[::-1])):\n"
+        "    model = t.task('classifier')\n"
+        "    features, _ = model.preprocessor(x, labels)\n"
         "    model.preprocessor = None\n"
         "    features = {k: np.array(v) for k, v in features.items()}\n"
-        "    model.fit(LengthBuckets(features, t.LABELS, 4), verbose=0)\n"
+        "    model.fit(LengthBuckets(features, labels, 4), verbose=0)\n"
         "    print(features['token_ids'].shape)\n"
-        "model = t.classifier()\n"
-        "model.fit(t.TEXTS, t.LABELS, verbose=0)\n"
-        "print(len(model.predict(t.TEXTS, verbose=0)) == len(t.TEXTS))\n",
+        "model = t.task('classifier')\n"
+        "model.fit(texts, labels, verbose=0)\n"
+        "print(len(model.predict(texts, verbose=0)) == len(texts))\n",
         # KerasHub imports rouge_score where it is, Keras scikit-learn, and both
         # SciPy, which asks even a blocked PyTorch for its tensors.
         {*OTHERS, "tensorflow_text", "rouge_score", "sklearn"},
