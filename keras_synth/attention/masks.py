@@ -1,13 +1,11 @@
 """Boolean attention masks: True means "may attend"."""
 
-import functools
 from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from keras_synth._backend.tensors import constant
-from keras_synth.attention.softmax import LEAST_BIAS
 from keras_synth.types import Tensor
 
 
@@ -144,11 +142,6 @@ def both(a, b):
     return ops.logical_and(a, b)
 
 
-def all_of(*given):
-    """The conjunction of masks of any dtype, any of which may be `None`."""
-    return functools.reduce(both, map(as_boolean, given), None)
-
-
 def as_boolean(mask):
     """Casts a mask of any dtype to boolean; `None` stays `None`."""
     if mask is None:
@@ -156,28 +149,6 @@ def as_boolean(mask):
     mask = mask if ops.is_tensor(mask) else ops.convert_to_tensor(mask)
     is_boolean = keras.backend.standardize_dtype(mask.dtype) == "bool"
     return mask if is_boolean else ops.cast(mask, "bool")
-
-
-def causal(target_length, source_length, start=0):
-    """No token sees a later one: boolean `(1, 1, T, S)`.
-
-    Args:
-        target_length: Integer or scalar tensor, `T`, in tokens.
-        source_length: Integer or scalar tensor, `S`, in tokens.
-        start: Integer or scalar tensor, position of the first query token
-            among the source tokens; not 0 when decoding with a cache.
-    """
-    mask = AttentionMask(causal=True, start=start)
-    return mask.with_pairs(target_length, source_length).pairs
-
-
-def cached(target_length, source_length, start):
-    """What a decoding cache holds by now, for each token: `(1, 1, T, S)`.
-
-    All up to the last token of the query. Arguments are those of `causal`.
-    """
-    row = causal(1, source_length, start + target_length - 1)
-    return ops.broadcast_to(row, (1, 1, target_length, source_length))
 
 
 def present_padding(mask, x, start):
@@ -253,16 +224,6 @@ def zero_padded_keys(logits, mask):
     if keys.shape[0] == 1 and mask.keys.shape[0] != 1:
         return logits
     return logits._replace(keys=zero_padding(keys, mask.keys))
-
-
-def bounded_bias(bias):
-    """Returns an attention bias in float32, no less than `LEAST_BIAS`.
-
-    What a mask forbids then lies below all that a bias can say.
-    """
-    if bias is None:
-        return None
-    return ops.maximum(ops.cast(bias, "float32"), LEAST_BIAS)
 
 
 def zero_padded_columns(bias, mask):

@@ -13,6 +13,7 @@ from keras_synth._backend.execution import known_to_compilers
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.softmax import LEAST_BIAS
 from keras_synth.types import Tensor
 
 # Of tensors `(B, T, d)`.
@@ -214,7 +215,10 @@ def _flat_pairs(axes, mask, bias, *sizes):
         return None, None
     mask = axes.flatten_pairs("attention_mask", mask, *sizes)
     bias = axes.flatten_pairs("attention_bias", bias, *sizes)
-    return masks.as_boolean(mask), masks.bounded_bias(bias)
+    if bias is not None:
+        # What a mask forbids then lies below all that a bias can say.
+        bias = ops.maximum(ops.cast(bias, "float32"), LEAST_BIAS)
+    return masks.as_boolean(mask), bias
 
 
 def _all_of(axes, x, padding):
@@ -267,7 +271,9 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
         keys = masks.cached_padding(value_mask, query, size, start)
         positions = {"start": start, "causal": fields["causal"]}
         if not fields["causal"]:
-            seen = masks.cached(ops.shape(query)[1], size, start)
+            length = ops.shape(query)[1]
+            seen = ops.arange(size, dtype="int32") < start + length
+            seen = ops.broadcast_to(seen, (1, 1, length, size))
             mask = masks.both(mask, seen)
     mask = AttentionMask(keys=keys, pairs=mask, **positions)
     return Call(query, None, None, mask, bias)

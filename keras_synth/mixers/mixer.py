@@ -123,7 +123,8 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
             # Here, so that Keras hands over the masks of both tensors.
             if value is None and mask is not None:
                 own = kwargs.get("value_mask")
-                given["value_mask"] = masks.all_of(own, mask)
+                own, mask = map(masks.as_boolean, (own, mask))
+                given["value_mask"] = masks.both(own, mask)
             given.setdefault("value", query)
         return super().__call__(query, **given)
 

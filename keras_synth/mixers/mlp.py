@@ -305,7 +305,8 @@ def _along(matrix, bias, x, rows, causal=False, start=0):
     matrix = window(matrix, 0, start, rows)
     matrix = window(matrix, 1, 0, columns)
     if causal:
-        seen = masks.causal(rows, columns, start)[0, 0]
+        places = ops.arange(columns, dtype="int32")
+        seen = places <= start + ops.arange(rows, dtype="int32")[:, None]
         matrix = ops.where(seen, matrix, ops.zeros_like(matrix))
     y = ops.matmul(ops.cast(matrix, x.dtype), x)
     if bias is None:

@@ -9,10 +9,10 @@ from backend import numpy, second_derivatives
 from keras import ops
 
 from keras_synth.attend import attend
-from keras_synth.attention.masks import AttentionMask, causal
 from keras_synth.attention.routes import sizes
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
+from keras_synth.masks import AttentionMask
 
 B, T, S, H, K, V = 3, 4, 5, 2, 3, 4
 KEYS = np.array([[1, 1, 1, 0, 0], [1, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
@@ -35,7 +35,7 @@ def problem(operands, route, lead=0.0):
     if lead:  # of a padded key: little weight is left for the others
         arrays[0][..., 3] += lead
     keys = ops.convert_to_tensor(KEYS)
-    mask = AttentionMask(keys=keys, pairs=causal(T, S))
+    mask = AttentionMask(keys=keys, causal=True)
 
     def loss(*tensors):
         given = dict(zip(shapes, tensors, strict=True))
