@@ -10,9 +10,9 @@ import operator
 import keras
 from keras import ops
 
-from keras_synth._backend.tensors import cast_like
+from keras_synth._backend.tensors import cast_like, constant
 from keras_synth.attention.logits import float32, within_float32
-from keras_synth.attention.softmax import FORBIDDEN, forbid
+from keras_synth.attention.softmax import FORBIDDEN
 
 
 def tile_scores(queries, keys, bias=None):
@@ -26,13 +26,21 @@ def tile_scores(queries, keys, bias=None):
 
 def tile_context(normalizer, scores, allowed, values, count=None, dropout=None):
     """Returns the context of a tile, zero where a row sees nothing."""
-    weights = normalizer.weights(forbid(scores, allowed), count)
+    weights = normalizer.weights(_limited(scores, allowed), count)
     weights = weights if dropout is None else dropout(weights)
     context = ops.matmul(cast_like(weights, values), values)
     if allowed is None:
         return context
     visible = ops.any(allowed, axis=-1, keepdims=True)
     return ops.where(visible, context, ops.zeros((), context.dtype))
+
+
+def _limited(scores, allowed):
+    # Adding takes a tenth of the time of selecting on PyTorch's CPUs.
+    if allowed is None:
+        return scores
+    nothing, least = (constant(x, scores) for x in (0.0, FORBIDDEN))
+    return scores + ops.where(allowed, nothing, least)
 
 
 def combined(tiles, normalizer, dropout):
@@ -64,7 +72,7 @@ def _count(tiles):
 
 def _sums(blocks, scores, allowed, values, dropout):
     """Returns a tile's context and sum of exponentials, and their exponent."""
-    scores = forbid(scores, allowed)
+    scores = _limited(scores, allowed)
     top = ops.amax(ops.stop_gradient(scores), axis=-1, keepdims=True)
     # Where nothing is allowed all exponentials are zero.
     top = ops.maximum(top, FORBIDDEN / 2)
