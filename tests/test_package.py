@@ -106,49 +106,6 @@ def test_importing_the_package_imports_little():
 
 
 @pytest.mark.once
-def test_no_backend_is_imported_anywhere_in_the_package():
-    sources = {*(ROOT / "keras_synth").rglob("*.py")}
-    # Word pieces are learned with tensorflow-text, whatever the backend, and
-    # KerasHub tokenizes many texts fastest in a dataset of TensorFlow's, which
-    # models take on all backends.
-    sources -= {
-        ROOT / "keras_synth" / "models" / "preprocessors" / "arrays.py",
-        ROOT / "keras_synth" / "models" / "preprocessors" / "tokenizer.py",
-        ROOT / "keras_synth" / "models" / "tasks" / "examples.py",
-        ROOT / "keras_synth" / "models" / "tasks" / "labels.py",
-    }
-    for source in sources:
-        text = source.read_text(encoding="utf-8")
-        found = re.findall(
-            r"^\s*(?:import|from) (tensorflow|jax|torch|keras\.src)\b",
-            text,
-            re.MULTILINE,
-        )
-        assert not found, source
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("option", ["--help", "-h", "-m keras_synth.compare"])
-def test_what_a_script_is_called_with_changes_nothing(option, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import keras_synth\n"
-        "import keras\n"
-        "name = 'keras_synth>SyntheticAttention'\n"
-        "print(keras_synth.fold.__name__)\n"
-        "print(keras.saving.get_registered_object(name).__name__)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, script, *option.split()],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert done.stdout == "fold\nSyntheticAttention\n", done.stderr
-
-
-@pytest.mark.once
 def test_importing_leaves_the_process_as_it_is():
     """No stream is redirected, and no command line is read."""
     done = run(

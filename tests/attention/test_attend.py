@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from attending import able
 from backend import gradients, numpy, on_cpu
 from keras import ops
 
+from keras_synth import routes
 from keras_synth.attend import attend
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.layers import SyntheticAttention
@@ -19,6 +19,14 @@ backend = keras.backend.backend()
 
 
 WIDTH = 3
+
+
+def able(logits, values, mask=None):
+    """Names of the routes that can serve, a list."""
+    mask = AttentionMask() if mask is None else mask
+    values = ops.convert_to_tensor(values)
+    request = routes.Request(logits, values, logits.target_length, mask)
+    return [route.name for route in routes.serving(request)]
 
 
 @pytest.mark.parametrize("name", ["V", "R+V", "D", "FD", "R"])

@@ -12,11 +12,7 @@ from backend import numpy
 from keras import ops
 from platforms import Pretended
 
-from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
-from keras_synth.logits import Logits
-from keras_synth.masks import AttentionMask
-from keras_synth.synthesizers import AlibiSynthesizer
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="of cuDNN by JAX"
@@ -212,38 +208,6 @@ def test_keys_that_are_all_far_away(name, policy, monkeypatch):
     found = layer_of(name, length, policy)(inputs(length), **options)
     assert given.taken == ["cudnn"]
     assert_alike(found, expected, policy)
-
-
-@each("real", [1024, 20], [20])
-def test_what_half_precision_costs_alibi(real, monkeypatch):
-    heads, width, length = 8, 64, 1024
-    given = Given(monkeypatch)
-    queries, keys, values = (
-        normal(1, length, heads, width, seed=i) for i in range(3)
-    )
-    queries = queries / width**0.5
-    table = AlibiSynthesizer(heads).call(ops.zeros((1, length, 1))).bias
-    mask = ops.convert_to_tensor(padding(real, size=length))
-    found = [
-        numpy(
-            attend(
-                Logits(
-                    ops.cast(queries, dtype),
-                    ops.cast(keys, dtype),
-                    table,
-                    needs_float32=True,
-                ),
-                ops.cast(values, dtype),
-                AttentionMask(keys=mask),
-                route="kernel",
-            )
-        )
-        for dtype in ("float32", "bfloat16")
-    ]
-    assert given.taken == ["xla", "cudnn"]
-    error = np.square(found[1] - found[0]).mean()
-    # In docs/accelerators.md: 0.0035.
-    assert error < 0.004**2 * np.square(found[0]).mean()
 
 
 def test_older_versions_give_no_gradient_of_a_bias_per_sample(monkeypatch):

@@ -106,14 +106,3 @@ def test_whatever_is_added_to_steep_logits_is_steep():
     assert not (plain + plain).needs_float32
     row = Logits(bias=table[:, :, :1], needs_float32=True)
     assert row.with_rows(5).needs_float32
-
-
-@pytest.mark.slow
-def test_the_first_and_the_last_of_many_tokens():
-    length = 7000
-    x = ops.convert_to_tensor(normal(1, length, D))
-    for pattern in ("start", "end"):
-        name = f"pattern(patterns=('{pattern}',)) + V"
-        expected, layer = layers(name, length, "mixed_float16")
-        found, expected = numpy(layer(x)), numpy(expected(x))
-        assert_alike(found, expected, "mixed_float16")

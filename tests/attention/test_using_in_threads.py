@@ -8,7 +8,6 @@ import pytest
 from keras import ops
 
 from keras_synth import routes
-from keras_synth.attend import attend
 from keras_synth.logits import Logits
 
 PATIENCE = 30  # seconds until a thread that waits gives up
@@ -79,30 +78,6 @@ def test_a_block_is_seen_in_its_own_thread_alone(known):
     assert seen["inside"] == ([*known, "own"], "own")
     assert seen["outside"] == (known, "shared")
     assert seen["after"] == known
-
-
-def test_many_threads_each_attend_by_their_own_route(known):
-    calls = []
-
-    class Counted(Named):
-        def run(self, request):
-            calls.append(self.name)
-            return super().run(request)
-
-    logits = Logits(bias=ops.zeros((1, 2, 3, 3)))
-    values = ops.ones((1, 3, 2, 4))
-
-    def block(name):
-        def run():
-            for _ in range(20):
-                with routes.using(Counted(name)):
-                    attend(logits, values)
-
-        return run
-
-    run_all(*(block(f"thread {i}") for i in range(4)))
-    counts = {name: calls.count(name) for name in calls}
-    assert counts == {f"thread {i}": 20 for i in range(4)}
 
 
 def test_a_thread_started_inside_of_a_block_needs_its_context(known):

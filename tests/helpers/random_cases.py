@@ -10,6 +10,7 @@ import functools
 from typing import Any, NamedTuple
 from unittest import mock
 
+import cases
 import keras
 import numpy as np
 import reference
@@ -44,31 +45,7 @@ SYNTHESIZERS = [
     ("alibi", "R", "V"),
     ("alibi(trainable=True)", "V"),
 ]
-MIXERS = [
-    "fnet",
-    "light_conv(width=3)",
-    "light_conv(width=4, border='renormalize')",
-    "dynamic_conv(width=3)",
-    "pooling(size=4)",
-    "mlp_mixer",
-    "gmlp",
-    "linformer(rank=3)",
-    "compressed(stride=2, kernel=3)",
-    "reformer(bucket_size=4, hashes=2)",
-    "routing(clusters=3)",
-    "sinkhorn(block_size=3)",
-    "linear",
-    "performer(features=8)",
-    "additive",
-    "relu",
-    "local(window=2)",
-    "local(window=2, synthesizer='R + V')",
-    "strided(stride=3)",
-    "longformer(window=1)",
-    "big_bird(block_size=2, random_blocks=1, seed=1)",
-]
-# Of these single tokens may see others where numbers are rounded otherwise.
-JUMPING = {"reformer(bucket_size=4, hashes=2)", "routing(clusters=3)"}
+MIXERS = [name for name in cases.MIXERS if name.split("(")[0] in mixers.names()]
 LENGTHS = range(1, 13)  # tokens
 BIASES = [None, None, "table", "samples"]
 POLICIES = ["float32", "float32", "mixed_bfloat16", "mixed_float16"]
@@ -182,7 +159,9 @@ def mixer_case(name, choose):
         window=None,
         masks=_masks(choose, "attention_mask" in supported),
         bias=choose(BIASES) if "attention_bias" in supported else None,
-        policy=choose(POLICIES[:1] if name in JUMPING else POLICIES),
+        policy=choose(
+            POLICIES[:1] if "jumps" in cases.MIXERS[name] else POLICIES
+        ),
         route=None,
         piece=choose(PIECES),
         seed=choose(range(2**16)),
