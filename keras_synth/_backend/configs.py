@@ -126,7 +126,12 @@ def serialized(name: str, value: Any) -> Any:
         return type(value)(serialized(name, x) for x in value)
     if isinstance(value, dict):
         return value  # a config already
-    kind = _KINDS.get(name.rsplit("_", 1)[-1], keras.saving)
-    if kind is keras.saving:
+    kind = kind_of(name)
+    if kind is None:
         return keras.saving.serialize_keras_object(value)
     return kind.serialize(value)
+
+
+def kind_of(name: str) -> Any:
+    """Returns Keras' module for the values of an argument, or `None`."""
+    return _KINDS.get(name.rsplit("_", 1)[-1])

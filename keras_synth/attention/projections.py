@@ -3,7 +3,7 @@
 import keras
 
 from keras_synth._backend.checks import check_boolean, check_positive
-from keras_synth._backend.configs import serialized
+from keras_synth._backend.configs import kind_of, serialized
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth._backend.seeds import seeded
@@ -39,7 +39,7 @@ class Projections:
         self.seed = seed
         self.fixed = fixed
         self.options = {
-            name: _kind(name).get(options.pop(name, default))
+            name: kind_of(name).get(options.pop(name, default))
             for name, default in self.defaults.items()
         }
         if options:
@@ -146,12 +146,3 @@ def positive_shape(output_shape):
             f"Received: output_shape={output_shape!r}"
         )
     return tuple(check_positive("output_shape", x) for x in output_shape)
-
-
-def _kind(name):
-    """The Keras module whose `get` reads the option `name`."""
-    return {
-        "initializer": keras.initializers,
-        "regularizer": keras.regularizers,
-        "constraint": keras.constraints,
-    }[name.rsplit("_", 1)[1]]

@@ -301,20 +301,20 @@ class SynthesizerDecoder(SynthesizerBlock):
         outputs = [keras.KerasTensor(x.shape, self.compute_dtype)]
         if own is not None:
             outputs.append(_symbolic(own))
-        if cross is not None:
-            new = cross
-            if cross_attention_cache_update_index is not None:
-                new = self.cross_attention.remember(_symbolic(source))
+        if cross is not None and cross_attention_cache_update_index is None:
+            outputs.append(_symbolic(cross))
+        elif cross is not None:
+            new = self.cross_attention.remember(_symbolic(source))
             outputs.append(_with_dtypes(new, cross, _symbolic))
         if return_attention_scores:
-            calls: list[tuple[Any, ...]] = [(self.attention, x)]
+            layers, tensors = [self.attention], (x, source)
             if source is not None:
-                calls.append((self.cross_attention, x, source))
-            for attention, *tensors in calls:
-                _, scores = attention.compute_output_spec(
-                    *tensors, return_attention_scores=True
+                layers.append(self.cross_attention)
+            for number, layer in enumerate(layers, 1):
+                spec = layer.compute_output_spec(
+                    *tensors[:number], return_attention_scores=True
                 )
-                outputs.append(scores)
+                outputs.append(spec[1])
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
     def _check_call(

@@ -45,19 +45,16 @@ class ExplicitRoute(Route):
         weights = normalized(
             request.normalizer, scores, mask.materialize(), request.count()
         )
-        if request.dropout is None and not request.return_weights and not one:
-            values = ops.transpose(values, (0, 2, 1, 3))
-            context = ops.matmul(cast_like(weights, values), values)
-            return ops.transpose(context, (0, 2, 1, 3))
-        shape = ops.shape(values)[0], *ops.shape(weights)[1:]
-        weights = ops.broadcast_to(weights, shape)
-        dropout = request.dropout
-        kept = weights if dropout is None else dropout(weights)
+        if request.dropout is not None or request.return_weights:
+            shape = ops.shape(values)[0], *ops.shape(weights)[1:]
+            weights = ops.broadcast_to(weights, shape)
+        kept = request.dropout(weights) if request.dropout else weights
         kept = cast_like(kept, values)
         if one:
             context = query_context(kept, values)
         else:
-            context = ops.einsum("bhts,bshv->bthv", kept, values)
+            context = ops.matmul(kept, ops.transpose(values, (0, 2, 1, 3)))
+            context = ops.transpose(context, (0, 2, 1, 3))
         return (context, weights) if request.return_weights else context
 
 
