@@ -1,5 +1,84 @@
-"""The softmax, over logits, values and masks."""
+"""`attend` turns logits, values and a mask into a context, by a route.
 
-from keras_synth.attention.attend import attend
+What all routes have in common is here: padding has no influence.
+"""
+
+from keras import ops
+
+from keras_synth import routes
+from keras_synth.attention.logits import Weights
+from keras_synth.attention.masks import AttentionMask, zero_padding
+from keras_synth.attention.normalizers import SOFTMAX
+from keras_synth.attention.routes.route import Request
 
 __all__ = ["attend"]
+
+
+def attend(
+    logits,
+    values,
+    mask=None,
+    *,
+    target_length=None,
+    dropout=None,
+    return_weights=False,
+    route=None,
+    flash_attention=None,
+    normalizer=SOFTMAX,
+):
+    """Returns `softmax(logits, masked) values`, the softmax in float32.
+
+    A query row that may attend to nothing has a zero context, and padding has
+    no influence on any other row, even where it holds inf or NaN.
+
+    Args:
+        logits: `Logits` or `Weights`.
+        values: Tensor `(B, S, H, v)`.
+        mask: Optional `AttentionMask`.
+        target_length: Integer or scalar tensor, `T`; by default the number
+            of rows of the logits, which may be one for all queries.
+        dropout: Optional function that drops and rescales attention weights,
+            applied after normalisation: to `(B, H, T, S)` weights on the
+            explicit route, to one `(H, T, S)` table for the whole batch on the
+            shared route.
+        return_weights: Whether to return the weights too, before dropout.
+        route: Optional name of a route, for tests and benchmarks; by default
+            the one of least cost.
+        flash_attention: `True` demands the backend's flash kernel, `False`
+            forbids it.
+        normalizer: `Normalizer`, what makes weights of the logits; see
+            `keras_synth.mixers.normalizers`.
+
+    Returns:
+        Tensor `(B, T, H, v)` in the dtype of `values`; with `return_weights`
+        a tuple of it and the float32 weights `(B, H, T, S)`. Rows of a
+        softmax sum to 1, or to 0 where nothing is visible.
+
+    Raises:
+        ValueError: If `route` is unknown or cannot serve these arguments.
+    """
+    mask = AttentionMask() if mask is None else mask
+    if target_length is None:
+        target_length = logits.target_length
+    request = Request(
+        logits.with_rows(target_length),
+        zero_padding(ops.convert_to_tensor(values), mask.keys),
+        target_length,
+        mask,
+        dropout,
+        return_weights,
+        flash_attention,
+        normalizer,
+    )
+    if isinstance(logits, Weights) and (
+        route is not None or not routes.serving(request)
+    ):
+        request = request._replace(logits=logits.as_logits())
+    result = routes.choose(request, route).run(request)
+    if not return_weights:
+        return zero_padding(result, mask.queries)
+    context, weights = result
+    if mask.queries is None:
+        return result
+    weights = ops.where(mask.queries[:, None, :, None], weights, 0.0)
+    return zero_padding(context, mask.queries), weights

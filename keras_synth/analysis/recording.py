@@ -18,7 +18,7 @@ from keras_synth._backend.execution import (
     is_placeholder,
     is_transformed,
 )
-from keras_synth.attention.attend import attend
+from keras_synth.attend import attend
 from keras_synth.mixers import SyntheticAttention
 from keras_synth.mixers.call import OBSERVER
 from keras_synth.synthesizers import MixtureSynthesizer

@@ -9,7 +9,7 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, normal_unless
 from keras_synth._backend.tensors import pad
-from keras_synth.attention.attend import attend
+from keras_synth.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.mixers.multi_head import MultiHeadMixer

@@ -5,7 +5,7 @@ import itertools
 from keras import ops
 
 from keras_synth._backend.tensors import axis_size
-from keras_synth.attention.attend import attend
+from keras_synth.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_columns
 from keras_synth.attention.patterns import Window

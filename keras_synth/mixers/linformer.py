@@ -8,7 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL, copied
 from keras_synth._backend.seeds import add_table, normal_unless
-from keras_synth.attention.attend import attend
+from keras_synth.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import window
 from keras_synth.mixers.bounded import check_at_most

@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_optional, check_positive
+from keras_synth.attend import attend
 from keras_synth.attention import masks
-from keras_synth.attention.attend import attend
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.patterns import FirstTokens, Pattern, Window
 from keras_synth.attention.projections import axes_of_heads

@@ -16,7 +16,7 @@ from keras_synth._backend.checks import (
 )
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.internals import sublayers
-from keras_synth._backend.seeds import seeded
+from keras_synth._backend.seeds import add_table
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import check_length, window
@@ -282,13 +282,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     ) -> Tensor:
         """Adds a learned table, which no mixed precision casts."""
         initializer = keras.initializers.get(initializer)
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=seeded(initializer, self.seed, name),
-            autocast=False,
-            **kwargs,
-        )
+        return add_table(self, name, shape, initializer, **kwargs)
 
     def add_weight(self, *args: Any, **kwargs: Any) -> Tensor:
         weight = super().add_weight(*args, **kwargs)
