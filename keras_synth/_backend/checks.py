@@ -63,5 +63,5 @@ def _is_integer(value):
 
 def _error(name, expected, value):
     return ValueError(
-        f"`{name}` must be {expected}. Received: {name}={value!r}"
+        f"The argument `{name}` must be {expected}. Received: {name}={value!r}"
     )

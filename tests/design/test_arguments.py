@@ -1,4 +1,4 @@
-"""Configs from signatures: every argument is in the config of its layer."""
+"""Every argument of every class: kept in its config, refused if it is bad."""
 
 import inspect
 
@@ -103,6 +103,59 @@ LEFT_OUT = {
     "SyntheticAttention": ["sliding_window"],
 }
 
+# Values that no class may take.
+COUNTS = [0, -1, 1.5, "2", True, float("nan")]
+POSITIVE = [0, -1.0, "1", float("nan"), float("inf"), True]
+RATES = [-0.1, 1.0, "0.1", float("nan"), None]
+FLAGS = ["yes", "False", 2, None, 0.5]
+SEEDS = [1.5, "1", True]
+CHOICES = ["no such name", "", 3]
+OBJECTS = ["no such name", 3]
+SHAPES = [0, -1, (3, 0), 1.5, "3", True, (True,)]
+
+BAD = {
+    "activation": OBJECTS,
+    "attention_axes": [(), "1", 1.5, True, (1, "2")],
+    "border": CHOICES,
+    "decay": [-0.1, 1.5, "0.5", float("nan")],
+    "factors": [(0, 9), (2,), (2, 1), 3, "33", (2.0, 5)],
+    "flash_attention": ["yes", 2],
+    "long_inputs": CHOICES,
+    "normalization": CHOICES,
+    "normalizer": CHOICES,
+    "offsets": [(), "ab", (1, "a"), (float("nan"),), 3],
+    "output_shape": SHAPES,
+    "pattern": CHOICES,
+    "patterns": [(), ("no such name",), 3],
+    "share": CHOICES,
+    "synthesizer": [*CHOICES, None, "R+"],
+    "cross_synthesizer": [*CHOICES, None, "R+"],
+    "synthesizers": [(), ["R"], None, 3],
+    "trainable": FLAGS,
+}
+BAD_KINDS = dict.fromkeys(("initializer", "regularizer", "constraint"), OBJECTS)
+for names, values in (
+    (
+        "block_size bucket_size clusters cross_key_dim cross_num_heads "
+        "features ffn_dim global_blocks global_tokens hashes hidden_dim "
+        "intermediate_dim iterations kernel key_dim max_distance max_length "
+        "max_source_length num_buckets num_heads random_blocks rank "
+        "redraw_interval size sliding_window stride value_dim width window "
+        "window_blocks",
+        COUNTS,
+    ),
+    ("gain layer_norm_epsilon stddev temperature", POSITIVE),
+    ("dropout feed_forward_dropout", RATES),
+    (
+        "attention_use_bias bidirectional feed_forward_use_bias fixed "
+        "needs_float32 normalize_first per_head share_queries shared_heads "
+        "softmaxed use_bias use_gate use_gated_activation use_glu",
+        FLAGS,
+    ),
+    ("seed random_seed", SEEDS),
+):
+    BAD |= dict.fromkeys(names.split(), values)
+
 
 CLASSES = layer_classes()
 
@@ -157,6 +210,29 @@ def test_a_layer_made_of_its_config_has_all_its_arguments(name):
             assert argument in OBJECTS or config[argument] == value, argument
         else:
             assert config[argument] != by_default.get(argument), argument
+
+
+def refuses(cls, argument, value):
+    options = needed(cls, changed(cls)) | {argument: value}
+    try:
+        cls(**options)
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_bad_values_of_arguments_are_value_errors(name):
+    cls = CLASSES[name]
+    of_parts = ["num_heads"] if "synthesizers" in parameters_of(cls) else []
+    arguments = {*parameters_of(cls)} - {"name", *of_parts}
+    accepted = [
+        (argument, value)
+        for argument in arguments
+        for value in BAD.get(argument) or BAD_KINDS[argument.rsplit("_", 1)[-1]]
+        if not refuses(cls, argument, value)
+    ]
+    assert not accepted
 
 
 def test_options_of_bases_are_parameters():
