@@ -169,12 +169,10 @@ def unregister(name: str | Route) -> Route:
 def using(*routes: Route) -> Iterator[None]:
     """Adds routes for the duration of a `with` block.
 
-    Only the block's own thread (or task of `asyncio`) sees them. A thread that
-    is started inside of a block sees them if it is given the block's context:
-    `asyncio.to_thread` does that, and so does
-    `Thread(target=contextvars.copy_context().run, args=(function,))`. PyTorch's
-    gradients on GPUs run in threads of their own: a layer made in a
-    `keras.RematScope` is computed again without the block's routes.
+    Only the block's own thread (or task of `asyncio`) sees them, and threads
+    that are given its context, as by `asyncio.to_thread`. PyTorch's gradients
+    on GPUs run in threads of their own: a layer made in a `keras.RematScope` is
+    computed again without the block's routes.
 
     Args:
         *routes: `Route` objects, as for `register`.
@@ -193,10 +191,9 @@ def using(*routes: Route) -> Iterator[None]:
 def portable() -> Iterator[None]:
     """Leaves plain operations only, for the duration of a `with` block.
 
-    Other routes loop and branch, which saves time and memory, and which not
-    every file format can hold. The models of `keras_synth.models` export
-    themselves within such a block; for models of your own write it around
-    `export` or a converter. What PyTorch records is portable anyway.
+    Other routes loop and branch, which not every file format can hold. The
+    models of `keras_synth.models` export themselves within such a block; for
+    models of your own write it around `export` or a converter.
 
     Example:
 

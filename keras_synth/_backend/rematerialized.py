@@ -1,10 +1,9 @@
 """Layers that are computed again for their gradients: `keras.RematScope`.
 
-Keras hands all that a call is given to the backend's own way to do that. JAX
-makes tensors of numbers there, booleans too, by which no Python can branch any
-more, and what a layer assigns to its variables is gone with the function that
-it was traced in. TensorFlow adds numbers to all that it is given, masks too.
-Tensors lose the masks that they carry.
+Keras hands all arguments of a call to the backend's own way to do that. JAX
+makes tensors of numbers and booleans, and loses what a layer assigns to its
+variables; TensorFlow adds numbers to masks; tensors lose the masks that they
+carry.
 """
 
 from collections.abc import Callable

@@ -22,18 +22,15 @@ _CLONED = ("Functional", "Sequential")  # which Keras makes layer by layer
 def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
     """Returns a model of equal outputs that computes less: for inference.
 
-    Whatever does not depend on the input is computed once:
-
     - Synthesizers that read no token (R, FR, Fix, relative positions and
       their mixtures) become one table of attention weights, `softmax(S)`;
       or of logits, where a row spreads by more than 46, or T5's relative
       positions are added.
-    - Mixtures become sums: their alphas are multiplied into the keys of
-      dot-product parts and the tables of others.
+    - Alphas of mixtures are multiplied into keys and tables, unless the mixture
+      is quantized.
     - Tables, those of learned positions included, are cut to `max_length`.
 
-    Its weights are fixed. Quantize after folding: the alphas of a quantized
-    mixture stay as they are.
+    Its weights are fixed.
 
     Args:
         model: A built `SyntheticAttention`, block, backbone or task of this

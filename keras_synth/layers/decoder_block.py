@@ -24,22 +24,18 @@ class SynthesizerDecoder(SynthesizerBlock):
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
         num_heads: Integer, `H`.
-        synthesizer: Of the self-attention: a name such as `"R"` or
-            `"random + dot_product"`, a `Synthesizer` or `Mixer` without
-            weights, or a config of one; see `keras_synth.mixers.get`. A mixer
-            must have a causal form. The block makes its own from it, in the
-            block's dtype.
+        synthesizer: Of the self-attention, as for `SynthesizerEncoder`. A
+            mixer must have a causal form.
         max_length: Integer, longest decoder sequence in tokens; names of
             length-bound synthesizers need it.
-        cross_synthesizer: Of the cross-attention, given like `synthesizer`.
-            The paper found no replacement of the dot product there.
+        cross_synthesizer: The same of the cross-attention, for which the paper
+            found no replacement of the dot product.
         cross_num_heads: Integer, heads of the cross-attention, by default
             `num_heads`.
         cross_key_dim: Integer, features of each, by default those of the
             self-attention or, if there are other heads, `d` divided evenly.
-        max_source_length: Integer, longest encoder sequence in tokens, where
-            it is longer than `max_length`; names of length-bound
-            cross-synthesizers need it, objects and configs know their own.
+        max_source_length: Integer, longest encoder sequence in tokens, if it
+            is longer than `max_length`; for length-bound cross-synthesizers.
         **kwargs: Further arguments of `SynthesizerEncoder`, and keyword
             arguments of `keras.layers.Layer`.
 
@@ -47,18 +43,15 @@ class SynthesizerDecoder(SynthesizerBlock):
         decoder_sequence: Tensor `(B, T, d)`.
         encoder_sequence: Optional tensor `(B, S, e)`. Give it always or never;
             a cross-attention cache that is filled takes its place.
-        decoder_padding_mask: Boolean `(B, T)`, True for real tokens. With a
-            cache also `(B, max)`, for all tokens in the cache; a mask of
-            the present tokens alone takes those before for real ones.
+        decoder_padding_mask: Boolean `(B, T)`, True for real tokens; with a
+            cache also `(B, max)`, for all tokens in it.
         decoder_attention_mask: Boolean `(B, T, T)`, True means "may attend";
             with a cache `(B, T, max)`.
         encoder_padding_mask: Boolean `(B, S)`.
         encoder_attention_mask: Boolean `(B, T, S)`.
         self_attention_cache: What the mixer remembers of the tokens decoded
-            so far, a tensor or a nested structure of tensors, batch first;
-            `make_caches` makes an empty one. Of `SyntheticAttention` it holds
-            keys and values, `(B, max, H, cache_dim)`. No dropout is applied
-            then.
+            so far, tensors with the batch first; `make_caches` makes an empty
+            one. No dropout is applied then.
         self_attention_cache_update_index: Integer or scalar integer tensor,
             position of the first token of `decoder_sequence`.
         cross_attention_cache: The same for the encoder's sequence.

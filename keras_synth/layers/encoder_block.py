@@ -34,8 +34,7 @@ class SynthesizerEncoder(SynthesizerBlock):
         bias_initializer: Initializer of all biases.
         normalize_first: Whether blocks are pre-norm, `x + f(norm(x))`, as in
             GPT-2, or post-norm, `norm(x + f(x))`, as in BERT.
-        attention_use_bias: Whether the projections of attention, those of a
-            synthesizer given by name included, have biases.
+        attention_use_bias: Whether the projections of attention have biases.
         key_dim: Integer, features per head, by default `d // H`.
         normalization: `"layer_normalization"` or `"rms_normalization"`.
         feed_forward_use_bias: Whether the feed-forward network has biases.
@@ -49,10 +48,8 @@ class SynthesizerEncoder(SynthesizerBlock):
         inputs: Tensor `(B, T, d)`.
         padding_mask: Boolean or integer `(B, T)`, True for real tokens. It
             takes the place of a Keras mask that `inputs` carry.
-        attention_mask: Boolean or integer `(B, T, T)`, True means "may
-            attend". Masks that are inputs of a model under
-            `tf.distribute.MirroredStrategy` must be integers: Keras adds up
-            what the devices get.
+        attention_mask: Boolean `(B, T, T)`, True means "may attend". Inputs of
+            a model under `tf.distribute.MirroredStrategy` must be integers.
         training: Whether to apply dropout.
         return_attention_scores: Whether to return the weights too.
         attention_bias: Float tensor that broadcasts to `(B, H, T, T)`, added

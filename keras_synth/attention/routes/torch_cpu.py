@@ -1,14 +1,12 @@
 """The route of PyTorch's CPUs: tiles written into memory at hand.
 
-There each new tensor is asked of the system, and its fresh pages cost more than
-the product that fills them (1024 x 64 by 64 x 1024 on one core: 3.1 ms, into a
-tensor at hand 1.5 ms). So all tiles share two tensors, one for scores and then
-their gradient, one for weights; products add to what is there; and a tile is
-small enough for the cache of one core.
+Fresh memory costs more there than the product that fills it (1024 x 64 by
+64 x 1024 on one core: 3.1 ms, into a tensor at hand 1.5 ms). So all tiles share
+two tensors, one for scores and then their gradient, one for weights.
 
 Automatic differentiation would need what is overwritten, so the gradient is
-written out: for each tile the weights are computed once more. Only a derivative
-of that gradient is left to PyTorch, by the explicit route.
+written out: for each tile the weights are computed once more. A derivative of
+that gradient is left to PyTorch, by the explicit route.
 """
 
 import functools
