@@ -149,8 +149,14 @@ class AttentionAxes:
             return None
         x = ops.convert_to_tensor(x)
         shape = self.scores_shape(query.shape, value.shape, num_heads)
-        given, x = tuple(x.shape), self._with_all_axes(x, len(shape))
-        if len(x.shape) != len(shape) or not _broadcasts(x.shape, shape):
+        given, sizes = tuple(x.shape), ops.shape(x)
+        first = max(0, len(sizes) - 2 * len(self.attended))
+        ones = (1,) * max(0, len(shape) - len(sizes))  # before the pairs
+        x = ops.reshape(x, (*sizes[:first], *ones, *sizes[first:]))
+        if len(x.shape) != len(shape) or not all(
+            None in pair or pair[0] in (1, pair[1])
+            for pair in zip(x.shape, shape, strict=True)
+        ):
             raise ValueError(
                 f"`{name}` must broadcast to the scores, {shape}: batch, "
                 "heads, query and source. Its axes of heads and batch may be "
@@ -168,17 +174,3 @@ class AttentionAxes:
             target += [1] * len(x.shape[group]) if is_one else sizes[group]
             merged.append(1 if is_one else math.prod(sizes[group]))
         return ops.reshape(ops.broadcast_to(x, target), merged)
-
-    def _with_all_axes(self, x, rank):
-        """Inserts axes of 1 before the pairs, up to `rank` of them."""
-        sizes = ops.shape(x)
-        first = max(0, len(sizes) - 2 * len(self.attended))
-        missing = max(0, rank - len(sizes))
-        return ops.reshape(x, (*sizes[:first], *(1,) * missing, *sizes[first:]))
-
-
-def _broadcasts(shape, expected):
-    return all(
-        None in pair or pair[0] in (1, pair[1])
-        for pair in zip(shape, expected, strict=True)
-    )

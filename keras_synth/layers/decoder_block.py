@@ -133,7 +133,18 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
         self.cross_attention = None
         if encoder_sequence_shape is not None:
-            self.cross_attention = self._cross_attention(shape[-1])
+            key_dim, heads = self.cross_key_dim, self.cross_num_heads
+            if key_dim is None and heads is None:
+                key_dim = self.key_dim
+            heads = heads or self.num_heads
+            self.cross_attention = self._mixer(
+                self.cross_synthesizer,
+                heads,
+                features_per_head(shape[-1], heads, key_dim),
+                self._source_length(self.cross_synthesizer),
+                ("supports_cross_attention",),
+                "cross_attention",
+            )
             self.cross_attention.build(shape, encoder_sequence_shape)
             self.cross_residual = self._residual(
                 shape, "cross_attention_residual"
@@ -144,20 +155,6 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
         assign_policies(self)
         self.built = True
-
-    def _cross_attention(self, hidden_dim):
-        key_dim, heads = self.cross_key_dim, self.cross_num_heads
-        if key_dim is None and heads is None:
-            key_dim = self.key_dim
-        heads = heads or self.num_heads
-        return self._mixer(
-            self.cross_synthesizer,
-            heads,
-            features_per_head(hidden_dim, heads, key_dim),
-            self._source_length(self.cross_synthesizer),
-            ("supports_cross_attention",),
-            "cross_attention",
-        )
 
     def call(
         self,

@@ -56,7 +56,13 @@ class KernelRoute(Route):
         return wanted or not execution.is_transformed()
 
     def run(self, request: Request) -> Any:
-        flash, values = _demanded(request), request.values
+        flash, values = request.flash_attention, request.values
+        reason = kernels.why_no_flash_kernel(values) if flash else None
+        if reason is not None:
+            raise ValueError(
+                f"flash_attention=True asks for what is not there: {reason}. "
+                "Leave it out, and what the device is best at is taken"
+            )
         small = is_small(request)
         mask = request.mask
         limited = mask.pairs is not None or mask.has_pattern
@@ -81,18 +87,6 @@ class KernelRoute(Route):
             return context
         # Rows that see nothing hold an average of the forbidden.
         return zero_rows(context, request.visible())
-
-
-def _demanded(request):
-    """`flash_attention` of a request, or an error if that cannot be had."""
-    if request.flash_attention:
-        reason = kernels.why_no_flash_kernel(request.values)
-        if reason is not None:
-            raise ValueError(
-                f"flash_attention=True asks for what is not there: {reason}. "
-                "Leave it out, and what the device is best at is taken"
-            )
-    return request.flash_attention
 
 
 def _context(arguments, flash):

@@ -5,7 +5,6 @@ columns that each group sees.
 """
 
 import functools
-import operator
 
 import keras
 from keras import ops
@@ -48,8 +47,13 @@ def combined(tiles, normalizer, dropout):
     if normalizer.sums and len(tiles) > 1:
         sums = [_sums(*tile, dropout) for tile in tiles]
         return _weighed(sums, normalizer.sink)
-    count = _count(tiles) if normalizer.counts else None
-    contexts = []
+    count, contexts = None, []
+    if normalizer.counts:  # the keys that a row sees, (B or 1, 1, T, 1)
+        first, *others = (
+            blocks.restored(ops.sum(float32(allowed), axis=-1, keepdims=True))
+            for blocks, _, allowed, _ in tiles
+        )
+        count = sum(others, first)
     for blocks, scores, allowed, values in tiles:
         own = None
         if count is not None:  # rows that fill up a block see nothing
@@ -58,16 +62,7 @@ def combined(tiles, normalizer, dropout):
             normalizer, scores, allowed, values, own, dropout
         )
         contexts.append(blocks.restored(context))
-    return functools.reduce(operator.add, contexts)
-
-
-def _count(tiles):
-    """Returns how many keys a row sees, float32 `(B or 1, 1, T, 1)`."""
-    counts = [
-        blocks.restored(ops.sum(float32(allowed), axis=-1, keepdims=True))
-        for blocks, _, allowed, _ in tiles
-    ]
-    return functools.reduce(operator.add, counts)
+    return sum(contexts[1:], contexts[0])
 
 
 def _sums(blocks, scores, allowed, values, dropout):
