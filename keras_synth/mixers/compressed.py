@@ -9,8 +9,6 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, normal_unless
 from keras_synth._backend.tensors import pad
-from keras_synth.attend import attend
-from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Identifier
@@ -110,14 +108,12 @@ class CompressedAttention(MultiHeadMixer):
         if mask.keys is not None:
             real = ops.cast(mask.keys, "int32")[..., None]
             real = ops.any(self._windows(real) > 0, axis=(2, 3))  # (B, M)
-        return attend(
-            Logits(
-                queries * self.key_dim**-0.5,
-                self._convolved(keys, self.key_kernel),
-            ),
+        return self._softmax_attention(
+            queries,
+            self._convolved(keys, self.key_kernel),
             self._convolved(values, self.value_kernel),
             AttentionMask(keys=real),
-            dropout=self._active_dropout(training),
+            training,
         )
 
     def _convolved(self, x, kernel):

@@ -8,8 +8,6 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL, copied
 from keras_synth._backend.seeds import add_table, normal_unless
-from keras_synth.attend import attend
-from keras_synth.attention.logits import Logits
 from keras_synth.attention.positions import window
 from keras_synth.mixers.bounded import check_at_most
 from keras_synth.mixers.multi_head import MultiHeadMixer
@@ -109,11 +107,9 @@ class LinformerAttention(MultiHeadMixer):
 
     def attend(self, queries, keys, values, mask, *, training=None):
         of_values = self.E if self.F is None else self.F
-        return attend(
-            Logits(queries * self.key_dim**-0.5, self._projected(self.E, keys)),
-            self._projected(of_values, values),
-            dropout=self._active_dropout(training),
-        )
+        keys = self._projected(self.E, keys)
+        values = self._projected(of_values, values)
+        return self._softmax_attention(queries, keys, values, None, training)
 
     def _projected(self, table, x):
         """`(B, S, H, k) -> (B, rank, H, k)`."""

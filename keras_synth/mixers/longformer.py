@@ -6,9 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_optional, check_positive
-from keras_synth.attend import attend
 from keras_synth.attention import masks
-from keras_synth.attention.logits import Logits
 from keras_synth.attention.patterns import FirstTokens, Pattern, Window
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.mixers.multi_head import MultiHeadMixer
@@ -89,15 +87,8 @@ class LongformerAttention(MultiHeadMixer):
         )
 
     def attend(self, queries, keys, values, mask, *, training=None):
-        return attend(
-            self._logits(queries, keys),
-            values,
-            mask._replace(pattern=self.pattern),
-            dropout=self._active_dropout(training),
-        )
-
-    def _logits(self, queries, keys):
-        return Logits(queries * self.key_dim**-0.5, keys)
+        mask = mask._replace(pattern=self.pattern)
+        return self._softmax_attention(queries, keys, values, mask, training)
 
     def _context(self, call):
         context = super()._context(call)
@@ -105,27 +96,15 @@ class LongformerAttention(MultiHeadMixer):
         real, source = mask.keys, call.value
         if mask.causal:
             source, real = source[:, :number], _first(real, number)
-        first = self._global_rows(
+        first = self._softmax_attention(
             self.global_query(call.query[:, :number]),
             self.global_key(source),
             self.global_value(source),
-            real,
-            mask.causal,
+            masks.AttentionMask(keys=real, causal=mask.causal),
             call.training,
         )
         first = masks.zero_padding(first, _first(mask.queries, number))
         return ops.concatenate([first, context[:, number:]], axis=1)
-
-    def _global_rows(
-        self, queries, keys, values, real, causal, training=None, start=0
-    ):
-        """The context `(B, T, H, v)` of global tokens."""
-        return attend(
-            self._logits(queries, keys),
-            values,
-            masks.AttentionMask(keys=real, causal=causal, start=start),
-            dropout=self._active_dropout(training),
-        )
 
     # --- decoding -------------------------------------------------------------
 
@@ -155,12 +134,14 @@ class LongformerAttention(MultiHeadMixer):
     def _cached_context(self, call, cache):
         query, mask = call.query, call.mask
         context = super()._cached_context(call, cache["tokens"])
-        first = self._global_rows(
+        first = self._softmax_attention(
             self.global_query(query),
             *self._keys_and_values(cache["global_tokens"]),
-            _first(mask.keys, self.global_tokens),
-            causal=True,
-            start=mask.start,
+            masks.AttentionMask(
+                keys=_first(mask.keys, self.global_tokens),
+                causal=True,
+                start=mask.start,
+            ),
         )
         at = ops.arange(ops.shape(query)[1], dtype="int32") + mask.start
         is_global = (at < self.global_tokens)[None, :, None, None]

@@ -9,7 +9,9 @@ from keras_synth._backend.checks import check_positive, check_rate, check_seed
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.execution import may_be_differentiated
 from keras_synth._backend.policies import assign_policies
+from keras_synth.attend import attend
 from keras_synth.attention import masks
+from keras_synth.attention.logits import Logits
 from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.mixers.call import checked_axes
 from keras_synth.mixers.mixer import Mixer
@@ -236,6 +238,17 @@ class MultiHeadMixer(Mixer):
         weights = masks.zero_rows(weights, visible)
         weights = masks.zero_padding(weights, mask.queries)
         return context, ops.transpose(weights, (0, 2, 1, 3))
+
+    def _softmax_attention(
+        self, queries, keys, values, mask=None, training=None
+    ):
+        """`softmax(Q K^T / sqrt(k)) V`: `(B, T, H, v)`."""
+        return attend(
+            Logits(queries * self.key_dim**-0.5, keys),
+            values,
+            mask,
+            dropout=self._active_dropout(training),
+        )
 
     def dropped(self, weights: Tensor, training: bool) -> Tensor:
         """Attention weights after dropout."""
