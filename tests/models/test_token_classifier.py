@@ -101,10 +101,10 @@ def test_byte_pairs_read_words_as_they_stand_in_a_text():
     )
     made = models.SynthesizerTokenClassifierPreprocessor(tokenizer, 16)
     words = ["the", "dog", "saw", "the", "dogs"]
-    x, starts = made.pack([words, ["", "dog"]])
+    x, _, weights = made([words, ["", "dog"]], [[0] * 5, [0] * 2])
     whole = tokenizer(" ".join(words))
     np.testing.assert_array_equal(x["token_ids"][0, 1 : 1 + len(whole)], whole)
-    assert starts.sum(axis=1).tolist() == [5, 2]
+    assert weights.sum(axis=1).tolist() == [5, 2]
     space, *dog = tokenizer("  dog")
     np.testing.assert_array_equal(x["token_ids"][1, 1:3], [space, *dog])
 

@@ -116,12 +116,26 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
         return (features, *others) if has_labels else features
 
     def _packed(self, sentences, labels=None, sample_weight=None):
-        """Arrays `(B, T)`: token ids and mask; labels and their weights."""
+        """Arrays `(B, T)`: token ids and mask; labels and their weights.
+
+        Each distinct word is tokenized once.
+        """
         sentences = [*map(_words, _rows(sentences))]
-        features, starts = self.pack(sentences)
+        shape = len(sentences), self.sequence_length
+        token_ids = np.full(shape, self.tokenizer.pad_token_id, "int32")
+        padding_mask, starts = np.zeros(shape, "int32"), np.zeros(shape, "bool")
+        for row, words in enumerate(self._pieces(sentences)):
+            packed = [
+                self.tokenizer.start_token_id,
+                *itertools.chain(*words),
+            ][: self.sequence_length - 1] + [self.tokenizer.end_token_id]
+            token_ids[row, : len(packed)] = packed
+            padding_mask[row, : len(packed)] = 1
+            places = 1 + np.cumsum([0, *map(len, words)])[:-1]
+            starts[row, places[places < self.sequence_length - 1]] = True
         if labels is None:
-            return [*features.values()][:2]
-        placed = np.zeros(starts.shape, "int32")
+            return token_ids, padding_mask
+        placed = np.zeros(shape, "int32")
         for i, (words, row) in enumerate(
             zip(sentences, _rows(labels), strict=True)
         ):
@@ -132,49 +146,10 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
         weights = starts.astype("float32")
         if sample_weight is not None:
             weights *= np.asarray(sample_weight, "float32")[:, None]
-        return features["token_ids"], features["padding_mask"], placed, weights
-
-    def pack(self, sentences: Any) -> Any:
-        """Tokenizes, packs and pads sentences.
-
-        Each distinct word is tokenized once.
-
-        Args:
-            sentences: List of lists of strings.
-
-        Returns:
-            `(features, starts)`: the dictionary of `(B, T)` arrays, and a
-            boolean array `(B, T)`, True at the first piece of each word that
-            fits.
-        """
-        shape = len(sentences), self.sequence_length
-        padding = self.tokenizer.pad_token_id
-        token_ids: np.ndarray = np.full(shape, padding, "int32")
-        padding_mask: np.ndarray = np.zeros(shape, "int32")
-        starts: np.ndarray = np.zeros(shape, "bool")
-        for row, words in enumerate(self._pieces(sentences)):
-            packed = [
-                self.tokenizer.start_token_id,
-                *itertools.chain(*words),
-            ][: self.sequence_length - 1] + [self.tokenizer.end_token_id]
-            token_ids[row, : len(packed)] = packed
-            padding_mask[row, : len(packed)] = 1
-            places = 1 + np.cumsum([0, *map(len, words)])[:-1]
-            starts[row, places[places < self.sequence_length - 1]] = True
-        features = {"token_ids": token_ids, "padding_mask": padding_mask}
-        if self.with_segments:
-            features["segment_ids"] = np.zeros(shape, "int32")
-        return features, starts
+        return token_ids, padding_mask, placed, weights
 
     def split(self, sentences: Any) -> Any:
-        """Splits sentences into parts all of whose words fit.
-
-        Args:
-            sentences: List of lists of strings.
-
-        Returns:
-            List of lists of strings, the parts of all sentences in order.
-        """
+        """Returns the parts of sentences, lists of words that all fit."""
         room = self.sequence_length - 2
         parts = []
         for words, pieces in zip(
@@ -197,18 +172,16 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
         ]
         distinct = [*dict.fromkeys(itertools.chain(*texts))]
         tokenized = self.tokenizer(distinct) if distinct else []
-        unknown = self._unknown()
+        token = getattr(self.tokenizer, "oov_token", None)
+        if token is None:
+            unknown = [*map(int, self.tokenizer(" "))]
+        else:
+            unknown = [self.tokenizer.token_to_id(token)]
         pieces = {
             text: [*map(int, ids)] or unknown
             for text, ids in zip(distinct, tokenized, strict=True)
         }
         return [[pieces[text] for text in row] for row in texts]
-
-    def _unknown(self):
-        token = getattr(self.tokenizer, "oov_token", None)
-        if token is None:
-            return [*map(int, self.tokenizer(" "))]
-        return [self.tokenizer.token_to_id(token)]
 
     def get_config(self) -> dict[str, Any]:
         return config_of(

@@ -7,7 +7,11 @@ import keras
 import numpy as np
 
 from keras_synth._backend.checks import check_rate
-from keras_synth.models.preprocessors.arrays import as_array, in_graph
+from keras_synth.models.preprocessors.arrays import (
+    as_array,
+    call_numpy,
+    in_graph,
+)
 from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.types import Identifier, Tensor
 
@@ -110,19 +114,12 @@ def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
     """
     if not in_graph([labels]):
         return encode(as_array(labels))
-    import tensorflow as tf
-
     values = getattr(labels, "flat_values", labels)
-    dtype = tf.int32 if values.dtype == tf.string else values.dtype
-
-    def run(values):
-        return encode(values).astype(dtype.as_numpy_dtype)
-
-    encoded = tf.numpy_function(run, [values], dtype)
-    encoded.set_shape(values.shape)
-    if isinstance(labels, tf.RaggedTensor):
-        return labels.with_flat_values(encoded)
-    return encoded
+    dtype = "int32" if values.dtype == "string" else values.dtype.name
+    (encoded,) = call_numpy(
+        lambda x: [encode(x).astype(dtype)], [values], [dtype], [values.shape]
+    )
+    return encoded if values is labels else labels.with_flat_values(encoded)
 
 
 def weights_of_numbers(

@@ -139,16 +139,15 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
     def compile(
         self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs
     ):
-        """Configures training, as `keras_hub.models.TextClassifier.compile`.
+        """Configures training, as the `compile` of all tasks.
 
         Args:
-            optimizer: By default `AdamW(1e-3)`, to train from scratch; if the
-                weights of the backbone were loaded, `Adam(5e-5)`.
+            optimizer: As for `SynthesizerCausalLM.compile`.
             loss: By default sparse categorical cross-entropy; for one class
                 binary cross-entropy.
             metrics: By default accuracy; for one class binary accuracy, and
                 the mean absolute error if `loss` is not binary.
-            **kwargs: What `keras.Model.compile` takes.
+            **kwargs: Other arguments of `keras.Model.compile`.
         """
         if self.num_classes == 1:
             sigmoid = self.activation is keras.activations.sigmoid

@@ -138,16 +138,15 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         weighted_metrics="auto",
         **kwargs,
     ):
-        """Configures training, as `keras.Model.compile`.
+        """Configures training, as the `compile` of all tasks.
 
         Args:
-            optimizer: By default `AdamW(1e-3)`, to train from scratch; if the
-                weights of the backbone were loaded, `Adam(5e-5)`.
+            optimizer: As for `SynthesizerCausalLM.compile`.
             loss: By default sparse categorical cross-entropy, its mean over
                 the words of a batch.
             weighted_metrics: By default `SparseCategoricalAccuracy`, the
                 fraction of the words labelled correctly.
-            **kwargs: What `keras.Model.compile` takes.
+            **kwargs: Other arguments of `keras.Model.compile`.
         """
         if loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(
@@ -192,13 +191,14 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         sentences = [
             [*row] for row in columns(sentences, "sentences", words=True)
         ]
-        features, starts = self.preprocessor.pack(
-            self.preprocessor.split(sentences)
+        parts = self.preprocessor.split(sentences)
+        features, _, weights = self.preprocessor(
+            parts, [[0] * len(words) for words in parts]
         )
         outputs = keras.Model.predict(
             self, features, batch_size=batch_size, verbose=0
         )
-        labels = np.argmax(outputs, axis=-1)[starts].tolist()
+        labels = np.argmax(outputs, axis=-1)[weights > 0].tolist()
         if self.class_names is not None:
             labels = [self.class_names[label] for label in labels]
         labels = iter(labels)
