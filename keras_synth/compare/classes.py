@@ -23,6 +23,7 @@ class Classification(Task):
     """
 
     model = "SynthesizerTextClassifier"
+    head = ("dropout", "pooling")
 
     def __init__(self, name, kind="word_pieces", pairs=False, **options):
         own = "lengths keep pooling weight_decay init init_weights"
@@ -142,6 +143,7 @@ class Tagging(Task):
     """
 
     model = "SynthesizerTokenClassifier"
+    head = ("dropout",)
 
     def score(self, settings):
         return Score("accuracy over words", 100, unit="%")

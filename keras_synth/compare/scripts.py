@@ -17,15 +17,11 @@ LOWER = ("loss", "error", "perplexity", "crossentropy")
 
 
 class Rows(EpochBatches):
-    """Batches of a split: whole ones in random order, if there is a seed."""
+    """Batches of a split: whole ones in random order, or all in order."""
 
-    def __init__(self, split, batch_size, seed=None):
-        super().__init__(seed or 0, 0)
-        self.split, self.size, self.shuffle = (
-            split,
-            batch_size,
-            seed is not None,
-        )
+    def __init__(self, split, batch_size, shuffle=True, seed=0):
+        super().__init__(seed, 0)
+        self.split, self.size, self.shuffle = split, batch_size, shuffle
 
     def __len__(self):
         count = len(self.split["y"])
@@ -60,10 +56,8 @@ class ScriptTask(Task):
         higher = not any(x in name for x in LOWER)
         return Score(name, digits=4, higher_is_better=higher)
 
-    def batches(self, arrays, settings, seed):
-        train, *others = arrays[:3]
-        size = settings["batch_size"]
-        return [Rows(train, size, seed), *(Rows(x, size) for x in others)]
+    def split(self, split, notes, settings, **options):
+        return Rows(split, settings["batch_size"], **options)
 
     def build(self, variant, seed, settings, notes, steps):
         sys.path.insert(0, str(pathlib.Path(self.path).parent))

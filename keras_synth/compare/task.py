@@ -49,6 +49,7 @@ class Task:
     Attributes:
         model: Name of a class of `keras_synth.models`.
         new: Arguments of its backbone, unless a preset has them.
+        head: Names of settings that the model takes.
         compiled: Further arguments of its `compile`.
         validation: Which of Keras' logs is shown after each epoch, without
             its `"val_"`.
@@ -60,6 +61,7 @@ class Task:
 
     model = ""
     new: dict = {}
+    head: tuple = ()
     compiled: dict = {}
     validation = "accuracy"
     needs: tuple = ()
@@ -82,23 +84,25 @@ class Task:
 
     def batches(self, arrays, settings, seed):
         """Returns datasets to train, to validate and to test on."""
-        training = {"drop_remainder": True, "seed": seed}
-        options = [training, {"shuffle": False}, {"shuffle": False}]
+        options = [{"seed": seed}, {"shuffle": False}, {"shuffle": False}]
         return [
             self.split(split, arrays.notes, settings, **own)
             for split, own in zip(arrays[:3], options, strict=True)
         ]
 
-    def split(self, split, notes, settings, **options):
-        """Returns batches of about equally long texts of one split."""
+    def split(self, split, notes, settings, shuffle=True, seed=0):
+        """Returns batches of a split: whole ones of all, or all in order."""
         features = dict(split)
-        options["sample_weight"] = features.pop("sample_weight", None)
+        weight = features.pop("sample_weight", None)
         return LengthBuckets(
             features,
             features.pop("labels"),
             settings["batch_size"],
             settings.get("lengths", []),
-            **options,
+            shuffle=shuffle,
+            drop_remainder=shuffle,
+            seed=seed,
+            sample_weight=weight,
         )
 
     def build(self, variant, seed, settings, notes, steps):
@@ -109,23 +113,20 @@ class Task:
         backbone = self.backbone(
             cls.backbone_cls, variant, seed, settings, notes
         )
-        head = {}
+        head = {x: settings[x] for x in self.head}
         if "class_names" in notes:
             names = notes["class_names"]
-            head = {"num_classes": len(names) or 1}
+            head |= {"num_classes": len(names) or 1}
             head |= {"class_names": names or None}
-            head["dropout"] = settings["dropout"]
-            if "pooling" in settings:
-                head["pooling"] = settings["pooling"]
         model = cls(backbone, **head)
-        accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        metrics = []
+        if self.validation == "accuracy":
+            metrics = [keras.metrics.SparseCategoricalAccuracy("accuracy")]
         model.compile(
             optimizer=optimizer(settings, steps),
             loss=self.loss(settings),
             metrics=[],
-            weighted_metrics=[accuracy]
-            if self.validation == "accuracy"
-            else [],
+            weighted_metrics=metrics,
             **self.compiled,
         )
         return model

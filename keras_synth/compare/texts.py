@@ -179,6 +179,7 @@ class MaskedLM(Texts):
             vocabulary_size=notes["vocabulary_size"],
             special_token_ids=notes["special"],
             batch_size=settings["batch_size"],
+            drop_remainder=options.get("shuffle", True),
             **options,
         )
 
@@ -202,7 +203,6 @@ class SpanCorruption(Texts):
         }
 
     def split(self, split, notes, settings, **options):
-        options.pop("drop_remainder", None)  # it always does
         return keras_synth.pretraining.SpanCorruption(
             split["tokens"],
             settings["sequence_length"],

@@ -61,39 +61,33 @@ class LengthBuckets(EpochBatches):
     """Batches of about equally long sequences, for `fit` on any backend.
 
     Each batch is as long as the least of `lengths` that holds all of its
-    sequences; where an example has two, a source and a target, both are cut
-    to it. There are few lengths and all batches but one have `batch_size`
-    examples, since JAX and XLA compile anew for every shape. Sequences that
-    do not fill a batch of their length move to the next one.
-
-    The arrays stay in memory, so a batch costs one copy of its rows.
+    sequences, source and target alike. There are few lengths and all batches
+    but one have `batch_size` examples, since JAX and XLA compile anew for every
+    shape: sequences that do not fill a batch move to the next length.
 
     Args:
         features: Dictionary of arrays or tensors `(N, T)`, such as
             preprocessors return, among them `"padding_mask"`, not 0 for real
-            tokens, which come first: padding on the left is an error. Or of
-            arrays `(N, S)` and `(N, T)` whose names start with `"encoder_"`
-            and `"decoder_"`.
+            tokens, which come first. Or of arrays `(N, S)` and `(N, T)` whose
+            names start with `"encoder_"` and `"decoder_"`.
         labels: Array or tensor `(N, ...)`.
         batch_size: Integer, examples per batch.
-        lengths: Integers, the lengths in tokens to cut batches to. `T` is
-            always among them.
+        lengths: Integers, the lengths in tokens to cut batches to, besides `T`.
         shuffle: Whether examples and batches come in a random order, another
-            one in each epoch. Otherwise always in the same one, by length:
-            for `evaluate`.
+            one in each epoch. Otherwise always in the same one, by length.
         drop_remainder: Whether to leave out the examples that do not fill a
             last batch: others in each epoch, drawn from all.
         seed: Integer, not negative. The same seed gives the same batches on
             all backends.
         epoch: Integer, the epoch to start with, an attribute that grows with
-            each pass. Keras may iterate once before the first epoch. To get
-            exact epoch numbers, set it in a callback's `on_epoch_begin`.
+            each pass. Keras may iterate once before the first epoch: for exact
+            numbers, set it in a callback's `on_epoch_begin`.
         sample_weight: Optional array or tensor `(N, T)`, for generative
             models: labels are then `(N, T)`, too, and batches hold all three,
             weights as floats.
 
     Raises:
-        ValueError: If an argument is out of range.
+        ValueError: If an argument is out of range, or padding comes first.
 
     Example:
 
@@ -128,23 +122,21 @@ class LengthBuckets(EpochBatches):
         self.features = {k: _array(x) for k, x in features.items()}
         self.labels = _array(labels)
         self.sample_weight = sample_weight
-        self._masks = _masks(self.features)
-        _check_examples(self.features, self._masks, self.labels)
+        masks = _masks(self.features)
+        _check_examples(self.features, masks, self.labels)
         if sample_weight is not None:
             self.sample_weight = _array(sample_weight).astype("float32")
-            _check_tokens(self._masks, self.labels, self.sample_weight)
-        for length in lengths:
-            check_positive("lengths", length)
-        longest = max(mask.shape[1] for mask in self._masks.values())
+            _check_tokens(masks, self.labels, self.sample_weight)
+        longest = max(mask.shape[1] for mask in masks.values())
+        shorter = {check_positive("lengths", x) for x in lengths}
         self.lengths = np.array(
-            sorted({length for length in lengths if length < longest})
-            + [longest]
+            [*sorted(x for x in shorter if x < longest), longest]
         )
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_remainder = drop_remainder
         real = np.max(
-            [(mask != 0).sum(axis=1) for mask in self._masks.values()], axis=0
+            [(mask != 0).sum(axis=1) for mask in masks.values()], axis=0
         )
         self._buckets: Any = np.searchsorted(self.lengths, real)
 
