@@ -174,16 +174,16 @@ def attention_statistics(
 ) -> dict[str, AttentionStatistics]:
     """Returns statistics of a model's attention over a data set.
 
-    One batch is in memory at a time, with the weights of one layer, and
-    averages `(H, T, S)` of each layer. Padding is what no token may see;
-    queries of cross-attention are those of the self-attention before it.
+    One batch is in memory at a time, and averages `(H, T, S)` of each layer.
+    Padding is what no token may see; queries of cross-attention are those of
+    the self-attention before it.
 
     Args:
         model: As for `attention_weights`.
         data: The model's inputs: arrays, or a dictionary of them, or an
             iterable of batches.
         layers: Paths of layers; all by default.
-        parts: Whether to collect statistics of the parts of mixtures, too.
+        parts: As for `attention_weights`.
 
     Returns:
         Dictionary from the paths that `attention_weights` returns to
