@@ -41,15 +41,10 @@ class HeadGroups:
         )
 
     def project(self, key, values):
-        """Splits what attention reads of a source.
+        """Returns what attention reads of a source `(B, S, d)`.
 
-        Args:
-            key: Tensor `(B, S, d)`.
-            values: Tensor `(B, S, H, v)`.
-
-        Returns:
-            `(keys, values)`: a tuple of tensors `(B, S, h, k)`, or `None` where
-            a group of h heads compares no pairs; and one of `(B, S, h, v)`.
+        `(keys, values)`: a tuple of tensors `(B, S, h, k)`, or `None` where a
+        group of h heads compares no pairs; and one of `(B, S, h, v)`.
         """
         keys = self._synthesizer.project_keys(key)
         if len(self._groups) == 1:
@@ -57,11 +52,7 @@ class HeadGroups:
         return keys, tuple(values[:, :, heads] for heads in self._heads)
 
     def masks(self, mask):
-        """Returns the mask of each group, with what its logits reach.
-
-        Args:
-            mask: `AttentionMask` of all heads.
-        """
+        """Returns the mask of each group, with what its logits reach."""
         found = [mask]
         if len(self._groups) > 1:
             found = [mask.of_heads(heads) for heads in self._heads]

@@ -52,11 +52,8 @@ class Source(NamedTuple):
 
 def source_of(features, values, logs=None):
     """Returns the `Source` of tensors `(B, S, H, ...)`."""
-    values = pad(
-        ops.cast(values, "float32"),
-        [[0, 0], [0, 0], [0, 0], [0, 1]],
-        value=1.0,
-    )
+    widths = [[0, 0], [0, 0], [0, 0], [0, 1]]
+    values = pad(ops.cast(values, "float32"), widths, value=1.0)
     if logs is not None:
         logs = ops.transpose(logs, (0, 2, 1))
     return Source(heads_first(features), heads_first(values), logs)
@@ -95,8 +92,7 @@ def causal(queries, source, state):
 
     Args:
         queries: Float32 tensor `(B, H, T, f)`, features.
-        source: `Source` of `S` tokens. Where it is longer nobody sees its last
-            ones; where it is shorter the last queries see all of it.
+        source: `Source` of any number of tokens.
         state: `State` of the tokens before.
 
     Returns:

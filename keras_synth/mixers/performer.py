@@ -7,7 +7,8 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_optional
-from keras_synth._backend.seeds import derived, seeded
+from keras_synth._backend.seeds import add_table, derived, seeded
+from keras_synth.mixers.bounded import FIXED
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 
@@ -87,15 +88,14 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
     def build(self, query_shape, value_shape=None, key_shape=None):
         first = keras.initializers.RandomNormal(stddev=1.0)
         first = seeded(first, self.seed, "projection")
-        self.projection = self.add_weight(
-            name="projection",
-            shape=(self.num_features, self.key_dim),
-            initializer=lambda shape, dtype: directions(
+        self.projection = add_table(
+            self,
+            "projection",
+            (self.num_features, self.key_dim),
+            lambda shape, dtype: directions(
                 first(self._noise_shape, dtype), self.num_features
             ),
-            dtype="float32",
-            trainable=False,
-            autocast=False,
+            **FIXED,
         )
         if self.redraw_interval is not None:
             self._draws = keras.random.SeedGenerator(

@@ -6,7 +6,6 @@ from keras import ops
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.execution import is_compiled_by_torch
 from keras_synth._backend.loops import rematerialized, summed
-from keras_synth._backend.seeds import seeded
 from keras_synth.attention.logits import Logits, float32
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
 from keras_synth.types import Tensor
@@ -47,16 +46,13 @@ class AdditiveSynthesizer(DotProductSynthesizer):
 
     def build(self, query_shape, source_shape=None):
         options = self._projections.options
-        self.scale = self.add_weight(
-            name="scale",
-            shape=(self.num_heads, self.key_dim),
-            initializer=seeded(
-                options["kernel_initializer"], self.seed, "scale"
-            ),
+        self.scale = self.add_table(
+            "scale",
+            (self.num_heads, self.key_dim),
+            options["kernel_initializer"],
             regularizer=options["kernel_regularizer"],
             constraint=options["kernel_constraint"],
             trainable=not self.fixed,
-            autocast=False,
         )
         super().build(query_shape, source_shape)
 
