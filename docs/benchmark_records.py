@@ -1,4 +1,6 @@
-"""Records of benchmarks: what a file holds, and how a page quotes it.
+"""Records of benchmarks, and the numbers of them that pages quote.
+
+    python docs/benchmark_records.py    # writes the quoted numbers into pages
 
 `benchmarks/records/README.md` describes the files.
 """
@@ -8,14 +10,13 @@ import pathlib
 import re
 import shlex
 import statistics
+import tomllib
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "benchmarks" / "records"
 SCHEMA = 1
 NEEDED = {"schema", "title", "date", "versions", "setting", "fields", "rows"}
-# 1.42<!-- record: accuracy/imdb.json name=V accuracy - name=R -->
-CLAIM = re.compile(
-    r"(-?\d[\d,]*(?:\.\d+)?)([^\d<>|\n]{0,20})<!-- record: (.*?) -->"
-)
+NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
 PARTS = {
     "mean": statistics.fmean,
     "error": lambda x: statistics.stdev(x) / len(x) ** 0.5,
@@ -96,8 +97,8 @@ def value(content, wanted, field):
     return number
 
 
-def claimed(text):
-    """The number that a claim's comment stands for.
+def quoted(text):
+    """Returns the number that a quote names.
 
     Args:
         text: String, `FILE key=value ... FIELD`, and, if it is a difference
@@ -123,6 +124,47 @@ def plain(number, digits):
     return f"{number:,.{digits}f}"
 
 
-def claims(page):
-    """`(number as written, comment)` of each claim on a page."""
-    return [(found[1], found[3]) for found in CLAIM.finditer(page)]
+def quotes():
+    """Returns page -> phrase -> list of strings for `quoted`."""
+    text = (FOLDER / "quotes.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def pattern(phrase):
+    """Returns the pattern of a phrase, with a group for each number."""
+    parts = [re.escape(part) for part in re.split(r"\s+", phrase)]
+    return re.compile(r"\s+".join(parts).replace(r"\{\}", NUMBER))
+
+
+def with_numbers(page, phrases):
+    """Returns a page with the numbers of the records in its phrases.
+
+    Each number keeps its count of digits.
+
+    Args:
+        page: String, a page.
+        phrases: Dictionary, phrase -> list of strings for `quoted`.
+
+    Raises:
+        ValueError: If a phrase does not occur once.
+    """
+    for phrase, names in phrases.items():
+        found = pattern(phrase)
+        if len(found.findall(page)) != 1 or found.groups != len(names):
+            raise ValueError(
+                "A phrase must occur once on its page, with a record for each "
+                f"number. Received: {phrase!r}"
+            )
+        match = found.search(page)
+        for group in range(len(names), 0, -1):
+            digits = len(match[group].partition(".")[2])
+            text = plain(quoted(names[group - 1]), digits)
+            page = page[: match.start(group)] + text + page[match.end(group) :]
+    return page
+
+
+if __name__ == "__main__":
+    for name, phrases in quotes().items():
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        path.write_text(with_numbers(text, phrases), encoding="utf-8")

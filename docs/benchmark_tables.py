@@ -1,6 +1,18 @@
-"""Makes the tables of the benchmark pages from records."""
+"""Makes the tables of the benchmark pages from records, as the site is built.
+
+A page shows a record, benchmarks/records/accuracy/imdb.json for one, by a mark:
+
+    <!-- records: accuracy/imdb.json rows="V; R" columns="accuracy" -->
+
+`of_mark` lists the options.
+"""
+
+import re
+import shlex
 
 import benchmark_records as records
+
+MARK = re.compile(r"^<!-- records: (\S+)(.*?) -->$", re.MULTILINE)
 
 BACKENDS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 PACKAGES = {"keras": "Keras", **BACKENDS}
@@ -11,14 +23,29 @@ SHOWN = ("setting", "table", "source", "command")
 OPTIONS = ("rows", "where", "columns", "apart", "across", "down", "show")
 
 
+def fill(page):
+    """Returns the Markdown of a page with tables below its marks."""
+
+    def block(mark):
+        pairs = (word.split("=", 1) for word in shlex.split(mark[2]))
+        return f"{mark[0]}\n\n{of_mark(mark[1], dict(pairs))}"
+
+    return MARK.sub(block, page)
+
+
+def shown(page):
+    """Returns the names of the records that a page shows."""
+    return {mark[1] for mark in MARK.finditer(page)}
+
+
 def of_mark(name, options):
-    """The Markdown that stands below a mark.
+    """Returns the Markdown below a mark.
 
     Args:
         name: String, a record, like `accuracy/imdb.json`.
         options: Dictionary of strings: `rows`, names in the order wanted;
             `where`, `key=value` pairs; `columns`, fields; `apart`, `across`,
-            `down`, keys in the place of the record's own; `show`, of `setting`,
+            `down`, keys instead of the record's own; `show`, of `setting`,
             `table`, `source` and `command`. Items are separated by `;`.
     """
     content = records.load(name)

@@ -1,20 +1,11 @@
-"""Writes tables and charts of the benchmark pages from records.
+"""Draws the charts of the benchmark pages from records.
 
-    python docs/draw_benchmarks.py            # pages below docs, and charts
+    python docs/draw_benchmarks.py            # writes docs/benchmarks/charts
     python docs/draw_benchmarks.py --check    # whether they are up to date
-
-A page shows a record, benchmarks/records/accuracy/imdb.json for one, by a mark:
-
-    <!-- records: accuracy/imdb.json rows="V; R" columns="accuracy" -->
-    <!-- end of records -->
-
-What stands between is made anew. `benchmark_tables.of_mark` lists the options.
 """
 
 import argparse
 import pathlib
-import re
-import shlex
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent
@@ -25,33 +16,7 @@ import benchmark_records as records  # noqa: E402
 import benchmark_tables as tables  # noqa: E402
 
 CHARTS = DOCS / "benchmarks" / "charts"
-END = "<!-- end of records -->"
-MARK = re.compile(
-    rf"^(<!-- records: (\S+)(.*?) -->)$\n(.*?)^{END}$", re.DOTALL | re.MULTILINE
-)
-OPEN = re.compile(r"^<!-- records: ", re.MULTILINE)
 BACKENDS = ("jax", "tensorflow", "torch")
-
-
-def page(text):
-    """A page with what stands below its marks made anew."""
-    if len(OPEN.findall(text)) != len(MARK.findall(text)):
-        raise ValueError(f"Each mark needs the line {END} below it.")
-    return MARK.sub(_block, text)
-
-
-def _block(found):
-    mark, name, options = found[1], found[2], found[3]
-    pairs = dict(word.split("=", 1) for word in shlex.split(options))
-    return f"{mark}\n\n{tables.of_mark(name, pairs)}\n{END}"
-
-
-def shown(text):
-    """Names of the records that a page shows."""
-    return {found[2] for found in MARK.finditer(text)}
-
-
-# --- charts -------------------------------------------------------------------
 
 
 def seeds(name, field, names, digits):
@@ -261,17 +226,9 @@ def drawn():
     }
 
 
-# --- writing ------------------------------------------------------------------
-
-
 def wanted():
-    """Path -> content of all pages with marks, and of all charts."""
-    files = {CHARTS / name: svg for name, svg in drawn().items()}
-    for path in DOCS.rglob("*.md"):
-        text = path.read_text(encoding="utf-8")
-        if OPEN.search(text):
-            files[path] = page(text)
-    return files
+    """Path -> content of all charts."""
+    return {CHARTS / name: svg for name, svg in drawn().items()}
 
 
 def stale():
@@ -297,16 +254,8 @@ def main():
             )
         return
     CHARTS.mkdir(parents=True, exist_ok=True)
-    write(wanted())
-
-
-def write(files):
-    """Writes each file whole."""
-    from keras_synth.compare.files import writing
-
-    for path, text in files.items():
-        with writing(path) as file:
-            file.write(text)
+    for path, text in wanted().items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

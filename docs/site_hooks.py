@@ -1,14 +1,19 @@
-"""What `mkdocs build` does besides: formulas, the repository, further pages."""
+"""What `mkdocs build` does besides: formulas, tables of records, further pages."""
 
 import html
 import pathlib
 import re
+import sys
 import tomllib
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).parent.parent
+sys.path.append(str(ROOT / "docs"))
+
+import benchmark_tables  # noqa: E402
+
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL
 )
@@ -40,9 +45,10 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Ranks pages of the API and long records below those that explain."""
+    """Adds tables of records; ranks the API below pages that explain."""
     if re.match(r"api/|changelog|results|performance|benchmarks/", page.url):
         page.meta.setdefault("search", {"boost": 0.1})
+    return benchmark_tables.fill(markdown)
 
 
 def on_page_content(content, page, config, files):

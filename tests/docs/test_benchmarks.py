@@ -61,7 +61,7 @@ def lines(content, monkeypatch, **options):
     return tables.of_mark("a/b.json", options).splitlines()
 
 
-def test_pages_and_charts_are_those_of_the_records():
+def test_charts_are_those_of_the_records():
     assert not draw_benchmarks.stale()
     present = {path.name for path in draw_benchmarks.CHARTS.glob("*.svg")}
     others = {name for name in present if name.startswith("accelerator_")}
@@ -71,7 +71,9 @@ def test_pages_and_charts_are_those_of_the_records():
 def test_every_record_is_on_a_page():
     found = set()
     for path in DOCS.rglob("*.md"):
-        found |= draw_benchmarks.shown(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tables.fill(text)  # can be made
+        found |= tables.shown(text)
     assert found == {*records.paths()}
 
 
@@ -95,8 +97,9 @@ def test_a_record_is_whole(name):
 
 def test_the_accuracy_page_has_runs_of_several_seeds_alone():
     text = (DOCS / "benchmarks" / "accuracy.md").read_text(encoding="utf-8")
-    shown = draw_benchmarks.shown(text)
-    quoted = {claim.split()[0] for _, claim in records.claims(text)}
+    shown = tables.shown(text)
+    quotes = records.quotes()["docs/benchmarks/accuracy.md"].values()
+    quoted = {quote.split()[0] for names in quotes for quote in names}
     assert shown
     for name in shown | quoted:
         assert len(records.load(name)["seeds"]) > 1, name
@@ -180,17 +183,12 @@ def test_a_mark_that_asks_for_what_is_not_there_is_refused(
         lines(RECORD, monkeypatch, **options)
 
 
-def test_a_mark_is_filled_and_filled_again(monkeypatch):
+def test_a_mark_is_filled(monkeypatch):
     monkeypatch.setattr(records, "load", lambda name: RECORD)
     mark = '<!-- records: a/b.json rows="V" show="table" -->'
-    text = f"above\n\n{mark}\nold\n{draw_benchmarks.END}\n\nbelow\n"
-    page = draw_benchmarks.page(text)
+    page = tables.fill(f"above\n\n{mark}\n\nbelow\n")
     assert page.startswith(f"above\n\n{mark}\n\n| |")
-    assert page.endswith(f"\n{draw_benchmarks.END}\n\nbelow\n")
-    assert "old" not in page
-    assert draw_benchmarks.page(page) == page
-    with pytest.raises(ValueError, match="Each mark needs"):
-        draw_benchmarks.page(f"{mark}\n")
+    assert page.endswith("\n\nbelow\n")
 
 
 @pytest.mark.parametrize("palette", charts.PALETTES)
