@@ -1,7 +1,7 @@
 """Draws the charts of the benchmark pages from records.
 
-    python docs/draw_benchmarks.py            # writes docs/benchmarks/charts
-    python docs/draw_benchmarks.py --check    # whether they are up to date
+python docs/draw_benchmarks.py            # writes docs/benchmarks/charts
+python docs/draw_benchmarks.py --check    # whether they are up to date
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What `mkdocs build` does besides: formulas, tables of records, further pages."""
+"""Formulas, tables of records and further pages of the site."""
 
 import html
 import pathlib

@@ -224,11 +224,7 @@ def test_layers_refuse_an_unknown_contender(tmp_path):
         (["layers.py", "--masks", "paded"], "invalid choice: 'paded'"),
         (["layers.py", "--compile", "--memory"], "--compile is for the times"),
         (["layers.py", "--busy", "-1"], "--busy is a number of processes"),
-        (["routes.py", "--variants", "Q"], "unknown contenders: ['Q']"),
-        (["routes.py", "--routes", "once"], "invalid choice: 'once'"),
-        (["step_profile.py", "Q"], "unknown contenders: ['Q']"),
         (["decoding.py", "Q"], "Q"),
-        (["precision.py", "Q"], "Unknown synthesizer 'Q'"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, words):
@@ -250,71 +246,11 @@ def test_training(tmp_path):
     assert [row["model"] for row in rows] == ["classifier"] * 2 + ["blocks"] * 2
 
 
-def test_step_profile():
-    done = script(
-        "step_profile.py",
-        *"R --batch-size 2 --sequence-length 8 --hidden-dim 8".split(),
-        *"--num-heads 2".split(),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ms a step" in done.stdout
-
-
-def test_routes():
-    shape = "--shapes 2x8 --hidden-dim 8 --num-heads 2 --rounds 2".split()
-    done = script("routes.py", *shape, "--variants", "R", "D+V")
-    assert done.returncode == 0, done.stderr
-    assert "shared" in done.stdout
-    assert "explicit" in done.stdout
-
-
 def test_markdown(tmp_path):
     small_layers(tmp_path, "--masks", "plain", "--modes", "inference")
     done = small_layers(tmp_path, "--markdown")
     assert "| | plain, T 8, B 2 |" in done.stdout
     assert "| R |" in done.stdout
-
-
-def test_padding():
-    done = script(
-        "padding.py",
-        *"R --shapes 2x16 --hidden-dim 16 --num-heads 2".split(),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "padded time / plain time" in done.stdout
-
-
-@slow_but_on("torch")
-def test_endurance(tmp_path):
-    done = script(
-        "endurance.py",
-        *"--minutes 0.001 --every 0.01 --variant R --output".split(),
-        tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    rows = rows_of(tmp_path, "endurance_*.csv")
-    assert all(int(row["memory"]) > 2**20 for row in rows)
-    assert (tmp_path / "endurance.png").exists()
-
-
-def test_endurance_has_nothing_to_report(tmp_path):
-    done = script("endurance.py", "--report", "--output", tmp_path)
-    assert done.returncode == 1
-    assert "There are no endurance_*.csv" in done.stderr
-    done = script("endurance.py", "--minutes", "0")
-    assert "--minutes must be more than 0. Received: 0" in done.stderr
-
-
-@pytest.mark.slow
-def test_precision():
-    done = script(
-        "precision.py",
-        *"R --lengths 4 --batch-size 2 --vocabulary-size 20".split(),
-        *"--num-layers 1 --hidden-dim 8 --num-heads 2 --rounds 1".split(),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("keeps memory") == 2
-    assert done.stdout.count("mixed_bfloat16") == 2
 
 
 @pytest.mark.slow
