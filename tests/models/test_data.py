@@ -24,6 +24,8 @@ from small_tasks import KINDS, VOCABULARY, WORDS, preprocessor
 from small_tasks import examples as numbered
 from small_tasks import task as small_task
 
+from keras_synth.models.tasks.examples import batches_of
+
 WAYS = ("tf.data", "grain", "iterated")
 
 
@@ -68,6 +70,15 @@ def first_ids(seen):
 
 
 # Order
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("seed", [76, 374])
+def test_sorted_classes_are_mixed(seed):
+    labels = np.arange(1040) >= 520
+    epoch = batches_of((labels,), 65, seed)
+    first = np.concatenate([epoch[i] for i in range(len(epoch) // 2)])
+    assert 200 < first.sum() < 320  # 260, with a standard deviation of 8
 
 
 @pytest.mark.parametrize("kind", KINDS)
