@@ -46,8 +46,6 @@ from keras_synth.synthesizers import (
     MixtureSynthesizer,
 )
 
-CAUSAL = {"use_causal_mask": True}
-
 
 def test_01_rows_of_a_low_rank_table_differ():
     layer = attention(FactorizedRandomSynthesizer(H, N, rank=2))

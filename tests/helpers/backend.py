@@ -186,13 +186,6 @@ def slow_but_on(*backends):
     return pytest.mark.slow
 
 
-# With XLA and without. PyTorch trains in one way, JAX without compiling would
-# compile each operation.
-each_way_to_compile = pytest.mark.parametrize(
-    "jit", [True, pytest.param(False, marks=slow_but_on("tensorflow"))]
-)
-
-
 def build_optimizer(model):
     """Makes the optimizer's variables, before the first step would.
 

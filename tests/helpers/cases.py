@@ -83,7 +83,6 @@ KINDS = [
 ]
 
 each_kind = pytest.mark.parametrize("case", KINDS)
-each_case = pytest.mark.parametrize("case", CASES)
 # JAX compiles every operation for every shape.
 each_case_or_kind = pytest.mark.parametrize(
     "case",

@@ -21,13 +21,6 @@ from keras import ops
 
 import keras_synth
 from keras_synth.layers import SyntheticAttention
-from keras_synth.synthesizers import (
-    DenseSynthesizer,
-    DotProductSynthesizer,
-    FactorizedDenseSynthesizer,
-    FactorizedRandomSynthesizer,
-    RandomSynthesizer,
-)
 
 # d, H, k and N differ, so that a weight's axes are known by their sizes.
 B, T, S, D, H, K, N = 2, 4, 6, 8, 2, 4, 7
@@ -37,22 +30,6 @@ CASES = [*PURE, "R+V", "D+V", "fd + fr"]
 # One for each way to attend: as R are Fix and FR, as D are FD and D+V.
 KINDS = ["V", "D", "R", "R+V", "fd + fr"]
 
-CLASSES = {
-    "V": DotProductSynthesizer,
-    "D": DenseSynthesizer,
-    "R": RandomSynthesizer,
-    "Fix": RandomSynthesizer,
-    "FD": FactorizedDenseSynthesizer,
-    "FR": FactorizedRandomSynthesizer,
-}
-NAMES = {
-    "V": "dot_product",
-    "D": "dense",
-    "R": "random",
-    "Fix": "fixed_random",
-    "FD": "factorized_dense",
-    "FR": "factorized_random",
-}
 IDS = np.array([[3, 1, 4, 0, 0], [2, 5, 1, 6, 3]], "int32")
 
 each_kind = pytest.mark.parametrize("case", KINDS)
