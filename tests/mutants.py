@@ -144,8 +144,8 @@ MUTANTS = [
     # --- routes ---------------------------------------------------------------
     Mutant(
         "attention/routes/explicit.py",
-        'context = ops.einsum("bhts,bshv->bthv", kept, values)',
-        'context = ops.einsum("bhts,bshv->bthv", weights, values)',
+        "kept = cast_like(kept, values)",
+        "kept = cast_like(weights, values)",
         "dropout of weights has no effect",
     ),
     Mutant(
@@ -272,8 +272,8 @@ MUTANTS = [
     ),
     Mutant(
         "synthesizers/random.py",
-        "stddev = ((INITIAL_STDDEV / self.gain) ** 2 / self.rank) ** 0.25",
-        "stddev = INITIAL_STDDEV / self.gain",
+        "((INITIAL_STDDEV / self.gain) ** 2 / self.rank) ** 0.25,",
+        "INITIAL_STDDEV / self.gain,",
         "the start of FR depends on its rank",
     ),
     Mutant(
@@ -336,12 +336,6 @@ MUTANTS = [
         "is_global = (at < self.global_tokens)[None, :, None, None]",
         "is_global = (at <= self.global_tokens)[None, :, None, None]",
         "one token too many is decoded as global",
-    ),
-    Mutant(
-        "mixers/pooling.py",
-        "ahead = self.size - 1 if causal else (self.size - 1) // 2",
-        "ahead = (self.size - 1) // 2",
-        "causal pooling sees the future",
     ),
     Mutant(
         "mixers/pooling.py",
