@@ -98,7 +98,7 @@ def run(
             task,
             settings,
             path,
-            data.read_arrays(path),
+            data.read_arrays(path).digest,
             folder,
             shlex.join(["python", *sys.argv]),
             callbacks=callbacks,

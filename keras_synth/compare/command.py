@@ -31,6 +31,10 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message):
+        self.stop(f"{message}. {self.prog} --help lists all options")
+
+    def stop(self, message):
+        """Ends the process, whose command cannot be done."""
         self.exit(2, f"{self.prog}: {message}\n")
 
 
@@ -62,11 +66,11 @@ def main(arguments=None):
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:
             raise  # a fault of this package or of the user's own modules
-        parser.error(f'needs {package}: pip install "keras-synth[compare]"')
+        parser.stop(f'needs {package}: pip install "keras-synth[compare]"')
     except OSError as error:
-        parser.error(f"{error}. Repeat the command with --resume to continue.")
+        parser.stop(f"{error}. Repeat the command with --resume to continue.")
     except (ImportError, ValueError) as error:
-        parser.error(str(error))
+        parser.stop(str(error))
 
 
 def _add_options(parser, command):
@@ -148,12 +152,13 @@ def _train(given):
             task,
             settings,
             path,
-            arrays,
+            arrays.digest,
             folder,
             shlex.join(["keras-synth", *sys.argv[1:]]),
             presets,
             given.callbacks,
             preset=given.command == "train",
+            baseline=arrays.notes["baseline"],
         )
 
     return runs.run_all(

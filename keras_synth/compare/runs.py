@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
         task: `Task`.
         settings: Dictionary.
         data: Path of the arrays.
-        arrays: `Arrays`.
+        data_digest: String, of their content.
         folder: Path for all files.
         command: String that repeats it.
         presets: Optional dictionary from a variant and a seed to the digest of
@@ -56,18 +56,20 @@ class Comparison(NamedTuple):
         callbacks: Optional string, `"module:function"`.
         preset: Whether the only model is saved, in `folder / "preset"`.
         script: Tuple of arguments of `ScriptTask`, or `None`.
+        baseline: Dictionary, name and score of a model that reads no text.
     """
 
     task: Any
     settings: dict
     data: pathlib.Path
-    arrays: Any
+    data_digest: str
     folder: pathlib.Path
     command: str
     presets: dict | None = None
     callbacks: str | None = None
     preset: bool = False
     script: tuple | None = None
+    baseline: dict | None = None
 
     def identity(self, run):
         """What makes a run what it is: contents and versions, not paths."""
@@ -76,7 +78,7 @@ class Comparison(NamedTuple):
             "task": self.task.name,
             **run._asdict(),
             "settings": settings,
-            "data": self.arrays.digest,
+            "data": self.data_digest,
             "start": self.presets[run[:2]] if self.presets else "",
             "versions": versions(run.backend),
             "preset": self.preset,
@@ -129,7 +131,7 @@ class Comparison(NamedTuple):
             "format": FORMAT,
             **self.identity(run),
             "score": self.task.score(self.settings)._asdict(),
-            "baseline": self.arrays.notes.get("baseline"),
+            "baseline": self.baseline,
             "command": self.command,
             "result": result,
         }

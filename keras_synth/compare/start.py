@@ -8,6 +8,7 @@ import json
 import pathlib
 
 import keras_synth  # its models take seconds to import, when first asked for
+from keras_synth.compare import own
 from keras_synth.compare.data import digest_of_files
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "assets"
@@ -67,7 +68,7 @@ def check(init, variants, seeds, settings):
     vocabularies, digests = set(), {}
     for variant in variants:
         for seed in seeds:
-            preset = preset_of(init, variant, seed)
+            preset = preset_of(init, own.registered(variant), seed)
             longest = config(preset)["max_sequence_length"]
             if settings["sequence_length"] > longest:
                 raise ValueError(

@@ -192,6 +192,22 @@ def test_variants_and_callbacks_may_be_ones_own(own_module):
 
 
 @pytest.mark.once
+def test_ones_own_variant_may_start_from_a_preset(own_module):
+    name = "own_parts:CosineSynthesizer"
+    sizes = [*SIZES, "--variants", name]
+    (own_module / "a.txt").write_text("to be or not to be\n" * 400)
+    words = ["--task", "masked_lm", "--data", "a.txt", "--output", "first"]
+    words += ["--vocabulary-size", "200"]
+    sizes.remove("--lengths")
+    status, _, err = run("compare", *words, *sizes)
+    assert status == 0, err
+    words = ["--task", "classification", "--init", "first", "--output", "out"]
+    status, _, err = run("compare", *words, *sizes)
+    assert status == 0, err
+    assert [x["variant"] for x in results(own_module / "out")] == [name]
+
+
+@pytest.mark.once
 def test_what_makes_no_callbacks_is_an_error(own_module):
     known = [*PAIRS, "--variants", "V", "--output", "out"]
     for name, words in {
@@ -407,10 +423,16 @@ def test_a_damaged_result_is_named(content, tmp_path):
 
 
 @pytest.mark.once
-def test_a_folder_without_results_is_an_error(tmp_path):
-    status, _, err = run("report", tmp_path)
-    assert status == 2
-    assert "There are no results" in err
+def test_what_the_command_cannot_read_is_one_line(tmp_path):
+    for words, message in {
+        ("report", tmp_path): "There are no results",
+        ("compare", "--seeds", "one"): "keras-synth compare --help lists",
+        ("unknown",): "invalid choice: 'unknown'",
+    }.items():
+        status, _, err = run(*words)
+        assert status == 2
+        assert message in err
+        assert len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.once
