@@ -19,16 +19,7 @@ from keras_synth.synthesizers import (
     get,
 )
 
-
-def language_model():
-    backbone = models.SynthesizerBackbone(
-        20, 2, 2, 8, 8, "D+V", causal=True, num_segments=0
-    )
-    return models.SynthesizerCausalLM(backbone)
-
-
-def segments():
-    return models.SynthesizerBackbone(20, 1, 2, 8, 8, "V+FR", num_segments=2)
+serialized = keras.saving.serialize_keras_object
 
 
 def built(layer, *shapes):
@@ -40,8 +31,12 @@ MODELS = {
     "classifier": saved_files.classifier,
     "translator": saved_files.translator,
     "functional": saved_files.functional,
-    "language model": language_model,
-    "segments": segments,
+    "language model": lambda: models.SynthesizerCausalLM(
+        models.SynthesizerBackbone(20, 2, 2, 8, 8, "D+V", causal=True)
+    ),
+    "segments": lambda: models.SynthesizerBackbone(
+        20, 1, 2, 8, 8, "V+FR", num_segments=2
+    ),
 }
 LAYERS = {
     f"attention {case}": lambda case=case: built(
@@ -160,7 +155,7 @@ def test_blocks_check_what_they_are_given_and_build_nothing(kind):
         if kind is str:
             return name
         made = get(name, heads, K, N)
-        return made if kind is object else synthesizers_config(made)
+        return made if kind is object else serialized(made)
 
     states = []
     for one in ("V", given("D+R")):
@@ -170,24 +165,19 @@ def test_blocks_check_what_they_are_given_and_build_nothing(kind):
         )
         states.append(random.getstate())
     assert states[0] == states[1]
-    if kind is str:
-        with pytest.raises(ValueError, match="Unknown synthesizer 'Q'"):
-            layers.SynthesizerEncoder(16, H, synthesizer="Q")
-        with pytest.raises(ValueError, match="max_length"):
-            layers.SynthesizerEncoder(16, H, synthesizer="R")
-        return
-    with pytest.raises(ValueError, match=f"num_heads={H}"):
-        layers.SynthesizerEncoder(16, H, synthesizer=given("R+D", H + 1))
-    with pytest.raises(ValueError, match=f"max_length={N}"):
-        layers.SynthesizerEncoder(
-            16, H, synthesizer=given("R"), max_length=N + 1
-        )
-    with pytest.raises(ValueError, match="`synthesizer` must be"):
-        layers.SynthesizerEncoder(16, H, synthesizer={"class_name": "Dense"})
-
-
-def synthesizers_config(made):
-    return keras.saving.serialize_keras_object(made)
+    wrong = [
+        ("Unknown synthesizer 'Q'", "Q", None),
+        ("max_length", "R", None),
+    ]
+    if kind is not str:
+        wrong = [
+            (f"num_heads={H}", given("R+D", H + 1), None),
+            (f"max_length={N}", given("R"), N + 1),
+            ("`synthesizer` must be", {"class_name": "Dense"}, None),
+        ]
+    for words, one, length in wrong:
+        with pytest.raises(ValueError, match=words):
+            layers.SynthesizerEncoder(16, H, synthesizer=one, max_length=length)
 
 
 def test_a_quantized_model_can_be_saved_again_and_again(tmp_path):

@@ -15,14 +15,6 @@ from keras_synth.models.saving.model import ModelMixin
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
 
-# Arguments of a backbone that it keeps in another form than given.
-_KEPT_AS = {
-    "activation": keras.activations.get,
-    "synthesizer": as_config,
-    "decoder_synthesizer": as_config,
-    "cross_synthesizer": as_config,
-}
-
 
 class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
     """Base class of the backbones: their configs, files and LoRA."""
@@ -100,8 +92,12 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
     def _keep(self, arguments):
         """Keeps a constructor's arguments, from which configs are made."""
         for name, value in arguments.items():
+            if name == "activation":
+                value = keras.activations.get(value)
+            elif name.endswith("synthesizer"):
+                value = as_config(value)
             if name != "dtype":  # Keras' own
-                setattr(self, name, _KEPT_AS.get(name, _as_is)(value))
+                setattr(self, name, value)
 
     def get_config(self) -> dict[str, Any]:
         # KerasHub's own config has no default policy of a quantized backbone,
@@ -207,10 +203,6 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         return [
             layer for layer in sublayers(self) if isinstance(layer, Synthesizer)
         ]
-
-
-def _as_is(value):
-    return value
 
 
 def _check_keywords(cls, given):
