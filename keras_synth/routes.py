@@ -12,8 +12,7 @@ Each is an object of a file of its own and all agree to rounding:
   out per sample. The only one that makes a tensor of that size by design.
 
 Of those that serve a request the one of least cost is taken.
-docs/benchmarks/speed_tables.md has the measurements behind the costs;
-docs/routes.md shows how to add a kernel of one's own.
+docs/routes.md has their costs, and shows how to add a kernel of one's own.
 """
 
 import contextlib

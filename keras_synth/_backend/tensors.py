@@ -101,3 +101,8 @@ def gathered(x, positions, axis):
         index = ops.cast(positions, "int64")
         return x[(slice(None),) * axis + (index,)]
     return ops.take(x, positions, axis=axis)
+
+
+def heads_first(x):
+    """`(B, T, H, f) -> (B, H, T, f)`, and back; `None` stays `None`."""
+    return None if x is None else ops.transpose(x, (0, 2, 1, 3))

@@ -3,7 +3,7 @@
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import heads_first, pad
 from keras_synth.mixers.last_tokens import as_integers
 
 
@@ -23,11 +23,6 @@ def check_at_most(name, value, default, max_length):
 
 # Options of a weight that is saved and never trained.
 FIXED = {"dtype": "float32", "trainable": False}
-
-
-def heads_first(x):
-    """`(B, T, H, f) -> (B, H, T, f)`, and back."""
-    return ops.transpose(x, (0, 2, 1, 3))
 
 
 def unit(x):

@@ -8,7 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import heads_first, pad
 from keras_synth.attention.routes.tile import tile_scores
 from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
@@ -16,7 +16,6 @@ from keras_synth.mixers.bounded import (
     check_at_most,
     cut_into_blocks,
     fill_up,
-    heads_first,
     join_blocks,
     take_tokens,
     unit,

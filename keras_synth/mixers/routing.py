@@ -9,6 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, seeded
+from keras_synth._backend.tensors import heads_first
 from keras_synth.attention import masks
 from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.routes.tile import tile_context, tile_scores
@@ -17,7 +18,6 @@ from keras_synth.mixers.bounded import (
     FIXED,
     check_at_most,
     fill_up,
-    heads_first,
     take_tokens,
     unit,
 )

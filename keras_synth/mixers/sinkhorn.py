@@ -8,7 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, normal_unless
-from keras_synth._backend.tensors import product
+from keras_synth._backend.tensors import heads_first, product
 from keras_synth.attention import masks
 from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.positions import window
@@ -18,7 +18,6 @@ from keras_synth.mixers.bounded import (
     check_at_most,
     cut_into_blocks,
     fill_up,
-    heads_first,
     join_blocks,
 )
 from keras_synth.mixers.multi_head import MultiHeadMixer

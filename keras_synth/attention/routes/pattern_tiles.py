@@ -7,13 +7,12 @@ is exact.
 
 from keras import ops
 
-from keras_synth._backend.tensors import cast_like
+from keras_synth._backend.tensors import cast_like, heads_first
 from keras_synth.attention.blocks import QueryBlocks
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
 from keras_synth.attention.routes.tile import (
     combined,
-    heads_first,
     joined,
     tile_scores,
 )

@@ -104,8 +104,3 @@ def _positive(total):
 def joined(tensors, axis=-1):
     """Concatenates tensors; a single one stays as it is."""
     return tensors[0] if len(tensors) == 1 else ops.concatenate(tensors, axis)
-
-
-def heads_first(x):
-    """`(B, T, H, f) -> (B, H, T, f)`; `None` stays `None`."""
-    return None if x is None else ops.transpose(x, (0, 2, 1, 3))

@@ -17,7 +17,7 @@ from keras import ops
 from keras_synth._backend import execution
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth._backend.loops import one_by_one
-from keras_synth._backend.tensors import cast_like
+from keras_synth._backend.tensors import cast_like, heads_first
 from keras_synth.attention.blocks import QueryBlocks
 from keras_synth.attention.masks import both
 from keras_synth.attention.normalizers import SOFTMAX
@@ -37,7 +37,6 @@ from keras_synth.attention.routes.route import (
     number_of_weights,
 )
 from keras_synth.attention.routes.tile import (
-    heads_first,
     joined,
     tile_context,
     tile_scores,
