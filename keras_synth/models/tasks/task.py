@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-from keras_synth._backend.internals import kept_variables
+from keras_synth._backend.internals import kept_variables, sublayers
 from keras_synth._backend.policies import with_policies
 from keras_synth.models.saving.model import ModelMixin
 from keras_synth.models.tasks.examples import (
@@ -164,10 +164,16 @@ class TaskMixin(ModelMixin):
 
     def _maps(self, x):
         """Whether KerasHub, and not Keras only, reads data."""
-        preprocessor = self.preprocessor
-        if isinstance(preprocessor, keras.Layer) and not preprocessor.built:
-            preprocessor.build(None)  # or threads of Grain do so at once
-        return preprocessor is not None or is_dataset(x)
+        self._build_preprocessor()  # or threads of Grain do so at once
+        return self.preprocessor is not None or is_dataset(x)
+
+    def _build_preprocessor(self):
+        if isinstance(self.preprocessor, keras.Layer):
+            if not self.preprocessor.built:
+                self.preprocessor.build(None)
+            for layer in sublayers(self.preprocessor):
+                if not layer.built:
+                    layer.build(None)
 
     def _read(self, data, prefix="", labels=True):
         """Checked columns of examples in memory; other data as they are."""
@@ -280,6 +286,10 @@ class TaskMixin(ModelMixin):
         """Loads what `save_task_weights` saved."""
         with _without_optimizer(self):
             super().load_task_weights(filepath)
+
+    def quantize(self, mode=None, config=None, **kwargs):
+        self._build_preprocessor()  # Keras refuses layers that are not built
+        return super().quantize(mode, config=config, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
