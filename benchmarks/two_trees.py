@@ -174,6 +174,9 @@ INTENDED = {
     "a synthesizer's dtype is its layer's, unless it is given": (
         lambda case, name, old, new: re.match("config .*dtype", name)
     ),
+    "the config of sinkhorn names its default initializer": (
+        lambda case, name, old, new: name.startswith("config sort_initializer")
+    ),
     "what a mask forbids lies below what a bias hides": (
         lambda case, name, old, new: "low" in case and name in new
     ),

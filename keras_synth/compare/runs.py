@@ -332,7 +332,8 @@ def execute(spec, emit=lambda event: None, processes=None):
         process.wait()
     finally:
         process.kill()
-        process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # what it has not read
+            process.stdin.close()
         processes.discard(process)
     if "stop" in last:
         raise OSError(last["stop"])
