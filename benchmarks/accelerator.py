@@ -8,7 +8,7 @@ computes in a process of its own: what hangs or crashes costs one contender.
     python benchmarks/accelerator.py --minutes 9
     python benchmarks/accelerator.py --backends jax --parts layers training
     python benchmarks/accelerator.py --small     # on any machine, in a minute
-    python docs/draw_records.py                  # tables and charts of the docs
+    python docs/draw_benchmarks.py               # then the charts of the docs
 """
 
 import argparse

@@ -12,6 +12,7 @@ from mkdocs.structure.files import File
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.append(str(ROOT / "docs"))
 
+import accelerator_tables  # noqa: E402
 import benchmark_tables  # noqa: E402
 
 FORMULA = re.compile(
@@ -48,6 +49,9 @@ def on_page_markdown(markdown, page, config, files):
     """Adds tables of records; ranks the API below pages that explain."""
     if re.match(r"api/|changelog|results|performance|benchmarks/", page.url):
         page.meta.setdefault("search", {"boost": 0.1})
+    if accelerator_tables.MARK in markdown:
+        found = accelerator_tables.load()
+        markdown += f"\n{accelerator_tables.text(found)}\n"
     return benchmark_tables.fill(markdown)
 
 

@@ -2,11 +2,9 @@
 
 import functools
 import json
-import subprocess
 import sys
 import time
 import types
-from xml.etree import ElementTree
 
 import keras
 import pytest
@@ -15,12 +13,10 @@ from places import ROOT
 from scripts import run_script
 
 sys.path.append(str(ROOT / "benchmarks"))
-sys.path.append(str(ROOT / "docs"))
 
 import accelerator
 import accelerator_cases as cases
 import accelerator_records as records
-import draw_records
 
 SCRIPT = ROOT / "benchmarks" / "accelerator.py"
 BACKEND = keras.backend.backend()
@@ -332,92 +328,3 @@ def test_a_device_that_is_not_there_is_refused(tmp_path):
 @once
 def test_no_time_is_refused():
     assert "--minutes must be more than 0" in run("--minutes", "0").stderr
-
-
-# --- the docs -----------------------------------------------------------------
-
-
-def row(part, name, values=None, **other):
-    shape = {"length": 1024, "batch": 8, "dtype": "bfloat16"}
-    shape |= {"mask": "plain", "mode": "training", **other}
-    found = {"values": values} if values else {"error": "Out of memory"}
-    return {"part": part, "way": "eager", **shape, "name": name, **found}
-
-
-CONTENT = {
-    **HEAD,
-    "date": "2026-11-24",
-    "rows": [
-        {
-            "part": "contract",
-            "way": "eager",
-            "name": "contract",
-            "values": {"passed": 5, "failed": 1, "failures": ["test_x"]},
-        },
-        row("layers", "MultiHeadAttention", {"seconds": 0.001, "ratio": 1.0}),
-        row("layers", "R", {"seconds": 0.0005, "ratio": 2.0}),
-        row("layers", "V"),
-        row("memory", "R", {"bytes": 3 * 2**20}, length=4096, batch=2),
-        row("training", "R", {"tokens_per_second": 1234.0, "ratio": 1.5}),
-    ],
-}
-
-
-@once
-def test_tables_say_what_records_hold():
-    said = draw_records.text({"a.json": CONTENT})
-    for line in (
-        "## A GPU 80GB, torch",
-        "Contract tests: 5 passed, 1 failed (`test_x`).",
-        "eager, bfloat16, plain, training:",
-        "| | T 1024, B 8 |",
-        "| `MultiHeadAttention` | 1 ms |",
-        "| `R` | 2.00 |",
-        "| `V` | - |",
-        "Not measured: `V` at T 1024: error: Out of memory.",
-        "| `R` | 3 |",
-        "| `R` | 1,234 (1.50) |",
-    ):
-        assert line in said.splitlines(), said
-    small = {"a.json": {**CONTENT, "small": True}}
-    assert draw_records.text(small).strip() == draw_records.NONE
-
-
-@once
-def test_a_chart_shows_what_a_record_holds():
-    assert draw_records.panels_of(CONTENT) == {"eager, plain": {"R": 2.0}}
-    drawn = draw_records.charts({"a.json": CONTENT})
-    assert {*drawn} == {"accelerator_a_light.svg", "accelerator_a_dark.svg"}
-    changed = json.loads(json.dumps(CONTENT).replace("2.0", "2.5"))
-    other = draw_records.charts({"a.json": changed})
-    for name, svg in drawn.items():
-        texts = [x.text for x in ElementTree.fromstring(svg)]
-        assert {"R", "2.00", "eager, plain"} & {*texts} == {"R", "2.00"}
-        assert "Speed of a training step: eager, plain" in texts
-        assert other[name] != svg
-        assert f"benchmarks/charts/{name}" in draw_records.text(
-            {"a.json": CONTENT}
-        )
-    assert not draw_records.charts({"a.json": {**CONTENT, "small": True}})
-
-
-@once
-def test_docs_and_records_agree():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "draw_records.py"), "--check"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@once
-def test_a_page_without_its_marks_is_refused():
-    with pytest.raises(SystemExit, match="must hold the marks"):
-        draw_records.page("# Accelerators", {})
-    page = f"above\n{draw_records.BEGIN}\nold\n{draw_records.END}\nbelow"
-    made = draw_records.page(page, {"a.json": CONTENT})
-    assert made.startswith("above\n")
-    assert made.endswith(f"{draw_records.END}\nbelow")
-    assert "old" not in made
-    assert draw_records.page(made, {"a.json": CONTENT}) == made

@@ -9,6 +9,7 @@ from places import ROOT
 
 sys.path.append(str(ROOT / "docs"))
 
+import accelerator_tables as accelerators
 import benchmark_charts as charts
 import benchmark_records as records
 import benchmark_tables as tables
@@ -63,9 +64,16 @@ def lines(content, monkeypatch, **options):
 
 def test_charts_are_those_of_the_records():
     assert not draw_benchmarks.stale()
-    present = {path.name for path in draw_benchmarks.CHARTS.glob("*.svg")}
-    others = {name for name in present if name.startswith("accelerator_")}
-    assert present - others == {*draw_benchmarks.drawn()}
+
+
+def test_a_chart_of_other_records_is_stale(tmp_path, monkeypatch):
+    monkeypatch.setattr(draw_benchmarks, "FOLDER", tmp_path)
+    (chart, (panels, palette)) = next(iter(draw_benchmarks.wanted().items()))
+    old = [{**panels[0], "title": "old"}, *panels[1:]]
+    chart.write_text(charts.svg(old, palette), encoding="utf-8")
+    assert chart in draw_benchmarks.stale()
+    chart.write_text(charts.svg(panels, palette), encoding="utf-8")
+    assert chart not in draw_benchmarks.stale()
 
 
 def test_every_record_is_on_a_page():
@@ -191,63 +199,94 @@ def test_a_mark_is_filled(monkeypatch):
     assert page.endswith("\n\nbelow\n")
 
 
-@pytest.mark.parametrize("palette", charts.PALETTES)
-def test_a_chart_puts_values_in_order(palette):
-    panel = {
-        "title": "a < b",
-        "series": ["x", "y"],
-        "rows": [("V", [[1.0], [2.0]], ""), ("R", [[4.0], [8.0]], "end")],
-        "range": (1, 8),
-        "ticks": [1, 8],
-        "log": True,
-    }
-    root = ElementTree.fromstring(charts.dots("A chart", [panel], palette))
-    ours = root.findall("{*}circle")[1:]  # the first is the legend's
-    assert len(ours) == 2
-    first, last = (float(mark.get("cx")) for mark in ours)
-    width = charts.WIDTH - charts.RIGHT - charts.LEFT
-    assert first == charts.LEFT
-    assert last == pytest.approx(charts.LEFT + width * 2 / 3, abs=0.1)
-    texts = [text.text for text in root.findall("{*}text")]
-    assert {"a < b", "V", "R", "x", "y", "end", "1", "8"} <= {*texts}
+DOTS = {
+    "kind": "dots",
+    "title": "a < b",
+    "series": ["x", "y"],
+    "rows": [["V", [[1.0, 2.0], [2.0]], ""], ["R", [[4.0], [8.0]], "end"]],
+    "x": {"range": [1, 8], "ticks": [1, 8], "log": True},
+    "reference": 1,
+}
+AXIS = {"range": [1, 8], "ticks": [1, 8], "title": "of an axis"}
+DISCS = {
+    "kind": "discs",
+    "title": "a",
+    "area": "b",
+    "x": AXIS,
+    "y": AXIS,
+    "discs": {"V": [1, 1, 400], "R": [2, 8, 100], "D": [8, 4.5, 25]},
+}
+CURVES = {
+    "kind": "curves",
+    "title": "a",
+    "said": "seconds",
+    "x": AXIS,
+    "y": AXIS,
+    "lines": {"V": [[1, 2], [2, 4]], "R": [[1, 1], [8, 4]]},
+}
 
 
 @pytest.mark.parametrize("palette", charts.PALETTES)
-def test_discs_are_as_large_as_the_memory(palette):
-    axis = {"range": (1, 8), "ticks": [1, 8], "title": "of an axis"}
-    discs = {"V": (1, 1, 400), "R": (2, 8, 100), "D": (8, 4.5, 25)}
-    panel = {"title": "a", "area": "b", "x": axis, "y": axis, "discs": discs}
-    root = ElementTree.fromstring(charts.costs("A chart", panel, palette))
-    x, y, radii = zip(
-        *(
-            [float(circle.get(name)) for name in ("cx", "cy", "r")]
-            for circle in root.findall("{*}circle")
-        ),
-        strict=True,
+@pytest.mark.parametrize(
+    "panel", [DOTS, DISCS, CURVES], ids=lambda x: x["kind"]
+)
+def test_a_chart_says_what_it_shows(panel, palette):
+    text = charts.svg([panel, panel], palette)
+    assert charts.panels_of(text) == [panel, panel]
+    assert charts.svg([panel, panel], palette) == text
+    root = ElementTree.fromstring(text)
+    said = [x.text for x in root.iterfind(".//{*}text")]
+    names = {"dots": ["V", "R", "end", "x", "y"], "curves": ["seconds"]}
+    for name in [panel["title"], "1", "8", *names.get(panel["kind"], "VRD")]:
+        assert said.count(name) >= 2, (name, said)
+
+
+def marks(panel):
+    (axes,) = charts.draw([panel], "light").axes
+    return axes, [list(line.get_xdata()) for line in axes.lines]
+
+
+def test_dots_are_at_their_values():
+    axes, drawn = marks(DOTS)
+    for values in ([1.0, 2.0], [2.0], [4.0], [8.0]):
+        assert values in drawn
+    assert [1.5] in drawn  # the mean of two
+    assert axes.get_xscale() == "log"
+    first, second = (
+        line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 2
     )
-    assert radii == pytest.approx(
-        [charts.LARGEST / 2**i for i in range(3)], 0.02
-    )
-    assert x[2] - x[0] == pytest.approx(3 * (x[1] - x[0]), abs=0.3)  # log
-    assert y[0] - y[1] == pytest.approx(2 * (y[0] - y[2]), abs=0.3)
-    said = {text.text for text in root.findall("{*}text")}
-    assert {"a", "b", "of an axis", "V", "R", "D"} <= said
+    assert {first, second} == {0}
+
+
+def test_lines_go_through_their_points():
+    _, drawn = marks(CURVES)
+    assert drawn == [[1, 2], [1, 8]]
+
+
+def test_discs_are_as_large_as_the_memory():
+    axes, _ = marks(DISCS)
+    (discs,) = axes.collections
+    largest = charts.LARGEST
+    assert list(discs.get_sizes()) == [largest, largest / 4, largest / 16]
+    assert discs.get_offsets().tolist() == [[1, 1], [2, 8], [8, 4.5]]
 
 
 def test_names_of_discs_lie_over_nothing():
     discs = {"first": (100, 100, 10), "second": (112, 104, 10)}
     discs |= {"third": (195, 100, 10), "edge": (5, 5, 4)}
-    places = charts.labels(discs, 0, 200, 0, 200)
-    boxes = {
-        name: (x, y - charts.SIZE + 2.5, x + 0.55 * charts.SIZE * len(name), y)
-        for name, (x, y) in places.items()
-    }
-    for name, (left, top, right, bottom) in boxes.items():
-        assert 0 <= left < right <= 200
-        assert 0 <= top < bottom <= 200
+    places = charts.labels(discs, (0, 0, 250, 200))
+    for name, (left, low) in places.items():
+        right, high = left + 0.5 * charts.SIZE * len(name), low + charts.SIZE
+        assert 0 <= left < right <= 250
         for other, (x, y, r) in discs.items():
             apart = x + r <= left or right <= x - r
-            assert apart or y + r <= top or bottom <= y - r, (name, other)
+            assert apart or y + r <= low or high <= y - r + 3, (name, other)
+
+
+def test_charts_have_six_lines_at_most():
+    for panels, _ in draw_benchmarks.wanted().values():
+        for panel in panels:
+            assert len(panel.get("lines", ())) <= 6
 
 
 def contrast(one, other):
@@ -277,12 +316,68 @@ def test_texts_and_marks_stand_out_in_both_palettes(palette, grounds):
             assert contrast(color, ground) >= 4.5, (color, ground)
 
 
-def test_charts_have_six_lines_at_most():
-    for name, svg in draw_benchmarks.drawn().items():
-        root = ElementTree.fromstring(svg)
-        lines = [
-            line
-            for line in root.findall("{*}polyline")
-            if line.get("stroke-width") == "2.2"
-        ]
-        assert len(lines) <= 6, name
+# --- the page of accelerators ---
+
+
+def measured(part, name, values=None, **other):
+    shape = {"length": 1024, "batch": 8, "dtype": "bfloat16"}
+    shape |= {"mask": "plain", "mode": "training", **other}
+    found = {"values": values} if values else {"error": "Out of memory"}
+    return {"part": part, "way": "eager", **shape, "name": name, **found}
+
+
+ACCELERATOR = {
+    "backend": "torch",
+    "device": "A GPU 80GB",
+    "versions": {"keras": "3.15.1", "torch": "2.13.0", "triton": None},
+    "commit": "abc",
+    "sources": "123",
+    "small": False,
+    "date": "2026-11-24",
+    "rows": [
+        {
+            "part": "contract",
+            "way": "eager",
+            "name": "contract",
+            "values": {"passed": 5, "failed": 1, "failures": ["test_x"]},
+        },
+        measured("layers", "MultiHeadAttention", {"seconds": 1e-3, "ratio": 1}),
+        measured("layers", "R", {"seconds": 0.0005, "ratio": 2.0}),
+        measured("layers", "V"),
+        measured("memory", "R", {"bytes": 3 * 2**20}, length=4096, batch=2),
+        measured("training", "R", {"tokens_per_second": 1234.0, "ratio": 1.5}),
+    ],
+}
+
+
+def test_the_page_of_accelerators_says_what_records_hold():
+    text = accelerators.text({"a.json": ACCELERATOR})
+    said = text.replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    for line in (
+        "## A GPU 80GB, torch",
+        "Contract tests: 5 passed, 1 failed (`test_x`).",
+        "**eager, bfloat16, plain, training**",
+        "| | T 1024, B 8 |",
+        "| MultiHeadAttention | 1 ms |",
+        "| R | 2.00 |",
+        "| V | - |",
+        "Not measured: `V` at T 1024: error: Out of memory.",
+        "| R | 3 |",
+        "| R | 1,234 (1.50) |",
+    ):
+        assert line in said, text
+    for palette in charts.PALETTES:
+        name = accelerators.chart_name("a.json", palette)
+        assert f"benchmarks/charts/{name}" in text
+    assert accelerators.text({}) == accelerators.NONE
+    page = (DOCS / "accelerators.md").read_text(encoding="utf-8")
+    assert page.rstrip().endswith(accelerators.MARK)
+
+
+def test_the_chart_of_an_accelerator_shows_its_record(monkeypatch):
+    (panel,) = accelerators.panels(ACCELERATOR)
+    assert panel["title"] == "Speed of a training step: eager, plain"
+    assert panel["rows"] == [["R", [[2.0]], "2.00"]]
+    monkeypatch.setattr(accelerators, "load", lambda: {"a.json": ACCELERATOR})
+    names = {path.name for path in draw_benchmarks.stale()}
+    assert names == {"accelerator_a_light.svg", "accelerator_a_dark.svg"}
