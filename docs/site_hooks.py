@@ -14,6 +14,7 @@ sys.path.append(str(ROOT / "docs"))
 
 import accelerator_tables  # noqa: E402
 import benchmark_tables  # noqa: E402
+import gallery_cards  # noqa: E402
 
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL
@@ -52,7 +53,7 @@ def on_page_markdown(markdown, page, config, files):
     if accelerator_tables.MARK in markdown:
         found = accelerator_tables.load()
         markdown += f"\n{accelerator_tables.text(found)}\n"
-    return benchmark_tables.fill(markdown)
+    return benchmark_tables.fill(gallery_cards.fill(markdown))
 
 
 def on_page_content(content, page, config, files):
