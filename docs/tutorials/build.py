@@ -1,16 +1,16 @@
 """Makes notebooks and pages of the tutorials.
 
 A tutorial is a script. Its first docstring holds the title and a description,
-all other docstrings at top level are text, and what stands between is code.
+all other docstrings at top level are text, and the rest is code.
 
 ```shell
-python docs/tutorials/build.py first_steps            # first_steps.ipynb
-python docs/tutorials/build.py first_steps --execute  # first_steps.md, too
+python docs/tutorials/build.py first_steps            # after changes of text
+python docs/tutorials/build.py first_steps --execute  # after changes of code
 ```
 
-Without names all tutorials are built. A notebook shows the outputs of its page,
-so that the same script and page always make the same notebook. The backend is
-that of `KERAS_BACKEND`, or JAX.
+Without names all tutorials are built. Cells whose code is that of the notebook
+there keep its outputs, unless it is executed anew. The backend is that of
+`KERAS_BACKEND`, or JAX.
 """
 
 import argparse
@@ -54,19 +54,13 @@ if importlib.util.find_spec("keras_synth") is None:
     importlib.invalidate_caches()
 if importlib.util.find_spec("keras_synth") is None:
     raise Missing(
-        {advice}
+        "keras_synth is missing. In a checkout type: pip install -e "
+        "'.[jax,compare]'. Elsewhere put the wheel that `make release` builds "
+        "beside this notebook, and run this cell again."
     )
 """
 FROM_ADDRESS = """
     sources += ["keras-synth[jax,compare] @ git+{address}"]"""
-# What the error says: lines of source.
-CHECKOUT = """\
-"keras_synth is missing. In a checkout type: pip install -e "
-        "'.[jax,compare]'. Elsewhere put the wheel that `make release` builds "
-        "beside this notebook, and run this cell again.\""""
-ONLINE = """\
-"keras_synth is missing. Check that this machine is online, or put a "
-        "wheel beside this notebook, and run this cell again.\""""
 METADATA = {
     "kernelspec": {
         "display_name": "Python 3",
@@ -133,10 +127,8 @@ def repository():
 def setup():
     """The second cell: the backend, and the package where it is missing."""
     address = repository()
-    return SETUP.format(
-        address=FROM_ADDRESS.format(address=address) if address else "",
-        advice=ONLINE if address else CHECKOUT,
-    ).rstrip()
+    source = FROM_ADDRESS.format(address=address) if address else ""
+    return SETUP.format(address=source).rstrip()
 
 
 def colab(name):
@@ -151,103 +143,94 @@ def colab(name):
     )
 
 
-def with_outputs(new, name):
-    """Gives a notebook's cells the outputs that its page shows."""
-    path = FOLDER / f"{name}.md"
-    page = path.read_text(encoding="utf-8") if path.exists() else ""
-    _, _, *cells = new.cells
-    blocks = [_block(cell) for cell in cells]
-    start = 0
-    for cell, block, following in zip(
-        cells, blocks, [*blocks[1:], None], strict=True
-    ):
-        at = page.find(block, start)
-        if at < 0:
-            continue  # the script has changed since it was run
-        start = at + len(block)
-        end = page.find(following, start) if following else len(page)
+def with_outputs(new, old):
+    """Gives cells the outputs that the same code had in another notebook."""
+    known = {x.source: x.outputs for x in old.cells if x.cell_type == "code"}
+    for cell in new.cells:
         if cell.cell_type == "code":
-            cell.outputs = _outputs(page[start:end])
+            cell.outputs = known.get(cell.source, [])
     return new
-
-
-def _block(cell):
-    """What a page shows of a cell itself."""
-    code = cell.cell_type == "code"
-    return f"```python\n{cell.source}\n```" if code else cell.source
-
-
-def _outputs(part):
-    """The outputs that a part of a page shows."""
-    found = []
-    pattern = r"(`{3,})text\n(.*?)\n\1|!\[.*?\]\((img/.+?)\)"
-    for match in re.finditer(pattern, part, re.DOTALL):
-        if match[3]:
-            image = base64.b64encode((FOLDER / match[3]).read_bytes())
-            data = {"image/png": image.decode()}
-            output = nbformat.v4.new_output("display_data", data)
-        else:
-            output = nbformat.v4.new_output("stream", text=match[2] + "\n")
-        found.append(output)
-    return found
-
-
-def write_notebook(new, path):
-    path.write_text(nbformat.writes(new) + "\n", encoding="utf-8")
 
 
 def execute(new):
     """Runs a notebook in an empty folder; its cells then hold outputs."""
     with tempfile.TemporaryDirectory() as folder:
-        resources = {"metadata": {"path": folder}}
         NotebookClient(
-            new, timeout=SECONDS, resources=resources, coalesce_streams=True
+            new,
+            timeout=SECONDS,
+            resources={"metadata": {"path": folder}},
+            coalesce_streams=True,
         ).execute()
+    return new
 
 
-def write_page(name, new):
-    """Writes `NAME.md` and its pictures from an executed notebook."""
-    images = FOLDER / "img"
-    images.mkdir(exist_ok=True)
-    for old in images.glob(f"{name}_[0-9]*.png"):
-        old.unlink()
+def cleaned(new):
+    """Leaves text and pictures: no warnings, and no `<... at 0x7f..>`."""
+    for cell in new.cells:
+        if cell.cell_type == "code":
+            cell.execution_count = None
+            cell.outputs = [x for old in cell.outputs for x in _shown(old)]
+    return new
+
+
+def _shown(output):
+    data = output.get("data", {})
+    if "image/png" in data:
+        image = {"image/png": data["image/png"].strip()}
+        yield nbformat.v4.new_output("display_data", image)
+        return
+    said = data.get("text/plain", "")
+    if output.output_type == "stream":
+        said = output.text if output.name == "stdout" else ""
+    if (said := said.rstrip()) and not re.fullmatch(r"<.* at 0x\w+>", said):
+        yield nbformat.v4.new_output("stream", text=f"{said}\n")
+
+
+def page(name, new):
+    """Returns the Markdown of a notebook, and its pictures by file names."""
     title, _, *cells = new.cells  # all but the setup
     parts = [title.source, f"[Notebook]({name}.ipynb)"]
-    pictures, heading = 0, ""
+    pictures, heading = {}, ""
     for cell in cells:
         if cell.cell_type == "markdown":
             parts.append(cell.source)
             headings = re.findall(r"^#+ (.*)$", cell.source, re.MULTILINE)
             heading = [heading, *headings][-1]
             continue
-        parts.append(_block(cell))
+        parts.append(f"```python\n{cell.source}\n```")
         for output in cell.outputs:
-            data = output.get("data", {})
-            if "image/png" in data:
-                pictures += 1
-                path = images / f"{name}_{pictures}.png"
-                path.write_bytes(base64.b64decode(data["image/png"]))
-                parts.append(f"![{heading}](img/{path.name})")
-            elif text := _printed(output).rstrip():
+            if "data" in output:
+                file = f"{name}_{len(pictures) + 1}.png"
+                data = output["data"]["image/png"]
+                pictures[file] = base64.b64decode(data)
+                parts.append(f"![{heading}](img/{file})")
+            else:
+                text = output.text.rstrip()
                 fence = "````" if "```" in text else "```"
                 parts.append(f"{fence}text\n{text}\n{fence}")
-    page = "\n\n".join(parts) + "\n"
-    (FOLDER / f"{name}.md").write_text(page, encoding="utf-8")
+    return "\n\n".join(parts) + "\n", pictures
 
 
-def _printed(output):
-    """What a page shows of an output: no warnings, and no `<... at 0x7f..>`."""
-    if output.output_type == "stream":
-        return output.text if output.name == "stdout" else ""
-    text = output.get("data", {}).get("text/plain", "")
-    return "" if re.fullmatch(r"<.* at 0x\w+>", text) else text
+def made(name, run=False):
+    """Returns path -> bytes of a tutorial's notebook, page and pictures."""
+    new, path = notebook(name), FOLDER / f"{name}.ipynb"
+    if run:
+        new = cleaned(execute(new))
+    elif path.exists():
+        new = with_outputs(new, nbformat.read(path, 4))
+    text, pictures = page(name, new)
+    return {
+        path: f"{nbformat.writes(new)}\n".encode(),
+        FOLDER / f"{name}.md": text.encode(),
+        **{FOLDER / "img" / file: data for file, data in pictures.items()},
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="tutorials")
     parser.add_argument(
-        "--execute", action="store_true", help="run them and write their pages"
+        "--execute", action="store_true", help="run them for new outputs"
     )
     settings = parser.parse_args()
     for name in settings.names:
@@ -255,12 +238,11 @@ def main():
             known = ", ".join(NAMES)
             parser.error(f"no tutorial is called {name}; there are {known}")
     for name in settings.names or NAMES:
-        if settings.execute:
-            new = notebook(name)
-            execute(new)
-            write_page(name, new)
-        new = with_outputs(notebook(name), name)
-        write_notebook(new, FOLDER / f"{name}.ipynb")
+        files = made(name, settings.execute)
+        for old in (FOLDER / "img").glob(f"{name}_[0-9]*.png"):
+            old.unlink()
+        for path, data in files.items():
+            path.write_bytes(data)
 
 
 if __name__ == "__main__":
