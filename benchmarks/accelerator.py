@@ -11,7 +11,6 @@ computes in a process of its own: what hangs or crashes costs one contender.
     python docs/draw_benchmarks.py               # then the charts of the docs
 """
 
-import argparse
 import contextlib
 import importlib.util
 import json
@@ -25,13 +24,10 @@ import threading
 import time
 import xml.etree.ElementTree as xml
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT)]  # where the package is not installed
+import accelerator_cases as cases
+import measuring
 
-import accelerator_cases as cases  # noqa: E402
-import accelerator_records as records  # noqa: E402
-import command  # noqa: E402
-
+ROOT = cases.ROOT
 FOLDER = pathlib.Path(__file__).resolve().parent
 STARTING = 120  # seconds in which a backend must have started
 LEAST = 5  # seconds under which no case is begun
@@ -136,28 +132,7 @@ def environment(backend, device=None):
     return found
 
 
-class Workers:
-    """One process for each backend, begun when it is first asked for."""
-
-    def __init__(self, device):
-        self.device, self.running = device, {}
-
-    def get(self, backend, seconds=STARTING):
-        if backend not in self.running:
-            seconds = min(seconds, STARTING)
-            self.running[backend] = Worker(backend, self.device, seconds)
-        return self.running[backend]
-
-    def drop(self, backend):
-        if backend in self.running:
-            self.running.pop(backend).end()
-
-    def end(self):
-        for backend in [*self.running]:
-            self.drop(backend)
-
-
-# --- measuring ----------------------------------------------------------------
+# --- measuring ---
 
 
 class Kit:
@@ -166,16 +141,54 @@ class Kit:
     Args:
         settings: What the command line says.
         deadline: Float, by `time.monotonic`.
-        workers: `Workers`.
-        found: Dictionary of `Record`, by backends.
     """
 
-    def __init__(self, settings, deadline, workers, found):
+    def __init__(self, settings, deadline):
         self.settings, self.deadline = settings, deadline
-        self.workers, self.records = workers, found
-        self.again, self.failed = settings.again, False
-        self.done = set()  # by this call
+        self.records = {}  # by backends
+        self.running = {}  # a process for each backend
+        self.done, self.failed = set(), False  # by this call
         self.dead = set()  # backends that no longer start
+
+    def begin(self):
+        """Begins the records of backends that run on the wanted device."""
+        elsewhere, settings = [], self.settings
+        shared = {
+            "commit": settings.commit or cases.commit(),
+            "sources": cases.sources(),
+            "small": settings.small,
+        }
+        for backend in settings.backends:
+            try:
+                head = self.worker(backend).environment
+            except Ended as why:
+                print(f"{backend} is left out: {why}")
+                continue
+            if head["platform"] != (settings.device or head["platform"]):
+                elsewhere.append(f"{backend} finds {head['device']}")
+                self.drop(backend)
+                continue
+            print(f"{backend}: {head['device']}, {head['versions'][backend]}")
+            record = cases.Record(settings.output, {**head, **shared})
+            self.records[backend] = record
+        if not self.records:
+            sys.exit(
+                f"There is no {settings.device or 'backend'} to measure: "
+                f"{'; '.join(elsewhere) or 'none could be started'}."
+            )
+
+    def worker(self, backend, seconds=STARTING):
+        """The process of a backend, begun when it is first asked for."""
+        if backend not in self.running:
+            seconds = min(seconds, STARTING)
+            device = self.settings.device
+            self.running[backend] = Worker(backend, device, seconds)
+        return self.running[backend]
+
+    def drop(self, *backends):
+        for backend in backends:
+            if backend in self.running:
+                self.running.pop(backend).end()
 
     def run(self, plan):
         """Returns how many cases are left."""
@@ -197,7 +210,7 @@ class Kit:
             for name in case.names
             if not self.is_done(case, name)
             and case.backend not in self.dead
-            and (self.again or not record.has(case.key(name), seconds))
+            and (self.settings.again or not record.has(case.key(name), seconds))
         ]
 
     def seconds_for(self, case):
@@ -212,11 +225,11 @@ class Kit:
             return
         while (todo := self.todo(case)) and self.seconds_for(case) >= LEAST:
             if case.alone:
-                self.workers.drop(case.backend)
+                self.drop(case.backend)
                 todo = todo[:1]
             seconds = self.seconds_for(case)
             try:
-                worker = self.workers.get(case.backend, seconds)
+                worker = self.worker(case.backend, seconds)
             except Ended as why:
                 # That is no fault of the case.
                 print(f"    {case.backend} does not start again: {why}")
@@ -242,7 +255,7 @@ class Kit:
             if any(self.is_done(case, name) for name in todo):
                 return  # the others' turn is next
         except Ended as why:
-            self.workers.drop(case.backend)
+            self.drop(case.backend)
             late = f"it took more than {seconds:.0f} s"
             if not isinstance(why, Late):
                 self.put_all(case, [at] if at in todo else todo, error=str(why))
@@ -273,11 +286,10 @@ class Kit:
         found = tested(
             case, environment(case.backend, self.settings.device), seconds
         )
-        if "late" in found:
-            late = found.pop("late")
-            found = {"error": late}
-            if seconds < case.seconds:
-                found = {"unfinished": round(seconds, 1)}
+        if "late" in found and seconds < case.seconds:
+            found = {"unfinished": round(seconds, 1)}
+        elif "late" in found:
+            found = {"error": found["late"]}
         values = found.get("values", {})
         self.failed |= "error" in found or bool(values.get("failed"))
         self.put(case, "contract", **found)
@@ -353,58 +365,34 @@ def said(found):
     return words + (f", ratio {values['ratio']}" if "ratio" in values else "")
 
 
-# --- the command --------------------------------------------------------------
+# --- the command ---
 
 
 def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    choices = {"backends": cases.BACKENDS, "parts": cases.PARTS}
+    choices |= {"ways": cases.WAYS}
+    known = [x for x in cases.BACKENDS if importlib.util.find_spec(x)]
+    parser = measuring.options(
+        __doc__,
+        choices,
+        minutes=9.0,
+        backends=known or [""],
+        parts=[*cases.PARTS],
+        ways=[*cases.WAYS],
+        small=False,
+        again=False,
+        output=cases.FOLDER,
     )
-    add = command.adder(parser)
-    add("--minutes", type=float, default=9.0, help="stop after that long")
-    add(
-        "--backends",
-        nargs="+",
-        choices=cases.BACKENDS,
-        help="which to measure (default: those that are installed)",
-    )
-    add(
-        "--device",
-        choices=DEVICES,
-        help="what must be there (default: what the backends find)",
-    )
-    add(
-        "--parts",
-        nargs="+",
-        choices=cases.PARTS,
-        default=list(cases.PARTS),
-        help="what to measure",
-    )
-    add(
-        "--ways",
-        nargs="+",
-        choices=cases.WAYS,
-        default=list(cases.WAYS),
-        help="of PyTorch; the other backends always compile",
-    )
-    add("--small", action="store_true", help="sizes of a test, to see it run")
-    add("--again", action="store_true", help="measure what is known, too")
-    add("--output", type=pathlib.Path, default=records.FOLDER)
-    add("--commit", help="of the sources, where there is no Git")
-    settings = command.parse(parser)
-    settings.backends = settings.backends or installed()
-    if not settings.backends:
+    parser.add_argument("--device", choices=DEVICES, help="must be there")
+    parser.add_argument("--commit", help="of sources that have no Git")
+    settings = parser.parse_args()
+    if not known:
         sys.exit("No backend is installed: PyTorch, JAX or TensorFlow.")
     if settings.minutes <= 0:
         parser.error(
             f"--minutes must be more than 0. Received: {settings.minutes:g}"
         )
     return settings
-
-
-def installed():
-    return [x for x in cases.BACKENDS if importlib.util.find_spec(x)]
 
 
 def check_folder(folder):
@@ -418,56 +406,26 @@ def check_folder(folder):
             f"--output must be a folder that can be written: {error.strerror}. "
             f"Received: {folder}"
         )
-    records.load_all(folder)
-
-
-def begun(settings, workers):
-    """Records of the backends that run on the device that was asked for."""
-    found, elsewhere = {}, []
-    shared = {
-        "commit": settings.commit or records.commit(),
-        "sources": records.sources(),
-        "small": settings.small,
-    }
-    for backend in settings.backends:
-        try:
-            head = workers.get(backend).environment
-        except Ended as why:
-            print(f"{backend} is left out: {why}")
-            continue
-        wanted = settings.device or head["platform"]
-        if head["platform"] != wanted:
-            elsewhere.append(f"{backend} finds {head['device']}")
-            workers.drop(backend)
-            continue
-        print(f"{backend}: {head['device']}, {head['versions'][backend]}")
-        found[backend] = records.Record(settings.output, {**head, **shared})
-    if not found:
-        sys.exit(
-            f"There is no {settings.device or 'backend'} to measure: "
-            f"{'; '.join(elsewhere) or 'none could be started'}."
-        )
-    return found
+    for path in folder.glob("*.json"):
+        cases.load(path)
 
 
 def main():
     settings = parse()
     check_folder(settings.output)
-    deadline = time.monotonic() + 60 * settings.minutes
-    workers = Workers(settings.device)
+    kit = Kit(settings, time.monotonic() + 60 * settings.minutes)
     try:
-        found = begun(settings, workers)
-        kit = Kit(settings, deadline, workers, found)
+        kit.begin()
         plan = [
             case
-            for case in cases.plan([*found], settings.small)
+            for case in cases.plan([*kit.records], settings.small)
             if case.part in settings.parts
             and (case.backend != "torch" or case.way in settings.ways)
         ]
         left = kit.run(plan)
     finally:
-        workers.end()
-    for record in found.values():
+        kit.drop(*list(kit.running))
+    for record in kit.records.values():
         print(record.path)
     if left:
         print(

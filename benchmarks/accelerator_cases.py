@@ -1,9 +1,25 @@
-"""What the kit measures, in the order of its worth. Imports no backend."""
+"""What the kit measures, in the order of its worth, and its files.
 
+A file holds what one backend did on one device, with one set of versions and
+one state of the sources; it is whole at any time. Imports no backend.
+"""
+
+import datetime
+import hashlib
 import itertools
 import json
+import pathlib
+import re
+import subprocess
 from typing import Any, NamedTuple
 
+import measuring
+
+SCHEMA = 1
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "benchmarks" / "records"
+# What measurements depend on. Who changes one of these measures anew.
+IDENTITY = ("backend", "device", "platform", "versions", "sources", "small")
 BASELINE = "MultiHeadAttention"
 PARTS = ("contract", "layers", "training", "generation", "memory")
 BACKENDS = ("torch", "jax", "tensorflow")
@@ -158,3 +174,105 @@ def _small(backend):
         Case("generation", backend, way, ("GPT2CausalLM", "R"), written, 60),
         Case("memory", backend, way, ("R",), remembered, 60, alone=True),
     ]
+
+
+# --- files ---
+
+
+class Record:
+    """The rows of one file; each is on disk before the next is measured.
+
+    A row is a case's key with one of `values`, `skipped`, `error` and
+    `unfinished`, the seconds that were too few for it.
+
+    Args:
+        folder: Path of the folder of records.
+        head: Dictionary of the fields of `IDENTITY`, and `commit`.
+    """
+
+    def __init__(self, folder, head):
+        identity = json.dumps({x: head[x] for x in IDENTITY}, sort_keys=True)
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+        device = re.sub(r"[^a-z0-9]+", "-", head["device"].lower()).strip("-")
+        name = f"{device}_{head['backend']}_{digest}.json"
+        self.path = pathlib.Path(folder) / name
+        self.content = {"schema": SCHEMA, **head, "date": today(), "rows": []}
+        if self.path.exists():
+            self.content = load(self.path)
+        self.rows = {key_of(row): row for row in self.content["rows"]}
+
+    def has(self, key, seconds):
+        """Whether there is nothing to gain by measuring it again.
+
+        Args:
+            key: Dictionary, a case's key.
+            seconds: Float, how long it may take now.
+        """
+        row = self.rows.get(text(key))
+        return row is not None and row.get("unfinished", seconds) >= seconds
+
+    def add(self, key, **found):
+        """Puts a row where an older one of the same key was."""
+        self.rows[text(key)] = {**key, **found, "date": today()}
+        self.content["rows"] = [*self.rows.values()]
+        with measuring.writing(self.path) as file:
+            json.dump(self.content, file, indent=1)
+            file.write("\n")
+
+
+def load(path):
+    """Returns a file's content; ends the program if its schema is another."""
+    try:
+        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        schema = content["schema"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise SystemExit(
+            f"{path} is not a record of benchmarks/accelerator.py: "
+            f"{type(error).__name__}: {' '.join(str(error).split())}"
+        ) from error
+    if schema != SCHEMA:
+        raise SystemExit(
+            f"{path} has records of another version; move it elsewhere, and "
+            f"measure again. Expected: schema {SCHEMA}. Received: {schema!r}"
+        )
+    return content
+
+
+def key_of(row):
+    """The key of a row, as a string."""
+    found = ("values", "skipped", "error", "unfinished", "date")
+    return text({name: x for name, x in row.items() if name not in found})
+
+
+def today():
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def sources():
+    """A digest of the package and of what measures it."""
+    digest = hashlib.sha256()
+    folders = [ROOT / "keras_synth", ROOT / "benchmarks"]
+    for path in sorted(p for each in folders for p in each.rglob("*.py")):
+        digest.update(str(path.relative_to(ROOT)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def commit():
+    """The checkout's commit, with `+` where files differ; `None` elsewhere."""
+    try:
+        head, changed = (
+            subprocess.run(
+                ["git", "-C", str(ROOT), *arguments],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.strip()
+            for arguments in (
+                ["rev-parse", "--short=12", "HEAD"],
+                ["status", "--porcelain", "keras_synth", "benchmarks/*.py"],
+            )
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changed else "")

@@ -13,7 +13,6 @@ import os
 import platform
 import sys
 import time
-import types
 
 ROUNDS = 7
 # The share of a case's time in which contenders may still be made ready.
@@ -78,20 +77,20 @@ def _device(backend):
 # --- what the parts are made of -----------------------------------------------
 
 
-def layer_step(name, shape):
+def layer_step(shape, name, compiled):
     """One step of a layer, and nothing that it is worth beside its time."""
-    import contenders
     import steps
 
-    cell = contenders.Cell(*(shape[field] for field in contenders.Cell._fields))
-    program = contenders.make(name, cell)
+    cell = steps.Cell(*(shape[field] for field in steps.Cell._fields))
+    program = steps.make(name, cell)
     return steps.MODES[shape["mode"]](program, cell.inputs()), {}
 
 
-def training_step(name, shape, compiled=False):
+def training_step(shape, name, compiled):
     """Some training steps of a classifier, and how many tokens they see."""
     import keras
     import numpy as np
+    import steps
 
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(shape["dtype"])
@@ -99,18 +98,19 @@ def training_step(name, shape, compiled=False):
         model = classifier(name, shape)
     finally:
         keras.config.set_dtype_policy("float32")
-    jit = {"jit_compile": True} if compiled else {}
+    # Elsewhere Keras compiles by itself.
+    jit = {"jit_compile": True} if compiled and steps.BACKEND == "torch" else {}
     model.compile(
         keras.optimizers.AdamW(1e-4),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         **jit,
     )
     random, batch = np.random.default_rng(0), shape["batch"]
-    samples = shape["steps"] * batch
+    count = shape["steps"] * batch
     tokens = random.integers(
-        1, shape["vocabulary"], (samples, shape["length"]), "int32"
+        1, shape["vocabulary"], (count, shape["length"]), "int32"
     )
-    labels = random.integers(0, 2, samples, "int32")
+    labels = random.integers(0, 2, count, "int32")
 
     def step():
         # It returns losses as numbers, and has waited for the device.
@@ -120,66 +120,60 @@ def training_step(name, shape, compiled=False):
 
 
 def classifier(name, shape):
-    """Embeddings, blocks, the mean of all tokens and two classes."""
+    """Embeddings, blocks, the mean of all tokens and two classes.
+
+    Needs no KerasHub. The baseline has the same blocks of Keras' own layers.
+    """
     import keras
-    from accelerator_cases import BASELINE
+    import steps
 
     from keras_synth.layers import SynthesizerEncoder
 
-    length, width = shape["length"], shape["width"]
-    inputs = keras.Input((length,), dtype="int32")
-    x = keras.layers.Embedding(shape["vocabulary"], width)(inputs)
+    layers, width, heads = keras.layers, shape["width"], shape["heads"]
+    inputs = keras.Input((shape["length"],), dtype="int32")
+    x = layers.Embedding(shape["vocabulary"], width)(inputs)
     for _ in range(shape["blocks"]):
-        if name == BASELINE:
-            x = attention_block(x, shape)
+        if name == steps.BASELINE:
+            attention = layers.MultiHeadAttention(heads, width // heads)
+            x = layers.LayerNormalization()(x + attention(x, x))
+            hidden = layers.Dense(4 * width, activation="relu")(x)
+            x = layers.LayerNormalization()(x + layers.Dense(width)(hidden))
         else:
             x = SynthesizerEncoder(
-                4 * width, shape["heads"], synthesizer=name, max_length=length
+                4 * width, heads, synthesizer=name, max_length=shape["length"]
             )(x)
-    x = keras.layers.GlobalAveragePooling1D()(x)
-    return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(x))
+    x = layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, layers.Dense(2, dtype="float32")(x))
 
 
-def attention_block(x, shape):
-    """The same block of Keras' layers alone."""
-    import keras
-
-    layers, width = keras.layers, shape["width"]
-    attention = layers.MultiHeadAttention(
-        shape["heads"], width // shape["heads"]
-    )
-    x = layers.LayerNormalization()(x + attention(x, x))
-    hidden = layers.Dense(4 * width, activation="relu")(x)
-    return layers.LayerNormalization()(x + layers.Dense(width)(hidden))
-
-
-def generation_step(name, shape):
+def generation_step(shape, name, compiled):
     """Texts from prompts, and how many tokens are written."""
-    import generation
+    import contenders
 
-    settings = types.SimpleNamespace(
-        vocabulary_size=shape["vocabulary"],
-        layers=shape["blocks"],
-        width=shape["width"],
-        heads=shape["heads"],
-        dtype=shape["dtype"],
-    )
-    model = generation.made(name, settings, shape["length"])
-    texts = generation.prompts(shape["batch"])
-    step, tokens = generation.generate(model, texts)
+    fields = ("width", "heads", "blocks", "length", "vocabulary")
+    sizes = contenders.sizes(*(shape[field] for field in fields))
+    model = contenders.generator(name, sizes, shape["dtype"])
+    step, tokens = contenders.writing(model, shape["batch"])
     return step, {"tokens": tokens}
 
 
-def peak_bytes(name, shape):
+def peak_bytes(shape, name):
     """The most memory of a layer's step, in bytes: for a process of its own."""
     import measuring
     import steps
 
     steps.array([0.0])  # starts the backend
     memory = measuring.PeakMemory(steps.BACKEND, steps.on_gpu())
-    step, _ = layer_step(name, shape)
+    step, _ = layer_step(shape, name, False)
     step()
     return memory.of(step)
+
+
+MAKERS = {
+    "layers": layer_step,
+    "training": training_step,
+    "generation": generation_step,
+}
 
 
 # --- timing -------------------------------------------------------------------
@@ -205,7 +199,9 @@ class Work:
         if steps.BACKEND == "torch":
             _many_programs()
         if self.case["part"] == "memory":
-            self._remember()
+            for name in self.case["names"]:
+                self.tell({"at": name})
+                self._remember(name)
             return
         ready = self._ready()
         self.tell({"at": None})
@@ -220,15 +216,13 @@ class Work:
             self._report(timings)
             return
 
-    def _remember(self):
-        for name in self.case["names"]:
-            self.tell({"at": name})
-            try:
-                found = peak_bytes(name, self.case["shape"])
-            except Exception as error:
-                self.tell({"name": name, **_why(error)})
-            else:
-                self.tell({"name": name, "values": {"bytes": int(found)}})
+    def _remember(self, name):
+        try:
+            found = peak_bytes(self.case["shape"], name)
+        except Exception as error:
+            self.tell({"name": name, **_why(error)})
+        else:
+            self.tell({"name": name, "values": {"bytes": int(found)}})
 
     def _ready(self):
         """Steps that have run, by their names, as far as there is time."""
@@ -251,14 +245,9 @@ class Work:
         return ready
 
     def _made(self, name):
-        part, shape = self.case["part"], self.case["shape"]
-        if part == "layers":
-            return layer_step(name, shape)
-        if part == "generation":
-            return generation_step(name, shape)
-        # Elsewhere Keras compiles by itself.
-        jit = self.case["way"] == "compiled" and _is_torch()
-        return training_step(name, shape, jit)
+        compiled = self.case["way"] == "compiled"
+        make = MAKERS[self.case["part"]]
+        return make(self.case["shape"], name, compiled)
 
     def _once(self, ready):
         """Seconds of a round."""
@@ -309,8 +298,6 @@ def _guarded(name, step):
 def _why(error):
     """One line: what a row says of what could not be measured."""
     words = " ".join(str(error).split())[:300]
-    if type(error).__name__ == "Skipped":
-        return {"skipped": words}
     if isinstance(error, ImportError):
         return {"skipped": f"not installed: {words}"}
     return {"error": f"{type(error).__name__}: {words}"}
@@ -324,12 +311,6 @@ def _seconds(step):
 
 def _rounded(x):
     return float(f"{x:.4g}")
-
-
-def _is_torch():
-    import steps
-
-    return steps.BACKEND == "torch"
 
 
 def _many_programs():
@@ -348,11 +329,8 @@ def _many_programs():
 def _forget():
     """Gives back what a contender held that failed."""
     gc.collect()
-    if _is_torch():
-        import torch
-
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        sys.modules["torch"].cuda.empty_cache()
 
 
 def main():

@@ -1,8 +1,6 @@
 """What a device holds and computes of the paper's T5-base variants.
 
-```shell
-python benchmarks/devices.py
-```
+    python benchmarks/devices.py
 
 Computed, not measured: the bytes of the float32 weights by the axes that
 `get_layout_map` cuts, four times that in training with Adam (weights,
@@ -11,8 +9,10 @@ a sample of 512 / 512 tokens, of which devices along the model axis share heads
 and width evenly.
 """
 
-import argparse
+import math
 import re
+
+import measuring
 
 from keras_synth import models
 from keras_synth.analysis import multiplications
@@ -27,9 +27,7 @@ def entries(model, mesh):
     sizes = {layouts.DATA: mesh[0], layouts.MODEL: mesh[1], None: 1}
     total = 0
     for weight in model.weights:
-        count = 1
-        for length in weight.shape:
-            count *= length
+        count = math.prod(weight.shape)
         for pattern, axes in layouts.sharded().items():
             if re.fullmatch(pattern, weight.path):
                 for axis, length in zip(axes, weight.shape, strict=False):
@@ -39,21 +37,22 @@ def entries(model, mesh):
     return total
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.parse_args()
-    shapes = [f"{batch} x {model}" for batch, model in MESHES]
-    print("| variant | multiplications |", " | ".join(shapes), "|")
-    print("|---" * (len(MESHES) + 2) + "|")
+def main():
+    measuring.options(__doc__).parse_args()
+    rows = []
     for name in VARIANTS:
-        model = models.SynthesizerSeq2SeqBackbone(
-            **models.config("t5_base", name)
-        )
+        config = models.config("t5_base", name)
+        model = models.SynthesizerSeq2SeqBackbone(**config)
         found = sum(multiplications(model, 512, 512).values())
         found += 512 * model.vocabulary_size * model.hidden_dim
-        cells = []
-        for mesh in MESHES:
-            size = 4 * entries(model, mesh) / 1e9
-            cells.append(f"{size:.2f} / {4 * size:.2f} GB")
-        print(f"| {name} | {found / 1e9:.0f} G |", " | ".join(cells), "|")
+        sizes = [4 * entries(model, mesh) / 1e9 for mesh in MESHES]
+        cells = [f"{size:.2f} / {4 * size:.2f} GB" for size in sizes]
+        rows.append([name, f"{found / 1e9:.0f} G", *cells])
         del model
+    shapes = [f"{batch} x {model}" for batch, model in MESHES]
+    heads = ["variant", "multiplications", *shapes]
+    measuring.print_table("T5 base, meshes of batch x model", heads, rows)
+
+
+if __name__ == "__main__":
+    main()

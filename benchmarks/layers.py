@@ -1,8 +1,9 @@
-"""Time and memory of one attention layer, Synthesizers beside the rest.
+"""Time and memory of one attention layer beside MultiHeadAttention.
 
-All contenders of a cell (shape, dtype, mask, mode) are timed in turn in one
-process; ratios are within a cell. Rows go to a CSV file one by one: a run
-that was stopped, or that had used up its `--minutes`, goes on where it was.
+All variants of a cell (shape, dtype, mask, mode) are timed in turn in one
+process; ratios are within a cell. Memory is measured in a process for each,
+since peaks never sink. Rows go to a CSV file one by one: a run that was
+stopped, or that had used up its `--minutes`, goes on where it was.
 
     KERAS_BACKEND=jax python benchmarks/layers.py
     KERAS_BACKEND=torch python benchmarks/layers.py --lengths 256 1024 \\
@@ -11,95 +12,55 @@ that was stopped, or that had used up its `--minutes`, goes on where it was.
     python benchmarks/layers.py --report
 """
 
-import argparse
+import csv
 import itertools
+import json
 import os
-import pathlib
+import statistics
 import subprocess
 import sys
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
-import command
-import contenders
-import layers_report
+import measuring
 import steps
-from measuring import PeakMemory, busy, interleaved
-from records import Records
-from rich.console import Console
-from rich.progress import Progress
 
-CELL = ["backend", "device", *contenders.Cell._fields, "mode"]
+CELL = ["backend", "device", *steps.Cell._fields, "mode"]
 KEY = [*CELL, "measure", "contender"]
 FIELDS = [*KEY, "value", "spread", "first_call", "note"]
+VARIANTS = [steps.BASELINE, steps.FLOOR]
+VARIANTS += "V R FR Fix D FD R+FR R+V FR+V D+V R+D".split()
+ROUNDS = 3  # of what is measured apart
+LONGEST_STEP = 8  # seconds; where twice the length takes longer it stops
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = command.adder(parser)
-    add(
-        "--lengths",
-        "in tokens, T",
-        type=int,
-        nargs="+",
-        default=[64, 256, 1024, 4096],
+    parser = measuring.options(
+        __doc__,
+        {"masks": steps.MASKS, "modes": [*steps.MODES]},
+        lengths=[64, 256, 1024, 4096],
+        tokens=4096,
+        batch_size=0,
+        hidden_dim=512,
+        num_heads=8,
+        dtypes=["float32"],
+        masks=steps.MASKS,
+        modes=[*steps.MODES],
+        variants=VARIANTS,
+        rounds=11,
+        minutes=9.5,
+        memory=False,
+        output=measuring.OUTPUT,
     )
-    add("--tokens", "B x T, if no --batch-size", type=int, default=4096)
-    add("--batch-size", "B, for all lengths", dest="batch", type=int)
-    add("--hidden-dim", dest="width", type=int, default=512)
-    add("--num-heads", dest="heads", type=int, default=8)
-    add("--dtypes", command.HELP["--dtype"], nargs="+", default=["float32"])
-    add(
-        "--masks",
-        "which keys count",
-        nargs="+",
-        default=contenders.MASKS,
-        choices=contenders.MASKS,
-    )
-    add(
-        "--modes",
-        "what a step does",
-        nargs="+",
-        default=list(steps.MODES),
-        choices=steps.MODES,
-    )
-    add(
-        "--variants",
-        "synthesizers and other layers",
-        dest="contenders",
-        nargs="+",
-        default=contenders.names(),
-    )
-    add("--rounds", type=int, default=11)
-    add("--minutes", type=float, default=9.5, help="stop after that long")
-    add("--memory", action="store_true", help="peak memory instead of time")
-    add(
-        "--busy",
-        "other processes that keep a core busy each; 0 for a quiet machine",
-        type=int,
-        default=0,
-    )
-    add("--compile", action="store_true", help="torch.compile, on PyTorch")
-    add("--report", action="store_true", help="only print what there is")
-    add("--markdown", action="store_true", help="the same, as Markdown")
-    add("--output", type=pathlib.Path, default=pathlib.Path("benchmarks/out"))
     parser.add_argument(
-        "--one", help=argparse.SUPPRESS
-    )  # a process of its own, for memory
-    settings = command.parse(parser)
-    if settings.compile and (steps.BACKEND != "torch" or settings.memory):
-        parser.error(
-            "--compile is for the times of PyTorch; the other backends always "
-            f"compile. Received: backend {steps.BACKEND}, "
-            f"memory={settings.memory}"
-        )
-    if settings.busy < 0 or (settings.busy and settings.memory):
-        parser.error(
-            "--busy is a number of processes, for times alone. Received: "
-            f"--busy {settings.busy}, memory={settings.memory}"
-        )
-    contenders.check(parser, settings.contenders)
+        *("--report", "--markdown"),
+        action="store_true",
+        help="only print what there is",
+    )
+    parser.add_argument("--one", help="for memory: JSON of `apart`")
+    settings = parser.parse_args()
+    steps.check(parser, settings.variants)
     return settings
 
 
@@ -107,123 +68,172 @@ def cells(settings):
     for dtype, mask, length in itertools.product(
         settings.dtypes, settings.masks, settings.lengths
     ):
-        batch = settings.batch or max(1, settings.tokens // length)
-        yield contenders.Cell(
-            batch, length, settings.width, settings.heads, dtype, mask
-        )
+        batch = settings.batch_size or max(1, settings.tokens // length)
+        shape = batch, length, settings.hidden_dim, settings.num_heads
+        yield steps.Cell(*shape, dtype, mask)
 
 
-def described(cell, mode, measure, contender):
-    return {
-        "backend": steps.BACKEND,
-        "device": steps.device(),
-        **cell._asdict(),
-        "mode": mode,
-        "measure": measure,
-        "contender": contender,
+def measure_time(cell, mode, names, settings):
+    """Yields the rows of a cell, of all variants in one go."""
+    x = cell.inputs()
+    ready = {
+        name: steps.MODES[mode](steps.make(name, cell), x) for name in names
     }
+    for name, timing in measuring.interleaved(ready, settings.rounds).items():
+        yield {
+            "contender": name,
+            "value": f"{timing.median:.6g}",
+            "spread": f"{timing.spread:.3g}",
+            "first_call": f"{timing.first:.3g}",
+        }
 
 
-def measure_time(cell, mode, wanted, settings, records, progress):
-    """Times the wanted contenders of a cell, all of them in one go."""
-    todo = [described(cell, mode, "seconds", name) for name in wanted]
-    if all(row in records for row in todo):
-        return
-    task = progress.add_task(
-        f"{mode} {cell.mask} B {cell.batch} T {cell.length} {cell.dtype}",
-        total=len(wanted) + settings.rounds,
+def measure_memory(cell, mode, names, settings):
+    for name in names:
+        (found,) = apart(name, [cell], mode)
+        note = found.get("note", "")
+        row = {"contender": name, "value": found.get("bytes", "")}
+        yield {**row, "note": note and f"skipped: {note}"}
+
+
+def apart(name, cells, mode, warm=False):
+    """Measures steps of cells, one after the other, in a process of its own.
+
+    Args:
+        name: String, a variant.
+        cells: List of `Cell`, from the quickest to the slowest.
+        mode: `"inference"` or `"training"`.
+        warm: Whether to load first what is loaded when it is first used.
+
+    Yields:
+        A dictionary for each cell, of `seconds` and `bytes` or of a `note`.
+    """
+    asked = json.dumps([name, cells, mode, warm])
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--one", asked],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    ready, skipped, x = {}, {}, cell.inputs()
-    for name in wanted:
-        try:
-            program = contenders.make(name, cell)
-            ready[name] = steps.MODES[mode](program, x)
-        except contenders.Skipped as why:
-            skipped[name] = why
-        progress.advance(task)
-    timings = interleaved(
-        ready, settings.rounds, lambda: progress.advance(task)
-    )
-    for name, timing in timings.items():
-        records.append(
-            {
-                **described(cell, mode, "seconds", name),
-                "value": f"{timing.median:.6g}",
-                "spread": f"{timing.spread:.3g}",
-                "first_call": f"{timing.first:.3g}",
-            }
-        )
-    for name, why in skipped.items():
-        row = described(cell, mode, "seconds", name)
-        records.append({**row, "note": f"skipped: {why}"})
-    progress.remove_task(task)
+    count = 0
+    for line in process.stdout:
+        if line.startswith('{"seconds"'):
+            count += 1
+            yield json.loads(line)
+    errors = process.stderr.read().strip().splitlines()
+    why = "a step of the next length takes too long"
+    if process.wait():
+        why = errors[-1] if errors else f"ended with {process.returncode}"
+    for _ in cells[count:]:
+        yield {"note": why}
 
 
-def measure_memory(cell, mode, wanted, settings, records, progress):
-    """Starts a process for each contender, since peaks never sink."""
-    task = progress.add_task(
-        f"memory, {mode} {cell.mask} T {cell.length}", total=len(wanted)
-    )
-    for name in wanted:
-        row = described(cell, mode, "bytes", name)
-        if row not in records:
-            fields = [*map(str, cell), mode, name]
-            command = [sys.executable, __file__, "--one", "|".join(fields)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            answer = (done.stdout.strip().splitlines() or [""])[-1]
-            if answer.isdigit():
-                records.append({**row, "value": answer})
-            else:
-                why = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-                records.append({**row, "note": f"skipped: {why}"})
-        progress.advance(task)
-    progress.remove_task(task)
+def one(name, cells, mode, warm):
+    """Prints what `apart` yields."""
 
+    def step_of(cell):
+        program = steps.make(name, cell)
+        return steps.MODES[mode](program, cell.inputs())
 
-def one(fields):
-    """Prints the peak memory of one contender's step, in bytes."""
-    *shape, dtype, mask, mode, name = fields.split("|")
-    cell = contenders.Cell(*map(int, shape), dtype, mask)
+    cells = [steps.Cell(*cell) for cell in cells]
     steps.array([0.0])  # starts the backend
-    memory = PeakMemory(steps.BACKEND, steps.on_gpu())
-    step = steps.MODES[mode](contenders.make(name, cell), cell.inputs())
-    step()
-    print(memory.of(step))
+    if warm:
+        step_of(cells[0]._replace(length=256))()
+    memory = measuring.PeakMemory(steps.BACKEND, steps.on_gpu())
+    for cell in cells:
+        step, seconds = step_of(cell), []
+        step()
+        peak = memory.of(step)  # warms up, too
+        while len(seconds) < ROUNDS and sum(seconds) < LONGEST_STEP:
+            started = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - started)
+        found = {"seconds": float(f"{statistics.median(seconds):.6g}")}
+        found["bytes"] = peak
+        print(json.dumps(found), flush=True)
+        if seconds[0] > LONGEST_STEP / 4:
+            break  # four times as long, or more
+
+
+def report(folder):
+    """Prints the ratios to the baseline, a table for each mode and dtype."""
+    for path in sorted(folder.glob("layers_*.csv")):
+        with open(path, encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["value"]]
+        kinds = ("device", "measure", "mode", "dtype")
+        for kind in dict.fromkeys(tuple(row[k] for k in kinds) for row in rows):
+            own = {}
+            for row in rows:
+                if tuple(row[k] for k in kinds) == kind:
+                    place = row["mask"], row["length"], row["batch"]
+                    found = own.setdefault(row["contender"], {})
+                    found[place] = float(row["value"])
+            places = [
+                *dict.fromkeys(x for found in own.values() for x in found)
+            ]
+            heads = [f"{m}, T {length}, B {b}" for m, length, b in places]
+            table = [
+                [name, *(_shown(own, name, x, kind[1]) for x in places)]
+                for name in own
+            ]
+            measuring.print_table(", ".join(kind), ["", *heads], table)
+
+
+def _shown(found, name, place, measure):
+    value = found[name].get(place)
+    first = found.get(steps.BASELINE, {}).get(place)
+    if value is None:
+        return ""
+    if name == steps.BASELINE or first is None:
+        is_size = measure == "bytes"
+        return (
+            f"{value / 2**20:,.0f} MiB" if is_size else f"{1e3 * value:.3g} ms"
+        )
+    return f"{first / value:.2f}"
+
+
+def measure(settings):
+    path = settings.output / f"layers_{steps.BACKEND}.csv"
+    records = measuring.Records(path, FIELDS, KEY)
+    deadline = time.monotonic() + 60 * settings.minutes
+    work = list(itertools.product(cells(settings), settings.modes))
+    function = measure_memory if settings.memory else measure_time
+    for i, (cell, mode) in enumerate(work):
+        if time.monotonic() > deadline:
+            measuring.progress(
+                f"{len(work) - i} of {len(work)} cells are left; "
+                "run the same command again to go on."
+            )
+            return
+        shared = {
+            "backend": steps.BACKEND,
+            "device": steps.device(),
+            **cell._asdict(),
+            "mode": mode,
+            "measure": "bytes" if settings.memory else "seconds",
+        }
+        known = [
+            name
+            for name in settings.variants
+            if {**shared, "contender": name} in records
+        ]
+        names = [name for name in settings.variants if name not in known]
+        if not settings.memory and names:
+            names = settings.variants  # ratios are of one run
+        if names:
+            measuring.progress(mode, *cell)
+            for row in function(cell, mode, names, settings):
+                records.append({**shared, **row})
 
 
 def main():
     settings = parse()
     if settings.one:
-        one(settings.one)
-        return
-    steps.COMPILED, steps.BUSY = settings.compile, settings.busy
-    if settings.markdown:
-        layers_report.print_markdown(settings.output)
+        one(*json.loads(settings.one))
         return
     if not settings.report:
-        records = Records(
-            settings.output / f"layers_{steps.BACKEND}.csv", FIELDS, KEY
-        )
-        measure = measure_memory if settings.memory else measure_time
-        deadline = time.monotonic() + 60 * settings.minutes
-        work = list(itertools.product(cells(settings), settings.modes))
-        with (
-            busy(settings.busy),
-            Progress(console=Console(stderr=True)) as progress,
-        ):
-            task = progress.add_task(steps.device(), total=len(work))
-            for i, (cell, mode) in enumerate(work):
-                if time.monotonic() > deadline:
-                    progress.console.print(
-                        f"{len(work) - i} of {len(work)} cells are left; "
-                        "run the same command again to go on."
-                    )
-                    break
-                measure(
-                    cell, mode, settings.contenders, settings, records, progress
-                )
-                progress.advance(task)
-    layers_report.report(settings.output)
+        measure(settings)
+    report(settings.output)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,192 @@
-"""Interleaved timings, and the memory that one step takes."""
+"""What the scripts here share: options, files, timings, memory, tables.
 
+Imports no backend.
+"""
+
+import argparse
 import contextlib
+import csv
 import gc
 import os
+import pathlib
 import statistics
-import subprocess
 import sys
 import time
 from typing import NamedTuple
 
-from memory import peak_memory, status
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+OUTPUT = pathlib.Path("benchmarks/out")
 SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
-# Multiplies matrices for as long as the process that started it lives.
-BUSY = """
-import os, numpy
-parent = os.getppid()
-x = numpy.ones((1000, 1000), "float32")
-while os.getppid() == parent:
-    x @ x
-"""
+HELP = {
+    "again": "measure what is known, too",
+    "backends": "which to measure",
+    "batch_size": "B",
+    "block_batch": "B, of the blocks",
+    "block_length": "T, of the blocks",
+    "by": "how heads are chosen",
+    "caches": "print the sizes of caches instead",
+    "clock": "processor: seconds of all cores, for a busy machine",
+    "dtype": "of weights and inputs",
+    "dtypes": "of weights and inputs",
+    "forms": "of the models",
+    "hidden_dim": "model width, d",
+    "learning_rate": "the highest",
+    "lengths": "in tokens, T",
+    "longest_reference": "longest length of MultiHeadAttention",
+    "masks": "which keys count",
+    "memory": "peak memory instead of time",
+    "minutes": "stop after that long",
+    "model": "what to train",
+    "modes": "what a step does",
+    "num_heads": "of an attention layer, H",
+    "num_layers": "blocks in a stack",
+    "output": "folder of the results",
+    "package": "count this package's files, functions and calls instead",
+    "parts": "what to measure",
+    "quadratic": "longest length of mixers that compare all pairs",
+    "rounds": "how often each is timed",
+    "sentences": "for the averages",
+    "sequence_length": "in tokens, T",
+    "small": "sizes of a test, to see it run",
+    "splits": "dev, or test",
+    "steps": "of training",
+    "steps_per_score": "between scores on held-out pairs",
+    "to": "what heads become",
+    "tokens": "B x T, unless --batch-size is given",
+    "variants": "what to measure",
+    "vocabulary_size": "tokens",
+    "ways": "of PyTorch; the other backends always compile",
+}
+
+
+class _Formatter(
+    argparse.ArgumentDefaultsHelpFormatter,
+    argparse.RawDescriptionHelpFormatter,
+):
+    pass
+
+
+def options(text, choices=None, **defaults):
+    """Returns a parser with an option for each default.
+
+    Args:
+        text: String, the description.
+        choices: Optional dictionary, name -> its only values.
+        **defaults: Values of which options get their types. A list stands for
+            one value or more, `False` for an option without a value.
+    """
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=_Formatter
+    )
+    for name, default in defaults.items():
+        flag, said = f"--{name.replace('_', '-')}", HELP.get(name, " ")
+        if default is False:
+            parser.add_argument(flag, action="store_true", help=said)
+            continue
+        several = isinstance(default, list)
+        first = default[0] if several else default
+        kind = pathlib.Path if isinstance(first, pathlib.Path) else type(first)
+        parser.add_argument(
+            flag,
+            type=kind,
+            nargs="+" if several else None,
+            default=default,
+            choices=(choices or {}).get(name),
+            metavar=None if name in (choices or {}) else kind.__name__.upper(),
+            help=said,
+        )
+    return parser
+
+
+# --- files ---
+
+
+@contextlib.contextmanager
+def writing(path):
+    """Opens a text file that takes its name once all of it is on disk."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}-{os.getpid()}-partial")
+    try:
+        with open(partial, "w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class Records:
+    """Rows of a CSV file, which need not be measured again.
+
+    Each row is on disk before the next one is measured.
+
+    Args:
+        path: Path of the CSV file; it is made when the first row comes.
+        fields: Sequence of strings, the columns.
+        key: Sequence of strings, the columns that tell rows apart.
+    """
+
+    def __init__(self, path, fields, key):
+        self.path = pathlib.Path(path)
+        self.fields, self.key = tuple(fields), tuple(key)
+        text = self.path.read_text("utf-8") if self.path.exists() else ""
+        lines = text.splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):
+            print(f"{self.path}: the last row is incomplete and is left out")
+            with writing(self.path) as file:
+                file.writelines(lines[:-1])
+            lines.pop()
+        self.rows = list(csv.DictReader(lines))
+        if self.rows and tuple(self.rows[0]) != self.fields:
+            raise SystemExit(
+                f"{self.path} has other columns than this script writes; name "
+                f"another folder with --output. Expected: {self.fields}. "
+                f"Received: {tuple(self.rows[0])}"
+            )
+
+    def __contains__(self, row):
+        wanted = [str(row[name]) for name in self.key]
+        return any(
+            wanted == [known[name] for name in self.key] for known in self.rows
+        )
+
+    def append(self, row):
+        """Adds a row and waits until it is on disk."""
+        row = {name: str(row.get(name, "")) for name in self.fields}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self.fields, lineterminator="\n")
+            if not file.tell():
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows.append(row)
+
+
+def print_table(title, heads, rows):
+    """Prints a Markdown table, with columns of one width each."""
+    rows = [[str(cell) for cell in row] for row in [heads, *rows]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * (width - 1) + ":" for width in widths])
+    rows[1][0] = "-" * widths[0]
+    print(f"\n{title}\n")
+    for row in rows:
+        cells = [
+            cell.rjust(width) for cell, width in zip(row, widths, strict=True)
+        ]
+        cells[0] = row[0].ljust(widths[0])
+        print(f"| {' | '.join(cells)} |")
+
+
+def progress(*said):
+    print(*said, file=sys.stderr, flush=True)
+
+
+# --- timings ---
 
 
 class Timing(NamedTuple):
@@ -30,13 +197,12 @@ class Timing(NamedTuple):
     first: float  # seconds of the first call: compiling
 
 
-def interleaved(steps, rounds, progress=lambda: None, clock=None):
+def interleaved(steps, rounds, clock=None):
     """Times functions in turn, so that all see the same weather.
 
     Args:
         steps: Dictionary of functions without arguments.
         rounds: Integer, how often each is timed after its warm-up.
-        progress: Function to call after each round.
         clock: Function that returns seconds; `time.perf_counter` by default.
 
     Returns:
@@ -62,7 +228,6 @@ def interleaved(steps, rounds, progress=lambda: None, clock=None):
             for name in names:
                 seconds = _seconds(steps[name], clock, repeats[name])
                 slices[name].append(seconds / repeats[name])
-            progress()
     finally:
         gc.unfreeze()
     return {
@@ -85,25 +250,7 @@ def _spread(seconds):
     return (high - low) / 2
 
 
-@contextlib.contextmanager
-def busy(number):
-    """Keeps as many cores busy for a `with` block, each by a process."""
-    single = dict.fromkeys(
-        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-    )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", BUSY],
-            env={**os.environ, **single},
-        )
-        for _ in range(number)
-    ]
-    try:
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+# --- memory ---
 
 
 class PeakMemory:
@@ -117,20 +264,20 @@ class PeakMemory:
     def __init__(self, backend, gpu):
         self.backend, self.gpu = backend, gpu
         gc.collect()
-        self.before = 0 if gpu else status("VmRSS") or peak_memory()
+        self.before = 0 if gpu else _resident("VmRSS")
 
     def of(self, step):
         """Runs a step that has run before and returns the peak."""
         if self.gpu:
             return self._gpu(step)
-        try:
-            with open("/proc/self/clear_refs", "w") as control:
-                control.write("5")  # forget the peak so far
-        except OSError:
-            pass
+        with (
+            contextlib.suppress(OSError),
+            open("/proc/self/clear_refs", "w") as control,
+        ):
+            control.write("5")  # forget the peak so far
         for _ in range(3):
             step()
-        return peak_memory() - self.before
+        return _resident("VmHWM") - self.before
 
     def _gpu(self, step):
         if self.backend == "torch":
@@ -147,3 +294,18 @@ class PeakMemory:
         import tensorflow as tf
 
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
+
+
+def _resident(field):
+    """A field of Linux' `/proc/self/status`, elsewhere the peak, in bytes."""
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/status", encoding="utf-8") as lines,
+    ):
+        for line in lines:
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1]) * 1024
+    import resource  # not on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -10,172 +10,108 @@ the same on every machine.
 functions run, these functions, and their calls.
 
     python benchmarks/overhead.py
-    python benchmarks/overhead.py --variants V R --listing
     python benchmarks/overhead.py --variants R R+V --package
 """
 
-import argparse
-import collections
 import os
 
 os.environ["KERAS_BACKEND"] = "torch"
 
+import collections
 import cProfile
+import itertools
 import pathlib
 import pstats
 import sys
 import threading
-from typing import NamedTuple
 from unittest import mock
 
-import command
-import contenders
-import keras
+import measuring
+import steps
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import keras_synth
-from keras_synth import mixers
 from keras_synth._backend import execution
 
-BASELINE = "MultiHeadAttention"
 VARIANTS = "V R FR D R+V D+V".split()
 VARIANTS += ["local(window=16)", "longformer(window=16)"]
-OPERATIONS = contenders.Cell(4, 256, 64, 4, "float32", "padded")
-CALLS = contenders.Cell(1, 8, 8, 2, "float32", "padded")
+OPERATIONS = steps.Cell(4, 256, 64, 4, mask="padded")
+CALLS = steps.Cell(1, 8, 8, 2, mask="padded")
 PACKAGE = str(pathlib.Path(keras_synth.__file__).parent)
-LENGTHS = (9, 1024)  # in tokens; long sequences are computed in pieces
+# Whether there is padding, and whether there are gradients.
+KINDS = [*itertools.product((False, True), (False, True))]
+HEADS = ["inference", "training", "padded", "training, padded"]
 
 
-class Overhead(NamedTuple):
-    """What one layer takes.
+def step_of(name, cell, is_padded, is_training):
+    """Returns a function without arguments that calls a layer once."""
+    longest = max(cell.length, 32)  # for windows
+    layer = steps.layer_of(name, cell._replace(length=longest))
+    x = cell.inputs().clone()
+    arguments = {}
+    if is_padded:
+        # As Keras hands it over: embeddings made it a tensor.
+        arguments["value_mask"] = torch.from_numpy(cell.padding())
+    if name == steps.BASELINE:
+        arguments["value"] = x
+    layer(x, **arguments)
+    weights = [w.value for w in layer.trainable_variables]
+    layer.requires_grad_(is_training)
 
-    Fields:
-        operations: Integers: inference, training, both padded.
-        calls: Integers: inference plain and padded.
-    """
+    def step():
+        with torch.set_grad_enabled(is_training):
+            output = layer(x, **arguments)
+            if is_training:
+                torch.autograd.grad(output.sum(), weights)
 
-    operations: tuple[int, ...]
-    calls: tuple[int, ...]
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    add = command.adder(parser)
-    add("--variants", nargs="+", default=VARIANTS)
-    add(
-        "--listing",
-        action="store_true",
-        help="print the operations, or calls, by name",
-    )
-    add(
-        "--package",
-        action="store_true",
-        help="count files, functions and calls of this package",
-    )
-    args = command.parse(parser)
-    contenders.check(parser, args.variants)
-    if args.listing:
-        for name in [BASELINE, *args.variants]:
-            print_listing(name)
-        return
-    if args.package:
-        Console().print(package_table(args.variants))
-        return
-    Console().print(table({n: overhead(n) for n in [BASELINE, *args.variants]}))
+    return step
 
 
-def table(found):
-    """Counts of all layers; calls as ratios to MultiHeadAttention's."""
-    columns = ["inference", "training", "padded", "training, padded"]
-    columns += ["calls", "calls, padded"]
-    shown = Table("", *columns)
-    floor = found[BASELINE].calls
-    for name, (operations, calls) in found.items():
-        ratios = [
-            f"{a} ({a / b:.2f})" for a, b in zip(calls, floor, strict=True)
-        ]
-        shown.add_row(name, *map(str, operations), *ratios)
-    return shown
+def _elsewhere():
+    """Lets layers compute as on an accelerator."""
+    return mock.patch.object(execution, "on_cpu", _nowhere)
 
 
-def overhead(name):
-    """Returns the `Overhead` of a layer."""
-    return Overhead(
-        tuple(len(operations(name, **kind)) for kind in _KINDS),
-        tuple(
-            calls(name, is_padded).total_calls for is_padded in (False, True)
-        ),
-    )
+def _nowhere(x):  # a mock's own calls would be counted
+    return False
 
 
-_KINDS = [
-    {"is_training": False, "is_padded": False},
-    {"is_training": True, "is_padded": False},
-    {"is_training": False, "is_padded": True},
-    {"is_training": True, "is_padded": True},
-]
-
-
-def operations(name, is_training, is_padded):
-    """Returns the names of the operations dispatched, as on an accelerator.
-
-    Args:
-        name: String, `"MultiHeadAttention"` or what `mixers.get` takes.
-        is_training: Whether to compute gradients, too.
-        is_padded: Whether there is a padding mask.
-    """
-    step = _step(name, OPERATIONS, is_training, is_padded)
-    with _as_if_on_an_accelerator():
+def operations(name, is_padded, is_training):
+    """Returns the names of the operations dispatched."""
+    step = step_of(name, OPERATIONS, is_padded, is_training)
+    with _elsewhere():
         step()
         with _Recorder() as recorder, _OneKernel(recorder):
             step()
     return recorder.names
 
 
-def _as_if_on_an_accelerator():
-    return mock.patch.object(execution, "on_cpu", _nowhere)
-
-
-def _nowhere(x):
-    return False
-
-
 def calls(name, is_padded):
-    """Returns the profile of one small inference: `pstats.Stats`."""
-    step = _step(name, CALLS, False, is_padded)
+    """Returns how many functions one small inference calls."""
+    step = step_of(name, CALLS, is_padded, False)
     profile = cProfile.Profile()
-    with _as_if_on_an_accelerator():
+    with _elsewhere():
         step()
         profile.runcall(step)
-    return pstats.Stats(profile)
+    return pstats.Stats(profile).total_calls
 
 
-def package_table(names):
-    """Files, functions and calls of the package, for each layer and kind."""
-    columns = ["inference", "training", "padded", "training, padded"]
-    shown = Table("files / functions / calls", "T", *columns)
-    for name in names:
-        for length in LENGTHS:
-            counts = [package_calls(name, length, **kind) for kind in _KINDS]
-            rows = (" / ".join(map(str, count)) for count in counts)
-            shown.add_row(name, str(length), *rows)
-    return shown
+def overhead(name):
+    """Returns the operations of all `KINDS`, then calls, plain and padded."""
+    counts = [len(operations(name, *kind)) for kind in KINDS]
+    return [*counts, calls(name, False), calls(name, True)]
 
 
-def package_calls(name, length, is_training, is_padded):
+def package_calls(name, length, is_padded, is_training):
     """Counts the package's Python that one call of a layer runs.
 
     Returns:
         Integers: files of which functions run, functions, and their calls.
     """
-    cell = contenders.Cell(2, length, 8, 2, "float32", "padded")
-    step = _step(name, cell, is_training, is_padded)
+    cell = steps.Cell(2, length, 8, 2, mask="padded")
+    step = step_of(name, cell, is_padded, is_training)
     step()  # what is computed once only is computed here
     found = collections.Counter()
 
@@ -196,40 +132,6 @@ def package_calls(name, length, is_training, is_padded):
     return len(files), len(found), found.total()
 
 
-def _step(name, cell, is_training, is_padded):
-    """Returns a function without arguments that calls a layer once."""
-    layer = _made(name, cell)
-    x = torch.from_numpy(cell.inputs().numpy(force=True)).clone()
-    arguments = {}
-    if is_padded:
-        # As Keras hands it over: embeddings made it a tensor.
-        arguments["value_mask"] = torch.from_numpy(cell.padding())
-    if not isinstance(layer, mixers.Mixer):
-        arguments["value"] = x
-
-    layer(x, **arguments)
-    weights = [w.value for w in layer.trainable_variables]
-    layer.requires_grad_(is_training)
-
-    def step():
-        with torch.set_grad_enabled(is_training):
-            output = layer(x, **arguments)
-            if is_training:
-                torch.autograd.grad(output.sum(), weights)
-
-    return step
-
-
-def _made(name, cell):
-    sizes = {"num_heads": cell.heads, "key_dim": cell.width // cell.heads}
-    if name == BASELINE:
-        return keras.layers.MultiHeadAttention(**sizes)
-    return mixers.get(name, max_length=max(cell.length, 32), **sizes)
-
-
-_UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
-
-
 class _Recorder(TorchDispatchMode):
     """Notes what is computed: views compute nothing."""
 
@@ -238,8 +140,9 @@ class _Recorder(TorchDispatchMode):
         self.names = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        # The second one is a view, too, which promises not to be one.
-        if not function.is_view and function is not _UNSAFE_VIEW:
+        # This one is a view, too, which promises not to be one.
+        other = torch.ops.aten._unsafe_view.default
+        if not function.is_view and function is not other:
             self.names.append(str(function.overloadpacket))
         return function(*args, **(kwargs or {}))
 
@@ -261,15 +164,35 @@ class _OneKernel(TorchFunctionMode):
         return found
 
 
-def print_listing(name):
-    for kind in _KINDS:
-        found = collections.Counter(operations(name, **kind))
-        print(name, kind, sum(found.values()))
-        for operation, number in found.most_common():
-            print(f"    {number:4} {operation}")
-    for is_padded in (False, True):
-        print(name, "calls", "padded" if is_padded else "plain")
-        calls(name, is_padded).sort_stats("ncalls").print_stats(25)
+def main():
+    parser = measuring.options(__doc__, variants=VARIANTS, package=False)
+    settings = parser.parse_args()
+    steps.check(parser, settings.variants)
+    if settings.package:
+        rows = [
+            [
+                name,
+                length,
+                *(
+                    " / ".join(map(str, package_calls(name, length, *kind)))
+                    for kind in KINDS
+                ),
+            ]
+            for name in settings.variants
+            for length in (9, 1024)  # long ones are computed in pieces
+        ]
+        title = "files / functions / calls"
+        measuring.print_table(title, ["", "T", *HEADS], rows)
+        return
+    floor = overhead(steps.BASELINE)
+    rows = [[steps.BASELINE, *floor]]
+    for name in settings.variants:
+        *counts, plain, padded = overhead(name)
+        pairs = zip((plain, padded), floor[-2:], strict=True)
+        ratios = [f"{a} ({a / b:.2f})" for a, b in pairs]
+        rows.append([name, *counts, *ratios])
+    heads = ["", *HEADS, "calls", "calls, padded"]
+    measuring.print_table("Operations, and calls of Python", heads, rows)
 
 
 if __name__ == "__main__":

@@ -12,17 +12,12 @@ local-attention lets a token see its own block and both beside it, 3 w tokens;
 ours sees 2 w + 1.
 """
 
-import argparse
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
-import command
-import contenders
-import reporting
+import measuring
 import steps
-from measuring import interleaved
-from rich.console import Console
 
 
 def _module(layer, output=None):
@@ -153,51 +148,42 @@ PAIRS = {
 }
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = command.adder(parser)
-    add("--sequence-length", dest="length", type=int, default=4096)
-    add("--hidden-dim", dest="width", type=int, default=256)
-    add("--num-heads", dest="heads", type=int, default=4)
-    add("--rounds", type=int, default=7)
-    settings = command.parse(parser)
+def main():
+    parser = measuring.options(
+        __doc__, sequence_length=4096, hidden_dim=256, num_heads=4, rounds=7
+    )
+    settings = parser.parse_args()
     if steps.BACKEND != "torch":
         parser.error(
             "the packages are for PyTorch; set KERAS_BACKEND=torch. "
             f"Received: {steps.BACKEND}"
         )
-    return settings
-
-
-def main():
-    settings = parse()
-    cell = contenders.Cell(
-        1, settings.length, settings.width, settings.heads, "float32", "plain"
+    cell = steps.Cell(
+        1, settings.sequence_length, settings.hidden_dim, settings.num_heads
     )
     x, rows = cell.inputs(), []
     for mixer, (package, make) in PAIRS.items():
         try:
             theirs = make(cell)
         except ImportError as error:
-            Console(stderr=True).print(f"{package} is left out: {error}")
+            measuring.progress(f"{package} is left out: {error}")
             continue
-        programs = {mixer: contenders.make(mixer, cell), package: theirs}
+        programs = {mixer: steps.make(mixer, cell), package: theirs}
         row = [mixer, package]
-        for mode in steps.MODES:
-            timed = interleaved(
-                {n: steps.MODES[mode](p, x) for n, p in programs.items()},
+        for mode in steps.MODES.values():
+            timed = measuring.interleaved(
+                {name: mode(program, x) for name, program in programs.items()},
                 settings.rounds,
             )
-            ours, other = (timed[n].median for n in programs)
-            row += [f"{1000 * t:.0f}" for t in (ours, other)]
+            ours, other = (timed[name].median for name in programs)
+            row += [f"{1000 * ours:.0f}", f"{1000 * other:.0f}"]
             row.append(f"{other / ours:.2f}")
         rows.append(row)
-    headings = ["ours", "theirs"]
+    heads = ["ours", "theirs"]
     for mode in steps.MODES:
-        headings += [f"{mode}, ms", "theirs", "ratio"]
-    reporting.print_table(
-        f"T {cell.length}, d {cell.width}, H {cell.heads}", headings, rows
-    )
+        heads += [f"{mode}, ms", "theirs", "ratio"]
+    title = f"T {cell.length}, d {cell.width}, H {cell.heads}"
+    measuring.print_table(title, heads, rows)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ import time
 
 import keras
 import keras_hub
+import measuring
 import numpy as np
 from scipy.stats import spearmanr
 
-from keras_synth.compare.files import writing
 from keras_synth.surgery import distill, synthesize
 
 LENGTH = 64  # tokens, of sentences that are scored, and of the tables
@@ -170,7 +170,7 @@ class Run:
         old = self.log.get("weights")
         self.log["weights"] = f"{self.log['done']}.weights.h5"
         self._training.save_weights(self._path(self.log["weights"]))
-        with writing(self._path("log.json")) as file:
+        with measuring.writing(self._path("log.json")) as file:
             json.dump(self.log, file, indent=1)
         if old:
             self._path(old).unlink(missing_ok=True)
@@ -213,11 +213,13 @@ def vectors(model, inputs):
 
 
 def tokenizer(preset):
-    """A preset's; of a folder without `vocab.txt`, that of `tokenizer.json`."""
-    path = pathlib.Path(preset) / "tokenizer.json"
-    if not path.exists() or path.with_name("vocab.txt").exists():
+    """A preset's; of a folder of Hugging Face's, that of `tokenizer.json`."""
+    path, content = pathlib.Path(preset) / "tokenizer.json", {}
+    if path.exists() and not path.with_name("vocab.txt").exists():
+        content = json.loads(path.read_text(encoding="utf-8"))
+    if "model" not in content:  # KerasHub's own
         return keras_hub.models.BertTokenizer.from_preset(preset)
-    words = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
+    words = content["model"]["vocab"]
     return keras_hub.models.BertTokenizer(
         sorted(words, key=words.get), lowercase=True
     )

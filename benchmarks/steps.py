@@ -1,8 +1,8 @@
-"""One forward pass or one training step, compiled as the backend would.
+"""Layers to compare, and their steps as the backend would compile them.
 
-A `Program` is what is timed: a function and its weights. `inference` and
-`training` turn it into a function without arguments that returns when the
-result is there. Everything that differs between backends is in this file.
+A `Program` is a function and its weights; `MODES` turn it into a function
+without arguments that returns when the result is there. All that differs
+between backends is in this file.
 """
 
 from collections.abc import Callable
@@ -11,18 +11,22 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_synth import mixers
+
 BACKEND = keras.backend.backend()
 LEARNING_RATE = 1e-3
 COMPILED = False  # PyTorch: whether programs go through torch.compile
-BUSY = 0  # other processes that compute meanwhile
+BASELINE = "MultiHeadAttention"
+FLOOR = "floor of R"
+MASKS = ["plain", "padded", "causal"]
 
 
 class Program(NamedTuple):
     """A function and its weights.
 
     Fields:
-        call: `call(trained, frozen, *inputs) -> output`. On JAX it is pure;
-            on TensorFlow and PyTorch a layer may read its own weights.
+        call: `call(trained, frozen, x) -> output`. On JAX it is pure; on
+            TensorFlow and PyTorch a layer may read its own weights.
         trained: List of the backend's arrays or variables.
         frozen: List of those that no step changes.
     """
@@ -32,24 +36,18 @@ class Program(NamedTuple):
     frozen: Any = ()
 
 
-def of_layer(layer, build, **call_arguments):
-    """Makes a program of a Keras layer that takes one input.
+def of_layer(layer, **arguments):
+    """Makes a program of a built Keras layer.
 
     Args:
         layer: Keras layer.
-        build: Function that calls the layer once on zeros.
-        **call_arguments: Further keyword arguments of the layer's call.
+        **arguments: Further arguments of the layer's call.
     """
-    build()
-    if BACKEND == "jax":
 
-        def call(trained, frozen, x):
-            return layer.stateless_call(trained, frozen, x, **call_arguments)[0]
-
-    else:
-
-        def call(trained, frozen, x):
-            return layer(x, **call_arguments)
+    def call(trained, frozen, x):
+        if BACKEND == "jax":
+            return layer.stateless_call(trained, frozen, x, **arguments)[0]
+        return layer(x, **arguments)
 
     return Program(
         call,
@@ -65,12 +63,7 @@ def array(x, dtype="float32"):
 
 
 def device():
-    """Names the device and the versions, for the head of a report."""
-    beside = f", beside {BUSY} busy" if BUSY else ""
-    return _device() + beside
-
-
-def _device():
+    """Names the device and the versions, for the head of a table."""
     if BACKEND == "jax":
         import jax
 
@@ -89,199 +82,265 @@ def _device():
 
 def on_gpu():
     """Whether the backend computes on a GPU."""
-    return not _device().lower().endswith("cpu")
+    return not device().lower().endswith("cpu")
 
 
-def inference(program, *inputs):
+# --- layers ---
+
+
+class Cell(NamedTuple):
+    """One shape, dtype and mask.
+
+    Fields:
+        batch: Integer, `B`.
+        length: Integer, `T`.
+        width: Integer, `d`.
+        heads: Integer, `H`.
+        dtype: String, of weights and computations.
+        mask: `"plain"`, `"padded"` or `"causal"`.
+    """
+
+    batch: int
+    length: int
+    width: int
+    heads: int
+    dtype: str = "float32"
+    mask: str = "plain"
+
+    @property
+    def shape(self):
+        return self.batch, self.length, self.width
+
+    def inputs(self):
+        x = np.random.default_rng(0).normal(size=self.shape)
+        return array(x, self.dtype)
+
+    def padding(self):
+        """Boolean `(B, T)`: one full sample, the others at least half full."""
+        lengths = np.random.default_rng(1).integers(
+            self.length // 2, self.length, self.batch, endpoint=True
+        )
+        lengths[0] = self.length
+        return np.arange(self.length) < lengths[:, None]
+
+
+def check(parser, names):
+    """Ends with the parser's error if a name is not known."""
+    for name in names:
+        if name not in (BASELINE, FLOOR):
+            try:
+                mixers.registry.mixer_class(name)
+            except ValueError as error:
+                parser.error(
+                    f"unknown variant {name!r}: expected {BASELINE!r}, "
+                    f"{FLOOR!r} or a name that mixers.get knows. {error}"
+                )
+
+
+def layer_of(name, cell, **options):
+    """A layer without weights: MultiHeadAttention or a mixer."""
+    options |= {"num_heads": cell.heads, "key_dim": cell.width // cell.heads}
+    if name == BASELINE:
+        return keras.layers.MultiHeadAttention(**options)
+    return mixers.get(name, max_length=cell.length, **options)
+
+
+def make(name, cell):
+    """Returns the `Program` of a name in a cell."""
+    if name == FLOOR:
+        return _floor(cell)
+    layer, arguments = layer_of(name, cell, dtype=cell.dtype), {}
+    if cell.mask == "padded":
+        arguments["value_mask"] = array(cell.padding(), "bool")
+    if cell.mask == "causal":
+        arguments["use_causal_mask"] = True
+    if name == BASELINE:
+        layer = SelfAttention(layer)
+    layer(keras.ops.zeros(cell.shape, cell.dtype), **arguments)
+    return of_layer(layer, **arguments)
+
+
+class SelfAttention(keras.layers.Layer):
+    """Calls MultiHeadAttention with its input as query and value."""
+
+    def __init__(self, attention):
+        super().__init__(dtype=attention.dtype_policy)
+        self.attention = attention
+
+    def build(self, shape):
+        self.attention.build(shape, shape)
+        self.built = True
+
+    def call(self, x, **arguments):
+        return self.attention(x, x, **arguments)
+
+
+def _floor(cell):
+    """The matrix products that R cannot avoid, bare, each as it likes it.
+
+    Value projection, one `(H, T, S)` table by the values of the whole batch,
+    output projection: no bias, no softmax, no transposition in between.
+    """
+    tokens, (heads, width) = cell.batch * cell.length, (cell.heads, cell.width)
+    shapes = [
+        (heads, cell.length, cell.length),
+        (heads, cell.length, cell.batch * width // heads),
+        *[(width, width)] * 2,
+        (tokens, width),
+    ]
+    random = np.random.default_rng(2)
+    weights = [
+        array(random.normal(size=s, scale=s[0] ** -0.5), cell.dtype)
+        for s in shapes
+    ]
+    if BACKEND == "torch":
+        weights = [x.requires_grad_() for x in weights]
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        weights = [tf.Variable(x) for x in weights]
+
+    def call(trained, frozen, x):
+        table, values, first, second, context = trained
+        x = keras.ops.reshape(x, (tokens, width))
+        pairs = (x, first), (table, values), (context, second)
+        return [keras.ops.matmul(*pair) for pair in pairs]
+
+    return Program(call, weights)
+
+
+# --- steps ---
+
+
+def inference(program, x):
     """Returns a function that makes one forward pass."""
-    return _BACKENDS[BACKEND][0](program, inputs)
+    return _BACKENDS[BACKEND](program, x, False)
 
 
-def training(program, *inputs):
+def training(program, x):
     """Returns a function that makes one training step.
 
-    Forward, backward to the weights and to the first input, and an update by
-    plain gradient descent. The loss is a fixed random linear function of the
-    output, which the step returns: compilers leave out what nobody asks for.
+    Forward, backward to the weights and to the input, and an update by plain
+    gradient descent. The loss is a fixed random linear function of the output,
+    which the step returns: compilers leave out what nobody asks for.
     """
-    return _BACKENDS[BACKEND][1](program, inputs)
+    return _BACKENDS[BACKEND](program, x, True)
 
 
-def _direction(shape):
-    return np.random.default_rng(7).normal(size=shape).astype("float32")
+MODES = {"inference": inference, "training": training}
 
 
-# --- JAX ----------------------------------------------------------------------
+def _directions(output):
+    """A random tensor for each of a program's outputs."""
+    return [
+        array(np.random.default_rng(7).normal(size=tuple(x.shape)), x.dtype)
+        for x in keras.tree.flatten(output)
+    ]
 
 
-def _jax_inference(program, inputs):
-    import jax
-
-    forward = jax.jit(program.call)
-
-    def step():
-        jax.block_until_ready(forward(program.trained, program.frozen, *inputs))
-
-    return step
-
-
-def _jax_training(program, inputs):
-    import jax
-    import jax.numpy as jnp
-
-    output = jax.eval_shape(
-        program.call, program.trained, program.frozen, *inputs
-    )
-    direction = jax.tree.map(
-        lambda x: jnp.asarray(_direction(x.shape), x.dtype), output
+def _products(output, directions):
+    pairs = zip(keras.tree.flatten(output), directions, strict=True)
+    return sum(
+        keras.ops.sum(keras.ops.cast(x * y, "float32")) for x, y in pairs
     )
 
-    def loss(trained, first, frozen, direction, *rest):
-        output = program.call(trained, frozen, first, *rest)
-        products = jax.tree.map(
-            lambda x, y: jnp.sum((x * y).astype("float32")), output, direction
+
+def _jax(program, x, is_training):
+    import jax
+
+    frozen = program.frozen
+    if not is_training:
+        forward = jax.jit(program.call)
+        return lambda: jax.block_until_ready(
+            forward(program.trained, frozen, x)
         )
-        return sum(jax.tree.leaves(products)), output
+
+    def loss(trained, x, frozen, directions):
+        output = program.call(trained, frozen, x)
+        return _products(output, directions), output
 
     @jax.jit
-    def update(trained, frozen, direction, *inputs):
-        (slopes, by_input), output = jax.grad(loss, (0, 1), has_aux=True)(
-            trained, inputs[0], frozen, direction, *inputs[1:]
-        )
+    def update(trained, x, frozen, directions):
+        derive = jax.grad(loss, (0, 1), has_aux=True)
+        (slopes, by_input), output = derive(trained, x, frozen, directions)
         trained = jax.tree.map(
             lambda w, g: w - LEARNING_RATE * g, trained, slopes
         )
         return trained, by_input, output
 
-    state = [program.trained]
+    output = jax.eval_shape(program.call, program.trained, frozen, x)
+    directions = _directions(output)
+    trained = program.trained
 
     def step():
-        state[0], *rest = update(state[0], program.frozen, direction, *inputs)
-        jax.block_until_ready((state[0], rest))
+        nonlocal trained
+        trained, *rest = update(trained, x, frozen, directions)
+        jax.block_until_ready((trained, rest))
 
     return step
 
 
-# --- TensorFlow ---------------------------------------------------------------
-
-
-def _tensorflow_inference(program, inputs):
+def _tensorflow(program, x, is_training):
     import tensorflow as tf
 
-    @tf.function(jit_compile=True)
-    def forward(*inputs):
-        return program.call(program.trained, program.frozen, *inputs)
+    def call(x):
+        return program.call(program.trained, program.frozen, x)
 
-    def step():
-        _wait(forward(*inputs))
-
-    return step
-
-
-def _tensorflow_training(program, inputs):
-    import tensorflow as tf
-
-    example = program.call(program.trained, program.frozen, *inputs)
-    direction = tf.nest.map_structure(
-        lambda x: tf.constant(_direction(x.shape), x.dtype), example
-    )
-
-    @tf.function(jit_compile=True)
-    def update(direction, *inputs):
+    def update(x, directions):
         with tf.GradientTape() as tape:
-            tape.watch(inputs[0])
-            output = program.call(program.trained, program.frozen, *inputs)
-            products = tf.nest.map_structure(
-                lambda x, y: tf.reduce_sum(tf.cast(x * y, "float32")),
-                output,
-                direction,
-            )
-            loss = tf.add_n(tf.nest.flatten(products))
+            tape.watch(x)
+            output = call(x)
+            loss = _products(output, directions)
         *slopes, by_input = tape.gradient(
-            loss, [*program.trained, inputs[0]], unconnected_gradients="zero"
+            loss, [*program.trained, x], unconnected_gradients="zero"
         )
         for weight, slope in zip(program.trained, slopes, strict=True):
-            weight.assign_sub(
-                LEARNING_RATE
-                * tf.cast(tf.convert_to_tensor(slope), slope.dtype)
-            )
+            slope = tf.convert_to_tensor(slope)
+            weight.assign_sub(LEARNING_RATE * tf.cast(slope, weight.dtype))
         return by_input, output
 
+    inputs = [x, _directions(call(x))] if is_training else [x]
+    compiled = tf.function(update if is_training else call, jit_compile=True)
+
     def step():
-        _wait(update(direction, *inputs))
+        for x in tf.nest.flatten(compiled(*inputs)):
+            tf.reshape(x, [-1])[0].numpy()  # TensorFlow has no barrier
 
     return step
 
 
-def _wait(output):
-    """Fetches one number of each tensor: TensorFlow has no barrier."""
-    import tensorflow as tf
-
-    for x in tf.nest.flatten(output):
-        tf.reshape(x, [-1])[0].numpy()
-
-
-# --- PyTorch ------------------------------------------------------------------
-
-
-def _torch_call(program):
+def _torch(program, x, is_training):
     import torch
 
-    return torch.compile(program.call) if COMPILED else program.call
+    call = torch.compile(program.call) if COMPILED else program.call
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
 
-
-def _torch_inference(program, inputs):
-    import torch
-
-    call = _torch_call(program)
-
-    def step():
+    def forward():
         with torch.no_grad():
-            call(program.trained, program.frozen, *inputs)
-        _torch_wait()
+            output = call(program.trained, program.frozen, x)
+        wait()
+        return output
 
-    return step
-
-
-def _torch_training(program, inputs):
-    import torch
-
-    first = inputs[0].detach().requires_grad_()
+    if not is_training:
+        return forward
     with torch.no_grad():
-        output = program.call(program.trained, program.frozen, *inputs)
-    outputs = output if isinstance(output, (tuple, list)) else [output]
-    directions = [
-        torch.as_tensor(_direction(tuple(x.shape))).to(x) for x in outputs
-    ]
+        output = program.call(program.trained, program.frozen, x)
+    directions = _directions(output)
+    x = x.detach().requires_grad_()
     weights = list(program.trained)
-    call = _torch_call(program)
 
     def step():
-        output = call(program.trained, program.frozen, first, *inputs[1:])
-        outputs = output if isinstance(output, (tuple, list)) else [output]
-        torch.autograd.backward(outputs, directions)
+        output = call(program.trained, program.frozen, x)
+        torch.autograd.backward(keras.tree.flatten(output), directions)
         with torch.no_grad():
             for weight in weights:
                 # As torch.optim.SGD does: no product as large as the weight.
                 weight.sub_(weight.grad, alpha=LEARNING_RATE)
                 weight.grad = None
-        first.grad = None
-        _torch_wait()
+        x.grad = None
+        wait()
 
     return step
 
 
-def _torch_wait():
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-MODES = {"inference": inference, "training": training}
-
-_BACKENDS = {
-    "jax": (_jax_inference, _jax_training),
-    "tensorflow": (_tensorflow_inference, _tensorflow_training),
-    "torch": (_torch_inference, _torch_training),
-}
+_BACKENDS = {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}

@@ -52,9 +52,10 @@ def draw(panels, palette):
     """Returns the figure of a chart."""
     heights = [HEIGHTS[panel["kind"]](panel) for panel in panels]
     drawn = figure.Figure((WIDTH, sum(heights)), layout="constrained")
-    column = drawn.subplots(len(panels), height_ratios=heights, squeeze=False)
+    column = drawn.subfigures(len(panels), height_ratios=heights, squeeze=False)
     ink, muted, grid, colors = PALETTES[palette]
-    for axes, panel in zip(column.flat, panels, strict=True):
+    for part, panel in zip(column.flat, panels, strict=True):
+        axes = part.subplots()
         axes.spines[:].set_visible(False)
         axes.grid(axis=panel.get("grid", "both"), color=grid)
         axes.set_axisbelow(True)
@@ -137,8 +138,10 @@ def discs(axes, panel, ink, muted, colors):
         ha="right",
         color=muted,
     )
-    axes.figure.draw_without_rendering()  # lays out, for places in points
-    scale = 72 / axes.figure.dpi
+    axes.get_figure(
+        root=True
+    ).draw_without_rendering()  # lays out, for places in points
+    scale = 72 / axes.get_figure(root=True).dpi
     centers = scale * axes.transData.transform([*zip(x, y, strict=True)])
     box = scale * axes.bbox.get_points().ravel()
     circles = [
@@ -207,9 +210,13 @@ def curves(axes, panel, ink, muted, colors):
         color=muted,
     )
     lowest = float("-inf")
-    axes.figure.draw_without_rendering()
+    axes.get_figure(root=True).draw_without_rendering()
     for name, (end, color) in sorted(ends.items(), key=lambda x: x[1][0][1]):
-        at = axes.transData.transform(end)[1] * 72 / axes.figure.dpi
+        at = (
+            axes.transData.transform(end)[1]
+            * 72
+            / axes.get_figure(root=True).dpi
+        )
         rise = max(0, lowest + SIZE + 3 - at)  # no name over another one
         lowest = at + rise
         axes.annotate(

@@ -235,7 +235,7 @@ def labels(row, keys):
 
 def label(key, found):
     if key == "backend":
-        return BACKENDS[found]
+        return BACKENDS.get(found, found)
     if key in LETTERS:
         return f"{LETTERS[key]}{UNBROKEN}{found}"
     return name_of(str(found))

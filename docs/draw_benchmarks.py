@@ -6,6 +6,7 @@ python docs/draw_benchmarks.py --check    # whether they are up to date
 
 import argparse
 import pathlib
+import re
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent
@@ -193,11 +194,85 @@ def costs():
     ]
 
 
+def static_heads():
+    scores = records.load("surgery/scores.json")["rows"]
+    parts = ("as they are", "distilled")
+    lines = {
+        part: sorted(
+            [row["static"], row["spearman"]]
+            for row in scores
+            if row["part"] == part
+            and re.fullmatch("R.*by input dependence|the model", row["name"])
+        )
+        for part in parts
+    }
+    ways = {}
+    for row in scores:
+        if row["static"] == 36:
+            name = row["name"].removesuffix(", by input dependence")
+            found = ways.setdefault(name, [[], []])
+            found[parts.index(row["part"])].append(row["spearman"])
+    speeds = {}
+    for row in records.load("surgery/speed.json")["rows"]:
+        if row["name"].endswith("folded"):
+            name = (
+                f"{row['name'].split()[0]}, T {row['length']}, B {row['batch']}"
+            )
+            speeds.setdefault(name, {})[row["backend"]] = row["speed"]
+    teacher = lines[parts[0]][0][1]
+    return [
+        {
+            "kind": "curves",
+            "title": "Heads that depend least on their input, of 72",
+            "said": "Spearman's correlation",
+            "lines": lines,
+            "x": {
+                "title": "static heads",
+                "range": [-2, 74],
+                "ticks": [0, 18, 36, 54, 72],
+            },
+            "y": {
+                "range": [0.77, 0.875],
+                "ticks": [0.78, 0.8, 0.82, 0.84, 0.86],
+            },
+        },
+        {
+            "kind": "dots",
+            "title": "36 static heads (dashed: none)",
+            "series": [*parts],
+            "grid": "x",
+            "rows": [[name, found, ""] for name, found in ways.items()],
+            "x": {"range": [0.829, 0.87], "ticks": [0.83, 0.84, 0.85, 0.86]},
+            "reference": teacher,
+        },
+        {
+            "kind": "dots",
+            "title": "Speed, folded; V is 1",
+            "series": [*BACKENDS.values()],
+            "grid": "x",
+            "rows": [
+                [
+                    name,
+                    [[found[backend]] for backend in BACKENDS],
+                    f"{found['bound']:.2f}",
+                ]
+                for name, found in speeds.items()
+            ],
+            "x": {
+                "title": "at the right: the ratio of multiplications",
+                "range": [0.98, 1.45],
+                "ticks": [1, 1.1, 1.2, 1.3, 1.4],
+            },
+            "reference": 1,
+        },
+    ]
+
+
 def wanted():
     """Returns path of each chart -> its panels and palette."""
     named = {
         f"{make.__name__}_{{}}.svg": make()
-        for make in (accuracy, speed, memory, length, costs)
+        for make in (accuracy, speed, memory, length, costs, static_heads)
     }
     for name, content in accelerators.load().items():
         named[accelerators.chart_name(name, "{}")] = accelerators.panels(

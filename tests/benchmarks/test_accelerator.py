@@ -2,6 +2,7 @@
 
 import functools
 import json
+import subprocess
 import sys
 import time
 import types
@@ -16,7 +17,6 @@ sys.path.append(str(ROOT / "benchmarks"))
 
 import accelerator
 import accelerator_cases as cases
-import accelerator_records as records
 
 SCRIPT = ROOT / "benchmarks" / "accelerator.py"
 BACKEND = keras.backend.backend()
@@ -209,19 +209,15 @@ def kit(tmp_path, monkeypatch):
     made = []
 
     def begun(seconds, again=False):
-        workers = accelerator.Workers(None)
-        made.append(workers)
-        found = {"torch": records.Record(tmp_path / "records", HEAD)}
-        return accelerator.Kit(
-            types.SimpleNamespace(again=again, device=None),
-            time.monotonic() + seconds,
-            workers,
-            found,
-        )
+        settings = types.SimpleNamespace(again=again, device=None)
+        kit = accelerator.Kit(settings, time.monotonic() + seconds)
+        kit.records["torch"] = cases.Record(tmp_path / "records", HEAD)
+        made.append(kit)
+        return kit
 
     yield begun
-    for workers in made:
-        workers.end()
+    for kit in made:
+        kit.drop("torch")
 
 
 def case(*names, seconds=30.0, **shape):
@@ -278,13 +274,13 @@ def test_cases_without_time_are_left(kit, tmp_path):
 
 @once
 def test_every_row_is_on_disk_as_a_whole(tmp_path):
-    record = records.Record(tmp_path, HEAD)
+    record = cases.Record(tmp_path, HEAD)
     record.add({"part": "layers", "name": "R"}, values={"seconds": 1.0})
-    other = records.Record(tmp_path, HEAD)
+    other = cases.Record(tmp_path, HEAD)
     assert other.has({"name": "R", "part": "layers"}, 1)
     assert not other.has({"part": "layers", "name": "V"}, 1)
     newer = {**HEAD, "versions": {"keras": "3.16.0"}}
-    assert not records.Record(tmp_path, newer).rows
+    assert not cases.Record(tmp_path, newer).rows
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
@@ -305,7 +301,7 @@ def test_records_of_another_version_are_refused(tmp_path):
     assert "another version" in said
     assert "Expected: schema 1. Received: 0" in said
     path.write_text("[]")
-    assert "is no record" in one_line(run("--output", tmp_path))
+    assert "is not a record" in one_line(run("--output", tmp_path))
 
 
 @once
@@ -323,6 +319,13 @@ def test_a_device_that_is_not_there_is_refused(tmp_path):
     )
     assert "There is no tpu to measure: torch finds" in said
     assert not [*tmp_path.iterdir()]
+
+
+@once
+def test_the_kit_itself_imports_no_backend():
+    code = "import accelerator, sys; sys.exit('keras' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=SCRIPT.parent)
+    assert done.returncode == 0
 
 
 @once
