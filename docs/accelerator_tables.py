@@ -74,7 +74,7 @@ def of_part(rows):
         ],
     }
     layout = {"apart": CAPTIONS, "across": ["length", "batch"]}
-    lines = benchmark_tables.tables(shown, {}, layout)
+    lines = benchmark_tables.tables(shown, layout)
     missing = [
         f"`{row['name']}` at T {row['length']}: {cell(row)}"
         for row in rows

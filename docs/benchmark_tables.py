@@ -20,7 +20,7 @@ PACKAGES = {"keras": "Keras", **BACKENDS}
 LETTERS = {"length": "T", "batch": "B", "heads": "H", "cores": "cores:"}
 UNBROKEN = "\N{NO-BREAK SPACE}"
 SHOWN = ("setting", "table", "source", "command")
-OPTIONS = ("rows", "where", "columns", "apart", "across", "down", "show")
+OPTIONS = ("rows", "columns", "show")
 
 
 def fill(page):
@@ -44,36 +44,30 @@ def of_mark(name, options):
     Args:
         name: String, a record, like `accuracy/imdb.json`.
         options: Dictionary of strings: `rows`, names in the order wanted;
-            `where`, `key=value` pairs; `columns`, fields; `apart`, `across`,
-            `down`, keys instead of the record's own; `show`, of `setting`,
-            `table`, `source` and `command`. Items are separated by `;`.
+            `columns`, fields, or `field.mean` without a column for each seed;
+            `show`, of `setting`, `table`, `source` and `command`. Items are
+            separated by `;`.
     """
     content = records.load(name)
-    check(content, options)
     lists = {key: split(text) for key, text in options.items()}
-    where = dict(pair.split("=", 1) for pair in lists.pop("where", []))
     shown = lists.pop("show", SHOWN)
-    layout = {**content.get("table", {}), **lists}
-    parts = {
-        "setting": lambda: [content["setting"], ""],
-        "table": lambda: tables(content, where, layout),
-        "source": lambda: source(name, content),
-        "command": lambda: command(content),
-    }
-    return "\n".join(line for part in shown for line in parts[part]())
-
-
-def check(content, options):
-    """Refuses what a mark asks for and is not there."""
-    fields = [x.partition(".")[0] for x in split(options.get("columns", ""))]
+    fields = [x.partition(".")[0] for x in lists.get("columns", [])]
     for said, found, known in (
         ("The options of a mark are", options, OPTIONS),
-        ("show: one of", split(options.get("show", "")), SHOWN),
+        ("show: one of", shown, SHOWN),
         (f"'{content['title']}' has the fields", fields, content["fields"]),
     ):
         unknown = [item for item in found if item not in known]
         if unknown:
             raise ValueError(f"{said} {[*known]}. Received: {unknown}")
+    layout = {**content.get("table", {}), **lists}
+    parts = {
+        "setting": lambda: [content["setting"], ""],
+        "table": lambda: tables(content, layout),
+        "source": lambda: source(name, content),
+        "command": lambda: command(content),
+    }
+    return "\n".join(line for part in shown for line in parts[part]())
 
 
 def split(text):
@@ -116,22 +110,16 @@ def command(content):
     ]
 
 
-def tables(content, where, layout):
+def tables(content, layout):
     """A table for each value of the keys in `apart`."""
-    rows = records.select(content, where)
-    names = layout.get("rows")
+    rows, names = content["rows"], layout.get("rows")
     if names:
-        order = {name: place for place, name in enumerate(names)}
-        missing = order.keys() - {row["name"] for row in rows}
+        missing = {*names} - {row["name"] for row in rows}
         if missing:
             raise ValueError(f"'{content['title']}' has no {sorted(missing)}")
-        rows = [row for row in rows if row["name"] in order]
-        rows.sort(key=lambda row: order[row["name"]])
-    if not rows:
-        raise ValueError(f"'{content['title']}' has no rows with {where}")
-    apart = layout.get("apart", [])
-    lines = []
-    for caption in unique(labels(row, apart) for row in rows):
+        rows = [row for name in names for row in rows if row["name"] == name]
+    apart, lines = layout.get("apart", []), []
+    for caption in dict.fromkeys(labels(row, apart) for row in rows):
         own = [row for row in rows if labels(row, apart) == caption]
         if any(caption):
             lines += [f"**{', '.join(caption)}**", ""]
@@ -141,67 +129,54 @@ def tables(content, where, layout):
 
 def table(fields, rows, layout):
     down, across = layout.get("down", ["name"]), layout.get("across", [])
-    columns = layout.get("columns", [*fields])
-    if across:
-        heads, cells = crossed(fields, rows, across, columns)
-    else:
-        heads, cells = flat(fields, rows, columns)
-    lines = {}
-    for row, found in zip(rows, cells, strict=True):
+    columns, lines, heads = layout.get("columns", [*fields]), {}, {}
+    if not across:
+        heads = {x: None for column in columns for x in flat(fields, column)}
+    for row in rows:
+        found = {}
+        if across:
+            place = ", ".join(labels(row, across)), None
+            found[place] = crossed(fields, row, columns)
+        else:
+            for column in columns:
+                if column.partition(".")[0] in row:
+                    found |= flat(fields, column, row)
+        heads |= dict.fromkeys(found)
         line = lines.setdefault(labels(row, down), {})
-        twice = line.keys() & found.keys()
-        if twice:
-            place = ", ".join([*labels(row, down), *sorted(twice)])
+        if twice := line.keys() & found.keys():
+            place = ", ".join([*labels(row, down), *(x for x, _ in twice)])
             raise ValueError(
                 f"There are two rows for {place}; tell them apart by more keys"
             )
-        line.update(found)
-    yield line_of([*("" for _ in down), *heads.values()])
+        line |= found
+    yield line_of([*("" for _ in down), *(title for title, _ in heads)])
     yield "|---" * len(down) + "|--:" * len(heads) + "|"
     for label, line in lines.items():
-        yield line_of([*label, *(line.get(column, "") for column in heads)])
+        yield line_of([*label, *(line.get(head, "") for head in heads)])
 
 
 def line_of(texts):
     return "|" + "|".join(f" {text} " if text else " " for text in texts) + "|"
 
 
-def crossed(fields, rows, across, columns):
-    """Columns are values of keys; a cell is the first field that a row has."""
-    heads, cells = {}, []
-    for row in rows:
-        place = ", ".join(labels(row, across))
-        heads[place] = place
-        key = next(field for field in columns if field in row)
-        field, found = fields[key], row[key]
-        text = cell(field, found)
-        if field.get("kind") == "seeds" and len(found) > 1:
-            text += f" ({each(field, found)})"
-        cells.append({place: text})
-    return heads, cells
+def crossed(fields, row, columns):
+    """The cell of the first field that a row has."""
+    key = next(field for field in columns if field in row)
+    field, found = fields[key], row[key]
+    text = cell(field, found)
+    if field.get("kind") == "seeds" and len(found) > 1:
+        text += f" ({each(field, found)})"
+    return text
 
 
-def flat(fields, rows, columns):
-    """Columns are fields; one with several seeds has a column for each, too.
-
-    A column `field.each` is that alone, `field.mean` the other.
-    """
-    heads, cells = {}, [{} for _ in rows]
-    for column in columns:
-        key, _, part = column.partition(".")
-        field, ways = fields[key], {}
-        if part != "each":
-            heads[key], ways[key] = field["title"], cell
-        if field.get("kind") == "seeds" and part != "mean":
-            single = f"{key}.each"
-            title = f"{field['title']}, each seed" if part else "each seed"
-            heads[single], ways[single] = title, each
-        for row, found in zip(rows, cells, strict=True):
-            if key in row:
-                found |= {
-                    place: way(field, row[key]) for place, way in ways.items()
-                }
-    return heads, cells
+def flat(fields, column, row=None):
+    """Cells of a column, and of all its seeds, by titles and the column."""
+    key, _, part = column.partition(".")
+    field, found = fields[key], (row or {}).get(key)
+    cells = {(field["title"], key): row and cell(field, found)}
+    if field.get("kind") == "seeds" and part != "mean":
+        cells["each seed", key] = row and each(field, found)
+    return cells
 
 
 def cell(field, found):
@@ -215,7 +190,7 @@ def cell(field, found):
     if not isinstance(found, list):
         text = records.plain(found, digits)
         return f"{text} {unit}" if unit else text
-    if field["kind"] != "seeds":
+    if field["kind"] == "series":
         return each(field, found)
     text = records.plain(records.PARTS["mean"](found), digits)
     if len(found) > 2:
@@ -224,8 +199,7 @@ def cell(field, found):
 
 
 def each(field, found):
-    space = ", " if field["kind"] == "runs" else " "
-    return space.join(records.plain(x, field["digits"]) for x in found)
+    return " ".join(records.plain(x, field["digits"]) for x in found)
 
 
 def labels(row, keys):
@@ -244,7 +218,3 @@ def label(key, found):
 def name_of(text):
     """A name, as code where it is written as in a program."""
     return f"`{text}`" if "=" in text else text
-
-
-def unique(values):
-    return [*dict.fromkeys(values)]
