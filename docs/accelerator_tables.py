@@ -123,11 +123,7 @@ def panels(content):
             ratio = row["values"]["ratio"]
             name = row["name"].split("(")[0]
             rows.append([name, [[ratio]], f"{ratio:.2f}"])
-    found = [x for rows in shown.values() for _, [[x]], _ in rows]
-    low, high = (
-        min([0.5, *(0.9 * x for x in found)]),
-        max([2, *(1.1 * x for x in found)]),
-    )
+    axis = {"log": 2, "title": f"{BASELINE} is 1"}
     return [
         {
             "kind": "dots",
@@ -135,14 +131,7 @@ def panels(content):
             "series": ["speed"],
             "grid": "x",
             "rows": rows,
-            "x": {
-                "log": True,
-                "title": f"{BASELINE} is 1",
-                "range": [low, high],
-                "ticks": [
-                    2.0**x for x in range(-6, 7) if low <= 2.0**x <= high
-                ],
-            },
+            "x": axis,
             "reference": 1,
         }
         for title, rows in shown.items()

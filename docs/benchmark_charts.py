@@ -11,7 +11,7 @@ import json
 from xml.etree import ElementTree
 
 import matplotlib
-from matplotlib import figure
+from matplotlib import figure, ticker
 
 WIDTH, ROW, SIZE = 4.4, 0.24, 9.5  # inches, inches a row, points of text
 PALETTES = {
@@ -77,11 +77,19 @@ def draw(panels, palette):
 
 
 def _scale(axes, name, options, color):
-    axis, ticks = getattr(axes, f"{name}axis"), options["ticks"]
-    axes.set(**{f"{name}scale": "log" if options.get("log") else "linear"})
-    axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
-    axis.set_ticks([], minor=True)
-    axes.set(**{f"{name}lim": options["range"]})
+    axis = getattr(axes, f"{name}axis")
+    if "log" in options:  # its base
+        axes.set(**{f"{name}scale": "log"})
+        axis.set_major_locator(ticker.LogLocator(options["log"]))
+        axis.set_minor_locator(ticker.NullLocator())
+    else:
+        most = options.get("ticks", 4)
+        steps = ticker.MaxNLocator(most, steps=[1, 2, 5, 10])
+        axis.set_major_locator(steps)
+    axis.set_major_formatter(lambda x, place: f"{x:,g}")
+    axes.margins(**{name: 0.08})
+    if "range" in options:
+        axes.set(**{f"{name}lim": options["range"]})
     axis.set_label_text(options.get("title", ""), color=color)
 
 

@@ -45,97 +45,63 @@ def series(mixers, picks):
     ]
 
 
+def dots(title, names, rows, **options):
+    axis = options.pop("x", {})
+    return {
+        "kind": "dots",
+        "title": title,
+        "series": [*names],
+        "grid": "x",
+        "rows": rows,
+        "x": axis,
+        **options,
+    }
+
+
 def accuracy():
-    tasks = [
-        (
-            "IMDB reviews: accuracy, %",
-            ("imdb", "accuracy", ["V", "FR+V", "R+V", "Fix", "R", "D"]),
-            {"range": [85.5, 88], "ticks": [86, 87, 88]},
-        ),
-        (
-            "English to German (Multi30K): BLEU",
-            (
-                "multi30k",
-                "bleu",
-                ["light_conv(width=7)", "relative + V", "V", "R+V"],
-            ),
-            {"range": [34.8, 36.8], "ticks": [35, 36]},
-        ),
-        (
-            "Reviews where word order decides: %",
-            ("demo", "hard", ["R+V", "V", "D", "R"]),
-            {"range": [49, 101], "ticks": [50, 75, 100]},
-        ),
-    ]
+    imdb = ["V", "FR+V", "R+V", "Fix", "R", "D"]
+    texts = ["light_conv(width=7)", "relative + V", "V", "R+V"]
+    order = ["R+V", "V", "D", "R"]
     return [
-        {
-            "kind": "dots",
-            "title": title,
-            "series": ["seeds"],
-            "grid": "x",
-            "rows": seeds(f"accuracy/{name}.json", field, mixers),
-            "x": axis,
-        }
-        for title, (name, field, mixers), axis in tasks
+        dots(title, ["seeds"], seeds(f"accuracy/{name}.json", field, mixers))
+        for title, name, field, mixers in (
+            ("IMDB reviews: accuracy, %", "imdb", "accuracy", imdb),
+            ("English to German (Multi30K): BLEU", "multi30k", "bleu", texts),
+            ("Reviews where word order decides: %", "demo", "hard", order),
+        )
     ]
 
 
 def speed():
     mode = {"mode": "training", "length": "1024"}
     plain, half = {**mode, "mask": "plain"}, {"dtype": "bfloat16"}
-    places = {
-        "Training step on two CPU cores, float32": {
-            title: ("speed/layers.json", {**plain, "backend": name}, "ratio")
-            for name, title in BACKENDS.items()
-        },
-        "Training step on an H100 GPU, bfloat16": {
-            "JAX, compiled": ("speed/gpu_jax.json", {**mode, **half}, "ratio"),
-            "PyTorch, eager": (
-                "speed/gpu_torch.json",
-                {**plain, **half},
-                "ratio",
-            ),
-        },
+    gpu = {
+        "JAX, compiled": ("speed/gpu_jax.json", {**mode, **half}, "ratio"),
+        "PyTorch, eager": ("speed/gpu_torch.json", {**plain, **half}, "ratio"),
     }
+    cpu = {
+        title: ("speed/layers.json", {**plain, "backend": name}, "ratio")
+        for name, title in BACKENDS.items()
+    }
+    mixers = ["R", "FR", "D", "V", "R+V", "D+V"]
+    axis = {"log": 2, "title": "slower ← MultiHeadAttention = 1 → faster"}
+    axis["range"] = [0.4, 6]  # of both
     return [
-        {
-            "kind": "dots",
-            "title": title,
-            "series": [*picks],
-            "grid": "x",
-            "rows": series(["R", "FR", "D", "V", "R+V", "D+V"], picks.values()),
-            "x": {
-                "log": True,
-                "title": "slower ← MultiHeadAttention = 1 → faster",
-                "range": [0.4, 6],
-                "ticks": [0.5, 1, 2, 4],
-            },
-            "reference": 1,
-        }
-        for title, picks in places.items()
+        dots(title, picks, series(mixers, picks.values()), x=axis, reference=1)
+        for title, picks in (
+            ("Training step on two CPU cores, float32", cpu),
+            ("Training step on an H100 GPU, bfloat16", gpu),
+        )
     ]
 
 
 def memory():
     mixers = ["MultiHeadAttention", "V", "D", "FR", "R", "R+V"]
-    picks = [
-        ("memory/training_step.json", {"backend": name}, "mib")
-        for name in BACKENDS
-    ]
-    return [
-        {
-            "kind": "dots",
-            "title": "Memory of a training step, MiB",
-            "series": [*BACKENDS.values()],
-            "grid": "x",
-            "rows": series(mixers, picks),
-            "x": {
-                "log": True,
-                "range": [300, 5000],
-                "ticks": [500, 1000, 2000, 4000],
-            },
-        }
-    ]
+    name = "memory/training_step.json"
+    picks = [(name, {"backend": backend}, "mib") for backend in BACKENDS]
+    rows = series(mixers, picks)
+    title = "Memory of a training step, MiB"
+    return [dots(title, BACKENDS.values(), rows, x={"log": 2})]
 
 
 def length():
@@ -155,13 +121,8 @@ def length():
             "title": "Training step of one text on PyTorch, one CPU core",
             "said": "milliseconds",
             "lines": lines,
-            "x": {
-                "log": True,
-                "title": "tokens",
-                "range": [460, 18000],
-                "ticks": [512, 2048, 8192],
-            },
-            "y": {"log": True, "range": [1.5, 5000], "ticks": [10, 100, 1000]},
+            "x": {"log": 2, "title": "tokens"},
+            "y": {"log": 10},
         }
     ]
 
@@ -180,16 +141,10 @@ def costs():
             "discs": discs,
             "area": f"area: memory of a step, at most {most:.0f} MiB",
             "x": {
-                "log": True,
+                "log": 2,
                 "title": "speed of a layer's training step, V is 1",
-                "range": [0.12, 11],
-                "ticks": [0.25, 0.5, 1, 2, 4, 8],
             },
-            "y": {
-                "title": "accuracy, %",
-                "range": [40, 47],
-                "ticks": [*range(40, 48)],
-            },
+            "y": {"title": "accuracy, %", "ticks": 8},
         }
     ]
 
@@ -206,65 +161,42 @@ def static_heads():
         )
         for part in parts
     }
-    ways = {}
+    ways, speeds = {}, {}
     for row in scores:
         if row["static"] == 36:
             name = row["name"].removesuffix(", by input dependence")
             found = ways.setdefault(name, [[], []])
             found[parts.index(row["part"])].append(row["spearman"])
-    speeds = {}
     for row in records.load("surgery/speed.json")["rows"]:
         if row["name"].endswith("folded"):
-            name = (
-                f"{row['name'].split()[0]}, T {row['length']}, B {row['batch']}"
-            )
+            static = row["name"].split()[0]
+            name = f"{static}, T {row['length']}, B {row['batch']}"
             speeds.setdefault(name, {})[row["backend"]] = row["speed"]
-    teacher = lines[parts[0]][0][1]
     return [
         {
             "kind": "curves",
             "title": "Heads that depend least on their input, of 72",
             "said": "Spearman's correlation",
             "lines": lines,
-            "x": {
-                "title": "static heads",
-                "range": [-2, 74],
-                "ticks": [0, 18, 36, 54, 72],
-            },
-            "y": {
-                "range": [0.77, 0.875],
-                "ticks": [0.78, 0.8, 0.82, 0.84, 0.86],
-            },
+            "x": {"title": "static heads", "ticks": 6},
+            "y": {"ticks": 6},
         },
-        {
-            "kind": "dots",
-            "title": "36 static heads (dashed: none)",
-            "series": [*parts],
-            "grid": "x",
-            "rows": [[name, found, ""] for name, found in ways.items()],
-            "x": {"range": [0.829, 0.87], "ticks": [0.83, 0.84, 0.85, 0.86]},
-            "reference": teacher,
-        },
-        {
-            "kind": "dots",
-            "title": "Speed, folded; V is 1",
-            "series": [*BACKENDS.values()],
-            "grid": "x",
-            "rows": [
-                [
-                    name,
-                    [[found[backend]] for backend in BACKENDS],
-                    f"{found['bound']:.2f}",
-                ]
+        dots(
+            "36 static heads (dashed: none)",
+            parts,
+            [[name, found, ""] for name, found in ways.items()],
+            reference=lines[parts[0]][0][1],
+        ),
+        dots(
+            "Speed, folded; V is 1",
+            BACKENDS.values(),
+            [
+                [name, [[found[x]] for x in BACKENDS], f"{found['bound']:.2f}"]
                 for name, found in speeds.items()
             ],
-            "x": {
-                "title": "at the right: the ratio of multiplications",
-                "range": [0.98, 1.45],
-                "ticks": [1, 1.1, 1.2, 1.3, 1.4],
-            },
-            "reference": 1,
-        },
+            x={"title": "at the right: the ratio of multiplications"},
+            reference=1,
+        ),
     ]
 
 
