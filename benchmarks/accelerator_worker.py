@@ -14,6 +14,18 @@ import platform
 import sys
 import time
 
+if __name__ == "__main__":
+    # What libraries print on standard output is not for the other process.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+import keras
+import measuring
+import numpy as np
+import steps
+
+from keras_synth.layers import SynthesizerEncoder
+
 ROUNDS = 7
 # The share of a case's time in which contenders may still be made ready.
 PREPARING = 0.6
@@ -25,8 +37,6 @@ class StepFailed(Exception):
 
 def environment():
     """What measurements depend on beside the sources: a dictionary."""
-    import keras
-
     backend = keras.backend.backend()
     where, device = _device(backend)
     packages = ["keras", "keras-hub", "numpy", backend, "jaxlib", "triton"]
@@ -79,8 +89,6 @@ def _device(backend):
 
 def layer_step(shape, name, compiled):
     """One step of a layer, and nothing that it is worth beside its time."""
-    import steps
-
     cell = steps.Cell(*(shape[field] for field in steps.Cell._fields))
     program = steps.make(name, cell)
     return steps.MODES[shape["mode"]](program, cell.inputs()), {}
@@ -88,10 +96,6 @@ def layer_step(shape, name, compiled):
 
 def training_step(shape, name, compiled):
     """Some training steps of a classifier, and how many tokens they see."""
-    import keras
-    import numpy as np
-    import steps
-
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(shape["dtype"])
     try:
@@ -124,11 +128,6 @@ def classifier(name, shape):
 
     Needs no KerasHub. The baseline has the same blocks of Keras' own layers.
     """
-    import keras
-    import steps
-
-    from keras_synth.layers import SynthesizerEncoder
-
     layers, width, heads = keras.layers, shape["width"], shape["heads"]
     inputs = keras.Input((shape["length"],), dtype="int32")
     x = layers.Embedding(shape["vocabulary"], width)(inputs)
@@ -158,10 +157,7 @@ def generation_step(shape, name, compiled):
 
 
 def peak_bytes(shape, name):
-    """The most memory of a layer's step, in bytes: for a process of its own."""
-    import measuring
-    import steps
-
+    """The most memory of a layer's step: for a process of its own."""
     steps.array([0.0])  # starts the backend
     memory = measuring.PeakMemory(steps.BACKEND, steps.on_gpu())
     step, _ = layer_step(shape, name, False)
@@ -193,7 +189,6 @@ class Work:
         self.worth, self.first, self.seconds = {}, {}, {}
 
     def run(self):
-        import steps
 
         steps.COMPILED = self.case["way"] == "compiled"
         if steps.BACKEND == "torch":
@@ -203,26 +198,23 @@ class Work:
                 self.tell({"at": name})
                 self._remember(name)
             return
-        ready = self._ready()
+        ready, timings = self._ready(), {}
         self.tell({"at": None})
-        while ready:
+        while ready and not timings:
             try:
                 timings = self._timed(ready)
             except StepFailed as failure:
                 name, why = failure.args
                 self.tell({"name": name, "error": why})
                 del ready[name]
-                continue
-            self._report(timings)
-            return
+        self._report(timings)
 
     def _remember(self, name):
         try:
-            found = peak_bytes(self.case["shape"], name)
+            peak = int(peak_bytes(self.case["shape"], name))
+            self.tell({"name": name, "values": {"bytes": peak}})
         except Exception as error:
             self.tell({"name": name, **_why(error)})
-        else:
-            self.tell({"name": name, "values": {"bytes": int(found)}})
 
     def _ready(self):
         """Steps that have run, by their names, as far as there is time."""
@@ -251,12 +243,10 @@ class Work:
 
     def _once(self, ready):
         """Seconds of a round."""
-        import measuring
 
         return sum(max(measuring.SLICE_SECONDS, self.seconds[x]) for x in ready)
 
     def _timed(self, ready):
-        import measuring
 
         once = self._once(ready)
         # `interleaved` calls each three times first. A fifth is kept back.
@@ -333,20 +323,13 @@ def _forget():
         sys.modules["torch"].cuda.empty_cache()
 
 
-def main():
-    # What libraries print on standard output is not for the other process.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+def tell(message):
+    print(json.dumps(message), file=answers, flush=True)
 
-    def tell(message):
-        print(json.dumps(message), file=answers, flush=True)
 
+if __name__ == "__main__":
     tell({"environment": environment()})
     for line in sys.stdin:
         Work(json.loads(line), tell).run()
         gc.collect()
         tell({"done": True})
-
-
-if __name__ == "__main__":
-    main()
