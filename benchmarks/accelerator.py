@@ -22,7 +22,6 @@ import sys
 import tempfile
 import threading
 import time
-import xml.etree.ElementTree as xml
 
 import accelerator_cases as cases
 import measuring
@@ -283,86 +282,22 @@ class Kit:
     def contract(self, case):
         """Runs the tests that are marked for accelerators."""
         seconds = self.seconds_for(case)
-        found = tested(
-            case, environment(case.backend, self.settings.device), seconds
-        )
-        if "late" in found and seconds < case.seconds:
-            found = {"unfinished": round(seconds, 1)}
-        elif "late" in found:
-            found = {"error": found["late"]}
+        variables = environment(case.backend, self.settings.device)
+        try:
+            found = cases.tested(case.shape["tests"], variables, seconds)
+        except subprocess.TimeoutExpired:
+            found = {"error": f"they took more than {seconds:.0f} s"}
+            if seconds < case.seconds:
+                found = {"unfinished": round(seconds, 1)}
         values = found.get("values", {})
         self.failed |= "error" in found or bool(values.get("failed"))
         self.put(case, "contract", **found)
 
 
-def tested(case, variables, seconds):
-    """What pytest says of the tests in tests/accelerator, a row's fields."""
-    if importlib.util.find_spec("pytest") is None:
-        return {"skipped": "pytest is not installed"}
-    with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder) / "report.xml"
-        arguments = ["-m", "pytest", "tests/accelerator", "-q"]
-        arguments += ["-m", "accelerator", "-p", "no:cacheprovider"]
-        arguments += [
-            f"--junitxml={report}",
-            *filter(None, [case.shape["tests"]]),
-        ]
-        try:
-            done = subprocess.run(
-                [sys.executable, *arguments],
-                cwd=ROOT,
-                env=variables,
-                timeout=seconds,
-                capture_output=True,
-                text=True,
-            )
-        except subprocess.TimeoutExpired:
-            return {"late": f"they took more than {seconds:.0f} s"}
-        values = counts(report) if report.exists() else {"tests": 0}
-    if not values["tests"]:
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        said = (lines or ["pytest said nothing"])[-1]
-        return {"error": f"no test ran: {said[:300]}"}
-    return {"values": values}
-
-
-def counts(report):
-    """What a JUnit report says: numbers, and names of what failed."""
-    suite = xml.parse(report).getroot().find("testsuite")
-    failed, reasons = [], set()
-    for test in suite.iter("testcase"):
-        if test.find("failure") is not None or test.find("error") is not None:
-            failed.append(test.get("name"))
-        if (skipped := test.find("skipped")) is not None:
-            reasons.add(skipped.get("message"))
-    number = {x: int(suite.get(x)) for x in ("tests", "skipped")}
-    return {
-        "tests": number["tests"],
-        "passed": number["tests"] - len(failed) - number["skipped"],
-        "failed": len(failed),
-        "skipped": number["skipped"],
-        "seconds": float(suite.get("time")),
-        "failures": failed[:50],
-        "reasons": sorted(reasons)[:10],
-    }
-
-
 def said(found):
     """A row in words."""
-    values = found.get("values")
-    if values is None:
-        ((kind, why),) = found.items()
-        return f"{kind}: {why}" + (" s" if kind == "unfinished" else "")
-    if "bytes" in values:
-        return f"{values['bytes'] / 2**20:.0f} MiB"
-    if "passed" in values:
-        names = ", ".join(values["failures"])
-        words = [f"{values[x]} {x}" for x in ("passed", "failed", "skipped")]
-        return ", ".join(words) + (f": {names}" if names else "")
-    words = f"{1000 * values['seconds']:.3g} ms"
-    if "tokens_per_second" in values:
-        words = f"{values['tokens_per_second']:,.0f} tokens a second"
-    return words + (f", ratio {values['ratio']}" if "ratio" in values else "")
+    pairs = found.get("values", found).items()
+    return ", ".join(f"{key} {x}" for key, x in pairs if x not in ([], None))
 
 
 # --- the command ---
