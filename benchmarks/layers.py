@@ -1,4 +1,4 @@
-"""Time and memory of one attention layer beside MultiHeadAttention.
+"""Time and memory of one attention layer compared with MultiHeadAttention.
 
 All variants of a cell (shape, dtype, mask, mode) are timed in turn in one
 process; ratios are within a cell. Memory is measured in a process for each,

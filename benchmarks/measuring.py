@@ -73,8 +73,8 @@ def options(text, choices=None, **defaults):
     Args:
         text: String, the description.
         choices: Optional dictionary, name -> its only values.
-        **defaults: Values of which options get their types. A list stands for
-            one value or more, `False` for an option without a value.
+        **defaults: Default values, which also give the types. A list allows one
+            value or more, `False` makes an option without a value.
     """
     parser = argparse.ArgumentParser(
         description=text, formatter_class=_Formatter

@@ -103,7 +103,7 @@ def megabytes(model):
 
 
 def accuracy(model, data):
-    """Share of texts whose label is right."""
+    """The fraction of texts with the right label."""
     texts, labels = data
     model.compile()  # by default, for logits or probabilities
     scores = model.predict(np.array(texts), batch_size=32, verbose=0)

@@ -125,7 +125,7 @@ def _record(args, row, model, task):
 
 
 def speed(args):
-    """Records speeds relative to the encoder, grafted with V alone.
+    """Records speeds relative to the encoder, grafted with V.
 
     In seconds of the process, not of the clock: other processes may compete.
     """

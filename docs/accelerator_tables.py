@@ -13,7 +13,7 @@ MARK = "<!-- records of benchmarks/accelerator.py -->"
 NONE = "No accelerator has been measured with this command yet."
 ALT = "Speed of layers at 1,024 tokens in bfloat16"
 BASELINE = "MultiHeadAttention"
-# What tells tables of a part apart, beside length and batch.
+# What tells tables of a part apart, in addition to length and batch.
 CAPTIONS = ["way", "dtype", "mask", "mode"]
 TITLES = {
     "layers": f"Layers: speed relative to {BASELINE}",
@@ -129,7 +129,6 @@ def panels(content):
             "kind": "dots",
             "title": f"Speed of a training step: {title}",
             "series": ["speed"],
-            "grid": "x",
             "rows": rows,
             "x": axis,
             "reference": 1,

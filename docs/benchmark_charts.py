@@ -50,14 +50,14 @@ def panels_of(text):
 
 def draw(panels, palette):
     """Returns the figure of a chart."""
-    heights = [HEIGHTS[panel["kind"]](panel) for panel in panels]
+    heights = [height(panel) for panel in panels]
     drawn = figure.Figure((WIDTH, sum(heights)), layout="constrained")
     column = drawn.subfigures(len(panels), height_ratios=heights, squeeze=False)
     ink, muted, grid, colors = PALETTES[palette]
     for part, panel in zip(column.flat, panels, strict=True):
         axes = part.subplots()
         axes.spines[:].set_visible(False)
-        axes.grid(axis=panel.get("grid", "both"), color=grid)
+        axes.grid(axis="x" if panel["kind"] == "dots" else "both", color=grid)
         axes.set_axisbelow(True)
         axes.tick_params(which="both", length=0, colors=muted, labelsize=SIZE)
         axes.set_facecolor("none")
@@ -238,8 +238,11 @@ def curves(axes, panel, ink, muted, colors):
 
 
 KINDS = {"dots": dots, "discs": discs, "curves": curves}
-HEIGHTS = {
-    "dots": lambda panel: ROW * len(panel["rows"]) + 0.5 + 0.18 * len(panel),
-    "discs": lambda panel: 4.8,
-    "curves": lambda panel: 3.4,
-}
+
+
+def height(panel):
+    """The height of a panel, in inches."""
+    if panel["kind"] != "dots":
+        return {"discs": 4.8, "curves": 3.4}[panel["kind"]]
+    lines = 2 * (len(panel["series"]) > 1) + ("title" in panel["x"])
+    return ROW * (len(panel["rows"]) + 4 + lines)

@@ -51,7 +51,6 @@ def dots(title, names, rows, **options):
         "kind": "dots",
         "title": title,
         "series": [*names],
-        "grid": "x",
         "rows": rows,
         "x": axis,
         **options,

@@ -18,7 +18,7 @@ a family each, below in their causal form.
 gallery: every entry of `gallery_cards.ENTRIES` is trained on the questions of
 the tutorial First steps, then drawn with a pixel for each pair of tokens.
 
-Colours are of square roots, which show small values beside large ones.
+Colours are of square roots, which show small values next to large ones.
 """
 
 import argparse
@@ -143,11 +143,11 @@ def weights(name, head):
 
 def draw_synthesizers(folder):
     for file, rows in SYNTHESIZERS.items():
-        alone = file == "hand_made"
-        panels = grid(folder / f"{file}.png", 2 if alone else len(rows), 3)
+        is_single = file == "hand_made"
+        panels = grid(folder / f"{file}.png", 2 if is_single else len(rows), 3)
         for title, name, head in rows:
             first, second = weights(name, head)
-            if alone:
+            if is_single:
                 show(next(panels), first, title)
                 continue
             largest = first.max()

@@ -8,9 +8,9 @@ python docs/tutorials/build.py first_steps            # after changes of text
 python docs/tutorials/build.py first_steps --execute  # after changes of code
 ```
 
-Without names all tutorials are built. Cells whose code is that of the notebook
-there keep its outputs, unless it is executed anew. The backend is that of
-`KERAS_BACKEND`, or JAX.
+Without names all tutorials are built. Cells with the same code as in the
+present notebook keep their outputs, unless it is executed anew. The backend is
+that of `KERAS_BACKEND`, or JAX.
 """
 
 import argparse
