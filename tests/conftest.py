@@ -1,14 +1,20 @@
-import collections
-import functools
+"""How tests run: on which backend, from which seed, and how many examples."""
+
+import contextlib
 import gc
 import importlib.util
 import os
 import pathlib
 import sys
-import zlib
 
 import compiler_flags  # noqa: F401  (before Keras: sets XLA_FLAGS)
 import pytest
+
+# From the fastest to test on to the slowest.
+BACKENDS = ("torch", "jax", "tensorflow")
+INSTALLED = [name for name in BACKENDS if importlib.util.find_spec(name)]
+if INSTALLED:
+    os.environ.setdefault("KERAS_BACKEND", INSTALLED[0])
 
 # Keras is imported where it is used: what only hands tests out to processes
 # can do without, and it takes seconds.
@@ -16,84 +22,43 @@ import pytest
 # What is imported stays: to look for garbage among it takes seconds, too.
 gc.disable()
 
-# The fastest to test on, of those that are installed.
-ONCE = next(
-    name
-    for name in ("torch", "jax", "tensorflow")
-    if importlib.util.find_spec(name)
-)
+with contextlib.suppress(ImportError):  # a new device has pytest at most
+    from hypothesis import HealthCheck, settings
+
+    # `--hypothesis-profile=full` draws others each time, and more of them
+    # where nothing is compiled for each. What takes long asks for a part.
+    settings.register_profile(
+        "quick",
+        max_examples=100,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    settings.register_profile(
+        "full",
+        settings.get_profile("quick"),
+        max_examples=480 if os.environ.get("KERAS_BACKEND") == "torch" else 160,
+        derandomize=False,
+    )
+    settings.load_profile("quick")
 
 
-# What is compiled for each case takes time: these two share the cases out.
-SHARES = {"jax": 0, "tensorflow": 1}
-# Those that are skipped on one of the two (or slow there, see `slow_but_on`).
-NOT_SHARED = ("each_backend", "accelerator", "skipif")
-
-
-@pytest.fixture(autouse=True)
-def names_of_the_package():
-    """Leaves out, after each test, the names that it registered."""
-    yield
-    if "keras_synth.mixers" in sys.modules:
-        from keras_synth.registry import registry_of
-
-        for kind in ("synthesizer", "mixer", "pattern", "normalizer"):
-            entries = registry_of(kind).entries
-            for name, entry in [*entries.items()]:
-                if not entry.maker.__module__.startswith("keras_synth."):
-                    del entries[name]
-
-
-def pytest_report_header():
-    """Says where the tests are that a backend leaves out."""
-    halves = " and half on ".join(SHARES)
-    return [
-        f"tests that are marked `once` run on {ONCE} alone",
-        f"of the cases of a test, half are slow on {halves}",
-    ]
-
-
-def pytest_ignore_collect(collection_path):
-    """Spares the others the modules that run on one backend alone."""
-    import keras
-
-    if keras.backend.backend() == ONCE or collection_path.suffix != ".py":
-        return None
-    text = collection_path.read_text(encoding="utf-8")
-    return True if "\npytestmark = pytest.mark.once" in text else None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Leaves what depends on no backend to one of them, and shares out cases.
-
-    Parameters of a test ask much the same of a compiler. A half of them,
-    whichever, is slow on JAX, the other half on TensorFlow.
-    """
-    import keras
-
-    backend = keras.backend.backend()
-    if backend == ONCE:
-        return
-    left_out = [x for x in items if x.get_closest_marker("once")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [x for x in items if not x.get_closest_marker("once")]
-    for case in cases_of_the_other(items, SHARES.get(backend)):
-        case.add_marker(pytest.mark.slow)
-
-
-def cases_of_the_other(items, share):
-    """The cases of tests that the other backend of `SHARES` runs."""
-    tests = collections.defaultdict(list)
-    for item in items:
-        marked = any(map(item.get_closest_marker, NOT_SHARED))
-        if share is not None and hasattr(item, "callspec") and not marked:
-            tests[item.nodeid.partition("[")[0]].append(item)
-    for cases in tests.values():
-        # At random, but the same in each process and on each machine.
-        cases.sort(key=lambda case: zlib.crc32(case.nodeid.encode()))
-        if len(cases) > 1:
-            yield from cases[1 - share :: 2]
+def pytest_configure():
+    """Says in one line what is not there."""
+    backend = os.environ.get("KERAS_BACKEND")
+    if backend not in INSTALLED:
+        raise pytest.UsageError(
+            "KERAS_BACKEND must name a backend that is installed, one of "
+            f"{', '.join(INSTALLED) or 'none'}. Received: {backend}"
+        )
+    folder = os.environ.get("KERAS_SYNTH_DATA")
+    if folder and not pathlib.Path(folder).is_dir():
+        raise pytest.UsageError(
+            "KERAS_SYNTH_DATA must name a folder of data sets; leave it out "
+            f"to skip the tests that read them. Received: {folder}"
+        )
 
 
 def pytest_collection_finish():
@@ -111,23 +76,18 @@ def few_objects():
     gc.freeze()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_context():
-    """Spares JAX a context of MLIR for each of thousands of small programs.
+@pytest.fixture(autouse=True)
+def names_of_the_package():
+    """Leaves out, after each test, the names that it registered."""
+    yield
+    if "keras_synth.mixers" in sys.modules:
+        from keras_synth.registry import registry_of
 
-    JAX has no public way to keep one.
-    """
-    import keras
-
-    if keras.backend.backend() != "jax":
-        yield
-        return
-    from jax._src.interpreters import mlir
-
-    with pytest.MonkeyPatch.context() as patched:
-        made = functools.cache(mlir.make_ir_context)
-        patched.setattr(mlir, "make_ir_context", made)
-        yield
+        for kind in ("synthesizer", "mixer", "pattern", "normalizer"):
+            entries = registry_of(kind).entries
+            for name, entry in [*entries.items()]:
+                if not entry.maker.__module__.startswith("keras_synth."):
+                    del entries[name]
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +122,6 @@ def without_graphs():
 def data():
     """The folder of real data sets; tests that want it skip without it."""
     folder = os.environ.get("KERAS_SYNTH_DATA")
-    if not folder or not pathlib.Path(folder).is_dir():
+    if not folder:
         pytest.skip("KERAS_SYNTH_DATA names no folder of real data")
     return pathlib.Path(folder)

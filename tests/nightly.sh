@@ -18,7 +18,10 @@ $pip list 2>/dev/null | grep -i ^keras
 failed=
 for backend in ${BACKENDS:-tensorflow jax torch}; do
     echo "== Keras' nightly build on $backend"
-    KERAS_BACKEND=$backend $folder/bin/python -m pytest \
+    chosen="not slow"
+    test "$backend" = torch || chosen="each_backend and not once and not slow"
+    KERAS_BACKEND=$backend $folder/bin/python -m pytest -W default \
+        -m "$chosen" \
         -n "${JOBS:-2}" --dist worksteal ${TESTS:-tests/design \
         tests/synthesizers tests/mixers tests/models tests/_backend} \
         || failed="$failed $backend"

@@ -33,7 +33,10 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
     "$uv" pip uninstall --quiet --python "$folder/bin/python" triton
     for backend in ${BACKENDS:-tensorflow jax torch}; do
         echo "== the oldest versions on $python, $backend"
-        KERAS_BACKEND=$backend "$folder/bin/python" -m pytest \
+        chosen="not slow"
+        test "$backend" = torch || chosen="each_backend and not once and not slow"
+        KERAS_BACKEND=$backend "$folder/bin/python" -m pytest -W default \
+            -m "$chosen" \
             -n "${JOBS:-2}" --dist worksteal ${TESTS:-} \
             || failed="$failed $python/$backend"
     done

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from described import described
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_synth import synthesizers
@@ -337,12 +337,6 @@ def almost_names(draw):
 
 
 @pytest.mark.once
-@settings(
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 @given(st.one_of(almost_names(), almost_names(), st.text(max_size=30)))
 def test_any_string_is_a_synthesizer_or_a_value_error(identifier):
     errors = []

@@ -20,7 +20,7 @@ from keras_synth.types import Identifier, Tensor
 
 # Updates by which Dense heads are fitted, at least, and their rate.
 STEPS = 600
-_RATE = 0.01
+RATE = 0.01
 _SAMPLES = 8  # of an update
 # Of the factors of FR.
 _FACTOR_STEPS = 150
@@ -255,7 +255,7 @@ def _fit_dense(made, model, chosen, sums, data, progress):
     sizes = [len(next(iter(batch.values()))) for batch in data()]
     updates = sum(-(-size // _SAMPLES) for size in sizes)
     passes = -(-STEPS // updates)
-    schedule = keras.optimizers.schedules.CosineDecay(_RATE, updates * passes)
+    schedule = keras.optimizers.schedules.CosineDecay(RATE, updates * passes)
     fits = [None if one is None else _Rows(one) for one in made]
     for rows in fits:
         if rows is not None:

@@ -8,7 +8,7 @@ import types
 import keras
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 from places import ROOT
 
 import keras_synth
@@ -73,6 +73,7 @@ def test_a_constant_that_a_cuda_graph_fills_is_not_kept(monkeypatch):
     assert tensors.constant(number, like) is kept
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("lost", ["module", "names", "signature"])
 def test_no_kernel_of_cudnn_is_taken_without_its_checks(lost, monkeypatch):
     checks = types.ModuleType("checks")
@@ -95,6 +96,7 @@ class Open:
     """A layer of a version that keeps no state locked."""
 
 
+@pytest.mark.each_backend
 def test_state_is_added_where_nothing_locks_it():
     layer = Open()
     with internals.open_for_state(layer):
@@ -103,6 +105,7 @@ def test_state_is_added_where_nothing_locks_it():
     assert vars(layer) == {"weight": 1}
 
 
+@pytest.mark.each_backend
 def test_a_built_layer_is_locked_again():
     layer = attention("R").synthesizer
     layer.enable_lora(2)
@@ -124,6 +127,7 @@ class Policed:
         self.policy = policy
 
 
+@pytest.mark.each_backend
 def test_a_policy_is_set_by_the_setter_where_there_is_nothing_else():
     layer = Policed()
     internals.set_policy(layer, keras.DTypePolicy("bfloat16"))
@@ -137,6 +141,7 @@ def batches(error_at):
         yield np.ones((2, 3), "float32"), np.ones((2, 1), "float32")
 
 
+@pytest.mark.each_backend
 @on_jax
 @pytest.mark.parametrize("error_at", [0, 2])
 @pytest.mark.parametrize("lost", [False, True])
@@ -157,12 +162,12 @@ def test_a_model_keeps_its_weights_when_data_fail(error_at, lost, monkeypatch):
     assert moved == (error_at > 0)
 
 
+@pytest.mark.each_backend
 def test_without_the_attribute_a_variable_counts_as_empty():
     assert internals.is_empty(Open())
     assert not internals.is_empty(keras.Variable(1.0))
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize(
     "name", ["R+V", "heads(V=1, R=1)", "longformer(window=2)"]
 )
@@ -219,6 +224,7 @@ def test_no_other_module_of_the_core_reads_what_is_private():
                     assert node.attr not in names, (path, node.attr)
 
 
+@pytest.mark.each_backend
 def test_folding_needs_no_tracker(monkeypatch):
     layer = attention()
     expected = outputs(layer)

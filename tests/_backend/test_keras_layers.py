@@ -8,7 +8,6 @@ from backend import (
     compiled_gradients,
     gradients,
     numpy,
-    slow_but_on,
 )
 from keras import ops
 
@@ -16,7 +15,6 @@ from keras_synth import mixers
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth.layers import SyntheticAttention
 
-pytestmark = pytest.mark.each_backend
 B, H, D = 3, 4, 6
 ONE_FEATURE = {
     "values": lambda: SyntheticAttention(
@@ -52,6 +50,7 @@ def projection(**options):
     return drawn(layer)
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("length", [1, H - 1, H, H + 1])
 def test_a_bias_of_heads_is_added_to_heads(length):
     layer, x = projection(activation="relu"), normal(B, length, D)
@@ -64,6 +63,7 @@ def test_a_bias_of_heads_is_added_to_heads(length):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
 def test_it_is_quantized_with_a_bias_of_heads(mode):
     layer, x = projection(), normal(B, H, D)
@@ -72,6 +72,7 @@ def test_it_is_quantized_with_a_bias_of_heads(mode):
     np.testing.assert_allclose(numpy(layer(x)), whole[:, :H], atol=1e-5)
 
 
+@pytest.mark.each_backend
 def test_lora_adds_to_it():
     layer, x = projection(), normal(B, H, D)
     layer.enable_lora(2)
@@ -81,7 +82,6 @@ def test_lora_adds_to_it():
     assert layer.trainable_weights[-1].path.endswith("lora_kernel_b")
 
 
-@slow_but_on("torch", "tensorflow")
 @pytest.mark.parametrize("case", ONE_FEATURE)
 def test_one_feature_for_each_head(case):
     """As many tokens as heads: as with tokens that padding follows."""
@@ -94,6 +94,7 @@ def test_one_feature_for_each_head(case):
     np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
 
 
+@pytest.mark.each_backend
 def test_gradients_of_one_feature_for_each_head():
     layer, x = projection(), normal(B, H, D)
     upstream = normal(B, H, H, 1, seed=1)

@@ -12,11 +12,14 @@ import keras
 import numpy as np
 import pytest
 import reference
-from backend import on_cpu, slow_but_on
+from backend import on_cpu
 from random_cases import Case, Run, expected, supports
 
-# Elsewhere other tests compare the same with the same formulas.
-pytestmark = [pytest.mark.accelerator, slow_but_on("torch")]
+# A new device may warn of what it likes.
+pytestmark = [
+    pytest.mark.accelerator,
+    pytest.mark.filterwarnings("ignore"),
+]
 
 H, K, N, B, T = 2, 8, 20, 3, 16
 SYNTHESIZERS = [("V",), ("D",), ("R",), ("FR",), ("R", "V"), ("D", "V")]

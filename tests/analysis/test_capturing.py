@@ -7,22 +7,13 @@ import keras_hub
 import numpy as np
 import pytest
 from attending_models import MODELS, B, D, H, S, T, made
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import analysis, layers
 from keras_synth.mixers import Mixer
 from keras_synth.mixers.call import observer
 
-# They differ between models, not backends, and JAX compiles each operation.
-each_kind = pytest.mark.parametrize(
-    "name",
-    [
-        name
-        if name in ("R+V", "functional")
-        else pytest.param(name, marks=slow_but_on("torch"))
-        for name in MODELS
-    ],
-)
+each_kind = pytest.mark.parametrize("name", MODELS)
 
 
 def attention_layers(model):
@@ -123,7 +114,6 @@ def test_parts_are_what_the_mixture_mixes():
         np.testing.assert_allclose(weights[parts[0]][0], table, atol=1e-5)
 
 
-@slow_but_on("torch")
 def test_parts_of_a_group_have_its_heads():
     model, inputs = made("head groups")
     weights = analysis.attention_weights(model, inputs, parts=True)
@@ -135,6 +125,7 @@ def test_parts_of_a_group_have_its_heads():
     check_product(weights, weights[path][:, 1:], parts, shares)
 
 
+@pytest.mark.each_backend
 def test_a_compiled_task_is_seen_and_trains_on():
     model, inputs = made("causal task")
     model.compile("adam", "sparse_categorical_crossentropy")
@@ -165,7 +156,6 @@ class Subclassed(keras.Model):
         return y
 
 
-@slow_but_on("torch")
 def test_a_model_that_is_not_built_yet():
     weights = analysis.attention_weights(Subclassed(), np.ones((B, T, D)))
     assert [x.shape for x in weights.values()] == [(B, H, T, T)] * 2
@@ -210,6 +200,7 @@ def test_whatever_is_called_within_a_capture_is_seen():
         np.testing.assert_array_equal(mask, padding.astype(bool))
 
 
+@pytest.mark.each_backend
 def test_compiled_calls_are_not_captured():
     model, inputs = made("R+V")
     with analysis.capture() as seen:
@@ -218,6 +209,7 @@ def test_compiled_calls_are_not_captured():
     assert bool(seen) == (keras.backend.backend() == "torch")
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="eager")
 def test_what_a_transformation_traces_is_not_captured():
     layer = layers.SyntheticAttention(H, 4, synthesizer="V")
@@ -329,7 +321,6 @@ def test_tables_are_those_of_the_model():
         np.testing.assert_allclose(found[f"{place}/{name}"], own, atol=1e-6)
 
 
-@slow_but_on("torch")
 def test_a_table_with_lora_is_the_sum():
     layer = layers.SyntheticAttention(H, 4, synthesizer="R", max_length=S)
     layer.build((None, None, D))
@@ -380,7 +371,6 @@ def without():
         (lambda: made("R+V")[0], {"layers": []}, "encoder_layer_0.*\\[\\]"),
     ],
 )
-@slow_but_on("torch")
 def test_bad_input_is_refused(make, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         analysis.attention_weights(make(), np.ones((B, T, D)), **options)

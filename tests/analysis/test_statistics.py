@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from attending_models import B, H, T, made
-from backend import slow_but_on
 
 from keras_synth import analysis
 from keras_synth.analysis import AttentionStatistics
@@ -56,7 +55,6 @@ def sums(value):
     return found
 
 
-@slow_but_on("torch")
 def test_shares_and_distances():
     statistics = fed()
     total = sums(lambda b, h, i, j, w: w)
@@ -77,7 +75,6 @@ def test_shares_and_distances():
     )
 
 
-@slow_but_on("torch")
 def test_a_summary_has_means_over_heads():
     statistics = fed()
     summary = statistics.summary(1)
@@ -101,7 +98,6 @@ def test_entropy_is_that_of_rows():
     )
 
 
-@slow_but_on("torch")
 def test_histogram_counts_pairs():
     edges, counts = fed().histogram()
     assert (edges[0], edges[-1]) == (0, 1)
@@ -135,7 +131,6 @@ def test_averages_profile_and_input_dependence():
         np.testing.assert_allclose(means[:, k], expected, rtol=1e-5)
 
 
-@slow_but_on("torch")
 def test_heads_may_have_masks_of_their_own():
     rng = np.random.default_rng(0)
     own = weights(rng, B, T, T)
@@ -174,7 +169,6 @@ def cut(inputs, b):
     return found
 
 
-@slow_but_on("torch")  # each length is compiled
 @pytest.mark.parametrize(
     "name", ["R+V", "causal task", "seq2seq", "GPT-2", "functional"]
 )
@@ -206,7 +200,6 @@ def test_a_data_set_is_streamed(kind):
         np.testing.assert_allclose(number, numbers(whole)[key], atol=1e-6)
 
 
-@slow_but_on("torch")
 def test_tables_do_not_depend_on_the_input_and_parts_are_told_apart():
     model, inputs = made("R+V")
     inputs["padding_mask"][:] = 1
@@ -241,7 +234,6 @@ def test_tables_do_not_depend_on_the_input_and_parts_are_told_apart():
         ),
     ],
 )
-@slow_but_on("torch")
 def test_bad_input_is_refused(call, match):
     model, inputs = made("R+V")
     with pytest.raises(ValueError, match=f"(?s){match}"):

@@ -29,6 +29,7 @@ def able(logits, values, mask=None):
     return [route.name for route in routes.serving(request)]
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("name", ["V", "R+V", "D", "FD", "R"])
 @pytest.mark.parametrize("poison", [np.inf, np.nan])
 def test_padded_values_and_keys_may_be_inf_or_nan(name, poison):
@@ -54,6 +55,7 @@ def test_padded_values_and_keys_may_be_inf_or_nan(name, poison):
             np.testing.assert_allclose(context, expected, atol=1e-5)
 
 
+@pytest.mark.each_backend
 def test_dropout_of_shared_weights_is_drawn_once_after_normalisation():
     dropout = keras.layers.Dropout(0.5, seed=1)
     table = ops.zeros((1, 2, 8, 8))
@@ -123,6 +125,7 @@ def test_a_route_that_cannot_serve_is_refused():
         attend(logits, values, route="shared", return_weights=True)
 
 
+@pytest.mark.each_backend
 # Accelerators take pieces of whole batches, which holds for small ones.
 @pytest.mark.skipif(
     backend != "jax" or not on_cpu(), reason="reads JAX's own trace"

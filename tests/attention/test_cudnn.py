@@ -1,7 +1,7 @@
-"""cuDNN's attention on JAX: lowered for it, and what it would be given.
+"""cuDNN's attention on JAX: what it would be given.
 
-No GPU is needed, and none runs here: JAX is told of one. What cuDNN would be
-given is computed by XLA instead.
+No GPU is needed, and none runs here: attention is told of one, and XLA computes
+what cuDNN would be given. On a GPU tests/accelerator asks cuDNN itself.
 """
 
 import keras
@@ -14,9 +14,12 @@ from platforms import Pretended
 
 from keras_synth.layers import SyntheticAttention
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="of cuDNN by JAX"
-)
+pytestmark = [
+    pytest.mark.each_backend,
+    pytest.mark.skipif(
+        keras.backend.backend() != "jax", reason="of cuDNN by JAX"
+    ),
+]
 H, K, D = 2, 8, 16
 NAMES = ["V", "R + V", "D + V", "alibi + V", "D"]
 QUICK = ["R + V", "alibi + V"]
@@ -26,7 +29,6 @@ MASKS = {
     "causal": {"use_causal_mask": True},
     "both": {"value_mask": True, "use_causal_mask": True},
 }
-FORWARD, BACKWARD = "__cudnn$fmha", "SoftmaxBackward"
 
 
 def each(parameter, given, quick):
@@ -72,83 +74,33 @@ def inputs(length):
     return ops.convert_to_tensor(normal(2, length, D))
 
 
-@each("name", NAMES, ["V", *QUICK])
-@each("masks", MASKS, ["padding", "both"])
-@each("length", [6, 7], [7])
-def test_it_takes_half_precision(name, masks, length, monkeypatch):
-    import jax
-
-    cuda = Pretended(monkeypatch, "cuda")
-    layer = layer_of(name, length, "mixed_bfloat16")
-    loss, values = loss_of(layer, arguments_of(masks, length))
-    # A program within a program: what is refused there nobody can catch.
-    slopes = jax.grad(jax.jit(loss), argnums=(0, 1))
-    program = cuda.lowered(slopes, values, inputs(length))
-    assert FORWARD in program
-    assert BACKWARD in program
-    assert FORWARD in cuda.lowered(loss, values, inputs(length))
-
-
-@pytest.mark.parametrize("masks", ["nothing", "both"])
-def test_float16_is_taken_and_float32_is_not(masks, monkeypatch):
-    cuda = Pretended(monkeypatch, "cuda")
-    for dtype, taken in (("mixed_float16", True), ("float32", False)):
-        loss, values = loss_of(
-            layer_of("R + V", 6, dtype), arguments_of(masks, 6)
-        )
-        program = cuda.lowered(loss, values, inputs(6))
-        assert (FORWARD in program) == taken
-
-
-def test_nothing_of_it_is_lowered_for_older_devices(monkeypatch):
-    cuda = Pretended(monkeypatch, "cuda", (7, 5))
-    loss, values = loss_of(layer_of("R + V", 6, "mixed_bfloat16"), {})
-    assert FORWARD not in cuda.lowered(loss, values, inputs(6))
-
-
-@each("name", ["V", "R + V", "D + V"], ["D + V"])
-def test_heads_that_are_full_get_padding_as_a_bias(name, monkeypatch):
-    cuda = Pretended(monkeypatch, "cuda", (8, 0))  # at most 128 features
-    layer = SyntheticAttention(
-        H,
-        64 if name == "D + V" else 128,
-        synthesizer=name,
-        max_length=7,
-        dtype="bfloat16",
-    )
-    layer.build((None, 7, D))
-    loss, values = loss_of(layer, arguments_of("padding", 7))
-    assert FORWARD in cuda.lowered(loss, values, inputs(7))
-
-
-# --- what it is given ---------------------------------------------------------
-
-
 class Given:
     """Computes by XLA what cuDNN is given, if that is what it takes."""
 
-    def __init__(self, monkeypatch, capability=(9, 0)):
-        import jax
-
-        Pretended(monkeypatch, "cuda", capability)
-        self.original = jax.nn.dot_product_attention
+    def __init__(self, monkeypatch, capability=(9, 0), **options):
+        Pretended(monkeypatch, "cuda", capability, **options)
+        self.widest = 256 if capability >= (9, 0) else 128
+        self.original = ops.dot_product_attention
         self.taken = []
-        monkeypatch.setattr(jax.nn, "dot_product_attention", self)
+        monkeypatch.setattr(ops, "dot_product_attention", self)
 
-    def __call__(self, query, key, value, implementation, **options):
-        self.taken.append(implementation)
-        bias = options["bias"]
-        if implementation == "cudnn":
-            assert options["mask"] is None
+    def __call__(self, query, key, value, bias, flash_attention, **options):
+        # Left to choose, Keras takes cuDNN's attention where that takes this.
+        by_cudnn = flash_attention is not False
+        self.taken.append("cudnn" if by_cudnn else "xla")
+        if by_cudnn:
+            assert "mask" not in options
             lengths = query.shape[1], key.shape[1]
             assert not any(length % 2 for length in lengths)
             assert query.shape[-1] % 8 == 0
-            assert query.shape[-1] <= 256
+            assert query.shape[-1] <= self.widest
             assert query.dtype in ("bfloat16", "float16")
             if bias is not None:
                 assert bias.shape[2:] == lengths
                 assert bias.dtype == query.dtype
-        return self.original(query, key, value, implementation="xla", **options)
+        return self.original(
+            query, key, value, bias, flash_attention=False, **options
+        )
 
 
 # Relative to the largest output: eight bits of precision, or eleven.
@@ -173,6 +125,34 @@ def test_it_is_given_what_was_meant(name, masks, length, policy, monkeypatch):
     found = layer_of(name, length, policy)(inputs(length), **options)
     assert given.taken == ["cudnn"]
     assert_alike(found, expected, policy)
+
+
+@pytest.mark.parametrize("masks", ["nothing", "both"])
+def test_float16_is_taken_and_float32_is_not(masks, monkeypatch):
+    given = Given(monkeypatch)
+    for dtype, taken in (("mixed_float16", "cudnn"), ("float32", "xla")):
+        layer_of("R + V", 6, dtype)(inputs(6), **arguments_of(masks, 6))
+        assert given.taken.pop() == taken
+
+
+def test_nothing_is_for_cudnn_on_older_devices(monkeypatch):
+    given = Given(monkeypatch, (7, 5))
+    layer_of("R + V", 6, "mixed_bfloat16")(inputs(6))
+    assert given.taken == ["xla"]
+
+
+@each("name", ["V", "R + V", "D + V"], ["D + V"])
+def test_heads_that_are_full_get_padding_as_a_bias(name, monkeypatch):
+    given = Given(monkeypatch, (8, 0))  # at most 128 features
+    layer = SyntheticAttention(
+        H,
+        64 if name == "D + V" else 128,
+        synthesizer=name,
+        max_length=7,
+        dtype="bfloat16",
+    )
+    layer(inputs(7), **arguments_of("padding", 7))
+    assert given.taken == ["cudnn"]
 
 
 @each("name", ["R + V", "D + V", "alibi + V"], QUICK)
@@ -211,11 +191,7 @@ def test_keys_that_are_all_far_away(name, policy, monkeypatch):
 
 
 def test_older_versions_give_no_gradient_of_a_bias_per_sample(monkeypatch):
-    given = Given(monkeypatch)
-    monkeypatch.setattr(
-        "jax._src.cudnn.fused_attention_stablehlo.should_export_dbias",
-        lambda bias, query, layout: bias[0] == 1,
-    )
+    given = Given(monkeypatch, bias_gradients=False)
     for name, taken in (("R + V", "cudnn"), ("FD + V", "xla")):
         layer_of(name, 6, "mixed_bfloat16")(inputs(6))
         assert given.taken.pop() == taken

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import compiled_gradients, numpy, slow_but_on
+from backend import compiled_gradients, numpy
 from keras import ops
 
 from keras_synth import mixers, routes, synthesizers
@@ -123,8 +123,8 @@ def able(operands, mask, normalizer="softmax"):
 @pytest.fixture(
     params=[
         1,
-        pytest.param(T * T, marks=slow_but_on("torch")),
-        pytest.param(2**20, marks=slow_but_on("torch")),
+        T * T,
+        2**20,
     ],
     ids="tiles of {} entries".format,
 )
@@ -147,23 +147,11 @@ def assert_gradients_equal(operands, mask, normalizer="softmax"):
     return names
 
 
-def mostly_on_torch(names, everywhere):
-    """Parameters, some of them for all backends: JAX compiles each of them."""
-    return [
-        name
-        if name in everywhere
-        else pytest.param(name, marks=slow_but_on("torch"))
-        for name in names
-    ]
-
-
 @pytest.mark.parametrize(
     "mask",
-    mostly_on_torch(MASKS, ("padding", "pairs with an empty row", "a pattern")),
+    MASKS,
 )
-@pytest.mark.parametrize(
-    "operands", mostly_on_torch(OPERANDS, ("a shared table", "a table"))
-)
+@pytest.mark.parametrize("operands", OPERANDS)
 def test_gradients_are_those_of_the_explicit_route(operands, mask, tile):
     assert_gradients_equal(operands, mask)
 
@@ -171,15 +159,14 @@ def test_gradients_are_those_of_the_explicit_route(operands, mask, tile):
 @pytest.mark.parametrize("normalizer", ["relu", "sigmoid", "softmax1"])
 @pytest.mark.parametrize(
     "mask",
-    mostly_on_torch(["causal, padded", "a pattern", "pairs"], "a pattern"),
+    ["causal, padded", "a pattern", "pairs"],
 )
-@pytest.mark.parametrize(
-    "operands", mostly_on_torch(["a shared table", "a table"], "a table")
-)
+@pytest.mark.parametrize("operands", ["a shared table", "a table"])
 def test_other_normalizers_have_the_gradients(operands, mask, normalizer, tile):
     assert_gradients_equal(operands, mask, normalizer)
 
 
+@pytest.mark.each_backend
 def test_each_route_of_the_backend_is_among_them():
     names = {*able("a shared table", "causal"), *able("a table", "padding")}
     names |= {*able("queries and keys", "a pattern")}
@@ -296,6 +283,7 @@ def test_padded_columns_of_a_bias_may_hold_anything(name, batch, poison):
     np.testing.assert_allclose(found[row], expected[row], atol=1e-5)
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(
     "name", ["V", "R + V", "alibi + V", "local(window=2)", "D", "FD"]
 )

@@ -46,6 +46,7 @@ def test_it_is_refused_where_nothing_is_compared(batch):
         layer(keras.random.normal((batch, 1, 8)))
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(not on_cpu(), reason="where there is no flash kernel")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_it_is_refused_where_there_is_none(dtype):
@@ -58,6 +59,7 @@ def test_it_is_refused_where_there_is_none(dtype):
         layer(ops.ones((2, 3, 8)))
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(
     keras.backend.backend() == "tensorflow", reason="Keras has none there"
 )

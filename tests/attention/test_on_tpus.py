@@ -10,9 +10,12 @@ from platforms import Pretended
 
 from keras_synth.layers import SyntheticAttention
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="Keras has TPUs on JAX"
-)
+pytestmark = [
+    pytest.mark.each_backend,
+    pytest.mark.skipif(
+        keras.backend.backend() != "jax", reason="Keras has TPUs on JAX"
+    ),
+]
 T, D = 6, 8
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy, slow_but_on
+from backend import numpy
 from cases import MIXERS
 from keras import ops
 
@@ -56,7 +56,7 @@ def ids(*lengths):
     "names",
     [
         SYNTHESIZERS,
-        pytest.param(MORE, marks=slow_but_on("torch")),
+        MORE,
     ],
     ids=["synthesizers", "more"],
 )
@@ -72,11 +72,12 @@ def test_a_model_made_in_a_remat_scope_is_fit_alike(names):
     assert_fit_alike(outputs, ids(4, 2, 6, 3, 1, T), normal(6, 1), 3)
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(
     "name",
     [
         "performer(redraw_interval=2)",
-        pytest.param("routing(clusters=2)", marks=slow_but_on("torch")),
+        "routing(clusters=2)",
     ],
 )
 def test_what_a_layer_changes_is_the_same_when_it_is_computed_again(name):
@@ -157,6 +158,7 @@ def branched(loss, variables, x, mask):
     )
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(BACKEND != "jax", reason="JAX only")
 @pytest.mark.parametrize(
     "name",

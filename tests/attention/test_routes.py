@@ -148,6 +148,7 @@ def test_a_folded_layer_computes_without_the_shared_route():
         routes.register(shared)
 
 
+@pytest.mark.each_backend
 def test_the_documented_kernel_serves_where_there_is_one():
     code = re.search(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[1]
     space = {"__name__": "example"}
@@ -229,6 +230,7 @@ def test_accelerators_need_not_wait_and_agree(
         np.testing.assert_allclose(a, b, atol=atol)
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("name", ["R", "V", "R+V", "FD"])
 def test_layers_on_accelerators_need_not_wait(name, accelerator):
     layer, _ = layer_and_input(name)
@@ -243,6 +245,7 @@ def test_layers_on_accelerators_need_not_wait(name, accelerator):
     assert np.isfinite(slope).all()
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(BACKEND != "jax", reason="looks at JAX's trace")
 def test_half_precision_stays_half_on_accelerators(accelerator):
     import jax
@@ -259,6 +262,7 @@ def test_half_precision_stays_half_on_accelerators(accelerator):
     assert f"f32[{B},{S},{H},{K}]" not in trace
 
 
+@pytest.mark.each_backend
 def test_devices_are_asked_of_the_tensor():
     x = ops.ones((2, 2))
     assert execution.on_cpu(x)

@@ -67,6 +67,7 @@ def test_second_derivatives_are_those_of_the_explicit_route(
         np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(("operands", "route", "lead"), ROUTES)
 def test_second_derivatives_are_second_differences(operands, route, lead):
     """Of the paper's formula in float64, which knows nothing of routes."""
@@ -96,6 +97,7 @@ def test_second_derivatives_are_second_differences(operands, route, lead):
     np.testing.assert_allclose(curvature, expected / step**2, rtol=1e-3)
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX's own")
 @pytest.mark.parametrize("name", ["R", "R+V"])
 def test_jax_has_a_hessian_and_forward_mode(name):

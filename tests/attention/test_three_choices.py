@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from backend import numpy, some_on_each_backend
 from keras import ops
 
 import keras_synth
@@ -39,8 +39,8 @@ MASKS = {
     "pairs": {"attention_mask": True},
 }
 EVERY = [*itertools.product(SYNTHESIZERS, PATTERNS, NORMALIZERS, MASKS)]
-# Of all cases these have each pair of choices: the rest on PyTorch alone,
-# where nothing is compiled for each of them.
+# Of all cases these have each pair of choices: enough where each of them is
+# compiled.
 SOME = [case for i, case in enumerate(EVERY) if (i * 7 + i // 5) % 16 == 0]
 
 
@@ -130,7 +130,7 @@ def layer_of(synthesizer, pattern, normalizer):
 
 @pytest.mark.parametrize(
     "case",
-    EVERY if keras.backend.backend() == "torch" else SOME,
+    some_on_each_backend(EVERY, SOME),
     ids="-".join,
 )
 def test_every_combination_is_the_formula(case):

@@ -9,7 +9,6 @@ import types
 
 import keras
 import pytest
-from backend import slow_but_on
 from places import ROOT
 from scripts import run_script
 
@@ -66,7 +65,6 @@ def small(folder, *arguments):
     return run(*own, *arguments)
 
 
-@slow_but_on("torch")
 def test_it_runs(tmp_path):
     done = small(tmp_path, "--parts", "contract", "layers")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,6 @@ import types
 import keras
 import pytest
 import small_tasks
-from backend import slow_but_on
 from places import ROOT
 from scripts import run_script
 
@@ -19,7 +18,6 @@ sys.path.append(str(FOLDER))
 import measuring  # noqa: E402
 
 # They compile much; what they measure has tests of its own.
-pytestmark = slow_but_on("torch")
 FIELDS = ["name", "value", "note"]
 BACKEND = keras.backend.backend()
 SMALL = "--hidden-dim 8 --num-heads 2".split()

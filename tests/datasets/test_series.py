@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_synth import datasets
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.once  # nothing here depends on the backend
     features=st.sampled_from([None, 1, 3]),
     spare=st.integers(0, 3),
 )
-@settings(deadline=None, max_examples=50)
 def test_real_steps_come_first_and_the_rest_is_zero(lengths, features, spare):
     rng = np.random.default_rng(0)
     shape = () if features is None else (features,)
@@ -43,7 +42,6 @@ def test_the_longest_series_gives_the_length():
     horizon=st.integers(1, 4),
     stride=st.integers(1, 5),
 )
-@settings(deadline=None, max_examples=100)
 def test_windows_read_steps_in_a_row_and_forecast_the_next(
     steps, length, horizon, stride
 ):

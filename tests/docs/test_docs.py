@@ -22,15 +22,11 @@ import keras
 import numpy as np
 import public
 import pytest
-from backend import slow_but_on
 from places import ROOT
 
 import keras_synth
 from keras_synth import datasets
 from keras_synth.compare import command
-
-# Examples compile much and depend little on the backend.
-pytestmark = slow_but_on("torch")
 
 pytest.importorskip("keras_hub")
 
@@ -39,8 +35,6 @@ PAGES += sorted((ROOT / "docs").rglob("*.md"))
 # Their examples read files, or fit models to what files hold: their calls are
 # compared with the signatures, but not made.
 PRESUPPOSING = {"download", "load"}
-# What a link to a picture says of the palette that it is for.
-PALETTE = re.compile(r"(gh-(light|dark)-mode-only)|(only-(light|dark))")
 
 
 def blocks(text, language):
@@ -197,8 +191,10 @@ def anchors(page):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(page):
+    """From pages that are not of the site: `make docs` follows its own."""
+    page = ROOT / page
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     links += re.findall(r"^\[[^]]+\]: (\S+)$", text, re.MULTILINE)
@@ -208,8 +204,7 @@ def test_links_lead_somewhere(page):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
         assert target.exists(), link
-        anchored = not anchor or PALETTE.fullmatch(anchor)
-        assert anchored or anchor in anchors(target), link
+        assert not anchor or anchor in anchors(target), link
 
 
 # --- Docstrings ---

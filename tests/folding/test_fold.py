@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import numpy, program, slow_but_on
+from backend import numpy, program
 from cases import MIXERS
 from small_tasks import KINDS, WORDS, task
 
@@ -75,9 +75,7 @@ def calls(length=LENGTH):
 
 
 # To be as long as they are, tables need but be folded.
-each_longest = pytest.mark.parametrize(
-    "longest", [pytest.param(None, marks=slow_but_on("torch")), LENGTH]
-)
+each_longest = pytest.mark.parametrize("longest", [None, LENGTH])
 
 
 def every_output(layer, x):
@@ -220,13 +218,7 @@ def test_a_quantized_mixture_keeps_its_alphas():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "name",
-    [
-        "R+V",
-        *(
-            pytest.param(x, marks=slow_but_on("torch"))
-            for x in ("R", "FR", "D")
-        ),
-    ],
+    ["R+V", "R", "FR", "D"],
 )
 def test_tasks_have_equal_outputs_saved_and_loaded(kind, name, tmp_path):
     model = task(kind, name)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, slow_but_on
+from backend import numpy
 from cases import MIXERS
 from small_tasks import WORDS, task
 
@@ -60,7 +60,6 @@ def test_a_quantized_classifier_is_folded_with_its_head(synthesizer):
     np.testing.assert_allclose(found, quantized, atol=1e-5)
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize("name", MIXERS)
 def test_shorter_padding_changes_no_output_or_is_refused(name):
     model = task("classifier", name)

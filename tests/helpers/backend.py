@@ -176,14 +176,13 @@ def on_cpu():
     return execution.on_cpu(ops.convert_to_tensor(0.0))
 
 
-def slow_but_on(*backends):
-    """Marks a test as slow on all other backends.
-
-    For what takes them long and depends little on the backend.
-    """
-    if keras.backend.backend() in backends:
-        return pytest.mark.skipif(False, reason="fast here")
-    return pytest.mark.slow
+def some_on_each_backend(values, chosen):
+    """Values of one parameter: `make test` asks each backend the chosen."""
+    chosen = [*chosen]
+    return [
+        pytest.param(x, marks=pytest.mark.each_backend) if x in chosen else x
+        for x in values
+    ]
 
 
 def build_optimizer(model):
@@ -197,7 +196,7 @@ def build_optimizer(model):
 def beside(package):
     """Marks a test beside a published PyTorch package, by its module's name.
 
-    `make test-slow` installs these packages.
+    `make test-full` installs these packages.
     """
     torch = keras.backend.backend() == "torch"
     missing = importlib.util.find_spec(package) is None

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, program, slow_but_on
+from backend import numpy, program, some_on_each_backend
 from keras import ops
 
 from keras_synth import mixers
@@ -83,16 +83,7 @@ KINDS = [
 ]
 
 each_kind = pytest.mark.parametrize("case", KINDS)
-# JAX compiles every operation for every shape.
-each_case_or_kind = pytest.mark.parametrize(
-    "case",
-    [
-        case
-        if case in KINDS
-        else pytest.param(case, marks=slow_but_on("torch", "tensorflow"))
-        for case in CASES
-    ],
-)
+each_case = pytest.mark.parametrize("case", CASES)
 
 
 # Every mixer, with options that fit the sizes above, and what it breaks of the
@@ -139,7 +130,7 @@ MIXERS = {
     "big_bird(block_size=2, random_blocks=1, seed=1)": set(),
 }
 
-# These are computed as others are: in all tests on one backend.
+# These are computed as others are.
 _ALIKE = [
     "heads(V=1, R=1)",
     "gaussian",
@@ -154,44 +145,23 @@ _ALIKE = [
 ]
 
 
-def mixer_cases(wanted):
-    """Parametrizes a test by the names of mixers."""
-    return pytest.mark.parametrize(
-        "mixer",
-        [
-            pytest.param(name, marks=slow_but_on("torch"))
-            if name in _ALIKE
-            else name
-            for name in wanted
-        ],
-    )
-
-
-each_mixer = mixer_cases(MIXERS)
-
-
 # --- both tables as one -------------------------------------------------------
 
 LAYERS = {**dict.fromkeys(CASES, frozenset()), **MIXERS}
-_QUICK = {*KINDS, *(name for name in MIXERS if name not in _ALIKE)}
+# One of each way to compute: of these each backend is asked.
+UNLIKE = {*KINDS, *(name for name in MIXERS if name not in _ALIKE)}
 
 
-def layers_that(condition=lambda layer: True, quick=_QUICK):
-    """Parametrizes a test by layers; on JAX and TensorFlow few are quick.
+def layers_that(condition=lambda layer: True, on_each_backend=()):
+    """Parametrizes a test by layers.
 
     Args:
         condition: Function of a layer that is not built.
-        quick: Names that are not slow on any backend.
+        on_each_backend: Names that `make test` asks of each backend.
     """
+    names = [name for name in LAYERS if condition(_sample(name))]
     return pytest.mark.parametrize(
-        "name",
-        [
-            name
-            if name in quick
-            else pytest.param(name, marks=slow_but_on("torch"))
-            for name in LAYERS
-            if condition(_sample(name))
-        ],
+        "name", some_on_each_backend(names, on_each_backend)
     )
 
 

@@ -3,7 +3,7 @@
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy, program, slow_but_on
+from backend import numpy, program
 from keras import ops
 from small_tasks import SPECIAL
 
@@ -27,14 +27,8 @@ each_sampler = pytest.mark.parametrize(
     [
         "greedy",
         keras_hub.samplers.TopKSampler(3, seed=1),
-        # They are called as TopKSampler is, and draw otherwise.
-        *(
-            pytest.param(sampler, marks=slow_but_on("torch"))
-            for sampler in (
-                keras_hub.samplers.TopPSampler(0.5, seed=1),
-                keras_hub.samplers.RandomSampler(seed=1),
-            )
-        ),
+        keras_hub.samplers.TopPSampler(0.5, seed=1),
+        keras_hub.samplers.RandomSampler(seed=1),
         keras_hub.samplers.BeamSampler(num_beams=3),
         keras_hub.samplers.ContrastiveSampler(k=2, alpha=0.2),
     ],

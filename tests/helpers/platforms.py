@@ -3,34 +3,29 @@
 import functools
 import types
 
-from keras_synth._backend import execution
-
-CHECKS = "jax._src.cudnn.fused_attention_stablehlo"
-CUDNN = 91000  # version 9.10
-# JAX does not promise to keep cuDNN's calls: in a saved program it wants to be
-# told that this is known.
-CALLS = [
-    f"__cudnn$fmha{bias}Softmax{backward}"
-    for bias in ("", "ScaleBias")
-    for backward in ("", "Backward")
-]
+from keras_synth._backend import execution, internals
 
 
 class Pretended:
     """A platform that JAX takes this machine's for.
 
-    What is lowered for it is what would be lowered there. Nothing of it runs.
+    What is lowered for it is what would be lowered there, but that XLA computes
+    what attention prepares for cuDNN. Nothing of it runs.
 
     Args:
         monkeypatch: The fixture, which ends it.
         platform: `"tpu"`, `"cuda"` or `"cpu"`.
         capability: Of a CUDA device, as a tuple.
+        bias_gradients: Whether cuDNN differentiates any bias there, not only
+            one for all samples.
 
     Attributes:
         splashed: Shapes of queries that the Splash kernel was given.
     """
 
-    def __init__(self, monkeypatch, platform, capability=(9, 0)):
+    def __init__(
+        self, monkeypatch, platform, capability=(9, 0), bias_gradients=True
+    ):
         self.platform, self.splashed = platform, []
         name = "gpu" if platform == "cuda" else platform
         device = types.SimpleNamespace(platform=name)
@@ -47,27 +42,14 @@ class Pretended:
             monkeypatch.setattr(path, answer)
         monkeypatch.setattr(execution, "on_cpu", lambda x: name == "cpu")
         if platform == "cuda":
-            _pretend_cudnn(monkeypatch, capability)
-
-    def lowered(self, function, *arguments):
-        """The program of a function of arrays, as text."""
-        import jax
-
-        traced = jax.jit(function).trace(*arguments)
-        return traced.lower(lowering_platforms=(self.platform,)).as_text()
+            checks = checks_of_cudnn(capability, bias_gradients)
+            monkeypatch.setattr(internals, "cudnn_checks", lambda: checks)
 
     def exported(self, function, *arguments):
-        """The same, as a program that could be saved and run there."""
+        """The program of a function of arrays, as it could be saved for it."""
         import jax
 
-        export = jax.export.export(
-            jax.jit(function),
-            platforms=[self.platform],
-            disabled_checks=[
-                jax.export.DisabledSafetyCheck.custom_call(name)
-                for name in CALLS
-            ],
-        )
+        export = jax.export.export(jax.jit(function), platforms=[self.platform])
         return export(*arguments).mlir_module()
 
     def gradient(self, function, arguments=(0, 1)):
@@ -77,16 +59,16 @@ class Pretended:
         return jax.grad(functools.partial(function, training=True), arguments)
 
 
-def _pretend_cudnn(monkeypatch, capability):
-    def at_least(wanted):
-        return capability >= tuple(map(int, wanted.split(".")))
-
-    def equal(wanted):
-        return capability == tuple(map(int, wanted.split(".")))
-
-    for name, answer in (
-        ("check_cudnn_version", lambda: CUDNN),
-        ("check_compute_capability", at_least),
-        ("is_cuda_compute_capability_equal", equal),
-    ):
-        monkeypatch.setattr(f"{CHECKS}.{name}", answer)
+def checks_of_cudnn(capability, bias_gradients):
+    """What attention asks of JAX about cuDNN, answered for a device."""
+    layout = types.SimpleNamespace(BTNH=types.SimpleNamespace(value=0))
+    return types.SimpleNamespace(
+        AttentionLayout=layout,
+        check_cudnn_version=lambda: None,
+        check_compute_capability=lambda least: (
+            capability >= tuple(map(int, least.split(".")))
+        ),
+        should_export_dbias=lambda bias, query, layout: (
+            bias_gradients or bias[0] == 1
+        ),
+    )

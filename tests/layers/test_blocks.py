@@ -55,6 +55,7 @@ def test_objects_with_weights_and_foreign_caches_are_refused():
         mixers.get("fnet").make_cache(3, N)
 
 
+@pytest.mark.each_backend
 def test_a_block_around_fnet_is_that_of_kerashub():
     x = normal(3, T, D)
     ours = SynthesizerEncoder(16, H, synthesizer="fnet")
@@ -114,6 +115,7 @@ def test_an_attention_bias_passes_through_blocks():
     assert np.abs(biased - plain).max() > 1e-3
 
 
+@pytest.mark.each_backend
 def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
     own, cross = normal(1, H, N, N, seed=3), normal(1, H, N, T, seed=4)
     block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)
@@ -151,6 +153,7 @@ def made(**options):
     return layer
 
 
+@pytest.mark.each_backend
 def test_hidden_features_are_dropped_in_training():
     layer = made(dropout=0.5)
     np.testing.assert_allclose(numpy(layer(X, training=False)), X, rtol=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from backend import numpy
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_synth.layers import SyntheticAttention
@@ -93,12 +93,7 @@ def check(kind, data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data())
 def test_any_input_gives_an_output_or_a_value_error(kind, data):
     check(kind, data)

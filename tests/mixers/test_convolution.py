@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, slow_but_on
+from backend import numpy
 from cached import in_parts
 from cases import randomized
 
@@ -55,7 +55,6 @@ def test_a_cache_is_of_the_last_tokens(name, tokens):
     assert tuple(layer.make_cache(4, 99)["tokens"].shape) == (4, tokens, D)
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize(
     "name",
     [
@@ -84,7 +83,6 @@ def test_tokens_that_are_left_out_may_come_later(name):
             )
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize("name", [*NAMES, "pooling", "linear", "performer"])
 def test_a_block_decodes_where_padding_comes_first(name):
     """A state counts real tokens, with masks of the new ones."""

@@ -9,10 +9,11 @@ import itertools
 
 import keras
 import numpy as np
+import pytest
 from arrays import normal
 from backend import numpy
 from cases import randomized
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
@@ -21,7 +22,7 @@ from keras_synth.mixers import patterns
 
 B, T, H, K, D, N = 2, 9, 2, 4, 8, 12
 # PyTorch compiles nothing: the time of the others is that of their compilers.
-EXAMPLES = 40 if keras.backend.backend() == "torch" else 4
+SHARE = 10 if keras.backend.backend() == "torch" else 1
 
 SYNTHESIZERS = [
     *("V", "D", "R", "FR + V", "FD", "local_dense(window=2)"),
@@ -48,12 +49,7 @@ choices = st.fixed_dictionaries(
         ),
     }
 )
-drawn = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+drawn = settings(max_examples=SHARE * settings.default.max_examples // 25)
 
 
 @functools.cache
@@ -137,6 +133,7 @@ def expected(layer, x, choice):
     return numpy(layer.attention_output(context.astype("float32"))), weights
 
 
+@pytest.mark.each_backend
 @drawn
 @given(choice=choices)
 def test_choices_drawn_together_are_the_formula(choice):
@@ -155,6 +152,7 @@ def test_choices_drawn_together_are_the_formula(choice):
     np.testing.assert_allclose(numpy(scores), weights, atol=2 * tolerance)
 
 
+@pytest.mark.each_backend
 @drawn
 @given(choice=choices, parts=st.sampled_from([(4, 5), (1, 8), (3, 6, 7)]))
 def test_chunks_are_decoded_as_one_causal_call(choice, parts):

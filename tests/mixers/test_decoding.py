@@ -131,6 +131,7 @@ def block_calls(cross):
     return randomized(block, 0.5), encoder
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("cross", [False, True])
 def test_masks_count_with_a_cache_as_without(cross):
     """Left padding: the first step masks the present tokens, later ones all."""

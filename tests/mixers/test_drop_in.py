@@ -12,7 +12,6 @@ from backend import (
     numpy,
     on_cpu,
     program,
-    slow_but_on,
     without_gradients,
 )
 from cases import CASES, D, H, K, each_kind
@@ -95,6 +94,7 @@ def test_queries_and_sources_of_other_sizes_equal_multi_head_attention(axes):
     assert_equal(*pair(attention_axes=axes), query, value)
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(
     ("axes", "shape"),
     [
@@ -136,11 +136,7 @@ def test_a_mask_without_batch_and_heads_is_taken():
 @each_kind
 @pytest.mark.parametrize(
     "axes",
-    [
-        pytest.param((1, 2), marks=slow_but_on("torch", "tensorflow")),
-        (2, 1),
-        pytest.param((2,), marks=slow_but_on("torch", "tensorflow")),
-    ],
+    [(1, 2), (2, 1), (2,)],
 )
 def test_synthesizers_see_attended_axes_as_one(case, axes):
     """Against the same layer on tensors that were flattened by hand."""
@@ -207,6 +203,7 @@ def test_images_train_with_a_table_of_all_their_positions():
         layer(drawn(2, 5, 4, D))
 
 
+@pytest.mark.each_backend
 def test_unknown_sizes_of_several_axes_are_unknown_lengths():
     video = keras.Input((None, None, D))
     layer = SyntheticAttention(
@@ -281,6 +278,7 @@ def test_windows_and_gates_decode_as_they_read(case):
         )
 
 
+@pytest.mark.each_backend
 def test_a_gate_equals_multi_head_attentions():
     query, value = drawn(2, 5, D), drawn(2, 4, D)
     assert_equal(*pair(use_gate=True), query, value)
@@ -424,16 +422,7 @@ class TransformerBlock(keras.layers.Layer):
         return self.norms[1](x + self.feed_forward(x))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("V", "R", "D"),
-        *(
-            pytest.param(name, marks=slow_but_on("torch"))
-            for name in ("FR", "FD", "Fix", "R+V")
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", ["V", "R", "D", "FR", "FD", "Fix", "R+V"])
 def test_a_custom_layer_without_build_takes_unknown_lengths(name):
     """PyTorch probes such layers with lengths of 83 and 89."""
     tokens = keras.Input((None,), dtype="int32")

@@ -27,6 +27,7 @@ def floatx(request):
     keras.config.set_floatx("float32")
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_and_gradients_are_finite_in_any_floatx(name, floatx):
     layer = mixers.get(name, H, K, N, dtype=floatx)

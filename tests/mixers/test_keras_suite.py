@@ -16,6 +16,9 @@ suite = pytest.importorskip(
     reason="Keras is installed without its tests, as 3.15.0 is",
 )
 
+# Keras' tests are not ours to mend.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
 
 @keras.saving.register_keras_serializable(package="tests")
 class DotProductAttention(SyntheticAttention):

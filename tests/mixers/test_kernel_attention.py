@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy, slow_but_on
+from backend import gradients, numpy
 from cases import randomized
 from keras import ops
 
@@ -42,7 +42,6 @@ def row_by_row(mixer, query, source, real=None):
     return ops.reshape(rows, (batch, target, D))
 
 
-@slow_but_on("torch", "tensorflow")
 @each_name
 @pytest.mark.parametrize(
     "lengths", [(5, 7), (7, 5), (256, 128), (128, 256), (130, 256), (300, 200)]
@@ -61,7 +60,6 @@ def test_a_query_sees_the_keys_up_to_its_place(name, lengths):
 # --- states -------------------------------------------------------------------
 
 
-@slow_but_on("torch")
 @each_name
 def test_a_state_is_of_constant_size_and_may_be_read_without_order(name):
     mixer, x = made(name), normal(3, T, D)
@@ -77,7 +75,6 @@ def test_a_state_is_of_constant_size_and_may_be_read_without_order(name):
 # --- Performer ----------------------------------------------------------------
 
 
-@slow_but_on("torch")
 def test_more_features_estimate_the_softmax_better():
     """The error falls with the square root of their number."""
     q, k, v = (0.35 * normal(1, T, H, K, seed=i) for i in range(3))
@@ -99,7 +96,6 @@ def test_more_features_estimate_the_softmax_better():
     assert (ratios < 2.7).all()
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @each_form
 def test_keys_of_large_norm_are_finite(dtype, causal):
@@ -132,6 +128,7 @@ def test_keys_of_large_norm_are_finite(dtype, causal):
         assert np.isfinite(slope).all()
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("apart", [0.0, 6.0])
 @each_form
 def test_gradients_are_those_of_the_formula(apart, causal):

@@ -5,7 +5,7 @@ import numpy as np
 import oracles
 import pytest
 from arrays import normal, padding
-from backend import numpy, program, slow_but_on
+from backend import numpy, program
 from cases import randomized
 
 from keras_synth import mixers
@@ -64,7 +64,6 @@ def moved(mixer, x, real):
     return oracles.unit(after)
 
 
-@slow_but_on("torch", "tensorflow")
 @pytest.mark.parametrize("clusters", [2, 13])
 @pytest.mark.parametrize("decay", [0.999, 0.5])
 def test_training_moves_centroids_to_what_is_near(clusters, decay):
@@ -89,6 +88,7 @@ def test_centroids_stay_where_nothing_is_learned():
     np.testing.assert_array_equal(numpy(mixer.centroids), before)
 
 
+@pytest.mark.each_backend
 def test_centroids_move_in_fit():
     inputs = keras.Input((None, D))
     mixer = mixers.get("routing(clusters=3, decay=0.9)", H, K, N)

@@ -90,6 +90,7 @@ def check(name, masks, platform, policy, monkeypatch, length=T):
     )
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_one_of_each_kind(name, platform, monkeypatch):

@@ -12,13 +12,13 @@ from backend import (
     gradients,
     numpy,
     program,
-    slow_but_on,
     without_gradients,
 )
 from cases import (
     CASES,
     LAYERS,
     MIXERS,
+    UNLIKE,
     D,
     H,
     N,
@@ -38,23 +38,33 @@ from language_models import assert_writes_as_without_caches, language_model
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
-# One of each way to compute, for what takes seconds.
+# One of each way to compute, for what takes seconds on JAX and TensorFlow.
 FEW = [
     *("dynamic_conv(width=3)", "gmlp", "strided(stride=3)", "linear"),
     *("routing(clusters=3)", "R+V", "D", "local D"),
 ]
-each = layers_that()
-each_causal = layers_that(lambda layer: layer.supports_causal_mask)
-each_causal_mixer = pytest.mark.parametrize(
-    "name", [x for x in MIXERS if made(x).supports_causal_mask]
-)
-each_with_scores = layers_that(lambda layer: layer.supports_attention_scores)
-each_of_two_sequences = layers_that(
-    lambda layer: (
+
+
+def is_causal(layer):
+    return layer.supports_causal_mask
+
+
+def has_scores(layer):
+    return layer.supports_attention_scores
+
+
+def takes_two_sequences(layer):
+    return (
         layer.supports_cross_attention
         and getattr(layer, "pattern", None) is None
         and "LocalDense" not in str(layer.get_config())
     )
+
+
+each = layers_that()
+each_causal = layers_that(is_causal)
+each_causal_mixer = pytest.mark.parametrize(
+    "name", [x for x in MIXERS if made(x).supports_causal_mask]
 )
 X = normal(3, T, D)
 
@@ -83,7 +93,7 @@ def test_every_name_has_a_case():
 # --- shapes, configs, files ---------------------------------------------------
 
 
-@each
+@layers_that(on_each_backend=UNLIKE)
 def test_a_config_makes_the_same_layer_again(name):
     layer = shared(name)
     again = type(layer).from_config(layer.get_config())
@@ -120,7 +130,7 @@ def test_keras_own_layer_test_passes(case):
     )
 
 
-@layers_that(quick=FEW)
+@layers_that(on_each_backend=FEW)
 def test_a_block_trains_and_comes_back_from_a_file(name, tmp_path):
     """In one compiled step, of lengths that are not known before."""
     inputs, mask = keras.Input((None, D)), keras.Input((None,), dtype="bool")
@@ -152,7 +162,6 @@ def test_a_block_trains_and_comes_back_from_a_file(name, tmp_path):
 
 
 @each
-@slow_but_on("torch")
 def test_quantized_and_adapted_projections(name, tmp_path):
     """LoRA starts without effect; int8 is near, also from a file."""
     x = normal(2, T, 16)
@@ -178,7 +187,7 @@ def test_quantized_and_adapted_projections(name, tmp_path):
 # --- masks --------------------------------------------------------------------
 
 
-@each
+@layers_that(on_each_backend=UNLIKE)
 def test_what_padding_holds_does_not_matter(name):
     mask, layer = ragged(), shared(name)
     beyond = ~mask[..., None]
@@ -202,7 +211,7 @@ def test_what_padding_holds_does_not_matter(name):
     assert not slopes[~mask].any()
 
 
-@each
+@layers_that(on_each_backend=FEW)
 def test_how_much_padding_there_is_does_not_matter(name):
     x, mask = normal(3, N, D), padding(T, 4, 1, size=N)
     expected = run(name, x, value_mask=mask)[:, :T]
@@ -211,7 +220,7 @@ def test_how_much_padding_there_is_does_not_matter(name):
     assert (difference.max() > 1e-4) == ("amount" in LAYERS[name])
 
 
-@each
+@layers_that(on_each_backend=FEW)
 def test_masks_of_keras_count_as_explicit_ones(name):
     layer, mask = shared(name), padding(T, 4, 1, size=T)
     x = np.where(mask[..., None], X, 0)
@@ -225,7 +234,7 @@ def test_masks_of_keras_count_as_explicit_ones(name):
         close(numpy(found), expected)
 
 
-@each
+@layers_that(on_each_backend=FEW)
 def test_a_row_that_sees_nothing_is_the_output_bias(name):
     mask = ragged()
     mask[2] = False
@@ -240,7 +249,7 @@ def test_a_row_that_sees_nothing_is_the_output_bias(name):
     close(again[mask], found[mask])
 
 
-@each_with_scores
+@layers_that(has_scores, ["V", "D+V", "R"])
 def test_scores_are_float32_and_zero_where_masks_hide(name):
     layer, mask, queries = shared(name), ragged(), padding(5, T, 2, size=T)
     masks = {"value_mask": mask, "query_mask": queries}
@@ -264,7 +273,7 @@ def test_scores_are_float32_and_zero_where_masks_hide(name):
         assert keras.backend.standardize_dtype(own.dtype) == "float32"
 
 
-@each_causal
+@layers_that(is_causal, UNLIKE)
 def test_the_future_is_not_seen(name):
     expected, changes = run(name, X, use_causal_mask=True), []
     for seen in range(1, T):
@@ -308,11 +317,18 @@ def decoded(name, x, parts, mask=None, whole=False):
     return np.concatenate(outputs, axis=1)
 
 
+@layers_that(is_causal, UNLIKE)
+def test_decoding_with_a_mask_of_the_whole_cache_is_one_causal_call(name):
+    check_decoding(name, "whole")
+
+
 @each_causal
-@pytest.mark.parametrize(
-    "masked", ["whole", "new", pytest.param("no", marks=slow_but_on("torch"))]
-)
+@pytest.mark.parametrize("masked", ["new", "no"])
 def test_decoding_with_a_cache_is_one_causal_call(name, masked):
+    check_decoding(name, masked)
+
+
+def check_decoding(name, masked):
     """Masks are of the new tokens, or of all that the cache has room for."""
     # Without a mask of all, padding that was left out is seen later.
     real = ragged(N) if masked == "whole" else padding(N, 4, 1, size=N)
@@ -335,7 +351,7 @@ def test_what_a_cache_holds_beyond_the_present_has_no_influence(name):
     close(*(numpy(step(x, cache, 0)[0]) for cache in (empty, full)))
 
 
-@each_causal
+@layers_that(is_causal, FEW)
 def test_what_padding_holds_does_not_matter_to_a_cache(name):
     layer, mask = shared(name), padding(T, 4, 1, size=T)
     step, outputs = program(layer.call_with_cache), []
@@ -376,7 +392,7 @@ def test_a_cache_takes_no_samples_and_no_tokens(name, shape):
         np.testing.assert_array_equal(numpy(old), numpy(new))
 
 
-@each_of_two_sequences
+@layers_that(takes_two_sequences, FEW)
 def test_another_sequence_is_attended_to_with_and_without_a_cache(name):
     layer, source = shared(name), normal(3, N, D, seed=1)
     mask = ragged(N)
@@ -388,8 +404,7 @@ def test_another_sequence_is_attended_to_with_and_without_a_cache(name):
     close(numpy(found), expected)
 
 
-@slow_but_on("torch")
-@each_of_two_sequences
+@layers_that(takes_two_sequences)
 @pytest.mark.parametrize("lengths", [(5, 7), (7, 5)])
 def test_later_keys_of_another_sequence_have_no_influence(name, lengths):
     if not shared(name).supports_causal_mask:
@@ -418,7 +433,6 @@ def test_a_remembered_source_may_have_no_tokens(name):
 
 
 @each_causal_mixer
-@slow_but_on("torch")
 def test_generating_with_caches_is_generating_without(name):
     prompts = ["a quick", "the lazy dog and then", "fox"]
     assert_writes_as_without_caches(language_model(name), prompts)
@@ -427,9 +441,17 @@ def test_generating_with_caches_is_generating_without(name):
 # --- precision, dropout -------------------------------------------------------
 
 
-@each
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_half_precision_is_finite_and_close(name, policy):
+@layers_that(on_each_backend=UNLIKE)
+def test_bfloat16_is_finite_and_close(name):
+    check_half_precision(name, "mixed_bfloat16", 0.05)
+
+
+@layers_that(on_each_backend=FEW)
+def test_float16_is_finite_and_close(name):
+    check_half_precision(name, "mixed_float16", 0.01)
+
+
+def check_half_precision(name, policy, share):
     half, mask = shared(name, policy), ragged()
     half.set_weights(shared(name).get_weights())
     large = 10 if "unbounded" in LAYERS[name] else 100
@@ -443,12 +465,10 @@ def test_half_precision_is_finite_and_close(name, policy):
     away = np.abs(run(name, X, policy=policy, value_mask=mask) - expected)
     if "jumps" in LAYERS[name]:
         away = np.median(away)
-    share = 0.01 if policy == "mixed_float16" else 0.05
     assert away.max() < share * np.abs(expected).max()
 
 
 @each
-@slow_but_on("torch")
 @pytest.mark.parametrize(
     "policy, size", [("float32", 1e4), ("mixed_float16", 300.0)]
 )
@@ -471,7 +491,7 @@ def has_dropout(layer):
     return getattr(layer, "dropout", None) == 0.0
 
 
-@layers_that(has_dropout)
+@layers_that(has_dropout, ["V", "R"])
 def test_dropout_acts_in_training_only(name):
     plain, layer = shared(name), made(name, dropout=0.5)
     assert len(plain.variables) - len(plain.weights) == ("performer" in name)
@@ -486,7 +506,6 @@ def test_dropout_acts_in_training_only(name):
 
 
 @pytest.mark.parametrize("name", ["V", "D", "R", "R+V", "FD", "additive + R"])
-@slow_but_on("torch")
 def test_dropout_keeps_the_mean(name):
     """Of 400 draws: a missing factor of 1 / (1 - rate) is half as much."""
     layer = mixers.get(name, H, 4, N, dropout=0.5, seed=1)
@@ -687,7 +706,7 @@ def test_a_rule_of_order_is_learned(name):
     assert accuracy > least, accuracy
 
 
-@layers_that(quick=FEW)
+@layers_that(on_each_backend=FEW)
 def test_a_mask_that_the_query_carries_counts_beside_another_tensor(name):
     x = normal(3, T, D)
     x[1, 4:] = 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import oracles
 import pytest
 from arrays import normal, padding
-from backend import numpy, program, slow_but_on
+from backend import numpy, program, some_on_each_backend
 from cases import randomized
 
 from keras_synth import mixers
@@ -67,22 +67,14 @@ ORACLES = {
     "gmlp(activation='tanh', ffn_dim=6)": oracles.gmlp,
     "fnet": oracles.fnet,
 }
-# The first one of each name is quick on all backends.
+# The first one of each name.
 QUICK = {name.split("(")[0]: name for name in reversed(ORACLES)}.values()
 END, GAPS = padding(T, 4, 0, size=T), np.ones((3, T), bool)
 GAPS[0, 2:4] = GAPS[1, :3] = GAPS[2] = False
 # These take padding as at the end; those have no features of values.
 IN_ORDER = ("linformer", "compressed", "reformer", "routing", "sinkhorn")
 OF_TOKENS = ("light", "dynamic", "pooling", "mlp_mixer", "gmlp", "fnet")
-each = pytest.mark.parametrize(
-    "name",
-    [
-        name
-        if name in QUICK
-        else pytest.param(name, marks=slow_but_on("torch"))
-        for name in ORACLES
-    ],
-)
+each = pytest.mark.parametrize("name", some_on_each_backend(ORACLES, QUICK))
 
 
 def layer_of(name):

@@ -5,14 +5,13 @@ do one by one; a batch of one, whose tensors look as if all samples shared
 them, gets what it gets beside others.
 """
 
-import os
 import random
 
 import keras
 import numpy as np
 import pytest
-from backend import slow_but_on
-from hypothesis import HealthCheck, given, settings
+from backend import some_on_each_backend
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_cases import (
     MIXERS,
@@ -34,17 +33,11 @@ QUICK = {"torch": 24, "tensorflow": 1, "jax": 1}[BACKEND]
 ONE_IN = 20
 # Whether few cases are compiled, and run one by one.
 FEW = BACKEND != "torch", BACKEND != "jax"
-MANY = int(os.environ.get("KERAS_SYNTH_CASES", 20 * QUICK))
 # Of the largest number that there is, or of 1, by dtype policy.
 TOLERANCES = {"float32": 1e-4, "mixed_float16": 0.05, "mixed_bfloat16": 0.2}
 
-many = settings(
-    max_examples=MANY,
-    deadline=None,
-    database=None,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+MANY = settings.default.max_examples // (1 if BACKEND == "torch" else 8)
+many = settings(max_examples=MANY)
 
 
 def close(found, wanted, tolerance, what):
@@ -117,20 +110,14 @@ def name_of(parts):
     return parts if isinstance(parts, str) else " + ".join(parts)
 
 
-def quick(names):
-    """All of them on PyTorch, on the others a quarter."""
-    return [
-        name
-        if number % 4 == 0
-        else pytest.param(name, marks=slow_but_on("torch"))
-        for number, name in enumerate(names)
-    ]
-
-
 each_synthesizer = pytest.mark.parametrize(
-    "parts", quick(SYNTHESIZERS), ids=name_of
+    "parts",
+    some_on_each_backend(SYNTHESIZERS, [*SYNTHESIZERS[:7], ("R", "V")]),
+    ids=name_of,
 )
-each_mixer = pytest.mark.parametrize("name", quick(MIXERS))
+each_mixer = pytest.mark.parametrize(
+    "name", some_on_each_backend(MIXERS, MIXERS[::4])
+)
 
 
 @each_synthesizer

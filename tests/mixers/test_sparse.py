@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy, slow_but_on
+from backend import numpy
 from cases import randomized
 from keras import ops
 
@@ -105,7 +105,6 @@ def test_a_cache_may_be_filled_without_a_causal_mask(name):
     np.testing.assert_allclose(numpy(found), numpy(mixer(x)), atol=1e-5)
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize(
     "name",
     [

@@ -48,6 +48,7 @@ def wrong(monkeypatch):
     return found
 
 
+@pytest.mark.each_backend
 def test_it_is_known_which_products_are_wrong(wrong):
     ops.matmul(tf.zeros((B, 2, 2, 3)), tf.zeros((1, 1, 3, 2)))
     ops.matmul(tf.zeros((B, 1, 2, 3)), tf.zeros((1, 2, 3, 2)))
@@ -59,6 +60,7 @@ def test_it_is_known_which_products_are_wrong(wrong):
     assert corrupts(tf.zeros((B, 1, 2, 3)), y[0])
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("name", [*ONE_HEAD, *NAMED])
 def test_one_head_asks_for_no_such_product(name, wrong):
     if name in MIXERS:

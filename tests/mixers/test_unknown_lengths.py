@@ -77,6 +77,7 @@ def check(name, kind, compiled=False, integers=False):
             np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-4)
 
 
+@pytest.mark.each_backend
 @on_tensorflow
 @pytest.mark.parametrize(
     "name", ["gmlp", "mlp_mixer", "light_conv(width=3)", "linear", "V"]

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import models
 
@@ -167,7 +167,7 @@ def test_t5_decodes_with_caches_as_without():
 
 @pytest.mark.parametrize(
     "synthesizer",
-    ["V", *(pytest.param(x, marks=slow_but_on("torch")) for x in ("R", "D+V"))],
+    ["V", "R", "D+V"],
 )
 def test_configs_and_files_keep_the_form(synthesizer, tmp_path):
     config = models.config(
@@ -201,7 +201,6 @@ def test_one_table_of_relative_positions_serves_a_stack():
     ]
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize(
     ("synthesizer", "count"),
     [

@@ -7,7 +7,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy, some_on_each_backend
 from every_task import (
     NAMES,
     STREAMS,
@@ -147,7 +147,6 @@ def test_a_dataset_scores_as_the_same_examples_in_memory(kind, way):
         )
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_task_trains_on_a_dataset(kind, way):
@@ -268,6 +267,7 @@ def test_the_signature_is_that_of_kerashub():
             assert list(ours.parameters) == list(expected.parameters)
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="others trace once anyway"
 )
@@ -370,7 +370,7 @@ def test_labels_of_regression_are_any_numbers():
     model.fit(TEXTS, np.linspace(-3, 3, 8), verbose=0)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", some_on_each_backend(WAYS, WAYS[:1]))
 def test_a_wrong_batch_leaves_the_model_its_weights(way):
     """Keras on JAX takes them away while it reads."""
     model = task("classifier")

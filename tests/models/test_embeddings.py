@@ -27,6 +27,7 @@ def adam(table, gradients, rate=0.1):
     return table
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("layer", LAYERS)
 def test_adam_sees_the_gradient_of_a_token_as_a_whole(layer):
     embedding = layer(4, 2, embeddings_initializer="ones", name="table")
@@ -47,6 +48,7 @@ def test_adam_sees_the_gradient_of_a_token_as_a_whole(layer):
     np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
+@pytest.mark.each_backend
 def test_clipping_sees_the_gradient_of_a_token_as_a_whole():
     embedding = Embedding(4, 1, embeddings_initializer="ones")
     model = keras.Sequential([keras.Input((4,), dtype="int32"), embedding])

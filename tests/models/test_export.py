@@ -98,6 +98,7 @@ def too_long(run, model, shape):
     run(exported.inputs(model, shape[0] or 2, longest + 1))
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("format", slow_unless(PLAIN[BACKEND], HERE))
 def test_a_file_gives_our_outputs_or_an_error(format, tmp_path):
     model = of_kind("classifier", "R+V")

@@ -76,6 +76,7 @@ class RunningMean(mixers.SelfMixer):
 MIXED = [RunningMean(2.0), "heads(V=1, R=1)"]
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(
     "options",
     [
@@ -91,6 +92,7 @@ def test_generating_with_caches_is_generating_without(options):
     assert_writes_as_without_caches(language_model(**options), PROMPTS)
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(
     ("options", "prompts"),
     [
@@ -187,6 +189,7 @@ def test_one_beam_is_greedy(synthesizer):
     assert texts[0] == texts[1]
 
 
+@pytest.mark.each_backend
 def test_beams_remember_their_own_past():
     """The best of all texts of three tokens, found by trying all of them."""
     model = translator("D+V", preprocess=False)

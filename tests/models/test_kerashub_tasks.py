@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import slow_but_on
 from cases import CASES, D, H, N, T
 from cases import KINDS as CASE_NAMES
 from small_tasks import (
@@ -53,13 +52,18 @@ def counts(layer, *shapes):
 
 # What takes seconds to compile; between them they have all kinds.
 slow = pytest.mark.slow
-ENCODERS = {"V": slow_but_on("torch"), "R": slow_but_on("torch"), "nested": ()}
-DECODERS = {"D+V shared": slow_but_on("torch"), "FR": ()}
+ENCODERS = ["V", "R", "nested"]
+DECODERS = ["D+V shared", "FR"]
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(k, marks=ENCODERS.get(k, slow)) for k in CASE_NAMES]
-)
+def slow_unless(fast):
+    return [
+        name if name in fast else pytest.param(name, marks=slow)
+        for name in CASE_NAMES
+    ]
+
+
+@pytest.mark.parametrize("case", slow_unless(ENCODERS))
 def test_the_encoder_block_passes(kerashub, case):
     options = {
         "intermediate_dim": 16,
@@ -77,9 +81,7 @@ def test_the_encoder_block_passes(kerashub, case):
     )
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(k, marks=DECODERS.get(k, slow)) for k in CASE_NAMES]
-)
+@pytest.mark.parametrize("case", slow_unless(DECODERS))
 def test_the_decoder_block_passes(kerashub, case):
     options = {
         "intermediate_dim": 16,
@@ -111,7 +113,6 @@ SMALL = {
 IDS = np.ones((2, 6), "int32")
 
 
-@slow_but_on("tensorflow", "torch")
 @pytest.mark.parametrize("causal", [False, pytest.param(True, marks=slow)])
 def test_the_backbone_passes(kerashub, causal):
     names = ["R+V", "D", "FD+Fix", "FR"]
@@ -128,7 +129,6 @@ def test_the_backbone_passes(kerashub, causal):
     )
 
 
-@slow_but_on("tensorflow", "torch")
 def test_the_sequence_to_sequence_backbone_passes(kerashub):
     kerashub.run_backbone_test(
         cls=models.SynthesizerSeq2SeqBackbone,
@@ -176,7 +176,7 @@ def arguments(kind, synthesizer, **options):
     [
         ("classifier", "R+V"),
         ("causal_lm", "D"),
-        pytest.param("seq2seq_lm", "FR", marks=slow_but_on("torch")),
+        ("seq2seq_lm", "FR"),
     ]
     + [
         pytest.param(kind, name, marks=pytest.mark.slow)
@@ -194,6 +194,7 @@ def test_tasks_pass_as_kerashubs_do(kerashub, kind, synthesizer):
     )
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(
     "kind, synthesizer",
     [("classifier", "R+V"), ("causal_lm", "D+V+FR"), ("seq2seq_lm", "FD")],

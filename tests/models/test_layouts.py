@@ -7,7 +7,6 @@ import sys
 
 import keras
 import pytest
-from backend import slow_but_on
 from layout_cases import BACKBONES, HEADS, backbone, is_replicated
 from places import HELPERS
 
@@ -34,7 +33,6 @@ def matching(path):
     return [key for key in layouts.sharded() if re.fullmatch(key, path)]
 
 
-@slow_but_on("torch")  # paths are the same on all
 @pytest.mark.parametrize("name", BACKBONES)
 def test_every_matrix_is_sharded_or_named_as_replicated(name):
     model = backbone(name)
@@ -153,6 +151,7 @@ def looks_for_devices():
     )
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="there are no such devices"
 )
@@ -166,6 +165,7 @@ def test_a_layout_map_that_matches_nothing_is_an_error():
         backbone("R")
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(looks_for_devices(), reason="there are no such devices")
 def test_our_layout_map_is_none():
     with Distribution().scope():
@@ -195,6 +195,7 @@ on_jax = pytest.mark.skipif(
 )
 
 
+@pytest.mark.each_backend
 @on_jax
 @pytest.mark.parametrize(
     "what",

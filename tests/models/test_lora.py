@@ -4,7 +4,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import models
 from keras_synth.synthesizers import RandomSynthesizer
@@ -143,7 +143,6 @@ def saved(tmp_path):
     return tmp_path / "one.lora.h5"
 
 
-@slow_but_on("torch")  # files depend on no backend
 @pytest.mark.parametrize(
     "options",
     [
@@ -172,7 +171,6 @@ def test_weights_of_another_backbone_are_refused(options, saved):
         assert weight.trainable == trainable
 
 
-@slow_but_on("torch")
 def test_other_files_are_refused(saved, tmp_path):
     model = plain()
     model.save_weights(tmp_path / "whole.weights.h5")

@@ -40,6 +40,7 @@ def values_of(variables):
     return [variable.value for variable in variables]
 
 
+@pytest.mark.each_backend
 @quick_or_slow
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_a_task_is_lowered(kind, platform, policy, monkeypatch):

@@ -5,7 +5,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy, some_on_each_backend
 from every_task import record
 
 from keras_synth import models, pretraining
@@ -119,7 +119,7 @@ def test_fit_hides_other_tokens_in_each_epoch(way):
 
 
 @pytest.mark.parametrize(
-    "synthesizer", [pytest.param("V", marks=slow_but_on("torch")), "R + V"]
+    "synthesizer", some_on_each_backend(["V", "R + V"], ["R + V"])
 )
 def test_it_learns_to_fill_holes(synthesizer):
     keras.utils.set_random_seed(0)

@@ -47,6 +47,7 @@ def test_arrays_and_strings_give_the_same_predictions():
     )
 
 
+@pytest.mark.each_backend
 def test_every_dropout_drops_in_training_and_only_then():
     model = classifier("R+V", preprocess=False)
     features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
@@ -108,6 +109,7 @@ def test_the_end_of_a_long_text_can_be_kept():
         )
 
 
+@pytest.mark.each_backend
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_padding_does_not_change_predictions(pooling):

@@ -6,7 +6,7 @@ GPTQ and AWQ are refused where Keras loses the weights.
 import keras
 import numpy as np
 import pytest
-from backend import slow_but_on
+from backend import some_on_each_backend
 from keras import ops
 from small_tasks import KINDS, task
 
@@ -67,13 +67,7 @@ def features(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "mode",
-    [
-        "int8",
-        *(
-            pytest.param(x, marks=slow_but_on("torch"))
-            for x in ("int4", "float8")
-        ),
-    ],
+    some_on_each_backend(["int8", "int4", "float8"], ["int8"]),
 )
 def test_a_file_holds_what_a_mode_made_of_a_task(mode, kind, tmp_path):
     model, x = task(kind, preprocess=False), features(kind)

@@ -9,14 +9,13 @@ import keras
 import numpy as np
 import pytest
 import saved_files
-from backend import INSTALLED, slow_but_on
+from backend import INSTALLED
 
 HERE = keras.backend.backend()
 # Half precision differs in the last bit that backends keep; bfloat16 has 8.
 TOLERANCES = {"float16": 0.02, "bfloat16": 0.15, "float8": 0.15}
 
 
-@slow_but_on("tensorflow", "torch")
 def test_another_process_loads_the_files(tmp_path):
     check(HERE, saved_files.FILES, tmp_path)
 

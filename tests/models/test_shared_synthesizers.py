@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 import keras_synth
 from keras_synth import models, surgery
@@ -79,7 +79,6 @@ def test_weights_are_counted_once_and_used_in_each(shared):
     np.testing.assert_allclose(outputs(shared), outputs(own), atol=1e-6)
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize("form", ["file", "preset", "clone", "fold"])
 def test_it_survives(shared, form, tmp_path):
     if form == "file":
@@ -97,7 +96,6 @@ def test_it_survives(shared, form, tmp_path):
     np.testing.assert_allclose(outputs(other), outputs(shared), atol=1e-5)
 
 
-@slow_but_on("torch")
 def test_a_step_of_training_moves_the_table_by_both_gradients(shared):
     model, own = copied(shared), with_own(shared)
     targets = np.random.default_rng(1).normal(size=(2, 10, 16))
@@ -118,7 +116,6 @@ def test_a_step_of_training_moves_the_table_by_both_gradients(shared):
     )
 
 
-@slow_but_on("torch")
 def test_lengths_lora_and_quantization(shared):
     longer = surgery.lengthen(shared, 24)
     np.testing.assert_allclose(outputs(longer), outputs(shared), atol=1e-6)
@@ -132,7 +129,6 @@ def test_lengths_lora_and_quantization(shared):
     np.testing.assert_allclose(outputs(adapted), outputs(shared), atol=0.2)
 
 
-@slow_but_on("torch")
 def test_tokens_decoded_one_by_one_are_those_of_the_whole():
     model = backbone(["R + V", 0, "D", 2], causal=True)
     expected = outputs(model)

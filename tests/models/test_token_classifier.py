@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import analysis, datasets, models
 from keras_synth.training.batches import LengthBuckets
@@ -48,10 +48,7 @@ def tagger(given=None, class_names=NAMES, **options):
 
 # Words and tokens
 
-once = slow_but_on("torch")  # they depend on no backend
 
-
-@once
 def test_the_label_of_a_word_stands_at_its_first_piece():
     x, y, weight = preprocessor()(
         [["The", "dogs", "run"], ["cat's"], []], [[1, 2, 1], [2], []]
@@ -71,7 +68,6 @@ def test_the_label_of_a_word_stands_at_its_first_piece():
     np.testing.assert_array_equal(weight, np.array(expected) > 0)
 
 
-@once
 def test_a_word_without_pieces_keeps_its_place():
     x, _, weight = preprocessor()([["dog", "\x01", "", "run"]], [[0, 1, 2, 0]])
     expected = [1, ID["dog"], 3, 3, ID["run"], 2, 0, 0]
@@ -79,7 +75,6 @@ def test_a_word_without_pieces_keeps_its_place():
     np.testing.assert_array_equal(weight[0], [0, 1, 1, 1, 1, 0, 0, 0])
 
 
-@once
 def test_words_beyond_the_length_are_cut_off():
     made = preprocessor(sequence_length=5)
     x, y, weight = made([["dogs", "dogs", "run"]], [[1, 2, 1]])
@@ -94,7 +89,6 @@ def test_words_beyond_the_length_are_cut_off():
     assert preprocessor(sequence_length=3).split([long]) == [[x] for x in long]
 
 
-@once
 def test_byte_pairs_read_words_as_they_stand_in_a_text():
     tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
         ["the dog saw the dogs"] * 8, 280
@@ -109,7 +103,6 @@ def test_byte_pairs_read_words_as_they_stand_in_a_text():
     np.testing.assert_array_equal(x["token_ids"][1, 1:3], [space, *dog])
 
 
-@once
 def test_weights_of_sentences_count():
     *_, weight = preprocessor()(SENTENCES[:2], [[0, 1, 2], [1, 2]], [2.0, 0.5])
     np.testing.assert_array_equal(weight[0], [0, 2, 2, 0, 2, 0, 0, 0])
@@ -142,6 +135,7 @@ def test_padding_and_later_pieces_count_neither_in_loss_nor_in_accuracy():
     assert expected[1] == pytest.approx(right[weight > 0].mean(), rel=1e-5)
 
 
+@pytest.mark.each_backend
 def test_it_learns_what_a_names_context_tells():
     keras.utils.set_random_seed(0)
     sentences, labels = datasets.generated_entities(300)
@@ -220,7 +214,6 @@ def test_without_preprocessor_it_takes_batches():
         model.fit(x, y - 100, sample_weight=weight)
 
 
-@slow_but_on("torch")
 def test_a_softmax_is_scored_by_probabilities():
     model = tagger(activation="softmax", class_names=None)
     numbers = [[NAMES.index(name) for name in row] for row in LABELS]
@@ -232,7 +225,6 @@ def test_a_softmax_is_scored_by_probabilities():
     assert loss == pytest.approx(nats[weight > 0].mean(), rel=1e-4)
 
 
-@slow_but_on("torch")
 def test_a_pretrained_backbone_with_segments_is_tuned(tmp_path):
     made = models.SynthesizerMaskedLMPreprocessor(
         models.SynthesizerTokenizer(VOCABULARY), 8, with_segments=True
@@ -251,7 +243,6 @@ def test_a_pretrained_backbone_with_segments_is_tuned(tmp_path):
         )
 
 
-@slow_but_on("torch")
 @pytest.mark.parametrize(
     "options", [{"causal": True}, {"dtype": "mixed_bfloat16"}]
 )
@@ -271,7 +262,6 @@ def test_multiplications_are_counted():
     assert counts["output layer"] == 8 * 8 * 3
 
 
-@once
 @pytest.mark.parametrize(
     "x, y, match",
     [
@@ -298,7 +288,6 @@ def test_wrong_words_and_labels_are_one_line(x, y, match):
         model.fit(SENTENCES, LABELS, validation_data=(x, y), verbose=0)
 
 
-@once
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="num_classes=1"):
         models.SynthesizerTokenClassifier(backbone(), 1)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_synth import models, pretraining
@@ -32,7 +32,6 @@ def test_lengths_are_t5s(inputs, raw, targets):
 
 
 @pytest.mark.once
-@settings(max_examples=200, deadline=None, database=None)
 @given(
     st.integers(2, 300),
     st.floats(0.01, 0.99),

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import models
 from keras_synth.surgery import distill, graft
@@ -156,7 +156,6 @@ def test_the_student_alone_is_trained(tmp_path):
     assert int(again.optimizer.iterations) == 16
 
 
-@slow_but_on("torch")
 def test_what_is_frozen_is_not_trained():
     student, teacher = pair()
     student.token_embedding.trainable = False
@@ -170,7 +169,6 @@ def test_what_is_frozen_is_not_trained():
     assert not training.trainable_weights
 
 
-@slow_but_on("torch")
 def test_dropout_is_a_choice():
     student, teacher = pair(dropout=0.5)
     given = inputs()
@@ -187,7 +185,6 @@ def test_a_graft_has_nothing_to_learn_at_the_start():
     assert found["loss"] < 1e-8
 
 
-@slow_but_on("torch")
 def test_encoders_with_decoders():
     sizes = {
         name: SIZES[name] for name in SIZES if name != "max_sequence_length"
@@ -260,26 +257,22 @@ def test_encoders_with_decoders():
         ),
     ],
 )
-@slow_but_on("torch")
 def test_what_cannot_be_distilled_is_refused(student, teacher, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         distill(student(), teacher(), **options)
 
 
-@slow_but_on("torch")
 def test_a_model_is_not_its_own_teacher():
     model = ours()
     with pytest.raises(ValueError, match="as both"):
         distill(model, model)
 
 
-@slow_but_on("torch")
 def test_other_numbers_of_blocks_match_outputs():
     training = compiled(ours(num_layers=1), bert(), hidden_states=0.0)
     assert sorted(loss_of(training, inputs())) == ["loss", "outputs_loss"]
 
 
-@slow_but_on("torch")
 def test_labels_losses_and_other_inputs_are_refused():
     training = distill(ours(), bert())
     with pytest.raises(ValueError, match=r"(?s)loss of its own.*: loss"):

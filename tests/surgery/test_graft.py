@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import fold, models
 from keras_synth.surgery import graft
@@ -119,7 +119,6 @@ def test_whatever_is_added_begins_without_effect(synthesizer):
     check_same(model, graft(model, synthesizer))
 
 
-@slow_but_on("torch")
 def test_some_blocks_and_shorter_sequences():
     model = trained("roberta")
     grafted = graft(model, "R+V", max_length=8, layers=[1])
@@ -132,7 +131,7 @@ def test_some_blocks_and_shorter_sequences():
 
 @pytest.mark.parametrize(
     ("gated", "tied"),  # 1.0 and 1.1
-    [(False, True), pytest.param(True, False, marks=slow_but_on("torch"))],
+    [(False, True), (True, False)],
 )
 def test_t5_of_every_form(gated, tied):
     """With lengths at which buckets of distances change."""
@@ -161,7 +160,6 @@ def test_t5_of_every_form(gated, tied):
     ]
 
 
-@slow_but_on("torch")
 def test_blocks_of_a_decoder_are_counted_after_those_of_the_encoder():
     model = trained("t5")
     grafted = graft(model, "R+V", max_length=8, layers=[1, 2])
@@ -173,7 +171,6 @@ def test_blocks_of_a_decoder_are_counted_after_those_of_the_encoder():
     ]
 
 
-@slow_but_on("torch")
 def test_targets_shorter_than_sources_stay_so():
     model = trained("our_seq2seq")
     grafted = graft(model, "R+V", max_length=10)
@@ -242,7 +239,7 @@ def lively_gpt2():
 
 @pytest.mark.parametrize(
     "synthesizer",
-    ["R+V", pytest.param("D+V", marks=slow_but_on("torch"))],
+    ["R+V", "D+V"],
 )
 def test_a_grafted_gpt2_writes_as_before(synthesizer):
     theirs = keras_hub.models.GPT2CausalLM(lively_gpt2())
@@ -275,7 +272,6 @@ def test_a_grafted_gpt2_is_called_with_caches_as_kerashubs_is():
         np.testing.assert_allclose(mine, other, atol=2e-5)
 
 
-@slow_but_on("torch")
 def test_a_grafted_t5_writes_as_before():
     theirs = keras_hub.models.T5Seq2SeqLM(trained("t5", noise=1.0))
     ours = graft(theirs, "R+V", max_length=10)
@@ -288,7 +284,6 @@ def test_a_grafted_t5_writes_as_before():
     )
 
 
-@slow_but_on("torch")
 def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
     backbone = models.SynthesizerBackbone(**SIZES, synthesizer="V")
     classifier = models.SynthesizerTextClassifier(backbone, 3)
@@ -360,13 +355,11 @@ class Plain(keras.Model):
         ),
     ],
 )
-@slow_but_on("torch")
 def test_what_cannot_be_grafted_is_refused(model, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         graft(model(), **{"synthesizer": "R+V", **options})
 
 
-@slow_but_on("torch")
 def test_quantized_and_adapted_models_are_refused():
     model = trained("gpt2")
     model.enable_lora(2)

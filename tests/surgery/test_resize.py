@@ -4,7 +4,7 @@ import exported
 import keras
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import fold, models
 from keras_synth.surgery import graft, lengthen, shorten, synthesize
@@ -59,7 +59,6 @@ def test_tiled_models_and_shortened_ones_are_as_before(synthesizer):
         np.testing.assert_array_equal(numpy(one), numpy(other))
 
 
-@slow_but_on("torch")
 def test_tables_are_tiled_and_interpolated():
     model = backbone("R")
     table, positions = (
@@ -85,7 +84,6 @@ def test_tables_are_tiled_and_interpolated():
 
 
 @pytest.mark.parametrize("how", ["tile", "interpolate"])
-@slow_but_on("torch")
 def test_factors_give_the_table_that_their_product_would_become(how):
     factors = backbone("FR(rank=3)")
     rows, columns = weight(factors, "/R1"), weight(factors, "/R2")
@@ -101,7 +99,6 @@ def test_factors_give_the_table_that_their_product_would_become(how):
     )
 
 
-@slow_but_on("torch")
 def test_synthesizers_given_as_objects_grow_too():
     config = keras.saving.serialize_keras_object(
         backbone("R+V").stack.blocks[0].attention.synthesizer
@@ -115,7 +112,6 @@ def test_synthesizers_given_as_objects_grow_too():
     assert longer(inputs(M)).shape == (2, M, 8)
 
 
-@slow_but_on("torch")
 def test_sources_and_targets():
     options = {**SIZES, "max_sequence_length": N, "max_decoder_length": M}
     model = models.SynthesizerSeq2SeqBackbone(
@@ -154,7 +150,6 @@ def test_they_fold_save_and_carry_on(tmp_path):
         np.testing.assert_allclose(numpy(again(given)), expected, atol=1e-5)
 
 
-@slow_but_on("torch")
 def test_tasks_keep_their_heads():
     classifier = models.SynthesizerTextClassifier(backbone("R"), 3)
     expected = numpy(classifier(inputs(4)))
@@ -165,7 +160,6 @@ def test_tasks_keep_their_heads():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("change", [lengthen, shorten])
-@slow_but_on("torch")
 def test_they_are_exported(change, tmp_path):
     model = change(backbone("R+V"), M if change is lengthen else 4)
     format = "torch" if keras.backend.backend() == "torch" else "tf_saved_model"
@@ -187,13 +181,11 @@ def test_they_are_exported(change, tmp_path):
         (lambda: lengthen(keras.Sequential(), M), "graft.*Sequential"),
     ],
 )
-@slow_but_on("torch")
 def test_what_has_no_other_length_is_refused(change, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         change()
 
 
-@slow_but_on("torch")
 def test_adapted_models_are_refused():
     model = backbone("R")
     model.enable_lora(2)

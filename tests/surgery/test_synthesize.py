@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth import fold, models
 from keras_synth.surgery import graft, static_heads, synthesize
@@ -61,7 +61,6 @@ def test_heads_that_ignore_their_input_are_found_and_kept(by):
         np.testing.assert_array_equal(numpy(weight), value)
 
 
-@slow_but_on("torch")
 def test_all_heads_and_none():
     model = bert([(i, j) for i in range(LAYERS) for j in range(H)])
     given = inputs()
@@ -90,7 +89,6 @@ def test_a_table_of_full_rank_is_the_table(tmp_path):
     )
 
 
-@slow_but_on("torch")
 def test_batches_are_added_up():
     model, given = bert(), inputs(full=False)
     batches = [
@@ -105,7 +103,6 @@ def test_batches_are_added_up():
     )
 
 
-@slow_but_on("torch")
 def test_averages_are_of_pairs_of_real_tokens():
     rng = np.random.default_rng(1)
     weights = rng.random((B, H, T, T))
@@ -158,7 +155,6 @@ def drawn_weights(lengths):
     return weights / weights.sum(-1, keepdims=True), real
 
 
-@slow_but_on("torch")
 def test_tables_minimise_the_divergence_from_padded_samples():
     lengths = np.array([6, 4, 4, 2, 5, 3, 6])
     weights, real = drawn_weights(lengths)
@@ -175,7 +171,6 @@ def test_tables_minimise_the_divergence_from_padded_samples():
     assert np.abs(slopes).max() < 0.01
 
 
-@slow_but_on("torch")
 def test_without_padding_the_closest_table_is_the_average():
     weights, real = drawn_weights(np.full(4, T))
     found = Sums(H, T, causal=False)
@@ -185,7 +180,6 @@ def test_without_padding_the_closest_table_is_the_average():
     )
 
 
-@slow_but_on("torch")
 def test_factors_come_closer_than_the_singular_values_of_the_logits():
     rng = np.random.default_rng(0)
     tables = 3 * rng.normal(size=(H, 12, 12))
@@ -204,10 +198,9 @@ def test_factors_come_closer_than_the_singular_values_of_the_logits():
 CHOSEN = [(0, 1), (0, 2), (1, 0), (1, 3)]
 
 
-@slow_but_on("torch")
 def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
     monkeypatch.setattr(static_heads, "STEPS", 80)
-    monkeypatch.setattr(static_heads, "_RATE", 0.05)
+    monkeypatch.setattr(static_heads, "RATE", 0.05)
     model, given = bert(), inputs(number=24)
     expected = outputs(model, given)
 
@@ -227,7 +220,6 @@ def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
         )
 
 
-@slow_but_on("torch")
 def test_greedy_tries_heads_as_they_would_be():
     model, given, to = bert(), inputs(), "FR(rank=3)"
     tried = []
@@ -249,7 +241,6 @@ def test_greedy_tries_heads_as_they_would_be():
     )
 
 
-@slow_but_on("torch")
 def test_greedy_finds_heads_by_outputs_of_samples_set_apart(capsys):
     model, given = bert(STATIC), inputs(number=20)
     student = synthesize(model, given, heads=3, by="greedy", step=2, verbose=1)
@@ -271,10 +262,9 @@ def static_t5():
 
 
 @pytest.mark.parametrize("to", ["R", pytest.param("D", marks=pytest.mark.slow)])
-@slow_but_on("torch")
 def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
     monkeypatch.setattr(static_heads, "STEPS", 100)
-    monkeypatch.setattr(static_heads, "_RATE", 0.05)
+    monkeypatch.setattr(static_heads, "RATE", 0.05)
     model, part = static_t5(), inputs(full=False)
     given = {
         f"{side}_{name}": x
@@ -299,7 +289,6 @@ def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
         )
 
 
-@slow_but_on("torch")
 def test_heads_of_a_task():
     model = models.SynthesizerTextClassifier(graft(bert(), "V"), 3)
     given, seen = inputs(), []
@@ -351,7 +340,6 @@ def test_heads_of_a_task():
         ({"by": "greedy", "step": 0}, "`step`.*0"),
     ],
 )
-@slow_but_on("torch")
 def test_bad_input_is_refused(options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         synthesize(bert(), **{"data": inputs(), **options})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth.synthesizers import get
 
@@ -47,7 +47,6 @@ def test_the_start_is_the_same_whatever_the_gain(name, gain):
     assert start.std() == pytest.approx(0.1, rel=0.15)
 
 
-@slow_but_on("torch")
 def test_what_lora_adds_has_the_gain_too():
     synthesizer = made("R", gain=10)
     start = logits(synthesizer)

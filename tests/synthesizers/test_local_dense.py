@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, slow_but_on
+from backend import numpy
 
 from keras_synth.layers import SyntheticAttention
 
@@ -19,6 +19,7 @@ def made(name=f"local_dense(window={W})", **options):
     return layer
 
 
+@pytest.mark.each_backend
 @pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="JAX says what it will compute"
 )
@@ -44,7 +45,6 @@ def test_a_decoder_remembers_the_values_of_the_window_only():
     assert not layer.overwrites_cache
 
 
-@slow_but_on("torch")
 def test_each_group_of_heads_sees_its_own():
     layer = made(f"heads(1 * local_dense(window={W}) + 1 * V)")
     x = normal(2, T, D)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from arrays import normal
 from backend import numpy
-from cases import D, H, K, N, T, each_case_or_kind, shared
+from cases import D, H, K, N, T, each_case, shared
 from keras import ops
 
 from keras_synth.layers import SyntheticAttention
 from keras_synth.synthesizers import FactorizedRandomSynthesizer
 
 
-@each_case_or_kind
+@each_case
 def test_a_start_position_gives_the_rows_from_there(case):
     """Rows of later tokens, one at a time, as in cached decoding."""
     synthesizer = shared(case).synthesizer
@@ -32,7 +32,7 @@ def test_a_start_position_gives_the_rows_from_there(case):
             )
 
 
-@each_case_or_kind
+@each_case
 def test_keys_are_as_wide_as_promised(case):
     synthesizer = shared(case).synthesizer
     keys = synthesizer.project_keys(ops.convert_to_tensor(normal(2, T, D)))

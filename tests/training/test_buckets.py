@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_synth.training import LengthBuckets
@@ -25,7 +25,6 @@ def examples(real_lengths, width):
     shuffle=st.booleans(),
     drop_remainder=st.booleans(),
 )
-@settings(deadline=None, max_examples=100)
 def test_each_example_comes_once_and_whole(
     real_lengths, lengths, batch_size, shuffle, drop_remainder
 ):
