@@ -125,7 +125,6 @@ def test_parts_of_a_group_have_its_heads():
     check_product(weights, weights[path][:, 1:], parts, shares)
 
 
-@pytest.mark.each_backend
 def test_a_compiled_task_is_seen_and_trains_on():
     model, inputs = made("causal task")
     model.compile("adam", "sparse_categorical_crossentropy")

@@ -1,5 +1,7 @@
 """Every route gives what the explicit one does, gradients of all orders too."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -120,15 +122,13 @@ def able(operands, mask, normalizer="softmax"):
     return [x for x in dict.fromkeys(names) if x not in ("asking", "explicit")]
 
 
-@pytest.fixture(
-    params=[
-        1,
-        T * T,
-        2**20,
-    ],
-    ids="tiles of {} entries".format,
-)
+TILES = [1, T * T, 2**20]
+each_tile = pytest.mark.parametrize("tile", TILES, indirect=True)
+
+
+@pytest.fixture
 def tile(request, monkeypatch):
+    """Tiles of so many entries."""
     monkeypatch.setattr(sizes, "TILE", request.param)
     monkeypatch.setattr(sizes, "FEWEST_ROWS", 2)
     if request.param == 1:
@@ -147,20 +147,30 @@ def assert_gradients_equal(operands, mask, normalizer="softmax"):
     return names
 
 
+# Enough where each of them is compiled.
+FEW = [
+    *(("a shared table", "padding", 1), ("a shared table", "a pattern", 1)),
+    *(("a table", "padding", 1), ("a table", "pairs with an empty row", 1)),
+]
+
+
 @pytest.mark.parametrize(
-    "mask",
-    MASKS,
+    "operands, mask, tile",
+    [
+        pytest.param(*case, marks=pytest.mark.each_backend)
+        if case in FEW
+        else case
+        for case in itertools.product(OPERANDS, MASKS, TILES)
+    ],
+    indirect=["tile"],
 )
-@pytest.mark.parametrize("operands", OPERANDS)
 def test_gradients_are_those_of_the_explicit_route(operands, mask, tile):
     assert_gradients_equal(operands, mask)
 
 
+@each_tile
 @pytest.mark.parametrize("normalizer", ["relu", "sigmoid", "softmax1"])
-@pytest.mark.parametrize(
-    "mask",
-    ["causal, padded", "a pattern", "pairs"],
-)
+@pytest.mark.parametrize("mask", ["causal, padded", "a pattern", "pairs"])
 @pytest.mark.parametrize("operands", ["a shared table", "a table"])
 def test_other_normalizers_have_the_gradients(operands, mask, normalizer, tile):
     assert_gradients_equal(operands, mask, normalizer)
@@ -176,6 +186,7 @@ def test_each_route_of_the_backend_is_among_them():
     assert expected <= names
 
 
+@each_tile
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("mask", ["causal, padded", "a pattern"])
 def test_half_precision_is_kept(mask, dtype, tile):

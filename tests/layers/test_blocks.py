@@ -115,7 +115,6 @@ def test_an_attention_bias_passes_through_blocks():
     assert np.abs(biased - plain).max() > 1e-3
 
 
-@pytest.mark.each_backend
 def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
     own, cross = normal(1, H, N, N, seed=3), normal(1, H, N, T, seed=4)
     block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)

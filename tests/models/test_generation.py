@@ -189,7 +189,6 @@ def test_one_beam_is_greedy(synthesizer):
     assert texts[0] == texts[1]
 
 
-@pytest.mark.each_backend
 def test_beams_remember_their_own_past():
     """The best of all texts of three tokens, found by trying all of them."""
     model = translator("D+V", preprocess=False)

@@ -195,17 +195,10 @@ on_jax = pytest.mark.skipif(
 )
 
 
-@pytest.mark.each_backend
 @on_jax
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "what",
-    [
-        "errors",
-        pytest.param("weights", marks=pytest.mark.slow),
-        pytest.param("losses", marks=pytest.mark.slow),
-        pytest.param("gathers", marks=pytest.mark.slow),
-        pytest.param("files", marks=pytest.mark.slow),
-    ],
+    "what", ["errors", "weights", "losses", "gathers", "files"]
 )
 def test_on_eight_devices(what):
     sharded(what)

@@ -135,7 +135,6 @@ def test_padding_and_later_pieces_count_neither_in_loss_nor_in_accuracy():
     assert expected[1] == pytest.approx(right[weight > 0].mean(), rel=1e-5)
 
 
-@pytest.mark.each_backend
 def test_it_learns_what_a_names_context_tells():
     keras.utils.set_random_seed(0)
     sentences, labels = datasets.generated_entities(300)
