@@ -15,8 +15,8 @@ ifneq ($(or $(KNOWN),none),$(strip $(BACKENDS)))
 $(error BACKENDS must be some of tensorflow, jax and torch. Received: $(BACKENDS))
 endif
 
-# Tests of the command, data, examples, docs and of the repository itself.
-TOOLS := $(addprefix tests/,benchmarks compare datasets docs examples faults repository)
+# Tests of the command, data, examples, docs, processes and the repository itself.
+TOOLS := $(addprefix tests/,benchmarks compare datasets docs examples faults processes repository)
 CORE := tests $(TOOLS:%=--ignore=%)
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -102,6 +102,7 @@ lint: $(LINT)/.ready
 	$(LINT)/bin/ruff check .
 	$(LINT)/bin/ruff format --check .
 	$(LINT)/bin/mypy
+	$(LINT)/bin/lint-imports
 	$(LINT)/bin/proselint --config .proselintrc.json check $(PROSE)
 
 # The site, in site/. A warning is an error, a dead link or anchor is a warning.

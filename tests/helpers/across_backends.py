@@ -12,7 +12,7 @@ import numpy as np
 
 import keras_synth.models  # noqa: F401  (registers its classes)
 
-STEPS = 50
+STEPS = 40
 
 
 def main(folder):
