@@ -29,6 +29,9 @@ from keras_synth import datasets
 from keras_synth.compare import command
 
 pytest.importorskip("keras_hub")
+# Examples may do what a test would not, such as load a model without training
+# it on, or print a tensor that PyTorch differentiates.
+pytestmark = pytest.mark.filterwarnings("default")
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))

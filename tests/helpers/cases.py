@@ -148,20 +148,27 @@ _ALIKE = [
 # --- both tables as one -------------------------------------------------------
 
 LAYERS = {**dict.fromkeys(CASES, frozenset()), **MIXERS}
-# One of each way to compute: of these each backend is asked.
+# One of each way to compute.
 UNLIKE = {*KINDS, *(name for name in MIXERS if name not in _ALIKE)}
 
 
-def layers_that(condition=lambda layer: True, on_each_backend=()):
+def layers_that(condition=lambda layer: True, on_each_backend=(), quick=LAYERS):
     """Parametrizes a test by layers.
 
     Args:
         condition: Function of a layer that is not built.
         on_each_backend: Names that `make test` asks of each backend.
+        quick: Names that it asks at all, the others are slow.
     """
     names = [name for name in LAYERS if condition(_sample(name))]
+    slow = [
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in names
+        if name not in quick
+    ]
+    names = [name for name in names if name in quick]
     return pytest.mark.parametrize(
-        "name", some_on_each_backend(names, on_each_backend)
+        "name", some_on_each_backend(names, on_each_backend) + slow
     )
 
 

@@ -63,9 +63,6 @@ def takes_two_sequences(layer):
 
 each = layers_that()
 each_causal = layers_that(is_causal)
-each_causal_mixer = pytest.mark.parametrize(
-    "name", [x for x in MIXERS if made(x).supports_causal_mask]
-)
 X = normal(3, T, D)
 
 
@@ -130,7 +127,7 @@ def test_keras_own_layer_test_passes(case):
     )
 
 
-@layers_that(on_each_backend=FEW)
+@layers_that(on_each_backend=FEW, quick=UNLIKE)
 def test_a_block_trains_and_comes_back_from_a_file(name, tmp_path):
     """In one compiled step, of lengths that are not known before."""
     inputs, mask = keras.Input((None, D)), keras.Input((None,), dtype="bool")
@@ -161,7 +158,7 @@ def test_a_block_trains_and_comes_back_from_a_file(name, tmp_path):
     close(found[ragged(5)], whole[ragged(5)])
 
 
-@each
+@layers_that(quick=UNLIKE)
 def test_quantized_and_adapted_projections(name, tmp_path):
     """LoRA starts without effect; int8 is near, also from a file."""
     x = normal(2, T, 16)
@@ -432,7 +429,7 @@ def test_a_remembered_source_may_have_no_tokens(name):
     close(numpy(output), numpy(expected), 1e-6)
 
 
-@each_causal_mixer
+@layers_that(is_causal, quick={*UNLIKE} - {*CASES})
 def test_generating_with_caches_is_generating_without(name):
     prompts = ["a quick", "the lazy dog and then", "fox"]
     assert_writes_as_without_caches(language_model(name), prompts)

@@ -65,7 +65,7 @@ def mask(length=T):
     return torch.from_numpy(padding(length, length // 2, size=length))
 
 
-QUICK = {"V", "attention(R, normalizer='relu')", "gmlp"}
+QUICK = {"attention(R, normalizer='relu')", "gmlp"}
 # The strides of its gradient are not those that `aot_eager` foresees.
 INDUCTOR = {"linear"}
 

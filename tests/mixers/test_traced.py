@@ -40,7 +40,16 @@ def ids(batch):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("name", ["V", "D", "FD", "R", "FR", "R+V", "R+FD"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("V", "D", "R", "R+V"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("FD", "FR", "R+FD")
+        ),
+    ],
+)
 def test_a_file_of_a_fixed_batch_is_right_for_all_its_samples(
     name, masked, tmp_path
 ):

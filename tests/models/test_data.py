@@ -27,6 +27,24 @@ from small_tasks import task as small_task
 from keras_synth.models.tasks.examples import batches_of
 
 WAYS = ("tf.data", "grain", "iterated")
+SLOW = pytest.mark.slow
+
+
+def marks_of(way, kind):
+    """Each backend is asked for all tasks one way; the other ways take long."""
+    if way == WAYS[0]:
+        return pytest.mark.each_backend
+    return () if kind == "classifier" else SLOW
+
+
+each_task = pytest.mark.parametrize(
+    "kind, way",
+    [
+        pytest.param(kind, way, marks=marks_of(way, kind))
+        for way in WAYS
+        for kind in TASKS
+    ],
+)
 
 
 def columns(kind):
@@ -131,7 +149,9 @@ def test_parts_of_an_example_stay_together():
 
 
 @pytest.mark.parametrize("kind", TASKS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", ["iterated", *(pytest.param(x, marks=SLOW) for x in WAYS[:2])]
+)
 def test_a_dataset_scores_as_the_same_examples_in_memory(kind, way):
     model, (x, y, weights) = task(kind), columns(kind)
     expected = model.evaluate(
@@ -147,8 +167,7 @@ def test_a_dataset_scores_as_the_same_examples_in_memory(kind, way):
         )
 
 
-@pytest.mark.parametrize("kind", TASKS)
-@pytest.mark.parametrize("way", some_on_each_backend(WAYS, WAYS[:1]))
+@each_task
 def test_every_task_trains_on_a_dataset(kind, way):
     model = task(kind)
     before = model.get_weights()
