@@ -1,6 +1,6 @@
 """Mixers beside the published packages of their authors or others.
 
-`make test-slow` installs these packages.
+`make test-full` installs these packages.
 """
 
 import numpy as np
