@@ -337,7 +337,7 @@ except ValueError as error:
   needs a name in the package, see `CONTRIBUTING.md`.
 - Test the promises, not the code: that future tokens do not change the past,
   that padding has no influence, that cached decoding equals the whole sequence.
-  `tests/synthesizers/test_contract.py` asks them of every synthesizer here, and
+  `tests/synthesizers/test_synthesizers.py` asks them of each one here, and
   of yours for one more line in `tests/helpers/cases.py`.
 - Logits that do not depend on tokens should keep a batch axis of 1: the softmax
   is then computed once for the whole batch.

@@ -218,6 +218,14 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
+@pytest.mark.once
+def test_tests_that_pages_name_are_there():
+    known = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "CONTRIBUTING.md"]:
+        named = re.findall(r"\btest_\w+\.py\b", page.read_text("utf-8"))
+        assert {*named} <= known, page
+
+
 # --- Docstrings ---
 
 
