@@ -117,7 +117,7 @@ def length():
     return [
         {
             "kind": "curves",
-            "title": "Training step of one text on PyTorch, one CPU core",
+            "title": "Training step of one text, PyTorch, one core",
             "said": "milliseconds",
             "lines": lines,
             "x": {"log": 2, "title": "tokens"},
