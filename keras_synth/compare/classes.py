@@ -206,7 +206,7 @@ def numbered(splits):
         if len(unknown):
             raise ValueError(
                 "All labels must occur in the examples to train on: "
-                f"{names[:20].tolist()}. Received: {unknown[0]!r}"
+                f"{names[:20].tolist()}. Received: {unknown[0].item()!r}"
             )
         found.append(places.astype("int32"))
     return found, list(map(str, names.tolist()))
