@@ -319,7 +319,9 @@ def parse():
         output=cases.FOLDER,
     )
     parser.add_argument("--device", choices=DEVICES, help="must be there")
-    parser.add_argument("--commit", help="of sources that have no Git")
+    parser.add_argument(
+        "--commit", help="of the sources, where there is no Git"
+    )
     settings = parser.parse_args()
     if not known:
         sys.exit("No backend is installed: PyTorch, JAX or TensorFlow.")

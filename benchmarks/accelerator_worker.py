@@ -88,7 +88,7 @@ def _device(backend):
 
 
 def layer_step(shape, name, compiled):
-    """One step of a layer, and nothing that it is worth beside its time."""
+    """One step of a layer, of which only the time counts."""
     cell = steps.Cell(*(shape[field] for field in steps.Cell._fields))
     program = steps.make(name, cell)
     return steps.MODES[shape["mode"]](program, cell.inputs()), {}

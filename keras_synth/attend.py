@@ -1,6 +1,6 @@
 """`attend` turns logits, values and a mask into a context, by a route.
 
-What all routes have in common is here: padding has no influence.
+It also makes sure, for all routes, that padding has no influence.
 """
 
 from keras import ops

@@ -1,6 +1,5 @@
-"""Runs: what identifies each, and processes that do them."""
+"""Runs: what identifies each, which are left to do, and their results."""
 
-import concurrent.futures
 import contextlib
 import functools
 import json
@@ -8,8 +7,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -17,13 +14,11 @@ from typing import Any, NamedTuple
 
 from keras_synth.compare import own
 from keras_synth.compare.files import writing
-from keras_synth.compare.scripts import IN_WORKER
+from keras_synth.compare.launching import locally, on_ray
 from keras_synth.compare.settings import BACKENDS, digest
 from keras_synth.version import __version__
 
-LAST_LINES = 5  # of a failed run's log, to show
 FORMAT = 1  # of a file of a result
-RAY_RETRIES = 3  # of a run whose machine died
 
 
 class Run(NamedTuple):
@@ -35,10 +30,6 @@ class Run(NamedTuple):
 
     def __str__(self):
         return f"{self.variant}, seed {self.seed}, {self.backend}"
-
-
-class RunError(Exception):
-    """A run failed; the words say where its log is."""
 
 
 class Comparison(NamedTuple):
@@ -291,112 +282,3 @@ def complete(comparison, todo, launcher, console):
                 if run in lines:
                     shown.remove_task(lines.pop(run))
     return failed
-
-
-def execute(spec, emit=lambda event: None, processes=None):
-    """Does a run in a process of its own; returns its result.
-
-    Args:
-        spec: Dictionary, as of `Comparison.spec`.
-        emit: Function of an event, a dictionary.
-        processes: Optional set, in which the process is while it lives.
-
-    Raises:
-        RunError: If the run failed.
-        OSError: If a file cannot be written: no other run could be, either.
-    """
-    environment = {**os.environ, "KERAS_BACKEND": spec["backend"]}
-    environment[IN_WORKER] = "1"
-    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    path, last = pathlib.Path(spec["log"]), {}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "keras_synth.compare.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=environment,
-            text=True,
-        )
-    processes = set() if processes is None else processes
-    processes.add(process)
-    try:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(spec) + "\n")
-            process.stdin.flush()
-        for line in process.stdout:
-            last = json.loads(line)
-            if not {"stop", "result"} & {*last}:
-                emit(last)
-        process.wait()
-    finally:
-        process.kill()
-        with contextlib.suppress(BrokenPipeError):  # what it has not read
-            process.stdin.close()
-        processes.discard(process)
-    if "stop" in last:
-        raise OSError(last["stop"])
-    if "result" not in last:
-        lines = path.read_text("utf-8", "replace").strip().split("\n")
-        words = "\n".join(lines[-LAST_LINES:])
-        raise RunError(f"failed; its log is {path}:\n{words}")
-    return last["result"]
-
-
-def locally(specs, emit, jobs):
-    """Yields runs that ended here and functions that return their results."""
-    processes: set = set()
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {}
-        for run, spec in specs.items():
-            own_emit = functools.partial(emit, run)
-            futures[pool.submit(execute, spec, own_emit, processes)] = run
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                yield futures[future], future.result
-        finally:
-            for future in futures:
-                future.cancel()
-            for process in [*processes]:
-                process.kill()
-
-
-def on_ray(specs, emit, address, gpus):
-    """Yields runs that ended on a Ray cluster, as `locally` does."""
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError(
-            '--ray needs Ray: pip install "keras-synth[ray]"'
-        ) from error
-    known = {} if address == "local" else {"address": address}
-    try:
-        ray.init(logging_level="ERROR", log_to_driver=False, **known)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"Ray does not answer at --ray {address}. Received: "
-            f"{' '.join(str(error).split())}"
-        ) from error
-
-    def perform(spec):
-        from keras_synth.compare.runs import execute
-
-        return execute(spec)
-
-    try:
-        references = {}
-        for run, spec in specs.items():
-            environment = {"KERAS_BACKEND": run.backend}
-            task = ray.remote(
-                num_cpus=1,
-                num_gpus=gpus,
-                max_retries=RAY_RETRIES,
-                runtime_env={"env_vars": environment},
-            )(perform)
-            references[task.remote(spec)] = run
-        while references:
-            (done, *_), _ = ray.wait([*references])
-            yield references.pop(done), functools.partial(ray.get, done)
-    finally:
-        ray.shutdown()

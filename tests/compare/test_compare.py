@@ -8,7 +8,7 @@ import pytest
 from comparing import BACKEND, SMALL, execute_here, results, run, start
 
 from keras_synth import compare
-from keras_synth.compare import report, runs, scripts
+from keras_synth.compare import launching, report, runs, scripts
 
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]
 PAIRS = ["compare", "--task", "pairs", *SIZES]
@@ -71,7 +71,7 @@ def test_results_of_other_versions_do_not_count(compared, monkeypatch):
 
     def count(spec, *_):
         done.append(spec)
-        raise runs.RunError("stopped")
+        raise launching.RunError("stopped")
 
     words = [*PAIRS, "--variants", "V", "--seeds", "0", "--resume"]
     status, _, _ = run(*words, "--output", folder, execute=count)
@@ -83,7 +83,7 @@ def test_results_of_other_versions_do_not_count(compared, monkeypatch):
 def test_a_run_that_fails_leaves_the_others(tmp_path):
     def fail(spec, *rest):
         if spec["variant"] == "V":
-            raise runs.RunError("failed; its log is there")
+            raise launching.RunError("failed; its log is there")
         return execute_here(spec, *rest)
 
     words = [*PAIRS, "--variants", "V", "R", "--output", tmp_path]

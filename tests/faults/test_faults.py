@@ -17,7 +17,7 @@ import filelock
 import pytest
 from comparing import BACKEND, SMALL, results, run, start
 
-from keras_synth.compare import runs
+from keras_synth.compare import launching
 from keras_synth.compare.files import writing
 
 pytestmark = pytest.mark.once
@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_made_names_the_file(tmp_path):
 
 
 def test_a_process_that_dies_is_a_failed_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs.sys, "executable", "/bin/false")
+    monkeypatch.setattr(launching.sys, "executable", "/bin/false")
     spec = {"backend": BACKEND, "log": str(tmp_path / "log.txt")}
-    with pytest.raises(runs.RunError, match="its log is"):
-        runs.execute(spec)
+    with pytest.raises(launching.RunError, match="its log is"):
+        launching.execute(spec)
