@@ -1,8 +1,8 @@
-"""One-line faults, each of which the tests of the core must notice.
+"""One-line faults, each of which the tests must notice.
 
 `python tests/mutants.py` puts each into a copy of the repository and runs the
-tests until one fails, those of the fault's folder first. It exits with 1 if a
-fault survives, or if its line is not there any more. `--only 3 7` runs some.
+tests of its folder, then those of the core, until one fails. It exits with 1 if
+a fault survives, or if its line is not there any more. `--only 3 7` runs some.
 """
 
 import argparse
@@ -360,6 +360,67 @@ MUTANTS = [
         "positions = ops.where(mask.keys, positions, -1)",
         "positions = positions",
         "padding is remembered as tokens",
+    ),
+    Mutant(
+        "mixers/multi_head.py",
+        "        weights = masks.zero_padding(weights, mask.queries)\n",
+        "",
+        "scores of rows that the query mask hides are not zero",
+    ),
+    # --- layers and models ----------------------------------------------------
+    Mutant(
+        "attention/logits.py",
+        "        return _sum(float32(product), self.bias)",
+        "        return _sum(product, self.bias)",
+        "the softmax of V is in half precision",
+    ),
+    Mutant(
+        "attention/patterns/regular.py",
+        "return self.size if self.dilation == 1 else None",
+        "return self.size - 1 if self.dilation == 1 else None",
+        "a pattern's reach is one token short",
+    ),
+    Mutant(
+        "layers/residual.py",
+        "x = x + self._dropout(y, training=training)",
+        "x = self._dropout(x + y, training=training)",
+        "dropout drops the residual, too",
+    ),
+    Mutant(
+        "models/tasks/text_classifier.py",
+        'total = ops.sum(ops.where(real, ops.cast(x, "float32"), 0.0), axis=1)',
+        "total = ops.sum(ops.where(real, x, 0.0), axis=1)",
+        "a classifier's mean is summed in half precision",
+    ),
+    Mutant(
+        "models/tasks/text_classifier.py",
+        'ops.where(real, ops.cast(x, "float32"), 0.0)',
+        'ops.cast(x, "float32")',
+        "a classifier's mean counts padding",
+    ),
+    Mutant(
+        "models/tasks/generation.py",
+        "return ops.cumsum(stops, axis=-1) - stops > 0",
+        "return ops.cumsum(stops, axis=-1) > 0",
+        "the stop token is masked with what follows it",
+    ),
+    Mutant(
+        "models/tasks/generation.py",
+        "ops.logical_and(stops, ops.logical_not(prompt_mask))",
+        "stops",
+        "a stop token of the prompt ends the text",
+    ),
+    Mutant(
+        "models/tasks/generation.py",
+        "step(last, caches, index - 1)",
+        "step(last, caches, index)",
+        "generated tokens have the next one's position",
+    ),
+    Mutant(
+        "training/losses.py",
+        "loss = loss - (1 - self.label_smoothing) * chosen",
+        "loss = loss - chosen",
+        "smoothed labels sum to more than 1",
     ),
 ]
 
