@@ -158,9 +158,9 @@ def _columns(path, table, text, label, skip_empty):
     for name in (*sides, *answers):
         if name not in table.columns:
             raise ValueError(
-                f"{path} has no column {name!r}. Pass text= and label= with "
-                "names, or with numbers and header=False. Columns: "
-                f"{[*table.columns]}"
+                f"{path} has no column {name!r}. Name them by `text` and "
+                "`label` (a command's --text and --label), or pass numbers and "
+                f"header=False (--no-header). Columns: {[*table.columns]}"
             )
     table = table[[*sides, *answers]]
     blank = table.isna() | (table.astype(str).map(str.strip) == "")
@@ -169,7 +169,8 @@ def _columns(path, table, text, label, skip_empty):
             row, column = np.argwhere(blank.to_numpy())[0]
             raise ValueError(
                 f"{path}: row {row + 1} has no {table.columns[column]!r}. Fill "
-                "it in, or pass skip_empty=True to leave out such rows. "
+                "it in, or leave out such rows by skip_empty=True "
+                "(a command's --skip-empty). "
                 f"Received: {int(blank.any(axis=1).sum())} such rows"
             )
         table = table[~blank.any(axis=1)]
