@@ -88,7 +88,7 @@ def speed():
     return [
         dots(title, picks, series(mixers, picks.values()), x=axis, reference=1)
         for title, picks in (
-            ("Training step on two CPU cores, float32", cpu),
+            ("Training step on one CPU core, float32", cpu),
             ("Training step on an H100 GPU, bfloat16", gpu),
         )
     ]
