@@ -104,6 +104,7 @@ lint: $(LINT)/.ready
 	$(LINT)/bin/mypy
 	$(LINT)/bin/lint-imports
 	$(LINT)/bin/proselint --config .proselintrc.json check $(PROSE)
+	$(LINT)/bin/python docs/wording.py $(PROSE) SECURITY.md $(wildcard docs/tutorials/*.md)
 
 # The site, in site/. A warning is an error, a dead link or anchor is a warning.
 $(DOCS)/.ready: pyproject.toml constraints.txt

@@ -1,0 +1,62 @@
+"""Finds expressions that pages should not contain.
+
+    python docs/wording.py README.md docs/index.md
+
+Prints where each is and what to write instead, and fails if there is any.
+Code, comments, tags and the targets of links are not read.
+"""
+
+import pathlib
+import re
+import sys
+
+# An expression, in any case, and advice.
+EXPRESSIONS = {
+    r"(?<!there\s)\b(is|are|was|were) no\b(?! (longer|more)\b)": "is not a",
+    r"\b(has|have|had|is|are) none\b": "does not have",
+    r"(?<!let\s)\balone\b": "only",
+    r"\b(stand|lie)s?\b": "is",
+    r"\bbeside\b": "next to, with, or in addition to",
+    r"\blikewise\b": "also",
+    r"\bhence\b": "so",
+    r"\bshall\b": "must, will or should",
+    r"\bin the place of\b": "instead of",
+    r"\bsome (hundred|thousand)s?\b": "a number: up to 1,000",
+    r"\band the like\b": "the whole list",
+    r"\b(save|but) for\b|\ball but\b": "except",
+    r"\b(refuse[sd]?|knows)\b": "raises a ValueError, or contains",
+    r"\bone's\b|\bthe way out\b|\blikeness(es)?\b": "plainer words",
+    r"((?<=[.:;]\s)|(?<=\n\n))what [^.?:;|]*[.:;|]": "a noun as the subject",
+    r"^#+ [^\n?]*\bwhat\b[^\n?]*$": "a noun, or a question",
+}
+SKIPPED = re.compile(
+    r"^( *)(?P<fence>```+)[^\n]*\n.*?^\1(?P=fence)$"
+    r"|``.*?``|`[^`\n]*(\n[^`\n]+)?`|<!--.*?-->|<[^>]*>|(?<=\])\([^)]*\)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def findings(page):
+    """Returns `(line, expression, advice)` of each in a page, in order."""
+    prose = SKIPPED.sub(lambda found: re.sub(r"[^\n]", "~", found[0]), page)
+    found = []
+    for expression, advice in EXPRESSIONS.items():
+        pattern = expression.replace(" ", r"\s+")
+        for match in re.finditer(pattern, prose, re.MULTILINE | re.IGNORECASE):
+            line = prose[: match.start()].count("\n") + 1
+            found.append((line, " ".join(match[0].split()), advice))
+    return sorted(found)
+
+
+def main():
+    count = 0
+    for name in sys.argv[1:]:
+        page = pathlib.Path(name).read_text(encoding="utf-8")
+        for line, words, advice in findings(page):
+            print(f"{name}:{line}: {words[:60]!r}; write: {advice}")
+            count += 1
+    sys.exit(1 if count else 0)
+
+
+if __name__ == "__main__":
+    main()

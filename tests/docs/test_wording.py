@@ -1,0 +1,62 @@
+"""`make lint` finds expressions that pages should not contain."""
+
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+sys.path.append(str(ROOT / "docs"))
+
+import wording
+
+pytestmark = pytest.mark.once  # nothing here depends on the backend
+
+BAD = {
+    "A pool is no mixer.": "is no",
+    "The others have none.": "have none",
+    "Sums are of\nsynthesizers alone.": "alone",
+    "The label stands first.": "stands",
+    "A table beside the code.": "beside",
+    "Names are likewise read.": "likewise",
+    "It has no keys, hence a small cache.": "hence",
+    "A file shall load.": "shall",
+    "D in the place of V.": "in the place of",
+    "Up to some\n  thousand tokens.": "some thousand",
+    "Means, sums and the like.": "and the like",
+    "All but V have tables.": "All but",
+    "The layer refuses masks.": "refuses",
+    "One's own words.": "One's",
+    "It ends. What is added trains on.": "What is added trains on.",
+    "## What there is": "## What there is",
+}
+GOOD = [
+    "There is no cache, and it is no longer read. Let alone two.",
+    "Understand what a row sees.",
+    "## What does it cost?",
+    "Run `python alone.py` [here](beside.md).\n\n```text\nalone\n```",
+    "<!-- alone --> <span class='beside'>",
+]
+
+
+def test_every_expression_is_found():
+    pages = [wording.findings(page) for page in BAD]
+    assert [[words for _, words, _ in page] for page in pages] == [
+        [words] for words in BAD.values()
+    ]
+    assert {page[0][2] for page in pages} == {*wording.EXPRESSIONS.values()}
+
+
+@pytest.mark.parametrize("page", GOOD)
+def test_plain_prose_code_and_links_pass(page):
+    assert wording.findings(page) == []
+
+
+def test_the_line_is_that_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\n```text\nalone\n```\n\nV alone.\n", "utf-8")
+    run = subprocess.run(
+        [sys.executable, wording.__file__, page], capture_output=True, text=True
+    )
+    assert run.returncode == 1
+    assert run.stdout == f"{page}:7: 'alone'; write: only\n"
