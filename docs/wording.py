@@ -13,7 +13,7 @@ import sys
 # An expression, in any case, and advice.
 EXPRESSIONS = {
     r"(?<!there\s)\b(is|are|was|were) no\b(?! (longer|more)\b)": "is not a",
-    r"\b(has|have|had|is|are) none\b": "does not have",
+    r"(?<!there\s)\b(has|have|had|is|are) none\b": "does not have",
     r"(?<!let\s)\balone\b": "only",
     r"\b(stand|lie)s?\b": "is",
     r"\bbeside\b": "next to, with, or in addition to",
