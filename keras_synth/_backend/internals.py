@@ -148,3 +148,13 @@ def _collect(layer, recursive, found):
             found[id(part)] = part
             if recursive:
                 _collect(part, recursive, found)
+
+
+def keras_mask(x: Any) -> Any:
+    """Returns the mask that Keras attached to a tensor, or `None`."""
+    return getattr(x, "_keras_mask", None)
+
+
+def set_keras_mask(x: Any, mask: Any) -> None:
+    """Attaches a mask to a symbolic tensor, as Keras does."""
+    x._keras_mask = mask

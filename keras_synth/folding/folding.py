@@ -7,10 +7,11 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.internals import sublayers
 from keras_synth.attention import normalizers
 from keras_synth.attention.positions import shortest
+from keras_synth.folding.plain import check_plain, plain_model
 from keras_synth.folding.synthesizers import copy_variables, fold_synthesizer
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.mixers import SyntheticAttention
@@ -19,7 +20,9 @@ from keras_synth.types import Tensor
 _CLONED = ("Functional", "Sequential")  # which Keras makes layer by layer
 
 
-def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
+def fold(
+    model: keras.Layer, max_length: int | None = None, plain: bool = False
+) -> keras.Layer:
     """Returns a model of equal outputs that computes less: for inference.
 
     - Synthesizers that read no token (R, FR, Fix, relative positions and
@@ -38,15 +41,20 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
             such layers.
         max_length: Optional integer, the longest sequence to come, in tokens;
             by default the model's own.
+        plain: Whether the new model is a functional `keras.Model` of stock
+            Keras layers and operations. Its file loads where this package is
+            not installed. All sequences have `max_length` tokens, of which
+            some may be padding. Of a task it is the graph from token ids to
+            outputs, without the preprocessor.
 
     Returns:
-        A new model of the same class.
+        A new model of the same class; with `plain` a functional one.
 
     Raises:
         ValueError: If the model has no weights yet, a table would have no
             bound, `folded_config` does not know a layer that has attention
             inside, or texts would be padded to another length, which a mixer
-            counts (`"fnet"`).
+            counts (`"fnet"`); with `plain`, if something has no plain form.
 
     Example:
 
@@ -59,9 +67,13 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
     True
     >>> folded.count_params() < layer.count_params()
     True
+    >>> plain = keras_synth.fold(layer, max_length=32, plain=True)
+    >>> [type(part).__name__ for part in plain.layers]
+    ['InputLayer', 'EinsumDense', 'EinsumDense', 'EinsumDense']
     """
     if max_length is not None:
         check_positive("max_length", max_length)
+    check_boolean("plain", plain)
     if not isinstance(model, keras.Layer):
         raise ValueError(
             f"`model` must be a Keras layer or model. Received: model={model!r}"
@@ -71,11 +83,13 @@ def fold(model: keras.Layer, max_length: int | None = None) -> keras.Layer:
             "A model is folded with its weights: build it, or call it on an "
             f"input, first. Received: {model!r}"
         )
+    if plain:
+        check_plain(model)
     folding = Folding(max_length)
     folded = folding.rebuilt(model)
     copy_variables(model, folded, folding.fill)
     folded.trainable = False
-    return folded
+    return plain_model(folded, max_length) if plain else folded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +129,7 @@ class Folding:
             return keras.models.clone_model(layer, clone_function=self.rebuilt)
         config = {**folded_config(layer, self), **options}
         folded = type(layer).from_config(config)
-        if not folded.built:
+        if not getattr(folded, "built", True):  # operations are not
             folded.build_from_config(layer.get_build_config())
         return folded
 

@@ -325,6 +325,16 @@ def test_every_mixer_stands_in_a_folded_backbone(longest):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
+def test_operations_and_masks_of_keras_stay_in_folded_models():
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(20, 8, mask_zero=True)(ids)
+    layer = SyntheticAttention(HEADS, 4, synthesizer="R", max_length=LONGEST)
+    model = keras.Model(ids, x + layer(x))
+    ids = np.array([[3, 1, 4, 1, 5, 0, 0]])
+    folded = keras_synth.fold(model)
+    np.testing.assert_allclose(numpy(folded(ids)), numpy(model(ids)), atol=2e-5)
+
+
 class _LastToken(synthesizers.Synthesizer):
     """Its table depends on the sequence's length."""
 

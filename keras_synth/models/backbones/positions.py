@@ -2,8 +2,10 @@
 
 import keras
 import keras_hub
+from keras import ops
 
 from keras_synth._backend.configs import config_of
+from keras_synth.folding import plain_layer
 from keras_synth.synthesizers import T5RelativeSynthesizer
 
 
@@ -79,3 +81,16 @@ def make_positions(
         "None for models whose attention knows positions itself. "
         f"Received: positions={positions!r}"
     )
+
+
+@plain_layer.register(RelativePositionBias)
+@plain_layer.register(keras_hub.layers.PositionEmbedding)
+@plain_layer.register(keras_hub.layers.SinePositionEncoding)
+def _plain(layer, graph):
+    """An array: of a sequence they read only the length."""
+
+    def call(x, start_index=0):
+        zeros = ops.zeros((1, *x.shape[1:]))
+        return ops.convert_to_numpy(layer(zeros))
+
+    return call

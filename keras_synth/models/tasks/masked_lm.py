@@ -6,11 +6,14 @@ from typing import Any
 import keras
 import keras_hub
 import numpy as np
+from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.internals import sublayers
 from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
+from keras_synth.folding import plain_layer
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
@@ -213,3 +216,23 @@ def _multiplications(task, length, source_length):
         multiplications(task.backbone, length, source_length),
         {"output layer": masks * width * (width + tokens)},
     )
+
+
+@plain_layer.register(keras_hub.layers.MaskedLMHead)
+def _plain(head, graph):
+    """Stock layers: loaded from a file, KerasHub's would share no embedding."""
+    parts = {part.name: part for part in sublayers(head, recursive=False)}
+    weights = {x.name: ops.convert_to_numpy(x) for x in head.weights}
+
+    def call(x, positions):
+        x = ops.matmul(ops.one_hot(positions, x.shape[1]), x)
+        x = graph.call(parts["intermediate_dense"], x)
+        x = graph.call(parts["intermediate_layer_norm"], x)
+        if head.token_embedding is None:
+            x = graph.product("bmd,dv->bmv", x, weights["output_kernel"])
+        else:
+            x = graph.call(head.token_embedding, x, reverse=True)
+        x = x + graph.constant(weights["output_bias"][None, None])
+        return x if head.activation is None else head.activation(x)
+
+    return call

@@ -12,6 +12,7 @@ from keras_synth._backend.configs import config_of
 from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
+from keras_synth.folding import plain_layer
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
@@ -227,3 +228,15 @@ def _multiplications(task, length, source_length):
         multiplications(task.backbone, length, source_length),
         {"output layer": of_dense(task.output_dense, 1)},
     )
+
+
+@plain_layer.register(Pooling)
+def _plain(layer, graph):
+    def call(x, padding_mask):
+        if layer.pooling == "first":
+            return x[:, 0]
+        real = ops.cast(ops.cast(padding_mask, "bool"), "float32")[..., None]
+        count = ops.maximum(ops.sum(real, axis=1), 1.0)
+        return ops.sum(x * real, axis=1) / count
+
+    return call

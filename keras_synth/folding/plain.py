@@ -1,0 +1,380 @@
+"""`fold(plain=True)`: a model of stock Keras layers and operations."""
+
+import collections
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_synth._backend.internals import keras_mask, set_keras_mask, sublayers
+from keras_synth._backend.keras_layers import EinsumDense
+from keras_synth.attention.projections import FixedEinsumDense
+from keras_synth.folding.synthesizers import copy_variables
+from keras_synth.types import Tensor
+
+# An input that counts hidden tokens, and not those of a sequence.
+_NOT_TOKENS = "mask_positions"
+
+
+def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
+    """Returns a folded layer or model as one of stock layers.
+
+    Args:
+        model: What `keras_synth.fold` returns.
+        max_length: Integer, the length of all sequences, in tokens; by default
+            the model's own.
+    """
+    if max_length is None:
+        backbone = getattr(model, "backbone", model)
+        for name in ("max_sequence_length", "max_length"):
+            max_length = max_length or getattr(backbone, name, None)
+    if not isinstance(model, keras.Model):
+        model = _as_model(model, max_length)
+    plain = Graph(max_length).model(model)
+    plain.trainable = False
+    return plain
+
+
+def check_plain(model: keras.Layer) -> None:
+    """Raises unless a model has a plain form, as far as is known before."""
+    name = type(model).__name__
+    if callable(getattr(model, "generate", None)):
+        raise ValueError(
+            f"{name} generates text with a cache, which stock layers do not "
+            "have. Fold it without `plain=True`; or pass `model.backbone`, "
+            f"whose outputs are hidden states. Received: {model!r}"
+        )
+    for layer in (model, *sublayers(model)):
+        if getattr(layer, "quantization_mode", None) is not None:
+            raise ValueError(
+                "A quantized model has no plain form. Make the plain one of "
+                "the model before `quantize`, and quantize that. Received: "
+                f"{layer.path} with mode {layer.quantization_mode!r}"
+            )
+
+
+class Graph:
+    """A plain graph in the making, with which `plain_layer` is called.
+
+    Args:
+        max_length: Integer, the length of inputs that leave it open, in
+            tokens; `None` if there are none.
+
+    Example:
+
+    >>> graph = keras_synth.folding.Graph(max_length=10)
+    >>> x = graph.input((None, None, 8))
+    >>> graph.constant(np.eye(3)).shape
+    (3, 3)
+    """
+
+    def __init__(self, max_length: int | None) -> None:
+        self.max_length = max_length
+        # By the `id` of layers: stock ones that replace them.
+        self._copies: dict[Any, Any] = {}
+        self._functions: dict[int, Callable[..., Any]] = {}
+        self._constants: dict[Any, Tensor] = {}
+        self._names: collections.Counter[str] = collections.Counter()
+        self._first: Tensor = None
+
+    def input(
+        self, shape: Any, dtype: Any = None, name: str | None = None
+    ) -> Tensor:
+        """Returns an input of a shape `(B, T, ...)`, its length being fixed."""
+        batch, *others = shape
+        if others and others[0] is None and name != _NOT_TOKENS:
+            if self.max_length is None:
+                raise ValueError(
+                    "A plain model has sequences of one length. Give it, as in "
+                    "fold(model, max_length=128, plain=True). Received: "
+                    f"max_length=None, and an input of shape {tuple(shape)}"
+                )
+            others[0] = self.max_length
+        x = keras.Input((*others,), batch, dtype, name=name)
+        self._first = x if self._first is None else self._first
+        return x
+
+    def model(self, model: keras.Model) -> keras.Model:
+        """Returns a model as a functional one of stock layers."""
+        given = model.inputs[0]
+        if not isinstance(model, keras.Sequential):
+            given = model.input
+        inputs = keras.tree.map_structure(
+            lambda x: self.input(x.shape, x.dtype, x.name), given
+        )
+        return keras.Model(inputs, self.call(model, inputs), name=model.name)
+
+    def inlined(
+        self,
+        model: keras.Model,
+        inputs: Any,
+        mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Calls the plain forms of the layers of a model, one by one.
+
+        A layer that is shared with a model around it stays shared in files.
+        """
+        if mask is not None:
+            for x, own in zip(
+                *map(keras.tree.flatten, (inputs, mask)), strict=True
+            ):
+                set_keras_mask(x, own)
+        if isinstance(model, keras.Sequential):
+            for layer in model.layers:
+                inputs = self.call(layer, inputs)
+            return inputs
+        if not hasattr(model, "operations"):
+            raise ValueError(
+                "A plain model is made of a functional or Sequential model, or "
+                "of one of this package. Write it as `keras.Model(inputs, "
+                f"outputs)`. Received: {model!r}"
+            )
+        ends = keras.tree.map_structure(lambda _: _End(), model.output)
+        outputs = keras.tree.map_structure(
+            lambda end, x: end(x), ends, model.output
+        )
+        places = keras.tree.map_structure(
+            lambda x: keras.Input(
+                batch_shape=x.shape, dtype=x.dtype, name=x.name
+            ),
+            model.input,
+        )
+        pairs = zip(*map(keras.tree.flatten, (places, inputs)), strict=True)
+        at = {id(place): x for place, x in pairs}
+        found: dict[int, Any] = {}
+
+        def call(operation, *args, **kwargs):
+            args, kwargs = keras.tree.map_structure(
+                lambda x: at.get(id(x), x), (args, kwargs)
+            )
+            if not isinstance(operation, _End):
+                return self.call(operation, *args, **kwargs)
+            (found[id(operation)],) = args
+            return keras.tree.flatten(places)[0]  # for the clone, unused
+
+        keras.models.clone_model(
+            keras.Model(model.input, outputs),
+            input_tensors=places,
+            clone_function=lambda operation: operation,
+            call_function=call,
+        )
+        return keras.tree.map_structure(lambda end: found[id(end)], ends)
+
+    def call(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the plain form of a layer, or of an operation.
+
+        Args:
+            layer: Layer with weights, or operation. Each is made once.
+            *args: Its arguments, symbolic tensors and constant arrays.
+            **kwargs: Further ones.
+
+        Returns:
+            Symbolic tensors, or an array where the result is constant.
+        """
+        if id(layer) not in self._functions:
+            self._functions[id(layer)] = form(plain_layer, layer)(layer, self)
+        outputs = self._functions[id(layer)](*args, **kwargs)
+        if _is_ours(type(layer)) and getattr(layer, "supports_masking", False):
+            # As Keras does for stock layers.
+            mask = keras_mask(args[0]) if args else None
+            if mask is not None and hasattr(outputs, "shape"):
+                set_keras_mask(outputs, mask)
+        return outputs
+
+    def copy(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls a stock layer, or operation, that is made again.
+
+        Args:
+            layer: The one whose config and weights it has.
+            *args: Arguments of its call.
+            **kwargs: Further ones.
+        """
+        copy = self._copies.get(id(layer))
+        is_new = copy is None
+        if is_new:
+            config = {**layer.get_config(), "name": self.name(layer)}
+            copy = self._copies[id(layer)] = _stock(layer).from_config(config)
+        args, kwargs = keras.tree.map_structure(
+            lambda x: self.constant(x) if isinstance(x, np.ndarray) else x,
+            (args, kwargs),
+        )
+        outputs = copy(*args, **kwargs)
+        if is_new and isinstance(layer, keras.Layer):
+            copy_variables(layer, copy)
+        return outputs
+
+    def name(self, layer: Any) -> str:
+        """Returns a name for a layer, unlike those of all others."""
+        name = getattr(layer, "path", None) or layer.name
+        name = name.replace("/", "_")
+        self._names[name] += 1
+        number = self._names[name] - 1
+        return f"{name}_{number}" if number else name
+
+    def constant(self, value: Any) -> Tensor:
+        """Returns an array as the row of a stock `Embedding`.
+
+        Keras would write an array that is an argument of an operation into the
+        config of the model, as text.
+        """
+        value = np.ascontiguousarray(value, "float32")
+        key = value.shape, value.tobytes()
+        if key not in self._constants:
+            row = ops.reshape(self._first, (-1, 1))[:1, 0]
+            row = ops.cast(ops.zeros_like(row), "int32")
+            table = keras.layers.Embedding(1, value.size, dtype="float32")
+            flat = table(row)
+            table.set_weights([value.reshape(1, -1)])
+            self._constants[key] = ops.reshape(flat, value.shape)
+        return self._constants[key]
+
+    def product(
+        self,
+        equation: str,
+        x: Tensor,
+        kernel: Any,
+        bias: Any = None,
+        like: Any = None,
+    ) -> Tensor:
+        """Returns `einsum(equation, x, kernel) + bias` by an `EinsumDense`.
+
+        Args:
+            equation: String, such as `"bthk,shk->bhts"`.
+            x: Tensor.
+            kernel: Array.
+            bias: Optional array that broadcasts to the output `(1, ...)`.
+            like: Optional layer whose activation and name it has. What is like
+                it is made once.
+        """
+        key = id(like), x.shape  # an `EinsumDense` has sequences of one length
+        if key in self._copies:
+            return self._copies[key](x)
+        left, right = equation.split("->")
+        letters, of_kernel = left.split(",")
+        sizes = dict(zip(letters, x.shape, strict=True))
+        sizes |= dict(zip(of_kernel, kernel.shape, strict=True))
+        shape = tuple(sizes[axis] for axis in right[1:])
+        axes = None
+        if bias is not None:
+            if bias.shape[-1] == 1:  # TensorFlow might take axes for others
+                bias = np.repeat(bias, shape[-1], axis=-1)
+            pairs = zip(right[1:], bias.shape[1:], strict=True)
+            axes = "".join(axis for axis, size in pairs if size > 1)
+        layer = keras.layers.EinsumDense(
+            equation,
+            output_shape=shape,
+            activation=getattr(like, "activation", None),
+            bias_axes=axes or (right[-1] if bias is not None else None),
+            dtype="float32",
+            name=None if like is None else self.name(like),
+        )
+        y = layer(x)
+        layer.kernel.assign(kernel)
+        if bias is not None:
+            layer.bias.assign(np.reshape(bias, layer.bias.shape))
+        if like is not None:
+            self._copies[key] = layer
+        return y
+
+
+class _End(keras.Operation):
+    """Marks an output of a model."""
+
+    def call(self, x):
+        return x
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+
+@functools.singledispatch
+def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
+    """Returns the plain form of a layer.
+
+    By default it is another of the same class and config, with the same
+    weights. A layer class of your own that holds layers of this package
+    registers a function.
+
+    Args:
+        layer: Layer with weights, already folded.
+        graph: `Graph`, which makes stock layers: `graph.call(part, x)`.
+
+    Returns:
+        A function of symbolic tensors, with the arguments of the layer's call.
+
+    Raises:
+        ValueError: If the layer has no plain form.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable("example")
+    ... class Tripled(keras.layers.Wrapper):  # the wrapped one is `layer`
+    ...     def call(self, x):
+    ...         return 3 * self.layer(x)
+    >>> @keras_synth.folding.plain_layer.register(Tripled)
+    ... def plain_tripled(layer, graph):
+    ...     return lambda x: 3 * graph.call(layer.layer, x)
+    """
+    if isinstance(layer, keras.Model):
+        return functools.partial(graph.inlined, layer)
+    parts = sublayers(layer) if isinstance(layer, keras.Layer) else []
+    bad = [x for x in (layer, *parts) if _is_refused(x)]
+    bad += [x for x in parts if _is_ours(type(x))]
+    if bad:
+        name = type(layer).__name__
+        raise ValueError(
+            f"{type(bad[0]).__name__} has no plain form. Take another one, or "
+            "fold without `plain=True`. For a class of your own register a "
+            f"function: `@keras_synth.folding.plain_layer.register({name})`. "
+            f"Received: {layer!r}"
+        )
+    return functools.partial(graph.copy, layer)
+
+
+@plain_layer.register(EinsumDense)
+@plain_layer.register(FixedEinsumDense)
+def _dense(layer, graph):
+    axes, bias = layer.equation.split("->")[1], None
+    if layer.bias is not None:
+        sizes = iter(layer.bias.shape[-len(layer.bias_axes) :])
+        shape = [next(sizes) if x in layer.bias_axes else 1 for x in axes]
+        bias = ops.convert_to_numpy(layer.bias).reshape(shape)
+    kernel = ops.convert_to_numpy(layer.kernel)
+    return lambda x: graph.product(layer.equation, x, kernel, bias, like=layer)
+
+
+def form(function: Any, layer: Any) -> Callable[..., Any]:
+    """Returns what is registered of a class itself, or the default.
+
+    What is registered of its base class need not be right for it.
+    """
+    return function.registry.get(type(layer), function.registry[object])
+
+
+def _is_ours(cls):
+    return cls.__module__.split(".")[0] == "keras_synth"
+
+
+def _stock(layer):
+    """The class that a layer of this package is a variant of, or its own."""
+    return next(c for c in type(layer).__mro__ if not _is_ours(c))
+
+
+def _is_refused(layer):
+    stock = _stock(layer)
+    return stock is keras.layers.Layer or any(map(_is_ours, stock.__mro__))
+
+
+def _as_model(layer, max_length):
+    """A functional model of one layer, of which only shapes matter."""
+    shapes = layer.get_build_config()
+    shape = shapes.get("input_shape") or next(
+        iter(shapes.get("shapes_dict", {}).values())
+    )
+    length = shape[1] if max_length is None else max_length
+    x = keras.Input((length, *shape[2:]))
+    return keras.Model(x, layer(x), name=layer.name)

@@ -1,0 +1,372 @@
+"""`keras_synth.fold(plain=True)`: stock Keras layers and operations."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import numpy
+from cases import LAYERS, MIXERS, H, K, N, T, made, randomized
+from small_tasks import SIZES, VOCABULARY, task
+
+import keras_synth
+from keras_synth import mixers, models, synthesizers
+from keras_synth.folding import plain_layer, plain_logits
+from keras_synth.layers import (
+    SynthesizerDecoder,
+    SynthesizerEncoder,
+    SyntheticAttention,
+)
+from keras_synth.registry import registry_of
+
+REFUSED = ("reformer", "routing", "sinkhorn")
+MASK = padding(T, 4, 0, size=T)
+X = normal(3, T, 8)
+
+
+# One of each way to compute.
+ON_EACH = (
+    "R",
+    "D+V shared",
+    "local D",
+    "heads",
+    "gmlp",
+    "longformer(window=1)",
+)
+
+
+def is_refused(name):
+    return name.startswith((*REFUSED, "performer"))
+
+
+def in_all_ways(layer):
+    """A model of a layer that is called in each way that it supports."""
+    x, mask = keras.Input((T, 8)), keras.Input((T,), dtype="bool")
+    outputs = [layer(x), layer(x, value_mask=mask), layer(x, mask=mask)]
+    if layer.supports_causal_mask:
+        outputs.append(layer(x, use_causal_mask=True))
+        outputs.append(layer(x, value_mask=mask, use_causal_mask=True))
+    return keras.Model([x, mask], outputs)
+
+
+def numbers(config):
+    """All numbers of a config."""
+    if isinstance(config, dict):
+        config = [*config.values()]
+    if isinstance(config, (list, tuple)):
+        return [x for part in config for x in numbers(part)]
+    return [config] if isinstance(config, (int, float)) else []
+
+
+def check(model, inputs, length=T, atol=1e-5):
+    """Folds a model and compares all rows, those of padding, too."""
+    plain = keras_synth.fold(model, length, plain=True)
+    config = plain.get_config()
+    assert "keras_synth" not in json.dumps(config)
+    # Masks are no numbers far below the logits.
+    assert all(number > -100 for number in numbers(config))
+    assert not plain.trainable_weights
+    pairs = zip(
+        keras.tree.flatten(plain(inputs)),
+        keras.tree.flatten(model(inputs)),
+        strict=True,
+    )
+    for found, expected in pairs:
+        np.testing.assert_allclose(numpy(found), numpy(expected), atol=atol)
+    return plain
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(x, marks=pytest.mark.each_backend) if x in ON_EACH else x
+        for x in LAYERS
+        if not is_refused(x)
+    ],
+)
+def test_every_layer_has_equal_outputs(name):
+    check(in_all_ways(randomized(made(name))), [X, MASK])
+
+
+@pytest.mark.each_backend
+def test_a_performer_has_equal_outputs():
+    layer = made("performer(features=8, redraw_interval=None)")
+    check(in_all_ways(randomized(layer)), [X, MASK])
+
+
+@pytest.mark.parametrize("name", [x for x in MIXERS if is_refused(x)])
+def test_mixers_without_a_fixed_form_are_refused(name):
+    model = in_all_ways(made(name))
+    with pytest.raises(ValueError, match=r"no (plain|fixed) form.*Received"):
+        keras_synth.fold(model, T, plain=True)
+
+
+def test_every_name_has_a_plain_form_or_is_refused():
+    for name, entry in registry_of("mixer").entries.items():
+        assert (entry.cls in plain_layer.registry) != (name in REFUSED), name
+    for name, entry in registry_of("synthesizer").entries.items():
+        if name != "heads" and entry.cls.reads_tokens:
+            assert entry.cls in plain_logits.registry, name
+
+
+@pytest.mark.parametrize("name", registry_of("normalizer").entries)
+@pytest.mark.parametrize("synthesizer", ["V", "R", "R+V"])
+def test_every_normalizer_has_equal_outputs(name, synthesizer):
+    layer = SyntheticAttention(
+        H, K, synthesizer=synthesizer, max_length=N, normalizer=name
+    )
+    check(in_all_ways(randomized(layer)), [X, MASK])
+
+
+PATTERNS = {
+    "local": "local(window=2, dilation=2)",
+    "first": "first(tokens=2)",
+    "global": "global(tokens=1)",
+    "stride": "stride(stride=3)",
+    "blocks": "blocks(number=1, block_size=3)",
+    "random": "random(number=1, block_size=2)",
+}
+
+
+@pytest.mark.parametrize("synthesizer", ["V", "R"])
+@pytest.mark.parametrize("name", registry_of("pattern").entries)
+def test_every_pattern_has_equal_outputs(name, synthesizer):
+    layer = SyntheticAttention(
+        H, K, synthesizer=synthesizer, max_length=N, pattern=PATTERNS[name]
+    )
+    check(in_all_ways(randomized(layer)), [X, MASK])
+
+
+@pytest.mark.parametrize("name", ["V", "R", "D", "heads(V=1, R=1)"])
+def test_masks_and_biases_of_pairs_have_equal_outputs(name):
+    layer = randomized(mixers.get(name, H, K, N, use_gate=True))
+    x, pairs = keras.Input((T, 8)), keras.Input((T, T), dtype="bool")
+    bias, of_keys = keras.Input((H, T, T)), keras.Input((1, T), dtype="bool")
+    outputs = [
+        layer(x, attention_mask=pairs),
+        layer(x, attention_bias=bias),
+        layer(x, attention_mask=of_keys),
+        layer(x, x, query_mask=of_keys[:, 0], use_causal_mask=True),
+    ]
+    model = keras.Model([x, pairs, bias, of_keys], outputs)
+    seen = np.random.default_rng(0).random((3, T, T)) < 0.4
+    check(model, [X, seen, normal(3, H, T, T, seed=1), MASK[:, None]])
+
+
+@pytest.mark.parametrize("name", ["V", "R", "alibi + V"])
+@pytest.mark.parametrize("lead", [0, 30, 60, 100])
+def test_hidden_logits_may_lead_by_any_amount(name, lead):
+    layer = mixers.get(name, H, K, N)
+    x, bias = keras.Input((T, 8)), keras.Input((1, T, T))
+    mask = keras.Input((T,), dtype="bool")
+    outputs = layer(
+        x, value_mask=mask, attention_bias=bias, use_causal_mask=True
+    )
+    model = keras.Model([x, bias, mask], outputs)
+    randomized(layer)
+    leads = np.zeros((3, 1, T, T), "float32")
+    leads[..., 0] = leads[..., -1] = lead
+    mask = MASK[:, ::-1].copy()
+    check(model, [X, leads, mask], atol=2e-5)
+
+
+def test_steep_tables_are_logits_for_padded_sequences():
+    layer = made("R")
+    randomized(layer)
+    table = np.zeros(layer.synthesizer.R.shape)
+    table[:, :, 0] = 200.0
+    layer.synthesizer.R.assign(table)
+    model, mask = in_all_ways(layer), MASK[:, ::-1].copy()
+    check(model, [X, mask])
+
+
+# --- models -------------------------------------------------------------------
+
+
+def backbone(synthesizer, **options):
+    sizes = {**SIZES, "num_layers": 2, **options}
+    model = models.SynthesizerBackbone(
+        len(VOCABULARY),
+        synthesizer=synthesizer,
+        max_sequence_length=16,
+        **sizes,
+    )
+    for seed, weight in enumerate(model.weights):
+        weight.assign(numpy(weight) + 0.3 * normal(*weight.shape, seed=seed))
+    return model
+
+
+def features(**others):
+    ids = np.random.default_rng(0).integers(1, len(VOCABULARY), (3, T))
+    mask = padding(T, 4, 1, size=T).astype("int32")
+    return {"token_ids": ids.astype("int32"), "padding_mask": mask, **others}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"synthesizer": ["R", 0]},
+        {"synthesizer": ["R", "D+V"], "causal": True},
+        {"synthesizer": "R", "positions": "t5_relative"},
+        {"synthesizer": ["V", "fnet"], "positions": "sinusoidal"},
+        {
+            "synthesizer": "D",
+            "positions": None,
+            "normalize_first": False,
+            "normalization": "rms_normalization",
+            "use_gated_activation": True,
+            "activation": "gelu",
+        },
+    ],
+)
+def test_backbones_have_equal_outputs(options):
+    check(backbone(**options), features())
+
+
+@pytest.mark.each_backend
+def test_every_kind_of_task_that_decodes_nothing_has_equal_outputs():
+    own, positions = backbone("R+V", num_segments=2), [[0, 2], [3, 1], [0, 0]]
+    x = features(segment_ids=np.ones((3, T), "int32"))
+    for pooling in ("mean", "first"):
+        classifier = models.SynthesizerTextClassifier(own, 2, pooling=pooling)
+        check(classifier, x)
+    check(models.SynthesizerTokenClassifier(own, 3), x)
+    masked_lm = models.SynthesizerMaskedLM(own)
+    plain = check(masked_lm, {**x, "mask_positions": np.array(positions)})
+    tables = [w for w in plain.weights if w.shape == (len(VOCABULARY), 8)]
+    assert len(tables) == 1  # tied, as in the model
+
+
+@pytest.fixture(scope="module")
+def functional():
+    """Blocks of ours and of KerasHub's, with implicit masks, and nested."""
+    ids = keras.Input((None,), dtype="int32")
+    embedded = keras.layers.Embedding(20, 8, mask_zero=True)(ids)
+    attention = SyntheticAttention(H, K, synthesizer="R+V", max_length=N)
+    x = keras.layers.LayerNormalization()(embedded + attention(embedded))
+    x = keras_hub.layers.TransformerEncoder(16, H)(x)
+    x = attention(x)  # once more
+    tokens = keras.Input((None, 8))
+    inner = keras.Sequential(
+        [
+            keras.Input((None, 8)),
+            SynthesizerEncoder(16, H, synthesizer="FR", max_length=N),
+            keras.layers.Dropout(0.1),
+        ]
+    )
+    twice = keras.Model(tokens, inner(inner(tokens)) + tokens)
+    x = twice(SynthesizerEncoder(16, H, synthesizer="D", max_length=N)(x))
+    return keras.Model(ids, keras.layers.GlobalAveragePooling1D()(x))
+
+
+def test_functional_models_have_equal_outputs(functional):
+    x = np.random.default_rng(0).integers(1, 20, (3, T)) * MASK
+    plain = check(functional, x)
+    values = [x for x in plain.layers if x.name.endswith("_value")]
+    assert len(values) == 3  # shared layers are there once
+
+
+@pytest.mark.each_backend
+def test_masks_of_keras_reach_layers_in_blocks():
+    ids = keras.Input((T,), dtype="int32")
+    x = keras.layers.Embedding(20, 8, mask_zero=True)(ids)
+    for _ in range(2):
+        x = SynthesizerEncoder(16, H, synthesizer="R", max_length=N)(x)
+    model = keras.Model(ids, x)
+    check(model, np.random.default_rng(0).integers(1, 20, (3, T)) * MASK)
+
+
+def test_decoders_have_equal_outputs_without_caches():
+    target, source = keras.Input((T, 8)), keras.Input((5, 8))
+    mask = keras.Input((5,), dtype="bool")
+    decoder = SynthesizerDecoder(16, H, synthesizer="R", max_length=N)
+    y = decoder(target, source, encoder_padding_mask=mask)
+    model = keras.Model([target, source, mask], y)
+    check(model, [X, normal(3, 5, 8), padding(5, 2, 0, size=5)])
+
+
+def test_a_bare_layer_has_an_input_of_tokens():
+    layer = randomized(made("R+V"))
+    plain = keras_synth.fold(layer, 5, plain=True)
+    assert plain.input.shape == (None, 5, 8)
+    x = X[:, :5]
+    np.testing.assert_allclose(numpy(plain(x)), numpy(layer(x)), atol=1e-5)
+
+
+# --- files --------------------------------------------------------------------
+
+READER = """
+import sys
+
+class Blocked:
+    def find_spec(name, path=None, target=None):
+        if name.split(".")[0] in ("keras_synth", "keras_hub"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocked)
+import keras
+import numpy as np
+
+folder = sys.argv[1]
+model = keras.saving.load_model(f"{folder}/plain.keras")
+inputs = dict(np.load(f"{folder}/inputs.npz"))
+np.save(f"{folder}/outputs.npy", model.predict(inputs, verbose=0))
+"""
+
+
+def test_a_file_is_read_where_this_package_is_not(tmp_path):
+    other = "torch" if keras.backend.backend() == "jax" else "jax"
+    model = models.SynthesizerMaskedLM(backbone(["R", "V"]))
+    x = features(mask_positions=np.array([[0, 2], [3, 1], [0, 0]]))
+    keras_synth.fold(model, T, plain=True).save(tmp_path / "plain.keras")
+    np.savez(tmp_path / "inputs.npz", **x)
+    subprocess.run(
+        [sys.executable, "-c", READER, str(tmp_path)],
+        check=True,
+        env={**os.environ, "KERAS_BACKEND": other},
+    )
+    found = np.load(tmp_path / "outputs.npy")
+    np.testing.assert_allclose(found, numpy(model(x)), atol=1e-5)
+
+
+# --- refusals -----------------------------------------------------------------
+
+
+@keras.saving.register_keras_serializable(package="tests_plain")
+class _Clipped(synthesizers.DotProductSynthesizer):
+    def call(self, *args, **kwargs):
+        logits = super().call(*args, **kwargs).materialize()
+        return keras_synth.logits.Logits(bias=keras.ops.tanh(logits))
+
+
+def test_what_has_no_plain_form_is_named():
+    for kind in ("causal_lm", "seq2seq_lm"):
+        with pytest.raises(ValueError, match=r"cache.*model\.backbone"):
+            keras_synth.fold(task(kind), plain=True)
+    classifier = task("classifier")
+    classifier.quantize("int8")
+    with pytest.raises(ValueError, match="before `quantize`"):
+        keras_synth.fold(classifier, plain=True)
+    clipped = SyntheticAttention(H, K, synthesizer=_Clipped(H, K))
+    clipped(X)
+    with pytest.raises(ValueError, match=r"plain_logits\.register\(_Clipped"):
+        keras_synth.fold(clipped, T, plain=True)
+    open_ended = keras.Sequential(
+        [
+            keras.Input((None, 8)),
+            keras.layers.TimeDistributed(keras.layers.Dense(8)),
+            made("V"),
+        ]
+    )
+    with pytest.raises(ValueError, match="max_length=128"):
+        keras_synth.fold(open_ended, plain=True)
+    check(open_ended, X)
+    wrapped = keras.layers.TimeDistributed(made("V"))
+    wrapped(X[:, None])
+    with pytest.raises(ValueError, match="holds 'synthetic_attention"):
+        keras_synth.fold(wrapped, T, plain=True)
