@@ -1,6 +1,6 @@
 """`attend` turns logits, values and a mask into a context, by a route.
 
-It also makes sure, for all routes, that padding has no influence.
+It also ensures that padding has no influence on any route.
 """
 
 from keras import ops
@@ -28,34 +28,33 @@ def attend(
 ):
     """Returns `softmax(logits, masked) values`, the softmax in float32.
 
-    A query row that may attend to nothing has a zero context, and padding has
-    no influence on any other row, even where it holds inf or NaN.
+    A query row without visible keys has a zero context. Padding never affects
+    other rows, even if it contains inf or NaN.
 
     Args:
         logits: `Logits` or `Weights`.
         values: Tensor `(B, S, H, v)`.
         mask: Optional `AttentionMask`.
-        target_length: Integer or scalar tensor, `T`; by default the number
-            of rows of the logits, which may be one for all queries.
-        dropout: Optional function that drops and rescales attention weights,
-            applied after normalisation: to `(B, H, T, S)` weights on the
-            explicit route, to one `(H, T, S)` table for the whole batch on the
-            shared route.
-        return_weights: Whether to return the weights too, before dropout.
-        route: Optional name of a route, for tests and benchmarks; by default
-            the one of least cost.
+        target_length: Integer or scalar tensor, `T`. Needed if the logits have
+            one row for all queries.
+        dropout: Optional function that drops and rescales normalized weights:
+            `(B, H, T, S)` on the explicit route, one `(H, T, S)` table for the
+            whole batch on the shared route.
+        return_weights: Whether to also return the weights, before dropout.
+        route: Optional name of a route, for tests and benchmarks. Defaults to
+            the route of least cost.
         flash_attention: `True` demands the backend's flash kernel, `False`
             forbids it.
-        normalizer: `Normalizer`, what makes weights of the logits; see
+        normalizer: `Normalizer` of the logits; see
             `keras_synth.mixers.normalizers`.
 
     Returns:
-        Tensor `(B, T, H, v)` in the dtype of `values`; with `return_weights`
-        a tuple of it and the float32 weights `(B, H, T, S)`. Rows of a
-        softmax sum to 1, or to 0 where nothing is visible.
+        Tensor `(B, T, H, v)` in the dtype of `values`. With `return_weights` a
+        tuple of it and the float32 weights `(B, H, T, S)`. Rows of a softmax
+        sum to 1, or to 0 without visible keys.
 
     Raises:
-        ValueError: If `route` is unknown or cannot serve these arguments.
+        ValueError: If `route` is unknown or does not support these arguments.
     """
     mask = AttentionMask() if mask is None else mask
     if target_length is None:

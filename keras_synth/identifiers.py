@@ -21,12 +21,12 @@ class Term(NamedTuple):
     """A name with the content of its brackets.
 
     Attributes:
-        name: String as it was written, hyphens and blanks as underscores.
+        name: String; hyphens and blanks are underscores.
         options: Dictionary of the options' values. A value without a name,
-            which no option can be, has the key `None`.
+            which is an error, has the key `None`.
         parts: Tuple of `Term`s, the sum in the brackets of the name.
         heads: Integer before the name, as in `4 * V`, or `None`.
-        text: String, the term as `read` reads it.
+        text: String, the term in the form that `read` accepts.
     """
 
     name: str
@@ -52,7 +52,7 @@ def read(
     try:
         code = _TOKENS.sub(_normalised, identifier.strip())
         return _terms(ast.parse(code, mode="eval").body, operator)
-    # Python's parser raises these for strings of all kinds, `_term` the second.
+    # Python's parser raises all of these; `_term` raises ValueError.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = getattr(error, "msg", None) or str(error) or "it is too long"
         raise ValueError(
@@ -65,7 +65,7 @@ def read(
 def _normalised(match):
     if match["comment"]:
         raise ValueError("a name cannot contain '#'")
-    if match["keyword"]:  # which Python reserves
+    if match["keyword"]:  # reserved by Python
         return "global_"
     return match["quoted"] or ("_" if match["joint"] else " ")
 
@@ -89,7 +89,7 @@ def _term(node):
     if isinstance(node, ast.Name):
         return Term(_name(node), text=_name(node))
     if isinstance(node, (ast.Tuple, ast.List)):
-        raise ValueError(f'names are joined by "+": write "{_sum(node.elts)}"')
+        raise ValueError(f'write "{_sum(node.elts)}" to add names')
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise ValueError(f"'{ast.unparse(node)}' is not a name")
     name, options, parts = _name(node.func), {}, ()
@@ -102,7 +102,7 @@ def _term(node):
     if len(node.args) > 1:
         raise ValueError(
             f"{name!r} has {len(node.args)} values without a name. Write "
-            f'options as option=value, and sums as "{name}({_sum(node.args)})"'
+            f'options as option=value, and a sum as "{name}({_sum(node.args)})"'
         )
     if node.args:
         try:  # a value without a name, or a sum

@@ -1,4 +1,4 @@
-"""Attention logits, and weights that are known already."""
+"""Attention logits, and weights without logits."""
 
 from keras_synth.attention.logits import Logits, Weights
 

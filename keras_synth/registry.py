@@ -1,8 +1,8 @@
-"""Objects by name: what a name is made of, and who may add one.
+"""Objects by name.
 
-Each kind of object has a `Registry`: synthesizers, mixers, patterns and
-normalizers. A line of it is an `Entry`, a name and a class, whose arguments
-are the options of the name. Names are read, checked and made, in this order.
+Each kind of object (synthesizers, mixers, patterns and normalizers) has a
+`Registry`. It lists `Entry`s: a name and a class, whose arguments are the
+options of the name.
 """
 
 import difflib
@@ -18,21 +18,21 @@ from keras_synth._backend.configs import parameters_of
 from keras_synth.identifiers import Term, read
 
 SIZES = ("num_heads", "key_dim", "max_length")
-# Arguments that are filled in from sizes where a class needs them.
+# Arguments of classes that sizes fill in.
 _SIZE_OF = {"hidden_dim": "key_dim"}
-# Arguments that are not options: the sum in brackets, and a size of layers.
+# Arguments that are not options: the layer's size, and the sum in brackets.
 _NOT_OPTIONS = ("num_heads", "synthesizers")
 _registries: list["Registry"] = []
 
 
 class Entry(NamedTuple):
-    """A name, and how to make the object that it names.
+    """A name and the maker of its object.
 
     Attributes:
         name: String.
-        maker: Class, or function that is annotated with the class it returns;
-            its `**kwargs` go to that class.
-        letter: String, a second spelling (the paper's), or `None`.
+        maker: Class, or function annotated with the class it returns; its
+            `**kwargs` are arguments of that class.
+        letter: String, the paper's spelling, or `None`.
         fixed: Dictionary of arguments that are not options of the name.
     """
 
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
     @property
     def cls(self) -> type:
-        """The class of what is made."""
+        """The class of the object."""
         if inspect.isclass(self.maker):
             return self.maker
         return inspect.signature(self.maker).return_annotation
@@ -54,9 +54,10 @@ class Registry:
 
     Args:
         kind: String, `"synthesizer"`.
-        base: Class that all others are derived from.
-        layer: Sequence of arguments that all classes take besides their own.
+        base: Base class of all entries.
+        layer: Sequence of arguments common to all classes.
         parameters: Function from a class to its `inspect.Parameter`s by name.
+        listing: Optional string, the function that lists the names, for errors.
     """
 
     def __init__(
@@ -65,36 +66,37 @@ class Registry:
         base: type,
         layer: Sequence[str] = (),
         parameters: Callable[[type], dict] = parameters_of,
+        listing: str | None = None,
     ) -> None:
         self.kind = kind
         self.base = base
         self.entries: dict[str, Entry] = {}
         self._layer = layer
         self._parameters = parameters
+        self._listing = listing
         _registries.append(self)
 
     def add(self, *entries: Entry) -> None:
-        """Adds entries, in the order in which they are listed."""
+        """Adds entries in the order of lists."""
         self.entries |= {entry.name: entry for entry in entries}
 
     def spellings(self) -> dict[str, Entry]:
-        """Returns the entries by their names, and by letters in lower case."""
+        """Returns the entries by name and by letter in lower case."""
         entries = self.entries.values()
         return {x.letter.lower(): x for x in entries if x.letter} | self.entries
 
     def find(self, spelling: str) -> Entry | None:
-        """Returns the entry of a name or letter in any case, or `None`."""
+        """Returns the entry of a name or letter, ignoring case, or `None`."""
         return self.spellings().get(spelling.lower())
 
     def described(self) -> str:
-        """Returns all names as an error lists them."""
-        return ", ".join(
-            f'"{x.name}" ("{x.letter}")' if x.letter else f'"{x.name}"'
-            for x in self.entries.values()
-        )
+        """Returns all names for an error, or where a long list is."""
+        if self._listing:
+            return f"a name from `{self._listing}`"
+        return ", ".join(f'"{name}"' for name in self.entries)
 
     def parameters(self, entry: Entry) -> dict[str, inspect.Parameter]:
-        """Returns the arguments of an entry, those that are fixed left out."""
+        """Returns the arguments of an entry except the fixed ones."""
         own: dict[str, inspect.Parameter] = {}
         if entry.maker is not entry.cls:
             own = dict(inspect.signature(entry.maker).parameters)
@@ -103,7 +105,7 @@ class Registry:
         return {k: v for k, v in own.items() if k not in entry.fixed}
 
     def options(self, entry: Entry) -> list[str]:
-        """Returns the arguments that may be options in brackets."""
+        """Returns the arguments that can be options in brackets."""
         names = dict.fromkeys([*self.parameters(entry), *self._layer])
         return [name for name in names if name not in _NOT_OPTIONS]
 
@@ -115,14 +117,15 @@ class Registry:
         defaults: dict,
         identifier: Any,
     ) -> dict[str, Any]:
-        """Returns the arguments for an object, but the parts in its brackets.
+        """Returns the arguments for an object, except the parts in brackets.
 
         Args:
             entry: `Entry`.
             options: Dictionary, the options of the name.
-            sizes: Dictionary of arguments for all names; `None` is not known.
+            sizes: Dictionary of arguments for all names; unknown ones are
+                `None`.
             defaults: Dictionary of options for the names that have them.
-            identifier: The name as it was written, for errors.
+            identifier: The original name, for errors.
         """
         known = self.options(entry)
         for option in options:
@@ -138,21 +141,21 @@ class Registry:
                 found[name] = sizes[size]
             elif is_needed:
                 raise ValueError(
-                    f'The {self.kind} "{entry.name}" needs `{size}`; it is '
-                    f"never inferred. Pass {size}=<a value>. "
-                    f"Received: {size}=None with {identifier!r}"
+                    f'The {self.kind} "{entry.name}" needs `{size}`. Pass '
+                    f"{size}=<a value>. Received: {size}=None with "
+                    f"{identifier!r}"
                 )
         return found
 
     def make(self, entry: Entry, arguments: dict, identifier: Any) -> Any:
-        """Makes an object, with arguments from `arguments`."""
+        """Makes an object from the result of `arguments`."""
         try:
             return entry.maker(**entry.fixed, **arguments)
         except ValueError:
             raise
-        except Exception as error:  # options may have values of any type
+        except Exception as error:  # options can have values of any type
             raise ValueError(
-                f'Cannot make "{entry.name}" with such options: {error} '
+                f'Cannot make "{entry.name}" with these options: {error} '
                 f"Received: {identifier!r}"
             ) from error
 
@@ -162,7 +165,7 @@ class Registry:
         Args:
             identifier: A name, names joined by the operator, an object, or a
                 config of one.
-            operator: Class of `ast`, such as `ast.BitOr`; none by default.
+            operator: Optional class of `ast`, such as `ast.BitOr`.
         """
         if isinstance(identifier, str):
             terms = read(identifier, self.described(), operator)
@@ -190,36 +193,39 @@ class Registry:
 
     def _unknown_option(self, entry, option, options, identifier):
         known = self.options(entry)
-        words = f"has no option `{option}`.{did_you_mean(str(option), known)}"
+        words = (
+            f'"{entry.name}" has no option `{option}`.'
+            f"{did_you_mean(str(option), known)}"
+        )
         if option is None:  # a value without a name
             own = [x for x in known if x not in SIZES] or ["option"]
             words = (
-                "takes options by name, as in "
+                "Options need names: write "
                 f'"{entry.letter or entry.name}({own[0]}={options[None]!r})".'
             )
         return ValueError(
-            f'"{entry.name}" {words} It has the options '
+            f'{words} The options of "{entry.name}" are '
             f"{', '.join(known) or '(none)'}. Received: {identifier!r}"
         )
 
 
 def register(name: str, cls: type) -> None:
-    """Adds a name of your own.
+    """Registers a name for your own class.
 
-    The name then works wherever names of this kind do, with the arguments of
-    the class as options in brackets. To load files, register the class with
-    `keras.saving.register_keras_serializable`, too.
+    The name then works like the package's names of this kind, with the
+    arguments of the class as options in brackets. To load saved models, also
+    register the class with `keras.saving.register_keras_serializable`.
 
     Args:
-        name: String, an identifier in lower case. A name of your own may be
-            registered again, a name of the package may not.
+        name: String, an identifier in lower case. You can register your own
+            name again, but not a name of the package.
         cls: Class derived from `keras_synth.synthesizers.Synthesizer`,
             `keras_synth.mixers.Mixer`, `keras_synth.mixers.patterns.Pattern`
             or `keras_synth.mixers.normalizers.Normalizer`.
 
     Raises:
-        ValueError: If the name belongs to the package or is not an
-            identifier, or the class is not derived from any of these.
+        ValueError: If the name belongs to the package or is not an identifier,
+            or if the class has none of these bases.
 
     Example:
 
@@ -235,15 +241,14 @@ def register(name: str, cls: type) -> None:
     if not own:
         bases = ", ".join(x.base.__name__ for x in _registries)
         raise ValueError(
-            f"Names belong to classes derived from one of {bases}. "
-            f"Received: {cls!r}"
+            f"The class must be derived from one of {bases}. Received: {cls!r}"
         )
     if not isinstance(name, str) or not re.fullmatch(r"[a-z]\w*", name):
         raise ValueError(
             "A name must be an identifier in lower case, such as "
             f'"cosine_similarity". Received: {name!r}'
         )
-    shared = ("synthesizer", "mixer")  # which are named in the same places
+    shared = ("synthesizer", "mixer")  # whose names have the same uses
     kinds = shared if own[0].kind in shared else (own[0].kind,)
     for registry in [x for x in _registries if x.kind in kinds]:
         entry = registry.find(name)
@@ -257,12 +262,12 @@ def register(name: str, cls: type) -> None:
 
 
 def registry_of(kind: str) -> Registry:
-    """Returns the registry of a kind; its module must have been imported."""
+    """Returns the registry of a kind whose module is imported."""
     return next(x for x in _registries if x.kind == kind)
 
 
 def class_of(identifier: Any) -> type | None:
-    """Returns the class of a config or an object; `None` if it is unknown."""
+    """Returns the class of a config or an object, or `None` if unknown."""
     if not isinstance(identifier, dict) or "config" not in identifier:
         return type(identifier)
     name = str(identifier.get("class_name"))
@@ -274,12 +279,12 @@ def class_of(identifier: Any) -> type | None:
 
 
 def merged(term: Term, options: dict, identifier: str) -> dict:
-    """Returns the options in brackets and those passed with the name."""
+    """Returns the options in brackets and the keyword arguments together."""
     twice = sorted({*map(str, term.options)} & {*options})
     if twice:
         raise ValueError(
-            f"Pass {twice} once, in brackets or as keyword arguments, not "
-            f"both. Received: {identifier!r} with {options}"
+            f"Pass {twice} either in brackets or as keyword arguments, "
+            f"not both. Received: {identifier!r} with {options}"
         )
     return {**term.options, **options}
 
@@ -287,36 +292,37 @@ def merged(term: Term, options: dict, identifier: str) -> dict:
 def check_agreement(
     kind: str, own: Any, num_heads: int | None, max_length: int | None
 ) -> None:
-    """Raises unless an object, or its arguments, fit the layer around it."""
+    """Raises if an object, or its arguments, do not fit the layer around."""
     if not isinstance(own, dict):
         names = ("num_heads", "max_length", "long_inputs")
         own = {name: getattr(own, name, None) for name in names}
     heads, length = own.get("num_heads"), own.get("max_length")
     if None not in (num_heads, heads) and num_heads != heads:
         raise ValueError(
-            f"The {kind} must have as many heads as the layer around it. "
-            f"Received: num_heads={num_heads}, {kind}.num_heads={heads}"
+            f"The {kind} and the layer around it must have the same number of "
+            f"heads. Received: num_heads={num_heads}, {kind}.num_heads={heads}"
         )
     if None in (max_length, length) or own.get("long_inputs") == "tile":
         return
     if max_length != length:
         raise ValueError(
-            f"Leave out `max_length` for a {kind} that has its own, pass the "
-            'same, or let a synthesizer repeat it with long_inputs="tile". '
-            f"Received: max_length={max_length}, {kind}.max_length={length}"
+            f"The {kind} has its own `max_length`. Leave the argument out, "
+            "pass the same value, or make the synthesizer with "
+            f'long_inputs="tile". Received: max_length={max_length}, '
+            f"{kind}.max_length={length}"
         )
 
 
 def check_no_options(identifier: Any, options: dict) -> None:
-    """Raises if there are options for an object or a config."""
+    """Raises if an object or a config comes with options."""
     if options:
         raise ValueError(
-            "Options are for names; objects and configs have their own. "
+            "Only names accept options; objects and configs have their own. "
             f"Received: {identifier!r} with {options}"
         )
 
 
 def did_you_mean(word: str, words: Sequence[str]) -> str:
-    """Returns a sentence that asks for the nearest known word, or nothing."""
-    near = difflib.get_close_matches(word.lower(), words, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    """Returns a sentence with the nearest known words, or an empty string."""
+    near = difflib.get_close_matches(word.lower(), words, n=2)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

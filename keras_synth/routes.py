@@ -1,18 +1,18 @@
-"""The routes of attention, among which `attend` chooses.
+"""The routes of attention: ways to compute it.
 
-Each is an object of a file of its own and all agree to rounding:
+All routes agree up to rounding:
 
-- **shared**: logits and mask do not depend on the batch, key padding
-  excepted. One `(H, T, S)` table of weights serves all samples.
-- **kernel**: there are queries; the backend's own attention kernel.
-- **tiles**: groups of queries, each with the keys that it sees: those that a
-  pattern allows, or all of them, one group after the other.
-- **torch_cpu**: groups that PyTorch writes into memory at hand, on CPUs.
-- **explicit**: all weights, `(B, H, T, S)`, when these are wanted or dropped
-  out per sample. The only one that makes a tensor of that size by design.
+- **shared**: for logits and masks that do not depend on the batch, except for
+  key padding. All samples share one `(H, T, S)` table of weights.
+- **kernel**: for logits with queries; the backend's attention kernel.
+- **tiles**: groups of queries, one after the other, each with the keys that the
+  group sees.
+- **torch_cpu**: on PyTorch's CPUs, groups of queries that reuse memory.
+- **explicit**: all weights, `(B, H, T, S)`, if they are returned or if dropout
+  is per sample. Only this route makes a tensor of this size by design.
 
-Of those that serve a request the one of least cost is taken.
-docs/routes.md has their costs, and shows how to add a kernel of one's own.
+`attend` uses the cheapest route that supports a request. docs/routes.md lists
+the costs and shows how to add your own kernel.
 """
 
 import contextlib
@@ -54,8 +54,8 @@ _routes: list[Route] = [
     TorchCPURoute(),
     ExplicitRoute(),
 ]
-# What the `with` blocks of this context add, a list each: a route, or `None` to
-# demand plain operations.
+# A list for each `with` block of this context: the routes that it adds, or
+# `None` to demand plain operations.
 _blocks: contextvars.ContextVar = contextvars.ContextVar("blocks", default=())
 
 
@@ -66,52 +66,51 @@ def _of_blocks():
 
 @contextlib.contextmanager
 def _block(entry):
-    """Adds a list of its own, by which it is known, to the blocks."""
+    """Adds a list to the blocks, and removes this very list at the end."""
     _blocks.set((*_blocks.get(), entry))
     try:
         yield
-    finally:  # not a token's reset: blocks may end in any order
+    finally:  # no reset of a token: blocks can end in any order
         _blocks.set(tuple(x for x in _blocks.get() if x is not entry))
 
 
 def registered() -> tuple[Route, ...]:
     """Returns all routes, a tuple in the order of registration.
 
-    Those of `using` blocks come last, and only where the block is in force.
+    Routes of active `using` blocks come last.
     """
     return (*_routes, *(route for route in _of_blocks() if route))
 
 
 def get(name: str) -> Route:
-    """Returns the route of a name.
+    """Returns a route by name.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If the name is unknown.
     """
     known = registered()
-    # A block's own first: another thread may register one of that name.
+    # Routes of blocks first: another thread can register the same name.
     for route in reversed(known):
         if route.name == name:
             return route
     raise ValueError(
-        f"Unknown route. Known: {_names(known)}; "
-        "`keras_synth.routes.register` adds others. "
-        f"Received: route={name!r}"
+        f"Unknown route. Expected one of {_names(known)}, or a route added by "
+        f"`keras_synth.routes.register`. Received: route={name!r}"
     )
 
 
 def register(route: Route) -> Route:
-    """Adds a route to those among which `attend` chooses, and returns it.
+    """Adds a route that `attend` can choose, and returns it.
 
-    What has been compiled keeps the routes it was compiled with: register
-    before the first call of a model.
+    Register before the first call of a model, because compiled functions keep
+    their routes.
 
     Args:
-        route: `Route` whose name is not taken.
+        route: `Route` with a new name.
 
     Raises:
-        ValueError: If it is no `Route`, does not say what it serves, costs
-            and does, has no name, or one that is taken.
+        ValueError: If it is not a `Route`, lacks a method, or does not have a
+            new name.
     """
     _check(route)
     _routes.append(route)
@@ -132,33 +131,33 @@ def _check(route):
     ]
     if missing:
         raise ValueError(
-            "A route must say what it serves, what that costs, and run it. "
-            f"Missing methods: {missing}. Received: route={route!r}"
+            "A route must implement all methods of `Route`. Missing: "
+            f"{missing}. Received: route={route!r}"
         )
     taken = _names(registered())
     if not isinstance(route.name, str) or not route.name or route.name in taken:
         raise ValueError(
-            "A route needs a name, a string other than those taken: "
-            f"{taken}. Received: name={route.name!r} of {route!r}"
+            f"A route needs a name, a string other than {taken}. Received: "
+            f"name={route.name!r} of {route!r}"
         )
 
 
 def unregister(name: str | Route) -> Route:
-    """Removes a route that `register` added, or one of the package.
+    """Removes a registered route or a route of the package.
 
     Args:
-        name: String, or the route itself.
+        name: String or route.
 
     Raises:
-        ValueError: If there is no such route outside of `using` blocks, or it
-            is `"explicit"`, which serves what no other does.
+        ValueError: If the name is unknown outside of `using` blocks, or is
+            `"explicit"`.
     """
     route = get(name.name if isinstance(name, Route) else name)
     if route.name == "explicit" or route not in _routes:
         raise ValueError(
-            "The explicit route must stay, because it serves what no other "
-            "does, and a route of `using` stays until its block ends. "
-            f"Received: name={route.name!r}"
+            "The explicit route cannot be removed, because no other route "
+            "supports every request. A route of `using` is removed at the end "
+            f"of its block. Received: name={route.name!r}"
         )
     _routes.remove(route)
     return route
@@ -168,10 +167,10 @@ def unregister(name: str | Route) -> Route:
 def using(*routes: Route) -> Iterator[None]:
     """Adds routes for the duration of a `with` block.
 
-    Only the block's own thread (or task of `asyncio`) sees them, and threads
-    that are given its context, as by `asyncio.to_thread`. PyTorch's gradients
-    on GPUs run in threads of their own: a layer made in a `keras.RematScope` is
-    computed again without the block's routes.
+    They apply to the thread or `asyncio` task of the block, and to threads that
+    receive its context, as from `asyncio.to_thread`. PyTorch computes gradients
+    on GPUs in other threads: a layer made in a `keras.RematScope` is computed
+    again without the block's routes.
 
     Args:
         *routes: `Route` objects, as for `register`.
@@ -188,11 +187,11 @@ def using(*routes: Route) -> Iterator[None]:
 
 @contextlib.contextmanager
 def portable() -> Iterator[None]:
-    """Leaves plain operations only, for the duration of a `with` block.
+    """Uses only plain operations for the duration of a `with` block.
 
-    Other routes loop and branch, which not every file format can hold. The
-    models of `keras_synth.models` export themselves within such a block; for
-    models of your own write it around `export` or a converter.
+    Other routes loop and branch, which some file formats do not support. The
+    models of `keras_synth.models` export in such a block by themselves. For
+    other models write it around `export` or a converter.
 
     Example:
 
@@ -206,7 +205,7 @@ def portable() -> Iterator[None]:
 
 
 def serving(request: Request) -> tuple[Route, ...]:
-    """Returns the routes that can serve a `Request`, a tuple."""
+    """Returns a tuple of the routes that support a `Request`."""
     blocks = _of_blocks()
     plain = None in blocks or execution.takes_no_loops()
     folded = isinstance(request.logits, Weights)
@@ -223,15 +222,15 @@ def serving(request: Request) -> tuple[Route, ...]:
 
 
 def choose(request: Request, name: str | None = None) -> Route:
-    """Returns the route of least cost that serves a request.
+    """Returns the cheapest route that supports a request.
 
     Args:
         request: `Request`.
-        name: Optional string: the route to take, whatever it costs.
+        name: Optional string, the route to use, whatever its cost.
 
     Raises:
-        ValueError: If no route of this name is known, or it cannot serve, or
-            no route can give what `flash_attention=True` demands.
+        ValueError: If the name is unknown or its route does not support the
+            request, or if no route supports `flash_attention=True`.
     """
     wanted = None if name is None else get(name)
     able = serving(request)
@@ -240,8 +239,8 @@ def choose(request: Request, name: str | None = None) -> Route:
         names = ", ".join(key for key, x in parts if x is not None)
         raise ValueError(
             "flash_attention=True needs logits that compare queries with keys "
-            '(dot-product, Dense, or mixtures with them). Leave it out for "R" '
-            f"and the like. Received: logits of {names}"
+            "(dot-product, Dense, or mixtures with them). Leave it out for "
+            f'other synthesizers, such as "R". Received: logits of {names}'
         )
     if wanted is None:
         costs = [route.cost(request) for route in able]

@@ -4,9 +4,9 @@
   and dtypes are in docstrings.
 - `Shape`: its shape, `None` for an unknown length.
 - `Size`: integer, or scalar integer tensor where a length is not known.
-- `Identifier`: a name, a config or an object, as Keras' own `get` takes them.
+- `Identifier`: a name, a config or an object, as in Keras' `get`.
 - `FilePath`: string or path object.
-- `WeightAxes`: names of weights, and what their axes may be cut along.
+- `WeightAxes`: names of weights, and along what their axes can be cut.
 """
 
 from collections.abc import Mapping
@@ -20,5 +20,5 @@ Identifier: TypeAlias = Any
 FilePath: TypeAlias = str | PathLike[str]
 WeightAxes: TypeAlias = Mapping[str, tuple[str | None, ...]]
 
-# The base of mixins, which call their sibling by `super()`.
+# The base of mixins, which call a sibling class by `super()`.
 Mixin: Any = object

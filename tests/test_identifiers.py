@@ -9,7 +9,7 @@ from described import described
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_synth import synthesizers
+from keras_synth import mixers, synthesizers
 from keras_synth.identifiers import Term, read
 from keras_synth.layers import (
     SynthesizerEncoder,
@@ -171,8 +171,8 @@ def test_every_public_synthesizer_has_a_name():
         ("mixture(R, per_head=False)", {"per_head": False}, "not both"),
         ("FR(rank=0)", {}, "`rank` must be a positive"),
         ("FR(rank=4, rank=4)", {}, "'rank' twice"),
-        ("FR(32)", {}, r'as in "FR\(rank=32\)"'),
-        ("V + D(8)", {}, r'as in "D\(hidden_dim=8\)"'),
+        ("FR(32)", {}, r'write "FR\(rank=32\)"'),
+        ("V + D(8)", {}, r'write "D\(hidden_dim=8\)"'),
         ("FR(R, V)", {}, r'2 values without a name.*"FR\(R \+ V\)"'),
         ("mixture(R, D)", {}, r'"mixture\(R \+ D\)"'),
         ("R,V", {}, r'write "R \+ V"'),
@@ -227,7 +227,9 @@ def test_options_beside_an_object_or_a_config_are_errors(as_config):
     made = get("R")
     if as_config:
         made = keras.saving.serialize_keras_object(made)
-    with pytest.raises(ValueError, match=r"Options are for names.*'rank': 4"):
+    with pytest.raises(
+        ValueError, match=r"Only names accept options.*'rank': 4"
+    ):
         get(made, rank=4)
     with pytest.raises(ValueError, match="heads"):
         synthesizers.get(made, H + 1)
@@ -280,6 +282,22 @@ def test_the_error_for_a_mixer_names_the_pattern_or_block(identifier, ways_out):
             make(identifier)
         for words in ways_out:
             assert words in str(error.value)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["Q", "fact_random", "R +", 3])
+def test_errors_of_names_say_where_the_names_are_listed(name):
+    for function in (get, lambda x: mixers.get(x, H, K, N)):
+        with pytest.raises(ValueError, match="Expected|must be") as error:
+            function(name)
+        words = str(error.value)
+        assert "`keras_synth.synthesizers.names()`" in words
+        assert len(words) < 400
+        assert "local_dense" not in words
+    if name != 3:
+        assert "`keras_synth.mixers.names()`" in words
+    if name == "fact_random":
+        assert "'factorized_random' or 'random'" in words
 
 
 @pytest.mark.once

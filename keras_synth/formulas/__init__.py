@@ -1,25 +1,25 @@
 """Every formula of this package in a few lines of `keras.ops`.
 
-Attention takes three steps. Each step is a choice, and each choice is a
-function on one of the pages of this folder:
+Attention has three steps. Each choice for a step is a function on one of the
+pages of this folder:
 
-1. `synthesizers`: tokens, or nothing, become **logits** `S`, one number for
-   each pair of tokens;
-2. `weights`: a normalizer turns logits into **weights** `A`. A pattern says
-   which pairs are allowed;
-3. `attention_mixers`: **attention** is the product `A V` with the values. The
-   others on this page compare fewer pairs, or compare them in another way.
+1. `synthesizers`: functions from tokens, or from nothing, to **logits** `S`,
+   one number for each pair of tokens;
+2. `weights`: normalizers, which turn logits into **weights** `A`, and patterns,
+   which say which pairs are allowed;
+3. `attention_mixers`: **attention**, the product `A V` with the values, and
+   mixers that compare fewer pairs or compare them in another way.
 
-`token_mixers` do without: they mix tokens by convolutions, MLPs and Fourier
-transforms.
+`token_mixers` use no attention: they mix tokens by convolutions, MLPs and
+Fourier transforms.
 
 The layers of `keras_synth` compute the same numbers. They also handle masks,
 padding, caches, dropout and half precision, and they avoid large tensors. A
 test compares each layer with its formula.
 
 One letter per axis: `B` samples, `T` tokens of the query, `S` tokens of the
-source, `H` heads, `k` features of keys, `v` features of values, `d` features
-of a token, `N` the longest sequence that a table serves.
+source, `H` heads, `k` features of keys, `v` features of values, `d` features of
+a token, `N` the longest sequence of a table.
 
 Example:
 

@@ -1,8 +1,8 @@
 """Attention, and mixers that compare queries and keys in another way.
 
-They take queries `(B, T, H, k)`, keys `(B, S, H, k)` and values
-`(B, S, H, v)`, which `split_heads` makes of tokens. They return a context
-`(B, T, H, v)`, of which `merge_heads` makes the output.
+`split_heads` projects tokens to the arguments: queries `(B, T, H, k)`, keys
+`(B, S, H, k)` and values `(B, S, H, v)`. `merge_heads` projects the result, a
+context `(B, T, H, v)`, to the output.
 """
 
 from keras import ops
@@ -78,7 +78,7 @@ def longformer(
         global_keys: Tensor `(B, T, H, k)`.
         global_values: Tensor `(B, T, H, v)`.
         size: Integer, neighbours on each side.
-        tokens: Integer, how many first tokens are global.
+        tokens: Integer, number of first tokens that are global.
 
     Returns:
         Tensor `(B, T, H, v)`.
@@ -165,8 +165,8 @@ def linear(
 ) -> Tensor:
     """Replaces exponentials by products of features: `f(q) . f(k)`.
 
-    `f(x) = elu(x) + 1`, and a row's weights are divided by their sum. Computed
-    as `f(Q) (f(K)^T V)`, the time is linear in the length.
+    `f(x) = elu(x) + 1`, and a row's weights are divided by their sum. The order
+    of products `f(Q) (f(K)^T V)` takes time linear in the length.
 
     Args:
         queries: Tensor `(B, T, H, k)`.
@@ -195,8 +195,8 @@ def performer(
     """Estimates `exp(q . k / sqrt(k))` by features of random directions w.
 
     The features of x are `exp(w . x' - |x'|^2 / 2)` with `x' = x / k^(1/4)`.
-    They are divided by their largest, and 1e-6 is added. The factor of a query
-    cancels, and that of a key is put back.
+    They are divided by the largest of them, and 1e-6 is added. The divisor of a
+    query cancels; each key's divisor is multiplied back.
 
     Args:
         queries: Tensor `(B, T, H, k)`.
@@ -225,7 +225,7 @@ def performer(
 def average(
     weights: Tensor, values: Tensor, allowed: Tensor, epsilon: float = 1e-6
 ) -> Tensor:
-    """Returns the average of the values, by positive weights.
+    """Averages the values by positive weights.
 
     Args:
         weights: Tensor `(B, H, T, S)`.
@@ -250,13 +250,13 @@ def reformer(
     """Compares tokens that random rotations put into the same bucket.
 
     In each round a token's bucket is `argmax [q R; -q R]`. Tokens are sorted by
-    bucket, then by position, and cut into chunks. A token sees those of its
-    bucket in its chunk and in the one before; itself only if it sees nothing
-    else. The softmax is over all that a token sees in any round.
+    bucket, then by position, and cut into chunks. A token sees the tokens of
+    its bucket in its own chunk and in the previous one. It sees itself only if
+    it sees no other token. The softmax is over all tokens seen in any round.
 
     Args:
-        queries: Tensor `(B, T, H, k)`. Scaled to length 1, they
-            are the keys.
+        queries: Tensor `(B, T, H, k)`. The keys are the queries scaled to
+            length 1.
         values: Tensor `(B, T, H, v)`.
         rotations: Tensor `(H, rounds, k, buckets / 2)`, R.
         bucket_size: Integer, tokens in a chunk.
@@ -283,11 +283,11 @@ def reformer(
 def routing(
     queries: Tensor, keys: Tensor, values: Tensor, centroids: Tensor, size: int
 ) -> Tensor:
-    """Compares the queries and the keys that are nearest to a centroid.
+    """Compares the queries and keys nearest to the same centroid.
 
-    Each of the C clusters has `size` queries and `size` keys, those with the
+    Each of the C clusters has the `size` queries and the `size` keys with the
     largest cosines, which are rounded to 2^-16. A query in several clusters
-    gets the average of what it finds there.
+    gets the average of their results.
 
     Args:
         queries: Tensor `(B, T, H, k)`.
@@ -379,7 +379,7 @@ def unit(x: Tensor) -> Tensor:
 
 
 def ranks(x: Tensor) -> Tensor:
-    """Returns the place of each entry in ascending order, integers from 0.
+    """Returns the rank of each entry in ascending order, an integer from 0.
 
     Args:
         x: Tensor `(..., T)`.

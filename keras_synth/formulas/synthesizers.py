@@ -187,8 +187,7 @@ def local_dense(
     """Predicts the logits of a token's neighbours from that token.
 
     `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from -w to
-    w. Other pairs are forbidden: `allowed` must exclude them, as
-    `window(T, T, w)` does.
+    w. `allowed` must exclude other pairs, as `window(T, T, w)` does.
 
     Args:
         x: Tensor `(B, T, d)`.
@@ -218,7 +217,7 @@ def local_dense(
 def random(R: Tensor, T: int, S: int) -> Tensor:
     """R and Fix are a table of positions: `S[i, j] = R[i, j]`.
 
-    R is trained, Fix is not.
+    R is trained; Fix is not.
 
     Args:
         R: Tensor `(H, N, N)`.
@@ -348,7 +347,7 @@ def gaussian(offsets: Tensor, stddev: float, T: int, S: int) -> Tensor:
 
 
 def pattern(names: Sequence[str], T: int, S: int, width: int = 2) -> Tensor:
-    """Sends each head to a fixed place: `S[i, j] = -20 |j - place(i)|`.
+    """Fixes where each head attends: `S[i, j] = -20 |j - place(i)|`.
 
     Args:
         names: Sequence of H strings: `"current"`, `"previous"` or `"next"`

@@ -32,8 +32,8 @@ def neighbours(x: Tensor, number: int, causal: bool) -> Tensor:
 def light_conv(x: Tensor, W: Tensor, causal: bool = False) -> Tensor:
     """Convolves with kernels W: `y_i = sum_t softmax(W)_t x_(i - a + t)`.
 
-    `a = (n - 1) // 2`, or `n - 1` in the causal form, for kernels of n tokens.
-    The layer has a gated linear unit before, `x = (u A) sigmoid(u B)`, and a
+    For kernels of n tokens `a = (n - 1) // 2`, or `n - 1` in the causal form.
+    The layer adds a gated linear unit before, `x = (u A) sigmoid(u B)`, and a
     linear layer after.
 
     Args:
@@ -83,7 +83,7 @@ def pooling(x: Tensor, size: int, causal: bool = False) -> Tensor:
 
     Args:
         x: Tensor `(B, T, d)`.
-        size: Integer, tokens j around i, i included. Those beyond the ends do
+        size: Integer, tokens j around i, including i. Tokens beyond the ends do
             not count.
         causal: Whether a token sees no later one.
 
@@ -174,7 +174,7 @@ def gmlp(
 
 
 def fnet(x: Tensor) -> Tensor:
-    """Transforms tokens and features by Fourier: `y = Re(F_T x F_d)`.
+    """Applies a Fourier transform to tokens and features: `y = Re(F_T x F_d)`.
 
     Args:
         x: Tensor `(B, T, d)`.

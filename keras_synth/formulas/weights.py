@@ -42,7 +42,7 @@ def softmax(logits: Tensor, allowed: Tensor = True) -> Tensor:
 def softmax1(logits: Tensor, allowed: Tensor = True) -> Tensor:
     """Lets rows sum to less: `A = exp(S[i, j]) / (1 + sum_j exp(S[i, j]))`.
 
-    This is a softmax with one more logit, which is 0 and has no value.
+    This is a softmax with an additional logit, which is 0 and has no value.
 
     Args:
         logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
@@ -60,7 +60,7 @@ def softmax1(logits: Tensor, allowed: Tensor = True) -> Tensor:
 
 
 def relu(logits: Tensor, allowed: Tensor = True) -> Tensor:
-    """Weighs each pair by itself: `A[i, j] = max(S[i, j], 0) / n_i`.
+    """Weighs each pair separately: `A[i, j] = max(S[i, j], 0) / n_i`.
 
     n_i is the number of allowed pairs of row i.
 
@@ -79,9 +79,9 @@ def relu(logits: Tensor, allowed: Tensor = True) -> Tensor:
 
 
 def sigmoid(logits: Tensor, allowed: Tensor = True) -> Tensor:
-    """Weighs each pair by itself: `A = 1 / (1 + n exp(-S))`.
+    """Weighs each pair separately: `A = 1 / (1 + n exp(-S))`.
 
-    This is the sigmoid of `S - log n`, n being the allowed pairs of a row.
+    This is the sigmoid of `S - log n`, where n is the number of allowed pairs.
 
     Args:
         logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
@@ -169,7 +169,7 @@ def first_tokens(T: int, S: int, number: int) -> Tensor:
     Args:
         T: Integer, tokens of the query.
         S: Integer, tokens of the source.
-        number: Integer, how many.
+        number: Integer, number of first tokens.
 
     Returns:
         Boolean tensor `(T, S)`.
@@ -186,7 +186,7 @@ def global_tokens(T: int, S: int, number: int) -> Tensor:
     Args:
         T: Integer, tokens of the query.
         S: Integer, tokens of the source.
-        number: Integer, how many.
+        number: Integer, number of first tokens.
 
     Returns:
         Boolean tensor `(T, S)`.

@@ -29,6 +29,7 @@ MIXERS = Registry(
     Mixer,
     layer=("dtype", "name", "trainable"),
     parameters=lambda cls: with_projections(parameters_of(cls)),
+    listing="keras_synth.mixers.names()",
 )
 ATTENTION = Entry("attention", SyntheticAttention)
 # Options of an attention layer that its synthesizer has, too.
@@ -169,7 +170,7 @@ def _term(identifier):
     """The term of a mixer's name; `None` for everything else."""
     if not isinstance(identifier, str):
         return None
-    known = f"{of_synthesizers.expected()}; or a mixer, {MIXERS.described()}"
+    known = f"{of_synthesizers.expected()}; or a mixer: {MIXERS.described()}"
     term, *others = read(identifier, known)
     found = not others and MIXERS.find(term.name)
     if found and term.heads is not None:

@@ -44,6 +44,7 @@ SYNTHESIZERS = Registry(
     Synthesizer,
     layer=("dtype", "name", "seed", "trainable"),
     parameters=_parameters,
+    listing="keras_synth.synthesizers.names()",
 )
 # Options of a sum that its parts have.
 _SHARED = ("dtype", "seed", "use_bias", *Projections.defaults)
@@ -255,8 +256,13 @@ def _check_defaults(defaults):
 
 
 def expected() -> str:
-    """Returns the known names as an error lists them."""
-    return f'{SYNTHESIZERS.described()}, or a sum such as "FR(rank=32) + V"'
+    """Returns for an error which names there are."""
+    entries = SYNTHESIZERS.entries.values()
+    letters = ", ".join(f'"{x.letter}"' for x in entries if x.letter)
+    return (
+        f"{letters}, {SYNTHESIZERS.described()}, or a sum such as "
+        '"FR(rank=32) + V"'
+    )
 
 
 def _unknown(term, identifier):
@@ -267,7 +273,7 @@ def _unknown(term, identifier):
         hint = _as_sum(term.name) or did_you_mean(term.name, near)
         return ValueError(
             f"Unknown synthesizer {term.name!r}.{hint} Expected {expected()}; "
-            f"or, where mixers are allowed, {mixers.described()}. "
+            f"or, if mixers are allowed, {mixers.described()}. "
             f"Received: {identifier!r}"
         )
     hint = ""
@@ -304,6 +310,6 @@ def not_one(identifier, kinds="Synthesizer"):
     if isinstance(identifier, (list, tuple)):
         hint = ' A sum is one string: write "R + V" for ["R", "V"].'
     return ValueError(
-        f"`synthesizer` must be a {kinds}, a config of one, or a name: "
+        f"`synthesizer` must be a {kinds}, a config of one, "
         f"{expected()}.{hint} Received: {identifier!r}"
     )

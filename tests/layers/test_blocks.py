@@ -37,7 +37,7 @@ def test_objects_with_weights_and_foreign_caches_are_refused():
     built.build((None, T, D))
     with pytest.raises(ValueError, match=r"weights of this one.*Received"):
         SynthesizerEncoder(16, H, synthesizer=built)
-    with pytest.raises(ValueError, match=r"as many heads.*Received"):
+    with pytest.raises(ValueError, match=r"same number of heads.*Received"):
         SynthesizerEncoder(16, H + 1, synthesizer=mixers.get("V", H, K))
     block, x = SynthesizerDecoder(16, H, synthesizer="V"), normal(3, T, D)
     block(x)
