@@ -187,9 +187,9 @@ def test_every_public_synthesizer_has_a_name():
         ("R.V", {}, "is not a name"),
         ("random-ish", {}, "Unknown synthesizer 'random_ish'.*'random'"),
         ("R(D + V)", {}, 'Only "mixture" and "heads"'),
-        ("mixture", {}, "both need them"),
-        ("mixture(per_head=False)", {}, "both need them"),
-        ("2 * V", {}, "inside of heads.*Received: 2 for"),
+        ("mixture", {}, "they require them"),
+        ("mixture(per_head=False)", {}, "they require them"),
+        ("2 * V", {}, "inside heads.*Received: 2 for"),
         ("heads(V=1)", {}, "must add up.*num_heads=2, 1 heads"),
         ("heads(V=True, R=1)", {}, "Each group.*Received: True for"),
         ("heads(V + 2 * R)", {}, "Each group.*Received: None for"),
@@ -288,7 +288,7 @@ def test_the_error_for_a_mixer_names_the_pattern_or_block(identifier, ways_out):
 @pytest.mark.parametrize("name", ["Q", "fact_random", "R +", 3])
 def test_errors_of_names_say_where_the_names_are_listed(name):
     for function in (get, lambda x: mixers.get(x, H, K, N)):
-        with pytest.raises(ValueError, match="Expected|must be") as error:
+        with pytest.raises(ValueError, match=r"Expected|must be") as error:
             function(name)
         words = str(error.value)
         assert "`keras_synth.synthesizers.names()`" in words

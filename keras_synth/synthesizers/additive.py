@@ -13,13 +13,14 @@ from keras_synth.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class AdditiveSynthesizer(DotProductSynthesizer):
-    """Compares each pair of tokens by a hidden layer ("additive").
+    """Compares each pair of tokens with a hidden layer ("additive").
 
-    `S_ij = sum_f w_f tanh(q_if + k_jf)` per head: q and k are projections of
-    the query and of the source, w is `(H, k)` and starts as the kernels do.
+    `S_ij = sum_f w_f tanh(q_if + k_jf)` per head, where q and k are projections
+    of the query and the source. The weight w is `(H, k)`, with the initializer
+    of the kernels.
 
-    The logits `(B, H, T, S)` are summed up one feature at a time, and once
-    more for their gradient: `(B, T, S, H, k)` never exists.
+    The layer sums the logits `(B, H, T, S)` one feature at a time, and again
+    for the gradient. It never makes a tensor `(B, T, S, H, k)`.
 
     Args: those of `DotProductSynthesizer`; k is the width of the hidden layer.
 
@@ -78,9 +79,9 @@ def pair_logits(queries, keys, scale):
     queries = ops.transpose(float32(queries), (3, 0, 2, 1))[..., :, None]
     keys = ops.transpose(float32(keys), (3, 0, 2, 1))[..., None, :]
     scale = ops.transpose(float32(scale))[:, None, :, None, None]
-    if is_compiled_by_torch():  # it makes one loop of this
+    if is_compiled_by_torch():  # which fuses this into one loop
         return ops.sum(scale * ops.tanh(queries + keys), axis=0)
-    # No tensor of pairs is kept for each feature.
+    # Keep no tensor of pairs per feature for the gradient.
     of_feature = rematerialized(lambda q, k, w: w * ops.tanh(q + k))
     shape = (*ops.shape(queries)[1:4], ops.shape(keys)[4])
     total = ops.zeros(shape, "float32")

@@ -1,4 +1,4 @@
-"""Synthesizers that are made of others."""
+"""The base of synthesizers that consist of others."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,19 +14,19 @@ from keras_synth.types import Identifier
 
 
 class CompositeSynthesizer(Synthesizer):
-    """What mixtures and groups of heads have in common: their parts."""
+    """The base of mixtures and groups of heads."""
 
-    place = "part"  # parts without a name are called by it and their index
+    place = "part"  # with the index, the name of a part without a name
 
     def __init__(
         self, num_heads: int, synthesizers: Sequence[Identifier], **kwargs: Any
     ) -> None:
         if "seed" in kwargs:
             raise ValueError(
-                f"{type(self).__name__} draws no initial values. Pass a `seed` "
-                "to each of its parts, or make it by "
-                '`keras_synth.synthesizers.get("R+V", ..., seed=1)`. '
-                f"Received: seed={kwargs['seed']!r}"
+                f"{type(self).__name__} has no initial values to draw. Pass a "
+                "`seed` to each of its parts, or make it with "
+                '`keras_synth.synthesizers.get("R+V", ..., seed=1)`. Received: '
+                f"seed={kwargs['seed']!r}"
             )
         names = _names_of(synthesizers, self.place)
         super().__init__(num_heads, **kwargs)
@@ -35,8 +35,8 @@ class CompositeSynthesizer(Synthesizer):
         self.needs_float32 = any(part.needs_float32 for part in synthesizers)
         for part in synthesizers:
             part.attach_to(self)
-        # Last: a part that is refused keeps the name by which its own layer's
-        # weights are found.
+        # Last: after an error, the part of another layer must keep its name,
+        # which is in the paths of that layer's weights.
         for part, name in zip(synthesizers, names, strict=True):
             part.name = name
 
@@ -52,7 +52,7 @@ class CompositeSynthesizer(Synthesizer):
 
     def get_config(self):
         config = super().get_config()
-        del config["num_heads"]  # the parts know it
+        del config["num_heads"]  # in the configs of the parts
         return config
 
     @classmethod
@@ -66,7 +66,7 @@ class CompositeSynthesizer(Synthesizer):
 
 
 def checked_parts(synthesizers, whole):
-    """Returns the parts as a list, or raises unless `whole` can have them."""
+    """Returns the parts as a list, or raises if they do not fit `whole`."""
     if isinstance(synthesizers, (Synthesizer, str, dict)):
         synthesizers = [synthesizers]
     try:
@@ -75,33 +75,33 @@ def checked_parts(synthesizers, whole):
         parts = []
     if not parts or not all(isinstance(part, Synthesizer) for part in parts):
         raise ValueError(
-            f"{whole} needs a sequence of one or more synthesizers; "
-            '`keras_synth.synthesizers.get("random + dense", ...)` makes one '
-            f"from names. Received: synthesizers={synthesizers!r}"
+            f"{whole} needs a sequence of one or more synthesizers. To make it "
+            'from names, use `keras_synth.synthesizers.get("random + dense", '
+            f"...)`. Received: synthesizers={synthesizers!r}"
         )
     if any(len(part.head_groups()) > 1 for part in parts):
         raise ValueError(
-            f"{whole} cannot hold groups of heads. Mix within the groups: "
-            '"heads(4 * mixture(D + V) + 4 * R)". '
-            f"Received: synthesizers={synthesizers!r}"
+            f"{whole} cannot contain groups of heads. Mix within the groups: "
+            '"heads(4 * mixture(D + V) + 4 * R)". Received: '
+            f"synthesizers={synthesizers!r}"
         )
     if len({id(part) for part in parts}) < len(parts):
         raise ValueError(
-            f"Each part of {whole.lower()} must be an object of its own. "
+            f"Each part of {whole.lower()} must be a different object. "
             f"Received: synthesizers={synthesizers!r}"
         )
     return parts
 
 
 def _names_of(parts, place):
-    """The names of parts, by their places where they have none of their own."""
+    """The names of the parts; those without a name get one from their place."""
     names = [
         f"{place}_{i}" if part.name == DEFAULT_NAME else part.name
         for i, part in enumerate(parts)
     ]
     if len(set(names)) < len(names):
         raise ValueError(
-            "The parts of a synthesizer must have different names; those made "
-            f"without a name are called by their places. Received: {names}"
+            "The parts of a synthesizer must have different names. Leave the "
+            f"names out, or change them. Received: {names}"
         )
     return names

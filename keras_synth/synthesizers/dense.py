@@ -1,4 +1,4 @@
-"""Logits from each token alone."""
+"""Logits from single tokens."""
 
 import math
 from typing import Any
@@ -20,7 +20,7 @@ from keras_synth.types import Identifier
 
 
 class TokenSynthesizer(Synthesizer):
-    """The hidden layer of synthesizers that read each token by itself."""
+    """The hidden layer of synthesizers that read single tokens."""
 
     weight_axes = axes_of_heads("hidden")
 
@@ -54,7 +54,7 @@ class TokenSynthesizer(Synthesizer):
         return self.hidden_dim
 
     def _features(self, query, queries=None):
-        """The hidden layer `(B, T, H, k)`; the tokens `(B, T, d)` without."""
+        """The hidden layer `(B, T, H, k)`, or the tokens `(B, T, d)`."""
         if self.hidden_dim is None:
             return query
         projected = self.hidden(query) if queries is None else queries
@@ -72,32 +72,32 @@ class TokenSynthesizer(Synthesizer):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class DenseSynthesizer(TokenSynthesizer):
-    """Predicts each token's attention row from that token alone ("D").
+    """Predicts each token's attention row from only that token ("D").
 
-    `S = relu(x W1 + b1) W2 + b2`, one row of `max_length` logits per head.
-    Read as attention, `W2` is a set of constant keys, and that is how it is
-    computed. With `hidden_dim=None` it is the paper's linear form,
-    `S = x W_a + b`, which fills a tensor `(B, H, T, S)`.
+    `S = relu(x W1 + b1) W2 + b2`, one row of `max_length` logits per head. The
+    layer computes it as attention to `W2`, a set of constant keys.
+    `hidden_dim=None` selects the paper's linear form, `S = x W_a + b`, which
+    makes a tensor `(B, H, T, S)`.
 
     Args:
         num_heads: Integer, `H`.
-        hidden_dim: Integer, width of the hidden layer per head, `k`; or
-            `None` for the linear form, which has no use for `activation`.
+        hidden_dim: Integer, width of the hidden layer per head, `k`; or `None`
+            for the linear form, which ignores `activation`.
         max_length: Integer, the paper's N, in tokens.
         activation: Activation of the hidden layer.
-        shared_heads: Whether one W2 (or W_a) serves all heads, as in the
-            authors' code; by default each head has its own.
+        shared_heads: Whether all heads share one W2 (or W_a), as in the
+            authors' code.
         use_bias: Whether the hidden layer and the logits have a bias.
         long_inputs: `"error"`, or `"tile"` to repeat the columns:
             `S[i, j] = S[i, j mod N]`.
         initializer: Initializer of W2 or W_a, by default Glorot's normal
             scheme for a `k x N` (`d x N`) matrix.
         **kwargs: Options of the hidden layer, those of the projections of
-            `DotProductSynthesizer` (`bias_initializer` serves b2, too), and
+            `DotProductSynthesizer` (`bias_initializer` also applies to b2), and
             arguments of `Synthesizer`.
 
-    Call arguments, besides those of `Synthesizer.call`:
-        queries: Optional tensor `(B, T, H, k)` in place of `x W1 + b1`.
+    Call arguments, in addition to those of `Synthesizer.call`:
+        queries: Optional tensor `(B, T, H, k)`, used instead of `x W1 + b1`.
 
     Returns:
         `Logits`: queries `(B, T, H, k)`, keys `(1, S, H, k)` and bias
@@ -145,7 +145,7 @@ class DenseSynthesizer(TokenSynthesizer):
         self.W2 = self.W_a = self.b2 = None
 
     def share_queries(self) -> None:
-        """Gives up the hidden layer, so that `call` needs `queries`."""
+        """Removes the hidden layer, so that `call` needs `queries`."""
         self._shares_queries = True
 
     def build(self, query_shape, source_shape=None):
@@ -154,7 +154,7 @@ class DenseSynthesizer(TokenSynthesizer):
         if not self._shares_queries:
             width = self._build_hidden(query_shape)
         initializer = self._table_initializer(width, length)
-        # A layout map would cut the row that all heads share.
+        # A layout map would cut the axis that all heads share.
         with copied(when=self.shared_heads):
             if self.hidden_dim is None:
                 shape = (heads, width, length)

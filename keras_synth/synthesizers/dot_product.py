@@ -1,4 +1,4 @@
-"""The vanilla row of the paper's table: `softmax(Q K^T / sqrt(k))`."""
+"""Dot-product logits, the paper's "vanilla" variant."""
 
 from typing import Any
 
@@ -15,28 +15,28 @@ from keras_synth.types import Tensor
 class DotProductSynthesizer(Synthesizer):
     """Compares each query token with each source token ("V").
 
-    `S = (x Wq + bq) . (y Wk + bk) / sqrt(k)`, x the query and y the source:
-    scaled dot-product attention. Names, layout and initial values of the
-    projections are those of `keras.layers.MultiHeadAttention`.
+    This is scaled dot-product attention: `S = (x Wq + bq) . (y Wk + bk) /
+    sqrt(k)` for the query x and the source y. The projections have the names,
+    layout and initial values of `keras.layers.MultiHeadAttention`.
 
-    With `fixed=True` the projections are drawn once and never trained: tokens
-    are compared by random features ("frozen-QK").
+    With `fixed=True` the projections stay at their random initial values
+    ("frozen-QK").
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head, `k`.
         use_bias: Whether the projections have a bias.
-        fixed: Whether the projections are never trained. They stay so when
-            `trainable` is set on the layer or on a model around it.
+        fixed: Whether the projections are never trained, even if `trainable` is
+            set on the layer or on a model around it.
         **kwargs: Options of the projections as in
             `keras.layers.MultiHeadAttention` (`kernel_initializer`,
             `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
             `activity_regularizer`, `kernel_constraint`, `bias_constraint`),
             and arguments of `Synthesizer`.
 
-    Call arguments, besides those of `Synthesizer.call`:
-        queries: Optional tensor `(B, T, H, k)`, the query's projection if it
-            is known already (`project_queries`).
+    Call arguments, in addition to those of `Synthesizer.call`:
+        queries: Optional tensor `(B, T, H, k)`, the result of
+            `project_queries`.
 
     Returns:
         `Logits`: queries `(B, T, H, k)`, keys `(B, S, H, k)`.
@@ -91,7 +91,7 @@ class DotProductSynthesizer(Synthesizer):
     def call(self, query, keys=None, queries=None, *, start=0, length=None):
         if keys is None:
             raise ValueError(
-                "Dot-product logits need the keys of the source. Pass "
+                "Dot-product logits need keys. Pass "
                 "keys=synthesizer.project_keys(source). Received: keys=None"
             )
         if queries is None:

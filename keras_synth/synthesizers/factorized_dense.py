@@ -1,4 +1,4 @@
-"""Logits from each token alone, as products of two short rows."""
+"""Logits from single tokens, as products of two short rows."""
 
 import math
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from keras_synth.types import Identifier
 class FactorizedDenseSynthesizer(TokenSynthesizer):
     """Predicts each token's row as a product of two short rows ("FD").
 
-    `S[i, p * b + q] = A_p(x_i) B_q(x_i)` with `A(x) = h A + b_A`,
-    `B(x) = h B + b_B` and the hidden layer `h = relu(x W1 + b1)`; the row of
-    `a * b >= N` is cut to N. (Public codes tile both factors, which repeats the
-    same few products.) With `hidden_dim=None` it is the linear form, `h = x`.
+    `S[i, p * b + q] = A_p(x_i) B_q(x_i)` with `A(x) = h A + b_A`, `B(x) = h B +
+    b_B` and the hidden layer `h = relu(x W1 + b1)`. The row of `a * b >= N`
+    logits is cut to N. (Public implementations tile both factors, which repeats
+    a few products.) `hidden_dim=None` selects the linear form, `h = x`.
 
     Args:
         num_heads: Integer, `H`.
-        hidden_dim: Integer, width of the hidden layer per head, `k`; or
-            `None` for the linear form, which has no use for `activation`.
+        hidden_dim: Integer, width of the hidden layer per head, `k`; or `None`
+            for the linear form, which ignores `activation`.
         max_length: Integer, the paper's N, in tokens.
         factors: Optional pair of integers `(a, b)` with `a * b >= N`; by
             default `default_factors(N)`.
@@ -37,8 +37,8 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         initializer: Initializer of A and B, by default Glorot's normal scheme
             for `k x a` and `k x b` matrices.
         **kwargs: Options of the hidden layer, those of the projections of
-            `DotProductSynthesizer` (`bias_initializer` serves b_A and b_B,
-            too), and arguments of `Synthesizer`.
+            `DotProductSynthesizer` (`bias_initializer` also applies to b_A and
+            b_B), and arguments of `Synthesizer`.
 
     Returns:
         `Logits`: bias `(B, H, T, S)`.
@@ -56,7 +56,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
     """
 
     weight_axes = dict.fromkeys(("A", "B", "b_A", "b_B"), (MODEL,))
-    last_weights = ("A", "b_A")  # one factor: the other learns at once
+    last_weights = ("A", "b_A")  # one factor, so that the other has gradients
 
     def __init__(
         self,
@@ -125,8 +125,8 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
 def default_factors(max_length):
     """Returns the factors `(a, b)` of a row of `max_length` logits.
 
-    `a` is the largest divisor of N up to `sqrt(N)`, if that is at least half
-    of `sqrt(N)`, else `ceil(sqrt(N))`; `b = ceil(N / a)`.
+    `a` is the largest divisor of N up to `sqrt(N)`, or `ceil(sqrt(N))` if that
+    divisor is less than half of `sqrt(N)`. `b = ceil(N / a)`.
 
     Example:
 
@@ -152,8 +152,9 @@ def _checked_factors(factors, max_length):
         ) from error
     if a * b < max_length:
         raise ValueError(
-            f"`factors` must multiply to at least max_length={max_length}, "
-            f"or leave them out for {default_factors(max_length)}. "
-            f"Received: factors={factors!r}, a product of {a * b}"
+            "The product of `factors` must be at least "
+            f"max_length={max_length}. By default they are "
+            f"{default_factors(max_length)}. Received: factors={factors!r}, a "
+            f"product of {a * b}"
         )
     return a, b

@@ -1,4 +1,4 @@
-"""Logits that are made by hand: fixed tables without weights, of any length."""
+"""Logits from fixed tables without weights, for any length."""
 
 import numbers
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from keras import ops
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth.synthesizers.relative import DistanceSynthesizer
 
-# Logits fall by this much for each token that one is farther from a pattern.
-# Weights outside of it are then below 2.1e-9 of those in it, less than float32
-# resolves; and multiples of it are exact for any length.
+# How much logits fall for each token of distance to a pattern. Weights outside
+# of the pattern are below 2.1e-9 of those inside, less than float32 resolves,
+# and multiples of this number are exact for any length.
 STEEP = 20.0
 
-# How many tokens the distance `d = j - i` is away from a pattern.
+# Tokens between the distance `d = j - i` and a pattern.
 _AWAY = {
     "previous": lambda d, width: ops.abs(d + 1),
     "current": lambda d, width: ops.abs(d),
@@ -23,7 +23,7 @@ _AWAY = {
     "window": lambda d, width: ops.maximum(ops.abs(d) - width, 0),
     "left": lambda d, width: ops.maximum(d + 2, 0),
     "right": lambda d, width: ops.maximum(2 - d, 0),
-    # Within a row only differences count: that i is subtracted changes nothing.
+    # Subtracting i changes no weight, because it is constant within a row.
     "start": lambda d, width: d,
     "end": lambda d, width: -d,
 }
@@ -33,16 +33,16 @@ PATTERNS = tuple(_AWAY)
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class GaussianSynthesizer(DistanceSynthesizer):
-    """Attends to a neighbourhood that is fixed by hand ("gaussian").
+    """Attends to a fixed neighbourhood ("gaussian").
 
-    `S[i, j] = -(j - i - o)^2 / (2 s^2)`: weights are a normal distribution
-    around the token o places away. Nothing is learned.
+    `S[i, j] = -(j - i - o)^2 / (2 s^2)`: the weights are a normal distribution
+    around the token at distance o. There are no trainable weights.
 
     Args:
         num_heads: Integer, `H`.
-        offsets: Sequence of integers, in tokens: head h takes the entry
-            `h mod len(offsets)`. The default is that of the paper's encoder;
-            its decoder takes `(-1, 0)`.
+        offsets: Sequence of integers, in tokens. Head h uses the entry `h mod
+            len(offsets)`. The default is the paper's for encoders; for decoders
+            it is `(-1, 0)`.
         stddev: Float, `s`, in tokens; 1 as in the paper.
         **kwargs: Arguments of `Synthesizer`.
 
@@ -87,23 +87,24 @@ class GaussianSynthesizer(DistanceSynthesizer):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class PatternSynthesizer(DistanceSynthesizer):
-    """Gives each head a place to attend to, fixed by hand ("pattern").
+    """Fixes where each head attends ("pattern").
 
     | pattern | tokens j that i attends to, with equal weights |
     |---|---|
     | `"previous"`, `"current"`, `"next"` | `i - 1`, `i`, `i + 1` |
-    | `"window"` | those up to `width` away, i among them |
+    | `"window"` | up to `width` away, including i |
     | `"left"`, `"right"` | all up to `i - 2`, all from `i + 2` on |
     | `"start"`, `"end"` | the first one, the last one |
 
-    `S[i, j]` is -20 times the number of tokens that j is away from the
-    pattern: where none of these may be seen, a token attends to the nearest
-    ones that may. Nothing is learned. (In the paper, which grades the weights
-    within wide contexts, one head is: `"heads(7 * pattern + 1 * V)"`.)
+    `S[i, j]` is -20 times the distance of j from the pattern, in tokens. If
+    masks hide the whole pattern, a token attends to the nearest visible ones.
+    There are no trainable weights. (The paper grades the weights within wide
+    contexts, and trains one head: `"heads(7 * pattern + 1 * V)"`.)
 
     Args:
         num_heads: Integer, `H`.
-        patterns: Sequence of names; head h has `h mod len(patterns)`.
+        patterns: Sequence of names. Head h uses the entry `h mod
+            len(patterns)`.
         width: Integer, half the width of `"window"`, in tokens.
         **kwargs: Arguments of `Synthesizer`.
 
@@ -143,8 +144,8 @@ class PatternSynthesizer(DistanceSynthesizer):
         for name in self.patterns:
             if name not in PATTERNS:
                 raise ValueError(
-                    f"`patterns` must be among {PATTERNS}. "
-                    f"Received: {name!r} in patterns={patterns!r}"
+                    f"Each of `patterns` must be one of {PATTERNS}. Received: "
+                    f"{name!r} in patterns={patterns!r}"
                 )
         self.width = check_positive("width", width)
 
@@ -159,8 +160,8 @@ class PatternSynthesizer(DistanceSynthesizer):
 def _sequence(name, given):
     if not isinstance(given, (list, tuple)) or not given:
         raise ValueError(
-            f"`{name}` must be a sequence with an entry or more. "
-            f"Received: {name}={given!r}"
+            f"`{name}` must be a sequence of one or more entries. Received: "
+            f"{name}={given!r}"
         )
     return list(given)
 

@@ -1,4 +1,4 @@
-"""Heads of different kinds in one layer."""
+"""Groups of heads with different synthesizers in one layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,23 +16,23 @@ from keras_synth.types import Identifier
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class HeadGroupsSynthesizer(CompositeSynthesizer):
-    """Gives each group of heads a synthesizer of its own ("heads").
+    """Gives each group of heads its own synthesizer ("heads").
 
-    `"heads(V=4, R=4)"` compares tokens in the first four heads and attends by
-    position alone in the other four; `"heads(4 * V + 4 * FR(rank=32))"` gives
-    a group options. Heads of R project and cache no keys.
+    With `"heads(V=4, R=4)"` the first four heads compare tokens, and the other
+    four attend by position. `"heads(4 * V + 4 * FR(rank=32))"` sets options of
+    a group. Heads of R need no keys.
 
     Args:
-        synthesizers: Sequence of synthesizers, in the order of their heads,
-            by default called `"group_0"`, `"group_1"`, ... `H` is the sum of
-            their `num_heads`.
+        synthesizers: Sequence of synthesizers, in the order of their heads.
+            Their default names are `"group_0"`, `"group_1"`, ... `H` is the sum
+            of their `num_heads`.
         **kwargs: Arguments of `Synthesizer`.
 
     Call arguments: those of `Synthesizer.call`; `keys` is a tuple.
 
     Returns:
-        `Logits`: bias `(B or 1, H, T, S)`, which `SyntheticAttention` never
-        asks for: it attends group by group.
+        `Logits`: bias `(B or 1, H, T, S)`. `SyntheticAttention` does not use
+        it, because it attends group by group.
 
     Example:
 
@@ -57,7 +57,7 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         return tuple(self.synthesizers)
 
     def project_keys(self, source):
-        """Returns a tuple of what each group remembers: tensors or `None`."""
+        """Returns a tuple of the keys of each group: tensors or `None`."""
         return tuple(group.project_keys(source) for group in self.head_groups())
 
     def call(self, query, keys=None, *, start=0, length=None):

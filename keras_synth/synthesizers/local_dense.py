@@ -1,4 +1,4 @@
-"""Logits of a token's neighbours, from the token alone."""
+"""Logits of a token's neighbours, predicted from the token."""
 
 from typing import Any
 
@@ -16,27 +16,26 @@ from keras_synth.types import Identifier
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class LocalDenseSynthesizer(TokenSynthesizer):
-    """Predicts the logits of a token's neighbours from that token alone.
+    """Predicts the logits of a token's neighbours ("local_dense").
 
     `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from
-    `-window` to `window` ("local_dense"): Dense, with offsets for positions.
-    No token sees one that is farther away, and a mixture sees what all its
-    parts see.
+    `-window` to `window`: Dense, with offsets instead of positions. Tokens
+    farther away are not visible, nor are they in a mixture with this part.
 
-    Read as attention, token j has the constant key of the residue
-    `j mod (2 window + 1)`, which no other neighbour of i shares, and i has its
-    logits in that order. Those beyond the window, `reach`, mean nothing.
+    Read as attention, token j has the constant key of the residue `j mod (2
+    window + 1)`, which is different for all neighbours of i, and the logits of
+    i are in that order. Logits beyond `reach`, the window, are undefined.
 
     Args:
         num_heads: Integer, `H`.
         hidden_dim: Integer, width of the hidden layer per head, `k`.
-        window: Integer, how far a token sees to each side, in tokens. (The
-            paper's context width is `2 window + 1`.)
+        window: Integer, neighbours on each side, in tokens. (The paper's
+            context width is `2 window + 1`.)
         activation: Activation of the hidden layer.
         use_bias: Whether the hidden layer and the logits have a bias.
         initializer: Initializer of W2, by default Glorot's normal scheme for
             a `k x (2 window + 1)` matrix.
-        **kwargs: As of `DenseSynthesizer`.
+        **kwargs: As for `DenseSynthesizer`.
 
     Returns:
         `Logits`: queries `(B, T, H, 2 window + 1)` and keys
@@ -117,8 +116,8 @@ class LocalDenseSynthesizer(TokenSynthesizer):
     def keys_at(self, keys, positions, start):
         """Returns constant keys: `(B or 1, S, H, 2 window + 1)`.
 
-        The first query has its logits in the order of offsets, and each later
-        one begins one place later.
+        The logits of the first query are in the order of offsets. Those of each
+        later query begin one place later.
         """
         place = ops.mod(positions - start + self.reach, self._offsets)
         keys = ops.one_hot(place, self._offsets, dtype="float32")[:, :, None]
@@ -133,14 +132,13 @@ class LocalDenseSynthesizer(TokenSynthesizer):
 
 
 def _rotated(band):
-    """Turns row i of `(B, T, H, n)` by i places: entry p to `(p + i) mod n`.
+    """Rotates row i of `(B, T, H, n)` by i: entry p to `(p + i) mod n`.
 
-    Rows that are repeated once, laid out one after the other and read
-    again as rows that are shorter by one, are shifted by one each, as in
-    `relative`: no entry is gathered by itself.
+    Each row is repeated and flattened, and rows shorter by one are read from
+    the result. This shifts each row by one without gathering entries.
     """
     batch, length, heads, size = ops.shape(band)
-    blocks = -(-length // size)  # after n rows it begins again
+    blocks = -(-length // size)  # rotations repeat after n rows
     band = pad(band, [[0, 0], [0, blocks * size - length], [0, 0], [0, 0]])
     band = ops.reshape(band, (batch, blocks, size, heads, size))
     band = ops.transpose(band, (0, 1, 3, 2, 4))

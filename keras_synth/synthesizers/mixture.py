@@ -1,4 +1,4 @@
-"""Learned mixtures of any synthesizers."""
+"""Learned mixtures of synthesizers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,24 +24,24 @@ from keras_synth.types import Identifier, Size, Tensor
 class MixtureSynthesizer(CompositeSynthesizer):
     """Mixes the logits of any number of synthesizers ("R+V", "D+V", ...).
 
-    `S = sum_i alpha_i S_i` with `alpha = softmax(alphas)` over the parts; there
-    is one softmax over the source. Parts that are biases (ALiBi, T5's relative
-    positions) are not scaled: `S = sum_b S_b + sum_i alpha_i S_i`.
+    `S = sum_i alpha_i S_i`, where `alpha = softmax(alphas)` over the parts. The
+    attention weights are one softmax of S. Parts that are biases (ALiBi, T5's
+    relative positions) are not scaled: `S = sum_b S_b + sum_i alpha_i S_i`.
 
     Args:
-        synthesizers: Sequence of synthesizers with equal `num_heads`, by
-            default called `"part_0"`, `"part_1"`, ...
-        per_head: Whether each head has its own alphas, a weight `(parts, H)`;
-            otherwise the layer has one set, `(parts,)`.
-        share_queries: Whether Dense parts take the query projection of the
-            first dot-product part for `x W1 + b1`, as the authors' code does
-            for D+V. Their `hidden_dim` must equal its `key_dim`.
-        alphas_initializer: Initializer of `alphas`, which by default start
-            equal. With `None` there are none: logits are the plain sum.
+        synthesizers: Sequence of synthesizers with equal `num_heads`. Their
+            default names are `"part_0"`, `"part_1"`, ...
+        per_head: Whether each head has its own alphas, a weight `(parts, H)`.
+            Otherwise all heads share `(parts,)`.
+        share_queries: Whether Dense parts use the query projection of the first
+            dot-product part as `x W1 + b1`, as the authors' code does for D+V.
+            Their `hidden_dim` must equal its `key_dim`.
+        alphas_initializer: Initializer of `alphas`, which are equal by default.
+            With `None` the logits are the plain sum.
         **kwargs: Arguments of `Synthesizer`.
 
     Returns:
-        `Logits`, the weighted sum of the parts'.
+        `Logits`, the weighted sum.
 
     Example:
 
@@ -98,7 +98,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         biased = mixed < len(self.synthesizers)
         if self.alphas_initializer is None:
             return
-        if mixed > 1 or not biased:  # a single part plus biases needs no weight
+        if mixed > 1 or not biased:  # one part plus biases needs no weight
             self.alphas = self.add_table(
                 "alphas",
                 (mixed, self.num_heads) if self.per_head else (mixed,),
@@ -131,7 +131,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         start: Size = 0,
         length: int | None = None,
     ) -> Iterator[tuple[Synthesizer, Tensor | None, Logits]]:
-        """Yields each part, its keys, and its logits `S_i`.
+        """Yields each part, its keys and its logits `S_i`.
 
         Args: those of `call`.
         """
@@ -179,7 +179,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
 
 
 def _sharing_parts(parts):
-    """The dot-product part that gives its queries, the Dense that take them."""
+    """The dot-product part that has the queries, and the Dense parts."""
     givers = [p for p in parts if isinstance(p, DotProductSynthesizer)]
     takers = [
         p
@@ -190,13 +190,13 @@ def _sharing_parts(parts):
 
 
 def _parts_that_share(parts):
-    """The Dense parts that take queries, or raises if they cannot."""
+    """The Dense parts that can use shared queries; raises without any."""
     giver, takers = _sharing_parts(parts)
     widths = [taker.hidden_dim for taker in takers]
     if giver is None or not takers or set(widths) != {giver.key_dim}:
         raise ValueError(
-            "`share_queries=True` needs a dot-product part and a Dense part "
-            "with hidden_dim equal to its key_dim. Received: "
+            "`share_queries=True` needs a dot-product part, and a Dense part "
+            "whose hidden_dim equals its key_dim. Received: "
             f"{[type(part).__name__ for part in parts]} with "
             f"key_dim={giver and giver.key_dim}, hidden_dim={widths}"
         )

@@ -1,4 +1,4 @@
-"""Logits from no token at all: tables of positions."""
+"""Logits from tables of positions."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Tensor
 
-# Standard deviation of the logits at the start. The weights of a row then
-# differ by about a tenth: close to uniform, but no two rows or heads alike.
+# Initial standard deviation of the logits. The weights of a row differ by about
+# a tenth: they are close to uniform, but different in all rows and heads.
 INITIAL_STDDEV = 0.1
 
 
@@ -26,18 +26,18 @@ INITIAL_STDDEV = 0.1
 class RandomSynthesizer(Synthesizer):
     """Attends by position only ("R"; with `fixed=True`, "Fix").
 
-    `S[i, j] = g R[i, j]`, one trainable table per head, whatever the tokens.
-    A sequence of n tokens uses `R[:, :n, :n]`. The gain g is 1 in the paper;
-    under optimizers such as Adam logits move g times as fast.
+    `S[i, j] = g R[i, j]`, one trainable table per head. A sequence of n tokens
+    uses `R[:, :n, :n]`. The gain g is 1 in the paper. With optimizers such as
+    Adam, logits change g times as fast.
 
-    Initially `g R ~ N(0, 0.1^2)`: attention is near uniform. For a fixed table
-    with pronounced patterns give `initializer` a larger scale.
+    Initially `g R ~ N(0, 0.1^2)`, which makes attention nearly uniform. For a
+    fixed table with pronounced weights, pass an `initializer` of larger scale.
 
     Args:
         num_heads: Integer, `H`.
         max_length: Integer, the paper's N, in tokens.
-        fixed: Whether the table is never trained. It stays so when
-            `trainable` is set on the layer or on a model around it.
+        fixed: Whether the table is never trained, even if `trainable` is set on
+            the layer or on a model around it.
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = R[i mod N, j mod N]`.
         initializer: Initializer of R, a normal distribution with standard
             deviation `0.1 / g` by default.
@@ -91,7 +91,7 @@ class RandomSynthesizer(Synthesizer):
         )
         self.regularizer = keras.regularizers.get(regularizer)
         self.R: Tensor = None
-        self.lora_R_a: Tensor = None  # what LoRA adds to R: R + a b
+        self.lora_R_a: Tensor = None  # LoRA computes R + a b
         self.lora_R_b: Tensor = None
 
     def build(self, query_shape, source_shape=None):
@@ -120,28 +120,28 @@ class RandomSynthesizer(Synthesizer):
         return ops.add(self.R, ops.matmul(self.lora_R_a, self.lora_R_b))
 
     def enable_lora(self, rank):
-        """Trains an update of low rank, `R + a b`, unless R is fixed.
+        """Adds a trainable update of low rank, `R + a b`, unless R is fixed.
 
-        `a` is `(H, N, rank)`, `b` is `(H, rank, N)`. Files hold the sum, as
-        those of Keras' layers do.
+        `a` is `(H, N, rank)`, `b` is `(H, rank, N)`. Saved files contain the
+        sum, as for Keras' layers.
 
         Args:
             rank: Integer, columns of `a` and rows of `b`.
 
         Raises:
-            ValueError: If the table does not exist yet, `rank` is not
-                positive, or LoRA is enabled already.
+            ValueError: If the layer is not built, `rank` is not positive, or
+                LoRA is already enabled.
         """
         if self.fixed:
             return
         super().enable_lora(rank)
         if self.lora_R_a is not None:
             raise ValueError(
-                "LoRA can be enabled once for each layer. Received: "
-                f"enable_lora({rank}) of {self!r}, which has it"
+                "LoRA can be enabled only once for each layer. Received: "
+                f"enable_lora({rank}) of {self!r}, where it is enabled"
             )
         heads, length = self.num_heads, self.max_length
-        # `b` moves the logits as fast as R itself would move.
+        # `b` changes the logits as fast as R would.
         initializer = keras.initializers.RandomNormal(stddev=rank**-0.5)
         with open_for_state(self):
             self.lora_R_a, self.lora_R_b = (
@@ -172,12 +172,12 @@ class RandomSynthesizer(Synthesizer):
 class FactorizedRandomSynthesizer(Synthesizer):
     """Attends by position only, with a table of low rank ("FR").
 
-    `S = g R1 R2^T`, both `(N, r)` per head: `2 N r` parameters instead of
-    `N^2`. (In the authors' public code the rows of S are all equal, by a
-    broadcast that should have been a matrix product.)
+    `S = g R1 R2^T`, where R1 and R2 are `(N, r)` per head: `2 N r` parameters
+    instead of `N^2`. (In the authors' public code all rows of S are equal,
+    because of a broadcast instead of a matrix product.)
 
-    R1 and R2 start with a standard deviation of `((0.1 / g)^2 / r)^(1/4)`, so
-    that logits start with one of 0.1, as those of `RandomSynthesizer`.
+    The initial standard deviation of R1 and R2 is `((0.1 / g)^2 / r)^(1/4)`, so
+    that that of the logits is 0.1, as in `RandomSynthesizer`.
 
     Args:
         num_heads: Integer, `H`.
@@ -206,7 +206,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
 
     reads_tokens = False
     weight_axes = {"R1": (MODEL,), "R2": (MODEL,)}
-    last_weights = ("R1",)  # one factor: the other learns at once
+    last_weights = ("R1",)  # one factor, so that the other has gradients
     position_axes = {"R1": (1,), "R2": (1,)}
 
     def __init__(

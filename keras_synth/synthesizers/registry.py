@@ -23,7 +23,7 @@ from keras_synth.types import Identifier
 
 
 def with_projections(parameters):
-    """Adds the arguments that a class with such passes to its projections."""
+    """Adds the options of projections if a class has them."""
     if "use_bias" not in parameters or "kernel_initializer" in parameters:
         return parameters
     return parameters | {
@@ -46,12 +46,12 @@ SYNTHESIZERS = Registry(
     parameters=_parameters,
     listing="keras_synth.synthesizers.names()",
 )
-# Options of a sum that its parts have.
+# Options of a sum that apply to its parts.
 _SHARED = ("dtype", "seed", "use_bias", *Projections.defaults)
 
 
 def names() -> list[str]:
-    """Returns the names of all synthesizers, letters left out."""
+    """Returns the names of all synthesizers, without the letters."""
     return [*SYNTHESIZERS.entries]
 
 
@@ -68,35 +68,32 @@ def get(
     """Makes a synthesizer from a name, a config or an object.
 
     Args:
-        identifier: A `Synthesizer`, which is returned as it is; a config
-            dictionary of one; a name such as `"dense"`, or the paper's letters
-            for it (V, D, R, Fix, FD, FR), in any case; or a sum of names for a
-            mixture. A name may have options in brackets, the arguments of its
-            class as Python literals: `"FR(rank=32) + V"`. A mixture with
-            options, or within another, is written
-            `"mixture(dense + V, share_queries=True)"`.
-        num_heads: Integer, `H`. Names need it.
+        identifier: A `Synthesizer`, which is returned as it is; its config; a
+            name such as `"dense"`, or the paper's letter (V, D, R, Fix, FD,
+            FR), ignoring case; or a sum of names for a mixture. Options of a
+            name are the arguments of its class, in brackets as Python literals:
+            `"FR(rank=32) + V"`. Write a mixture with options, or within
+            another, as `"mixture(dense + V, share_queries=True)"`.
+        num_heads: Integer, `H`. Required for names.
         key_dim: Integer, features per head; the `hidden_dim` of "dense" and
-            "factorized_dense". These and "dot_product" need it.
-        max_length: Integer, the paper's N, in tokens. All names need it but
-            "dot_product".
-        use_bias: Whether projections and predicted logits have a bias, unless
-            brackets set it.
-        defaults: Optional dictionary of options for those parts of a name or
-            sum that have them and do not set them otherwise. Objects and
-            configs stay as they are.
-        **options: Options of the name, in place of brackets. With a sum, those
-            of the mixture (`per_head`, `share_queries`, `name`), and for all
-            parts that have them `dtype`, `seed` and the options of the
-            projections, unless brackets set them.
-            An integer `seed` makes the initial values reproducible; each
-            weight has its own.
+            "factorized_dense". Required for these and "dot_product".
+        max_length: Integer, the paper's N, in tokens. Required for names with
+            tables of positions.
+        use_bias: Whether projections and predicted logits have a bias. Options
+            in brackets override it.
+        defaults: Optional dictionary of default options for the parts of a name
+            or sum that have them. Objects and configs do not use it.
+        **options: Options of the name, instead of brackets. For a sum, options
+            of the mixture (`per_head`, `share_queries`, `name`), and `dtype`,
+            `seed` and the options of projections for all parts. Options in
+            brackets override these. An integer `seed` makes the initial values
+            reproducible, and different for each weight.
 
     Returns:
-        A `Synthesizer`, a new one for each name or config.
+        A `Synthesizer`. Names and configs make a new one.
 
     Raises:
-        ValueError: If a name or an option is unknown, what a name needs is
+        ValueError: If a name or option is unknown, a required argument is
             missing, or an object or config does not fit the other arguments.
 
     Example:
@@ -127,9 +124,9 @@ def get(
 def check(
     identifier: Identifier, num_heads: int, max_length: int | None = None
 ) -> None:
-    """Raises what `get` would raise before it makes a synthesizer.
+    """Raises the errors that `get` raises before it makes a synthesizer.
 
-    No layer is made and no random seed drawn. Only `get` checks the values of
+    It makes no layer and draws no random seed. Only `get` checks the values of
     options.
     """
     if isinstance(identifier, str):
@@ -146,7 +143,7 @@ def check(
 
 
 def _arguments(config):
-    """Arguments of a config; a mixture has the heads of its parts."""
+    """Arguments of a config; the heads of a mixture are in its parts."""
     own = config["config"]
     if config.get("class_name") == "HeadGroupsSynthesizer":
         return {}
@@ -157,7 +154,7 @@ def _arguments(config):
 
 
 def tree(identifier: str) -> Term:
-    """Reads a name or a sum of names, all of which are known.
+    """Reads a name or a sum of names, or raises if one is unknown.
 
     Returns:
         `Term` with full names; a sum is a `"mixture"`.
@@ -168,7 +165,7 @@ def tree(identifier: str) -> Term:
 
 
 def _resolved(term, identifier, in_heads=False):
-    """A term with full names; the groups of heads are among its parts."""
+    """A term with full names, and groups of heads as parts."""
     entry = SYNTHESIZERS.find(term.name)
     if entry is None:
         raise _unknown(term, identifier)
@@ -180,14 +177,14 @@ def _resolved(term, identifier, in_heads=False):
         options = {k: v for k, v in options.items() if k not in groups}
     if ("synthesizers" in SYNTHESIZERS.parameters(entry)) != bool(parts):
         raise ValueError(
-            'Only "mixture" and "heads" contain other names, and both need '
-            'them: "mixture(R + V)", "heads(V=4, R=4)". '
-            f"Received: {identifier!r}"
+            'Only "mixture" and "heads" contain other names, and they require '
+            'them: "mixture(R + V)", "heads(V=4, R=4)". Received: '
+            f"{identifier!r}"
         )
     if (type(term.heads) is int) != in_heads:
         raise ValueError(
-            "Each group inside of heads needs its number of heads, which "
-            'nothing else has: "heads(V=4, R=4)", "heads(4 * V + 4 * '
+            "Each group inside heads(...) needs a number of heads, and no "
+            'other name accepts one: "heads(V=4, R=4)", "heads(4 * V + 4 * '
             f'FR(rank=32))". Received: {term.heads} for "{term.name}" in '
             f"{identifier!r}"
         )
@@ -196,7 +193,7 @@ def _resolved(term, identifier, in_heads=False):
 
 
 def _spec(term, options, sizes, defaults, identifier):
-    """The entry of a term, its checked arguments, and the same of its parts."""
+    """The entry of a term, its checked arguments, and a spec of each part."""
     entry = SYNTHESIZERS.entries[term.name]
     options = merged(term, options, identifier)
     of_parts = {x for part in term.parts for x in _options(part)}
@@ -204,14 +201,14 @@ def _spec(term, options, sizes, defaults, identifier):
     counts = [part.heads for part in term.parts if part.heads]
     if counts and sizes["num_heads"] not in (None, sum(counts)):
         raise ValueError(
-            "The groups of heads must add up to the heads of the layer. "
+            "The heads of all groups must add up to the heads of the layer. "
             f"Received: num_heads={sizes['num_heads']}, {sum(counts)} heads in "
             f"{identifier!r}"
         )
     misplaced = sorted({*options} & of_parts - {*own, *_SHARED})
     if misplaced:
         raise ValueError(
-            f"{misplaced} is an option of a part: write it in the brackets of "
+            f"{misplaced} is an option of a part. Write it in the brackets of "
             f'that part, as in "FR(rank=32) + V". Received: {identifier!r}'
         )
     shared = {k: v for k, v in options.items() if k in _SHARED}
@@ -250,7 +247,7 @@ def _check_defaults(defaults):
     unknown = sorted({*defaults} - known | {*defaults} & {"name"})
     if unknown:
         raise ValueError(
-            "`defaults` must hold options that a synthesizer has: "
+            "`defaults` must contain options of synthesizers: "
             f"{', '.join(sorted(known))}. Received: {', '.join(unknown)}"
         )
 
@@ -266,7 +263,7 @@ def expected() -> str:
 
 
 def _unknown(term, identifier):
-    """The error for an unknown name, which may be that of a mixer."""
+    """The error for an unknown name or the name of a mixer."""
     mixers = registry_of("mixer")
     if mixers.find(term.name) is None:
         near = [*SYNTHESIZERS.spellings(), *mixers.spellings()]
@@ -293,7 +290,7 @@ def _unknown(term, identifier):
 
 
 def _as_sum(name):
-    """Asks for "R+V" where "RV" is written, or for nothing."""
+    """Suggests "R+V" for "RV", or returns an empty string."""
     entries = SYNTHESIZERS.entries.values()
     letters = {x.letter.lower(): x.letter for x in entries if x.letter}
     one = "|".join(sorted(letters, key=len, reverse=True))

@@ -1,4 +1,4 @@
-"""Logits from the distance of two tokens: Toeplitz tables of any length."""
+"""Logits from the distance of two tokens, for any length."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ from keras_synth.types import Identifier, Tensor
 class DistanceSynthesizer(Synthesizer):
     """Attends by distance only: `S[i, j] = w(j - i)`, per head.
 
-    A subclass implements `weigh`. It serves sequences of any length.
+    A subclass implements `weigh`. Sequences can have any length.
     """
 
     reads_tokens = False
@@ -28,8 +28,8 @@ class DistanceSynthesizer(Synthesizer):
         """Returns the logits of distances.
 
         Args:
-            distances: Integer tensor `(n,)`: `j - i`, of the token i that
-                attends to j.
+            distances: Integer tensor `(n,)`, `j - i` for the query token i and
+                the source token j.
 
         Returns:
             Tensor `(H, n)`.
@@ -38,7 +38,7 @@ class DistanceSynthesizer(Synthesizer):
 
     def call(self, query, keys=None, *, start=0, length=None):
         rows, columns = self.lengths(query, start, length)
-        # From the last row's first column to the first row's last.
+        # From the first column of the last row to the last of the first row.
         distances = (
             ops.arange(rows + columns - 1, dtype="int32") - (rows - 1) - start
         )
@@ -49,8 +49,8 @@ class DistanceSynthesizer(Synthesizer):
 def _toeplitz(diagonals, rows, columns):
     """Returns the table `(1, H, T, S)` of diagonals `(H, T + S - 1)`.
 
-    Rows of length n laid out one after the other and read again as rows of
-    length n - 1 are shifted by one each: no entry is gathered by itself.
+    Rows of length n are flattened, and rows of length n - 1 are read from the
+    result. This shifts each row by one without gathering entries.
     """
     heads, count = diagonals.shape[0], rows + columns - 1
     padded = pad(diagonals, [[0, 0], [0, 1]])
@@ -64,14 +64,14 @@ def _toeplitz(diagonals, rows, columns):
 class RelativeSynthesizer(DistanceSynthesizer):
     """One trainable number per head and distance ("relative").
 
-    `S[i, j] = w[clip(j - i, -m, m)]`: Random's table, made to depend on the
-    distance alone.
+    `S[i, j] = w[clip(j - i, -m, m)]`: like Random's table, but dependent only
+    on the distance.
 
     Args:
         num_heads: Integer, `H`.
         max_distance: Integer, `m`, in tokens.
-        initializer: Initializer of the numbers, a normal distribution with
-            standard deviation 0.1 by default.
+        initializer: Initializer of the numbers, by default a normal
+            distribution with standard deviation 0.1.
         regularizer: Optional regularizer of the numbers.
         **kwargs: Arguments of `Synthesizer`.
 
@@ -128,14 +128,14 @@ class RelativeSynthesizer(DistanceSynthesizer):
 class AlibiSynthesizer(DistanceSynthesizer):
     """Attention with linear biases ("alibi"), for `"alibi + V"`.
 
-    `S[i, j] = -m |i - j|`, the slopes m being `2^(-8/H), 2^(-16/H), ...,
-    2^-8` where H is a power of two, and interpolated as by the paper's authors
-    where it is not. In a sum it is a bias, which no alpha scales.
+    `S[i, j] = -m |i - j|` with the slopes m `2^(-8/H), 2^(-16/H), ..., 2^-8` if
+    H is a power of two. Otherwise the slopes are interpolated as in the
+    authors' code. In a sum it is a bias, which is not scaled by an alpha.
 
     Args:
         num_heads: Integer, `H`.
-        trainable: Whether the slopes are learned, by a weight `log m`. (In the
-            paper these extrapolated less well.)
+        trainable: Whether the slopes are learned, as a weight `log m`. (In the
+            paper, learned slopes extrapolated less well.)
         **kwargs: Arguments of `Synthesizer`.
 
     Returns:
@@ -175,7 +175,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
         self.built = True
 
     def get_config(self):
-        # Keras' own `trainable` is false of what is frozen, learned or not.
+        # Keras' `trainable` is also false for a frozen layer.
         config = {"learns_slopes": self.learns_slopes}
         return {**super().get_config(), **config}
 
@@ -196,7 +196,7 @@ class AlibiSynthesizer(DistanceSynthesizer):
 
 
 def _slopes(num_heads):
-    """ALiBi's slopes; beyond a power of two, of the next one every other."""
+    """ALiBi's slopes; beyond a power of two, every other one of the next."""
     power = 2 ** int(math.log2(num_heads))
     slopes = [2.0 ** (-8.0 * i / power) for i in range(1, power + 1)]
     finer = [2.0 ** (-4.0 * i / power) for i in range(1, 2 * power + 1, 2)]
@@ -207,18 +207,17 @@ def _slopes(num_heads):
 class T5RelativeSynthesizer(DistanceSynthesizer):
     """T5's relative positions ("t5_relative"), for `"t5_relative + V"`.
 
-    `S[i, j] = w[bucket(j - i)]`, one trainable number per head and bucket.
-    Near distances have a bucket each; the width of others grows
-    logarithmically. In a sum it is a bias, which no alpha scales.
+    `S[i, j] = w[bucket(j - i)]`, one trainable number per head and bucket. Each
+    short distance has its own bucket. The width of other buckets grows
+    logarithmically. In a sum it is a bias, which is not scaled by an alpha.
 
     Args:
         num_heads: Integer, `H`.
         num_buckets: Integer, at least 4, and even if `bidirectional`.
-        max_distance: Integer, in tokens; all that are further away share a
-            bucket.
-        bidirectional: Whether tokens before and after have buckets of their
-            own, half of them each, as in T5's encoder; otherwise all later
-            tokens share the bucket of distance 0, as in its decoder.
+        max_distance: Integer, in tokens. All longer distances share a bucket.
+        bidirectional: Whether earlier and later tokens each have half of the
+            buckets, as in T5's encoder. Otherwise all later tokens share the
+            bucket of distance 0, as in T5's decoder.
         initializer: Initializer of the numbers.
         **kwargs: Arguments of `Synthesizer`.
 
@@ -257,10 +256,11 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
         uneven = self.bidirectional and self.num_buckets % 2
         if uneven or one_side < 2 or self.max_distance <= one_side // 2:
             raise ValueError(
-                "`num_buckets` must be at least 2 for each direction, the same "
-                "number for both, and `max_distance` larger than half of one "
-                f"direction's. Received: num_buckets={num_buckets}, "
-                f"max_distance={max_distance}, bidirectional={bidirectional}"
+                "`num_buckets` must be at least 2 per direction, and even if "
+                "there are two directions. `max_distance` must be larger than "
+                "half of the buckets of one direction. Received: "
+                f"num_buckets={num_buckets}, max_distance={max_distance}, "
+                f"bidirectional={bidirectional}"
             )
         self.initializer = keras.initializers.get(initializer)
         self.relative_attention_bias = None

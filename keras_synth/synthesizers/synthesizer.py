@@ -24,53 +24,53 @@ from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
 LONG_INPUTS = ("error", "tile")
 
-# Weights are found by their paths: by files, layout maps and dtype policies. A
-# counter such as Keras' would make paths depend on what was built before.
+# Files, layout maps and dtype policies find weights by their paths. With a
+# counter such as Keras', paths would depend on the layers built before.
 DEFAULT_NAME = "synthesizer"
 
 
 class Synthesizer(Configured, keras.layers.Layer):
-    """Turns tokens, or nothing, into attention logits.
+    """Base class: turns tokens, or nothing, into attention logits.
 
-    A subclass implements `call` and, if it looks at the source at all,
-    `project_keys`; all else belongs to `SyntheticAttention`.
+    A subclass implements `call` and, if it reads the source, `project_keys`.
+    `SyntheticAttention` does the rest.
 
     Args:
         num_heads: Integer, `H`.
-        max_length: Integer, the paper's N: tokens that the learned tables
-            hold. `None` if there is no such bound.
+        max_length: Integer, the paper's N, the length of the learned tables in
+            tokens. `None` if any length is allowed.
         long_inputs: `"error"`, or `"tile"` to repeat the learned positions
             beyond `max_length`.
-        seed: Optional integer that makes the initial values reproducible;
-            an initializer that has a seed of its own keeps it.
-        name: String, by default `"synthesizer"`; a mixture calls the parts
-            that have no other name `"part_0"`, `"part_1"`, ...
+        seed: Optional integer that makes the initial values reproducible. An
+            initializer with its own seed keeps it.
+        name: String, by default `"synthesizer"`. Default names of the parts of
+            a mixture are `"part_0"`, `"part_1"`, ...
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Attributes:
-        key_dim: Integer, features per head and source token that a decoding
-            cache holds in addition to the values.
+        key_dim: Integer, features per head and source token in a decoding
+            cache, in addition to the values.
         reads_tokens: Boolean, whether logits depend on any token.
-        is_bias: Boolean, whether its logits are not scaled by the alphas of a
-            mixture: `S = bias + sum_i alpha_i S_i`.
-        needs_float32: Boolean, whether its logits fall without bound with the
-            distance: see `Logits`.
-        reach: Integer, how far away tokens may be that it has logits for:
-            attention leaves farther ones out. `None` if it has them for all.
-        remembers_last: Boolean, whether a cache of the last tokens will do
-            where no more are seen: its keys follow from tokens or `keys_at`.
-        weight_axes: Dictionary from a weight's path below the layer
-            (`"hidden/kernel"`) to what devices may cut its first axes along:
-            `"model"` for heads and widths, `"data"` for the model width,
-            `None` for an axis that stays whole, as all others do.
-        last_weights: Tuple of names of attributes: weights whose zeros make
-            all logits zero, with which `keras_synth.surgery.graft` begins.
-        position_axes: Dictionary from the name of an attribute, a weight, to
-            its axes that `keras_synth.surgery.lengthen` makes longer.
+        is_bias: Boolean, whether a mixture adds the logits without an alpha: `S
+            = bias + sum_i alpha_i S_i`.
+        needs_float32: Boolean, whether logits fall without bound with the
+            distance; see `Logits`.
+        reach: Integer, the largest distance with logits, in tokens; attention
+            ignores farther tokens. `None` if all pairs have logits.
+        remembers_last: Boolean, whether a cache of only the visible tokens is
+            enough: keys follow from tokens or `keys_at`.
+        weight_axes: Dictionary from a weight's path in the layer
+            (`"hidden/kernel"`) to the device axes along which its first axes
+            can be cut: `"model"` for heads and widths, `"data"` for the model
+            width, `None` for no cut. Other axes are not cut.
+        last_weights: Tuple of names of attributes: weights that
+            `keras_synth.surgery.graft` sets to zero to make all logits zero.
+        position_axes: Dictionary from the name of a weight's attribute to the
+            axes that `keras_synth.surgery.lengthen` makes longer.
 
     Example:
 
-    A head that prefers the first token, by a trained number:
+    Heads that prefer the first token by a trained number:
 
     >>> from keras_synth.logits import Logits
     >>> class FirstToken(keras_synth.synthesizers.Synthesizer):
@@ -123,25 +123,25 @@ class Synthesizer(Configured, keras.layers.Layer):
         self.long_inputs = long_inputs
         self.supports_masking = True
         self._owner: weakref.ref | None = None
-        self._learned: set[str] = set()  # paths of weights that are trained
+        self._learned: set[str] = set()  # paths of trained weights
 
     def head_groups(self) -> Any:
-        """Returns the synthesizers of groups of heads; by default itself."""
+        """Returns the synthesizers of groups of heads, by default itself."""
         return (self,)
 
     def attach_to(self, owner: keras.Layer) -> None:
-        """Makes it a part of one layer, or raises if it is of another.
+        """Makes it a part of a layer, or raises if it is part of another.
 
-        Weights of two layers would be saved once and could not be loaded.
+        Keras saves weights of two layers once, and cannot load them.
         """
         if self._owned_by_other(owner):
-            gc.collect()  # frees unused layers, which hold cycles
+            gc.collect()  # frees unused layers, which contain cycles
             if self._owned_by_other(owner):
                 raise ValueError(
-                    "A synthesizer object belongs to one layer. Give each "
-                    "layer its own, by a name, a config or "
+                    "A synthesizer can be part of only one layer. Make another "
+                    "one for each layer, from a name, a config or "
                     "`from_config(synthesizer.get_config())`. Received: "
-                    f"{self!r}, which is a part of {self._owner()!r}"
+                    f"{self!r}, which is part of {self._owner()!r}"
                 )
         self._owner = weakref.ref(owner)
 
@@ -155,12 +155,12 @@ class Synthesizer(Configured, keras.layers.Layer):
 
         Args:
             query_shape: Shape `(B, T, d)`; `B` and `T` may be `None`.
-            source_shape: Shape `(B, S, d)`, by default that of the query.
+            source_shape: Shape `(B, S, d)`, by default the query's.
         """
         self.built = True
 
     def project_keys(self, source: Tensor) -> Tensor:
-        """Returns the keys of a source, to be cached when decoding.
+        """Returns the keys of a source, which decoding caches.
 
         Args:
             source: Tensor `(B, S, d)`.
@@ -171,7 +171,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         return None
 
     def tables(self) -> dict[str, Tensor]:
-        """Returns its learned tables, those of layers within left out.
+        """Returns the learned tables, except those of inner layers.
 
         Returns:
             Dictionary from names to tensors.
@@ -183,7 +183,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         return {w.name: w for w in own}
 
     def keys_at(self, keys: Tensor, positions: Tensor, start: Size) -> Tensor:
-        """Returns keys of tokens that are not at the positions from 0 on.
+        """Returns the keys of tokens at other positions than 0, 1, ...
 
         Args:
             keys: Tensor `(B, S, H, key_dim)` from `project_keys`, or `None`.
@@ -192,14 +192,14 @@ class Synthesizer(Configured, keras.layers.Layer):
                 query token.
 
         Returns:
-            What `call` takes as `keys`; by default the keys themselves.
+            The `keys` for `call`; by default the same keys.
         """
         return keys
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
-        """Returns `layer_call`: the layer around it is computed again."""
+        """Returns `layer_call`: the layer around is rematerialized."""
         return layer_call
 
     def call(
@@ -226,14 +226,14 @@ class Synthesizer(Configured, keras.layers.Layer):
         raise NotImplementedError
 
     def as_function(self, query: Tensor) -> Callable[..., Logits]:
-        """Returns what the layer around it calls: `call`, where that will do.
+        """Returns the function that the layer around calls: `call` if possible.
 
-        Where operations run one by one, what Keras does around a call takes
-        longer than the call, and the layer around it has done it.
+        In eager execution Keras' work around a call takes longer than the call,
+        and the layer around has already done it.
         """
         if not self.built or self.activity_regularizer is not None:
             return self
-        # Hooks are those of PyTorch's modules, which are called with the layer.
+        # Hooks of PyTorch's modules need the call of the layer.
         hooks = getattr(self, "_forward_hooks", None)
         hooks = hooks or getattr(self, "_forward_pre_hooks", None)
         if hooks or _is_filled_in(type(self).call):
@@ -243,13 +243,13 @@ class Synthesizer(Configured, keras.layers.Layer):
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{type(self).__name__} returns `Logits`, which cannot be part of "
-            "a Functional model by themselves. Use it inside "
+            f"{type(self).__name__} returns `Logits`, which cannot be the "
+            "output of a layer in a Functional model. Use it inside "
             "`keras_synth.layers.SyntheticAttention`."
         )
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> None:
-        return None  # masks are a matter of attention, not of logits
+        return None  # attention applies masks, not logits
 
     def check_lengths(
         self,
@@ -257,14 +257,14 @@ class Synthesizer(Configured, keras.layers.Layer):
         source_length: Size | None,
         start: Size = 0,
     ) -> None:
-        """Raises if lengths `T` and `S`, as far as known, are too long."""
+        """Raises if known lengths `T` and `S` are too long."""
         if self.max_length is None or self.long_inputs == "tile":
             return
         check_length("Source", source_length, self.max_length)
         check_length("Query", target_length, self.max_length, start)
 
     def lengths(self, query: Tensor, start: Size, length: int) -> Any:
-        """Returns the checked `(T, S)` of a call: integers where known."""
+        """Returns the checked `(T, S)` of a call, integers if known."""
         target_length = axis_size(query, 1)
         source_length = target_length if length is None else length
         if self.max_length is not None:
@@ -280,7 +280,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     def add_table(
         self, name: str, shape: Shape, initializer: Identifier, **kwargs: Any
     ) -> Tensor:
-        """Adds a learned table, which no mixed precision casts."""
+        """Adds a learned table, which mixed precision does not cast."""
         initializer = keras.initializers.get(initializer)
         return add_table(self, name, shape, initializer, **kwargs)
 
@@ -291,32 +291,33 @@ class Synthesizer(Configured, keras.layers.Layer):
         return weight
 
     def enable_lora(self, rank: int) -> None:
-        """Makes its own weights trainable beside LoRA of its projections.
+        """Enables LoRA of its tables, and makes its other weights trainable.
 
-        Tables of positions by positions get an update of low rank instead.
+        Tables of positions by positions get an update of low rank.
 
         Args:
-            rank: Integer, the rank of such updates.
+            rank: Integer, the rank of updates.
 
         Raises:
-            ValueError: If it has no weights yet, or `rank` is not positive.
+            ValueError: If the layer is not built, or `rank` is not positive.
         """
         check_positive("rank", rank)
         if not self.built:
             raise ValueError(
-                "A synthesizer needs weights before LoRA can be enabled: build "
-                f"the layer around it first. Received: {self!r}"
+                "Build the layer around the synthesizer before you enable "
+                f"LoRA. Received: {self!r}"
             )
         for weight in self.weights:
             if weight.path in self._learned:
                 weight.trainable = True
 
     def get_build_config(self) -> dict[str, Any]:
-        # The layer around it builds it: paths of weights begin with that one's.
+        # The layer around builds it, so that paths of weights begin with its
+        # own.
         return None
 
     def serialized(self) -> dict[str, Any]:
-        """Returns its config, without a dtype that is the outer layer's."""
+        """Returns its config, without a dtype equal to the outer layer's."""
         config = keras.saving.serialize_keras_object(self)
         owner = None if self._owner is None else self._owner()
         if owner is None:
@@ -338,14 +339,14 @@ class Synthesizer(Configured, keras.layers.Layer):
 
 @functools.cache
 def _is_filled_in(call):
-    """Whether Keras gives a `call` more than its caller does."""
+    """Whether Keras passes more arguments to `call` than its caller."""
     return not {"training", "mask"}.isdisjoint(
         inspect.signature(call).parameters
     )
 
 
 def with_dtype(config, dtype):
-    """Returns a config with a dtype, unless it has one of its own."""
+    """Returns a config with a dtype, unless it already has one."""
     own = config.get("config")
     if not isinstance(own, dict) or dtype is None:
         return config

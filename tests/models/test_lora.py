@@ -114,7 +114,7 @@ def test_whole_files_hold_the_sum_and_training_goes_on(tmp_path):
 
 def test_lora_needs_a_rank_and_weights():
     layer = RandomSynthesizer(2, 8)
-    with pytest.raises(ValueError, match="needs weights"):
+    with pytest.raises(ValueError, match="before you enable LoRA"):
         layer.enable_lora(2)
     layer.build((None, 8, 8))
     with pytest.raises(ValueError, match="rank"):

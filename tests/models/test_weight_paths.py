@@ -105,12 +105,12 @@ def test_names_that_users_give_are_kept():
 def test_an_object_belongs_to_one_layer():
     shared = RandomSynthesizer(H, N)
     first = layers.SyntheticAttention(H, K, synthesizer=shared)
-    with pytest.raises(ValueError, match=r"belongs to one layer.*Received"):
+    with pytest.raises(ValueError, match=r"part of only one layer.*Received"):
         layers.SyntheticAttention(H, K, synthesizer=shared)
-    with pytest.raises(ValueError, match="belongs to one layer"):
+    with pytest.raises(ValueError, match="part of only one layer"):
         MixtureSynthesizer([shared, DotProductSynthesizer(H, K)])
     one = DenseSynthesizer(H, K, N)
-    with pytest.raises(ValueError, match="an object of its own"):
+    with pytest.raises(ValueError, match="a different object"):
         MixtureSynthesizer([one, one])
     del first
     gc.collect()

@@ -16,7 +16,7 @@ X = np.ones((2, 5, 8), "float32")
 def test_a_refused_mixture_renames_no_part():
     layer = SyntheticAttention(2, 4, synthesizer="V")
     own = RandomSynthesizer(2, 6)
-    with pytest.raises(ValueError, match="belongs to one layer"):
+    with pytest.raises(ValueError, match="part of only one layer"):
         MixtureSynthesizer([own, layer.synthesizer])
     assert layer.synthesizer.name == own.name == "synthesizer"
     layer.build(X.shape)

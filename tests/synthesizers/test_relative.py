@@ -189,9 +189,9 @@ def test_initial_values_of_groups_follow_the_seed():
 
 def test_groups_within_a_mixture_are_refused():
     groups = synthesizers.get("heads(V=2, R=2)", H, K, N)
-    with pytest.raises(ValueError, match=r"cannot hold groups.*Received"):
+    with pytest.raises(ValueError, match=r"cannot contain groups.*Received"):
         synthesizers.MixtureSynthesizer([groups])
-    with pytest.raises(ValueError, match=r"draws no initial values.*Received"):
+    with pytest.raises(ValueError, match=r"has no initial values.*Received"):
         synthesizers.HeadGroupsSynthesizer(
             [synthesizers.get("V", H, K)], seed=1
         )
