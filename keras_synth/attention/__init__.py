@@ -1,1 +1,1 @@
-"""Attention: logits, masks, and the routes that compute it."""
+"""Attention: logits, masks and routes."""

@@ -1,4 +1,4 @@
-"""Attention along any axes: they become one, all others join the batch."""
+"""Attention along any axes."""
 
 import math
 
@@ -11,18 +11,17 @@ from keras_synth._backend.checks import may_be_equal
 class AttentionAxes:
     """The axes of `(B, ..., d)` along which tokens attend to each other.
 
-    Attention has a batch axis and one axis of tokens. `flatten` makes one
-    axis of the attended ones, in the order in which they are given, and moves
-    the others into the batch, `(B', T, d)`; `unflatten` is its inverse.
+    `flatten` merges the attended axes, in their given order, into one axis of
+    tokens, and the others into the batch: `(B', T, d)`. `unflatten` is its
+    inverse.
 
     Args:
-        axes: Sequence of integers, negative ones counted from the end; `None`
-            for all axes but batch and features.
-        rank: Integer, rank of the tensors, batch and features included.
+        axes: Sequence of integers, counted from the end if negative; `None` for
+            all axes except batch and features.
+        rank: Integer, rank of the tensors, including batch and features.
 
     Raises:
-        ValueError: If an axis is not between batch and features, or twice
-            there.
+        ValueError: If an axis is repeated, or not between batch and features.
     """
 
     def __init__(self, axes, rank):
@@ -33,23 +32,23 @@ class AttentionAxes:
         different = {*self.attended}
         if len(different) < len(own) or not different <= {*every}:
             raise ValueError(
-                "`attention_axes` must be different axes between the first, "
-                f"the batch, and the last, the features: of {every}, for "
-                f"tensors of rank {rank}. Received: attention_axes={axes}"
+                "`attention_axes` must be different axes between batch and "
+                f"features: for tensors of rank {rank}, some of {every}. "
+                f"Received: attention_axes={axes}"
             )
         self.others = tuple(a for a in every if a not in self.attended)
         self._order = (0, *self.others, *self.attended)
         self._trivial = every == (1,)
 
     def length(self, shape):
-        """The number of tokens that attend to each other, or `None`."""
+        """The number of tokens, or `None`."""
         if self._trivial:
             return shape[1]
         sizes = [shape[a] for a in self.attended]
         return None if None in sizes else math.prod(sizes)
 
     def flatten_shape(self, shape):
-        """The static shape `(B', T, d)` of what `flatten` returns."""
+        """The static shape `(B', T, d)` of `flatten`'s result."""
         outer = [shape[a] for a in (0, *self.others)]
         batch = None if None in outer else math.prod(outer)
         return (batch, self.length(shape), *shape[self.rank - 1 :])
@@ -63,14 +62,14 @@ class AttentionAxes:
         return self._merged(x)
 
     def flatten_all(self, *tensors):
-        """Flattens tensors; what was one tensor stays one."""
+        """Flattens tensors, each different one only once."""
         if self._trivial:
             return tensors
         flat = {id(x): self.flatten(x) for x in tensors}
         return tuple(flat[id(x)] for x in tensors)
 
     def unflatten(self, x, like):
-        """`(B', T, *rest) -> (B, ..., *rest)`, the axes sized as `like`'s."""
+        """`(B', T, *rest) -> (B, ..., *rest)`, with the sizes of `like`."""
         if self._trivial:
             return x
         sizes = ops.shape(like)
@@ -84,8 +83,8 @@ class AttentionAxes:
 
         Args:
             name: String, the argument's name for the error.
-            mask: Tensor `(B, ...)` with all axes of `x` but the features; or
-                with the batch and the attended axes, in their order; or `None`.
+            mask: Tensor `(B, ...)` with all axes of `x` except the features, or
+                with the batch and the attended axes in their order; or `None`.
             x: Tensor `(B, ..., d)`.
         """
         if mask is None:
@@ -97,9 +96,8 @@ class AttentionAxes:
         if not may_be_equal(shape, short):
             also = f" or {short}" if self.others else ""
             raise ValueError(
-                f"`{name}` must have the shape of its tensor without the "
-                f"features, {tuple(x.shape[:-1])}{also}. "
-                f"Received: {name}.shape={shape}"
+                f"`{name}` must have the shape of its tensor without features, "
+                f"{tuple(x.shape[:-1])}{also}. Received: {name}.shape={shape}"
             )
         sizes = ops.shape(x)
         mask = ops.convert_to_tensor(mask)
@@ -138,11 +136,11 @@ class AttentionAxes:
         Args:
             name: String, the argument's name for the error.
             x: Tensor that ends in the query's and the source's attended axes,
-                `(*T, *S)`. They may be preceded by the first axes of
-                `(B, *others)`, or all of `(B, *others, H)`. An axis may be 1.
-                Or `None`, which stays `None`.
-            query: Tensor `(B, ..., d)`, and so is `value`.
-            value: Tensor.
+                `(*T, *S)`. Before them it can have the first axes of `(B,
+                *others)`, or all of `(B, *others, H)`. An axis can be 1. Or
+                `None`, which stays `None`.
+            query: Tensor `(B, ..., d)`.
+            value: Tensor `(B, ..., d)`.
             num_heads: Integer, `H`.
         """
         if x is None:
@@ -159,8 +157,8 @@ class AttentionAxes:
         ):
             raise ValueError(
                 f"`{name}` must broadcast to the scores, {shape}: batch, "
-                "heads, query and source. Its axes of heads and batch may be "
-                f"left out, heads first. Received: {name}.shape={given}"
+                "heads, query and source. It can omit the axis of heads, or of "
+                f"heads and batch. Received: {name}.shape={given}"
             )
         sizes = self.scores_shape(ops.shape(query), ops.shape(value), num_heads)
         source = len(shape) - len(self.attended)  # first of the source's axes
@@ -168,8 +166,8 @@ class AttentionAxes:
         target, merged = [], []
         bounds = (0, first - 1, first, source, len(shape))
         for group in map(slice, bounds, bounds[1:]):
-            # An axis that is to be merged with others must be there; so must
-            # the source's, along which is normalised.
+            # Merged axes and the source's axes, along which weights are
+            # normalised, must have their full size.
             is_one = group.start != source and {*x.shape[group]} == {1}
             target += [1] * len(x.shape[group]) if is_one else sizes[group]
             merged.append(1 if is_one else math.prod(sizes[group]))

@@ -1,8 +1,8 @@
-"""Blocks of queries, and the keys that each is compared with.
+"""Blocks of queries, and the keys for each block.
 
-`QueryBlocks` cut queries `(B, H, T, f)` into G groups of r rows, and columns
-are chosen for each group: logits are `(B, H, G, r, c)`. Entries beyond the ends
-are zero, in a mask False.
+`QueryBlocks` cut queries `(B, H, T, f)` into G groups of r rows, each with c
+columns: logits are `(B, H, G, r, c)`. Entries beyond the ends are zero, or
+False in a mask.
 """
 
 from typing import NamedTuple
@@ -14,15 +14,15 @@ from keras_synth._backend.tensors import from_array, pad
 
 
 class QueryBlocks:
-    """Blocks of queries.
+    """Blocks of queries in each residue class of positions.
 
-    Of each residue class of positions: all that are equal modulo `residues`.
+    A class has the positions that are equal modulo `residues`.
 
     Args:
         length: Integer or scalar tensor, `T`.
-        residues: Integer, how many classes.
-        block: Integer, queries in a block; a whole class by default.
-        exact: Whether a block has this size however short a class is.
+        residues: Integer, number of classes.
+        block: Integer, queries in a block, by default the whole class.
+        exact: Whether blocks have this size even if a class is shorter.
     """
 
     def __init__(self, length, residues=1, block=None, exact=False):
@@ -34,7 +34,7 @@ class QueryBlocks:
         self.blocks = -(-size // block)
 
     def same_as(self, other):
-        """Whether it makes the groups of another grid."""
+        """Whether its groups equal those of another grid."""
         own, others = self.block, other.block
         known = isinstance(own, int) and isinstance(others, int)
         return self.residues == other.residues and (
@@ -43,7 +43,7 @@ class QueryBlocks:
 
     @property
     def groups(self):
-        """How many groups there are, `G`."""
+        """The number of groups, `G`."""
         return self.residues * self.blocks
 
     def rows(self, x):
@@ -75,8 +75,8 @@ class QueryBlocks:
         """Positions of rows, integers `(G, r)`.
 
         Args:
-            relative: Whether only differences matter: then those of the first
-                group, `(1, r)`.
+            relative: Whether only differences matter; the result is then that
+                of the first group, `(1, r)`.
         """
         return self.firsts(relative) + self.steps(self.block, relative)
 
@@ -91,15 +91,15 @@ class QueryBlocks:
         return ops.reshape(first, (-1, 1))
 
     def steps(self, number, relative):
-        """What so many rows of a group add to the position of the first."""
-        # Small constants where a length is known.
+        """The distances of a number of rows from a group's first row."""
+        # Small constants for a known length.
         known = relative and isinstance(number, int)
         arange = np.arange if known else ops.arange
         return arange(number, dtype="int32")[None] * self.residues
 
 
 class Neighbours(NamedTuple):
-    """The keys of a block, and so many before and after it."""
+    """The keys of a block, and a number of keys before and after it."""
 
     before: int = 0
     after: int = 0
@@ -127,7 +127,7 @@ class Neighbours(NamedTuple):
         return _merged(x)
 
     def number(self, grid):
-        """How many columns a group has, `c`."""
+        """The number of columns of a group, `c`."""
         return grid.block + sum(self._around(grid))
 
     def positions(self, grid, relative=False):
@@ -142,7 +142,7 @@ class Neighbours(NamedTuple):
 
 
 class First(NamedTuple):
-    """The first keys, for all groups."""
+    """The first keys."""
 
     most: int
 
@@ -164,8 +164,8 @@ class Drawn(NamedTuple):
     """Blocks of keys from a table.
 
     Fields:
-        table: Integer array `(max, n)`, blocks for each block of rows; -1 is
-            none.
+        table: Integer array `(max, n)`, blocks of keys for each block of rows,
+            or -1.
     """
 
     table: object
@@ -216,7 +216,7 @@ def _padded(x, axis, before, after):
 
 
 def _taken(number, block):
-    """How far away a block is, and how many of its positions are taken."""
+    """The distance of a block, and the number of its positions to take."""
     if not number:
         return
     for away in range(1, -(-number // block) + 1):

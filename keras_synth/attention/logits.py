@@ -1,4 +1,4 @@
-"""`Logits`: what every synthesizer returns, and all that attention needs."""
+"""`Logits`, the result of a synthesizer, and `Weights`."""
 
 from typing import NamedTuple
 
@@ -12,23 +12,21 @@ from keras_synth.types import Tensor
 class Logits(NamedTuple):
     """Attention logits before the softmax, `queries . keys + bias`.
 
-    The terms are kept apart, so that a kernel can take them as they are and
-    logits that do not depend on the batch stay small: a leading axis of 1
-    means "the same for the whole batch".
+    Kernels use the separate terms. Logits that do not depend on the batch stay
+    small: a leading axis of 1 means "the same for all samples".
 
-    Logits add (`a + b`) and scale (`a.scaled(alpha)`) without being computed:
-    `q1.k1 + q2.k2` is the product of the concatenated features. `+` adds
-    attention logits; it does not concatenate tuples. Biases are added in
-    float32.
+    The sum (`a + b`) and multiples (`a.scaled(alpha)`) are not materialized:
+    `q1.k1 + q2.k2` is the product of the concatenated features. `+` does not
+    concatenate tuples. Biases are added in float32.
 
     Fields:
         queries: Tensor `(B or 1, T, H, k)` or `None`.
         keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
         bias: Tensor `(B or 1, H, T or 1, S)` or `None`.
-        needs_float32: Boolean, whether kernels must not take the bias in half
-            precision. A bias that falls without bound with the distance may
-            leave a row only keys far below its largest logit, which half
-            precision does not tell apart.
+        needs_float32: Boolean, whether kernels must not use the bias in half
+            precision. If a bias falls without bound with the distance, all
+            visible keys of a row can be so far below its largest logit that
+            half precision cannot distinguish them.
 
     Example:
 
@@ -48,13 +46,13 @@ class Logits(NamedTuple):
 
     @property
     def shared(self):
-        """Whether one `(H, T, S)` table holds the logits of all samples."""
+        """Whether all samples have the same `(H, T, S)` logits."""
         terms = self.queries, self.keys, self.bias
         return all(x is None or x.shape[0] == 1 for x in terms)
 
     @property
     def target_length(self):
-        """Rows of the logits, `T`; 1 also where one row serves all queries."""
+        """Rows of the logits, `T`, or 1 if all queries share a row."""
         if self.queries is not None:
             return axis_size(self.queries, 1)
         return axis_size(self.bias, 2)
@@ -90,8 +88,7 @@ class Logits(NamedTuple):
     def with_rows(self, target_length):
         """Returns the same logits with a row for each of `T` queries.
 
-        Queries tell how many there are. A bias with one row for all of them,
-        `(., H, 1, S)`, does not.
+        Only a bias with one row for all queries, `(., H, 1, S)`, changes.
         """
         one = isinstance(target_length, int) and target_length == 1
         if self.queries is not None or self.bias.shape[2] != 1 or one:
@@ -118,11 +115,11 @@ class Logits(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Attention weights that are known beforehand, the same for all samples.
+    """Precomputed attention weights, the same for all samples.
 
-    A folded synthesizer returns them instead of `Logits`, see
-    `keras_synth.fold`. Adding to them or scaling them turns them into logits,
-    their logarithms.
+    A folded synthesizer returns them instead of `Logits`; see
+    `keras_synth.fold`. Addition and scaling turn them into logits, their
+    logarithms.
 
     Fields:
         table: Float32 tensor `(1, H, T, S)`, positive; rows sum to 1.
@@ -145,7 +142,7 @@ class Weights(NamedTuple):
         return axis_size(self.table, 2)
 
     def as_logits(self):
-        """Returns `Logits` of which these are the softmax."""
+        """Returns `Logits` whose softmax is these weights."""
         return Logits(bias=ops.log(self.table))
 
     def scaled(self, alpha):
@@ -156,7 +153,7 @@ class Weights(NamedTuple):
         return self.as_logits() + other
 
     def with_rows(self, target_length):
-        """Returns the weights: they have a row for each query."""
+        """Returns the weights, which have a row for each query."""
         return self
 
     def materialize(self):
@@ -171,7 +168,7 @@ def float32(x):
 
 
 def within_float32(x):
-    """Returns features whose products do not overflow: float16 as float32."""
+    """Casts float16 features to float32, so that products do not overflow."""
     is_float16 = keras.backend.standardize_dtype(x.dtype) == "float16"
     return ops.cast(x, "float32") if is_float16 else x
 
@@ -183,14 +180,14 @@ def _sum(a, b):
 
 
 def _concatenation(a, b):
-    """Puts features side by side; constants are repeated for each sample."""
+    """Concatenates features, and repeats constants for each sample."""
     if a is None or b is None:
         return b if a is None else a
     if a.shape[0] == 1 and b.shape[0] != 1:
         a = repeat_batch(a, ops.shape(b)[0])
     if b.shape[0] == 1 and a.shape[0] != 1:
         b = repeat_batch(b, ops.shape(a)[0])
-    # Learned tables are float32, tokens may have half the precision.
+    # Learned tables are float32; tokens can have half precision.
     if keras.backend.standardize_dtype(a.dtype) == "float32":
         a = cast_like(a, b)
     return ops.concatenate([a, cast_like(b, a)], axis=-1)

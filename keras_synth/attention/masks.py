@@ -10,22 +10,21 @@ from keras_synth.types import Tensor
 
 
 class AttentionMask(NamedTuple):
-    """Everything that forbids attention, in factors that stay small.
+    """All conditions on attention, as factors that stay small.
 
-    Routes that need no tensor `(B, T, S)` never make one.
+    A route makes a tensor `(B, T, S)` only if it needs one.
 
     Fields:
-        queries: Boolean tensor `(B, T)` or `None`. Where it is False the
-            context is zero; it changes no other row.
-        keys: Boolean tensor `(B, S)` or `None`. Where it is False nobody may
-            attend.
+        queries: Boolean tensor `(B, T)` or `None`. The context is zero where it
+            is False. Other rows do not change.
+        keys: Boolean tensor `(B, S)` or `None`, False for keys that no query
+            sees.
         pairs: Boolean tensor `(B or 1, H or 1, T, S)` or `None`.
         causal: Whether no token sees a later one.
-        window: Optional integer, in tokens: no token sees one that is as far
-            away.
+        window: Optional integer, in tokens: tokens see only smaller distances.
         pattern: `Pattern` of `keras_synth.mixers.patterns`, or `None`.
-        start: Integer or scalar tensor, position of the first query token
-            among the source tokens, for the three above.
+        start: Integer or scalar tensor, position of the first query token in
+            the source, for `causal`, `window` and `pattern`.
 
     Example:
 
@@ -51,19 +50,19 @@ class AttentionMask(NamedTuple):
         return self.pairs is None or self.pairs.shape[0] == 1
 
     def of_heads(self, heads):
-        """The same for some heads, a slice."""
+        """The mask of a slice of heads."""
         if self.pairs is None or self.pairs.shape[1] == 1:
             return self
         return self._replace(pairs=self.pairs[:, heads])
 
     @property
     def has_pattern(self):
-        """Whether a causal mask, window or pattern forbids anything."""
+        """Whether there is a causal mask, window or pattern."""
         limited = self.window is not None or self.pattern is not None
         return self.causal or limited
 
     def allows(self, rows, columns):
-        """Which columns positions let rows see: boolean `(..., r, c)`.
+        """Which columns rows see by their positions: boolean `(..., r, c)`.
 
         Args:
             rows: Integer tensor `(..., r)`, positions of queries in the source.
@@ -80,7 +79,7 @@ class AttentionMask(NamedTuple):
         return allowed
 
     def with_pairs(self, target_length, source_length):
-        """Returns the same mask, its pattern being part of its `pairs`."""
+        """Returns the same mask with the pattern in its `pairs`."""
         if not self.has_pattern:
             return self
         allowed = self.allows(
@@ -92,15 +91,15 @@ class AttentionMask(NamedTuple):
     def materialize(self):
         """Returns keys and pairs as one mask that broadcasts to (B, H, T, S).
 
-        `None` when both are `None`. For the pattern see `with_pairs`.
+        It is `None` if both are `None`. `with_pairs` includes the pattern.
         """
         keys = None if self.keys is None else self.keys[:, None, None, :]
         return both(keys, self.pairs)
 
     def visible(self, target_length, source_length):
-        """Which query rows see at least one key: `(B or 1, 1 or H, 1 or T)`.
+        """Which rows see a key: `(B or 1, 1 or H, 1 or T)`.
 
-        `None` when all do.
+        `None` if all rows do.
         """
         if self.pairs is None and not self.has_pattern:
             keys = self.keys
@@ -117,9 +116,9 @@ class AttentionMask(NamedTuple):
         return mask.count(target_length, source_length) > 0
 
     def count(self, target_length, source_length):
-        """How many keys each row sees: `(B or 1, 1 or H, 1 or T)`.
+        """The number of keys that each row sees: `(B or 1, 1 or H, 1 or T)`.
 
-        Integers, or floats that are such.
+        Integers, possibly as floats.
         """
         mask = self.with_pairs(target_length, source_length)
         if mask.pairs is None and mask.keys is None:
@@ -128,7 +127,7 @@ class AttentionMask(NamedTuple):
             return ops.sum(ops.cast(mask.keys, "int32"), axis=-1)[:, None, None]
         if mask.keys is None or not mask.shared:
             return ops.sum(ops.cast(mask.materialize(), "int32"), axis=-1)
-        # Counting by a matrix product keeps (B, H, T, S) from existing.
+        # A matrix product counts without a tensor (B, H, T, S).
         pairs = ops.cast(mask.pairs[0], "float32")  # (1 or H, T, S)
         keys = ops.cast(mask.keys, "float32")
         counts = ops.matmul(pairs, ops.transpose(keys))  # (1 or H, T, B)
@@ -136,7 +135,7 @@ class AttentionMask(NamedTuple):
 
 
 def both(a, b):
-    """`a & b`, where `None` forbids nothing."""
+    """`a & b`; `None` allows all pairs."""
     if a is None or b is None:
         return b if a is None else a
     return ops.logical_and(a, b)
@@ -152,11 +151,11 @@ def as_boolean(mask):
 
 
 def present_padding(mask, x, start):
-    """The padding mask `(B, T)` of the present tokens.
+    """The padding mask `(B, T)` of the new tokens.
 
     Args:
-        mask: Boolean tensor `(B, T)`, or `(B, max)` for all that a cache has
-            room for; or `None`.
+        mask: Boolean tensor `(B, T)`, or `(B, max)` for the whole cache; or
+            `None`.
         x: Tensor `(B, T, d)`.
         start: Integer or scalar integer tensor, position of the first token.
     """
@@ -164,7 +163,7 @@ def present_padding(mask, x, start):
         return None
     if mask.shape[1] is not None and mask.shape[1] == x.shape[1]:
         return mask
-    # Not every backend slices booleans.
+    # Not all backends slice booleans.
     mask, (batch, length) = ops.cast(mask, "int32"), ops.shape(x)[:2]
     begin = _unless_equal(length, ops.shape(mask)[1], start)
     return as_boolean(ops.slice(mask, (0, begin), (batch, length)))
@@ -174,13 +173,13 @@ def cached_padding(mask, x, length, start):
     """The padding mask `(B, max)` of all tokens in a cache.
 
     Args:
-        mask: As for `present_padding`, and so are `x` and `start`.
+        mask: As for `present_padding`.
         x: Tensor `(B, T, d)`.
         length: Integer or scalar tensor, `max`.
         start: Integer or scalar tensor.
 
     Raises:
-        ValueError: If the mask has another length than `T` or `max`.
+        ValueError: If the length of the mask is neither `T` nor `max`.
     """
     if mask is None:
         return None
@@ -191,9 +190,9 @@ def cached_padding(mask, x, length, start):
         return as_boolean(mask)
     if known and own != present:
         raise ValueError(
-            "The padding mask must have the shape (batch, length) of the "
-            f"present tokens, {tuple(x.shape[:2])}, or of the cache, "
-            f"(batch, {length}). Received: mask.shape={tuple(mask.shape)}"
+            "The padding mask must have the shape (batch, length) of the new "
+            f"tokens, {tuple(x.shape[:2])}, or of the cache, (batch, "
+            f"{length}). Received: mask.shape={tuple(mask.shape)}"
         )
     real = ops.ones((ops.shape(x)[0], length), dtype="int32")
     mask = ops.cast(mask, "int32")
@@ -202,14 +201,14 @@ def cached_padding(mask, x, length, start):
 
 
 def _unless_equal(length, other, start):
-    """Returns `start`, but 0 where two lengths are equal, known or not."""
+    """Returns `start`, or 0 if two lengths, known or not, are equal."""
     if isinstance(length, int) and isinstance(other, int):
         return 0 if length == other else start
     return ops.where(ops.equal(length, other), 0, start)
 
 
 def zero_padding(x, mask):
-    """Zeros `x` `(B, S, ...)` where `mask` `(B, S)` is False."""
+    """Sets `x` `(B, S, ...)` to zero where `mask` `(B, S)` is False."""
     if mask is None:
         return x
     # Multiplying by the mask would turn inf and NaN into NaN.
@@ -217,7 +216,7 @@ def zero_padding(x, mask):
 
 
 def zero_padded_keys(logits, mask):
-    """Zeroes padded keys of `Logits`, but not of constants `(1, S, H, k)`."""
+    """Sets padded keys of `Logits` to zero, except constants `(1, S, H, k)`."""
     keys = logits.keys
     if keys is None or mask.keys is None:
         return logits
@@ -227,10 +226,10 @@ def zero_padded_keys(logits, mask):
 
 
 def zero_padded_columns(bias, mask):
-    """Zeroes what a bias `(B or 1, H or 1, T, S)` has for padded keys.
+    """Sets a bias `(B or 1, H or 1, T, S)` to zero for padded keys.
 
-    One bias for samples of unequal padding loses its inf and NaN there, for
-    all samples.
+    If samples with different padding share a bias, only its inf and NaN become
+    zero, for all samples.
     """
     if bias is None or mask.keys is None:
         return bias
@@ -242,9 +241,10 @@ def zero_padded_columns(bias, mask):
 
 
 def zero_rows(context, visible):
-    """Zeroes rows of a context `(B, T, H, v)` that see nothing.
+    """Sets rows of a context `(B, T, H, v)` to zero.
 
-    Where `visible`, boolean `(B or 1, 1 or H, 1 or T)` or `None`, is False.
+    These are the rows for which `visible`, boolean `(B or 1, 1 or H, 1 or T)`
+    or `None`, is False.
     """
     if visible is None:
         return context
@@ -253,10 +253,10 @@ def zero_rows(context, visible):
 
 
 def zero_nonfinite_padding(x, mask):
-    """Zeros inf and NaN of `x` `(B, T, d)` where `mask` `(B, T)` is False.
+    """Sets inf and NaN in padding of `x` `(B, T, d)` to zero.
 
-    Finite padding is left as it is. Without this the weights' gradients would
-    hold `0 * NaN` although no padded row has any influence.
+    Finite padding does not change. Otherwise the weights' gradients would
+    contain `0 * NaN`, although padding has no influence.
     """
     if mask is None:
         return x
@@ -265,7 +265,7 @@ def zero_nonfinite_padding(x, mask):
 
 
 def without_nonfinite_padding(query, value, key, mask):
-    """`zero_nonfinite_padding` of all three; what is one tensor stays one."""
+    """`zero_nonfinite_padding` of all three, once for each different tensor."""
     same_value, same_key = value is query, key is value
     value = zero_nonfinite_padding(value, mask.keys)
     key = value if same_key else zero_nonfinite_padding(key, mask.keys)

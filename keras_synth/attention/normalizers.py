@@ -1,4 +1,4 @@
-"""Normalizers: what makes attention weights of logits."""
+"""Normalizers: functions from logits to attention weights."""
 
 from typing import Any, ClassVar
 
@@ -13,20 +13,21 @@ __all__ = ["Normalizer", "ReLU", "Sigmoid", "Softmax", "Softmax1", "get"]
 
 
 class Normalizer:
-    """Makes weights of the logits of a row.
+    """Base class: turns the logits of a row into weights.
 
-    `n` is the number of keys that the row sees: what padding, patterns and
-    masks hide does not count. A row that sees nothing has no weight.
+    `n` is the number of keys that remain visible to the row after padding,
+    patterns and masks. Rows without visible keys have zero weights.
 
     Attributes:
         name: String.
-        counts: Whether weights depend on `n`.
-        elementwise: Whether each weight follows from its own logit and `n`.
-        sums: Whether weights are exponentials divided by the sum of their
-            row's. Rows that are normalised in another way, neither
-            `elementwise` nor by such sums, are computed as a whole.
-        sink: Whether that sum has one more exponential, of a logit that
-            is zero and has no value.
+        counts: Boolean, whether weights depend on `n`.
+        elementwise: Boolean, whether each weight depends only on its logit and
+            `n`.
+        sums: Boolean, whether weights are exponentials divided by their sum
+            over the row. If neither `elementwise` nor `sums`, rows are computed
+            as a whole.
+        sink: Boolean, whether that sum includes an additional logit, which is
+            zero and has no value.
 
     Example:
 
@@ -52,14 +53,14 @@ class Normalizer:
         """Returns the weights.
 
         Args:
-            logits: Float32 tensor `(..., T, S)`, `FORBIDDEN` where the row
-                does not see the key.
-            count: Float32 tensor `(..., T or 1, 1)`, `n`, at least 1; needed
+            logits: Float32 tensor `(..., T, S)`, `FORBIDDEN` for keys that are
+                not visible.
+            count: Float32 tensor `(..., T or 1, 1)`, `n`, at least 1. Required
                 if the normalizer `counts`.
 
         Returns:
-            Float32 tensor like the logits, zero where forbidden. Rows that
-            see nothing may hold anything finite.
+            Float32 tensor like the logits, zero where forbidden. Rows without
+            visible keys can have any finite values.
         """
         raise NotImplementedError
 
@@ -71,7 +72,7 @@ class Normalizer:
         return cls(**config)
 
     def serialized(self) -> Any:
-        """Returns its name, or a config if `get` has no such name."""
+        """Returns its name, or its config if the name is not registered."""
         entry = NORMALIZERS.find(self.name)
         if entry and entry.cls is type(self) and self == entry.cls():
             return self.name
@@ -113,7 +114,7 @@ class Softmax(Normalizer):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Softmax1(Softmax):
-    """`exp(s_j) / (1 + sum_i exp(s_i))`: a row may have little weight.
+    """`exp(s_j) / (1 + sum_i exp(s_i))`: a row can have little weight.
 
     Example:
 
@@ -184,7 +185,7 @@ class Sigmoid(Normalizer):
 
 
 def normalized(normalizer, scores, allowed, count=None):
-    """Returns the weights of scores, zero where not allowed.
+    """Returns the weights of scores, zero if not allowed.
 
     Args:
         normalizer: `Normalizer`.
@@ -208,14 +209,14 @@ NORMALIZERS.add(
 
 
 def get(identifier: Identifier) -> Normalizer:
-    """Returns a normalizer: itself, or that of a name or config.
+    """Returns the normalizer of an object, a name or a config.
 
     Args:
         identifier: `Normalizer`, `"softmax"`, `"relu"`, `"sigmoid"`,
-            `"softmax1"`, or a config of a registered class.
+            `"softmax1"`, or the config of a registered class.
 
     Raises:
-        ValueError: If it is none of them.
+        ValueError: If the identifier is unknown.
 
     Example:
 

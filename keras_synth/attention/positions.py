@@ -12,9 +12,9 @@ def window(table, axis, start, length, tile=False):
         table: Tensor, `max_length` entries along `axis`.
         axis: Integer, 0 or 1.
         start: Integer or scalar integer tensor, the first position.
-        length: Integer or scalar integer tensor, how many positions.
-        tile: Whether positions from `max_length` on start again at 0, as the
-            paper suggests for input longer than the table.
+        length: Integer or scalar integer tensor, number of positions.
+        tile: Whether positions repeat from `max_length` on, as the paper
+            suggests for inputs longer than the table.
 
     Returns:
         Tensor with `length` entries along `axis`.
@@ -38,26 +38,27 @@ def window(table, axis, start, length, tile=False):
         return ops.slice(table, begin, shape)
     if ops.is_tensor(length):  # a TensorFlow graph with unknown lengths
         return table[_along(axis, slice(start, start + length))]
-    # A symbolic length of an export can be gathered but not sliced: on JAX at
-    # all, on PyTorch without a guard against the whole table.
+    # In an export a symbolic length can be gathered but not sliced: JAX does
+    # not slice it, and PyTorch adds a guard against the whole table.
     positions = start + ops.arange(length, dtype="int32")
     return gathered(table, positions, axis)
 
 
 def shortest(*lengths):
-    """Returns the least of lengths, of which `None` is none; or `None`."""
+    """Returns the least of the known lengths, or `None`."""
     known = [length for length in lengths if length is not None]
     return min(known, default=None)
 
 
 def check_length(name, length, max_length, start=0):
-    """Raises if a length that is known does not fit the table.
+    """Raises if a known length does not fit the table.
 
     Args:
-        name: String, what is too long: "Query" or "Source".
-        length: Integer tokens, `None` or a tensor.
-        max_length: Integer, the positions that the table holds.
-        start: Integer, position of the first token; a tensor counts as 0.
+        name: String for the error, "Query" or "Source".
+        length: Integer, in tokens; `None` or a tensor is unknown.
+        max_length: Integer, number of positions in the table.
+        start: Integer, position of the first token, or a tensor, which counts
+            as 0.
     """
     if not isinstance(length, int):
         return
@@ -65,9 +66,8 @@ def check_length(name, length, max_length, start=0):
     if end > max_length:
         raise ValueError(
             f"{name} of {end} tokens is longer than max_length={max_length}. "
-            "Build the synthesizer with a larger max_length, shorten the "
-            "input, or let the synthesizer repeat its learned positions with "
-            'long_inputs="tile"; of a name in brackets, as in '
+            "Use a larger max_length, shorten the input, or repeat the learned "
+            'positions with long_inputs="tile". For a name, write '
             """synthesizer="R(long_inputs='tile')". """
             f"Received: length={end}, max_length={max_length}"
         )

@@ -1,4 +1,4 @@
-"""The two projections everyone needs: split into heads, merge the heads."""
+"""Projections that split and merge heads."""
 
 import keras
 
@@ -8,20 +8,21 @@ from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth._backend.seeds import seeded
 
-# Letters of an output token's axes.
+# Letters for the axes of an output token.
 OUTPUT_AXES = "defgijlmnopqrsuvwxyz"
 
 
 class Projections:
-    """Makes the dense layers of one attention layer, all with one set-up.
+    """Makes the dense layers of an attention layer with the same options.
 
-    Kernels and biases are laid out as in `keras.layers.MultiHeadAttention`.
+    Kernels and biases have the layout of `keras.layers.MultiHeadAttention`.
 
     Args:
         use_bias: Whether the projections have a bias.
         seed: Optional integer, seed of the initial values.
         fixed: Whether the layers are never trained.
-        **options: Those in `defaults`, of all kernels, biases and outputs.
+        **options: The options in `defaults`, for all kernels, biases and
+            outputs.
     """
 
     defaults = {
@@ -50,9 +51,9 @@ class Projections:
 
     @classmethod
     def taken_from(cls, kwargs, use_bias, fixed=False, seed=None):
-        """Makes it from the options among `kwargs`, which it removes there.
+        """Makes it from the options in `kwargs`, and removes them there.
 
-        A `seed` stays: the layer has use for it, too.
+        A `seed` stays, because the layer also uses it.
         """
         seed = kwargs.get("seed", seed)
         names = [name for name in cls.defaults if name in kwargs]
@@ -60,7 +61,7 @@ class Projections:
         return cls(use_bias, seed, fixed, **options)
 
     def get_config(self):
-        """Returns the options in serializable form, `use_bias` included."""
+        """Returns the options, including `use_bias`, in serializable form."""
         config = {
             name: serialized(name, value)
             for name, value in self.options.items()
@@ -88,7 +89,7 @@ class Projections:
     def dense(self, width, name, dtype, activation=None, use_bias=True):
         """A dense layer `(B, T, d) -> (B, T, width)`.
 
-        There is no bias if either `use_bias` forbids it.
+        It has a bias only if both `use_bias` are true.
         """
         shape, equation = (width,), "btd,de->bte"
         return self._dense(equation, shape, name, dtype, activation, use_bias)
@@ -112,21 +113,21 @@ class Projections:
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class FixedEinsumDense(EinsumDense):
-    """A dense layer whose weights are never trained.
+    """An `EinsumDense` whose weights are never trained.
 
-    They stay so when `trainable` is set on it or on a model around it, and
-    LoRA adds nothing to them. Its arguments are those of `EinsumDense`.
+    Neither `trainable`, on the layer or on a model around it, nor LoRA changes
+    this.
     """
 
     def add_weight(self, *args, **kwargs):
         return super().add_weight(*args, **{**kwargs, "trainable": False})
 
     def enable_lora(self, *args, **kwargs):
-        """Leaves it as it is: nothing of it is to be trained."""
+        """Does nothing, because the layer is never trained."""
 
 
 def axes_of_heads(*names):
-    """Returns what `weight_axes` says of layers by `split_heads` or `dense`.
+    """Returns the `weight_axes` of layers from `split_heads` or `dense`.
 
     Kernels are `(d, H, k)` or `(d, H * k)`, biases `(H, k)` or `(H * k,)`.
     """
@@ -142,7 +143,7 @@ def positive_shape(output_shape):
     if not is_sequence or len(output_shape) > len(OUTPUT_AXES):
         raise ValueError(
             f"Invalid `output_shape`: {output_shape!r}. It must be an int, or "
-            f"a tuple or list of {len(OUTPUT_AXES)} at most. "
-            f"Received: output_shape={output_shape!r}"
+            f"a tuple or list of at most {len(OUTPUT_AXES)}. Received: "
+            f"output_shape={output_shape!r}"
         )
     return tuple(check_positive("output_shape", x) for x in output_shape)

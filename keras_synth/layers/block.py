@@ -1,4 +1,4 @@
-"""What the encoder and the decoder block have in common."""
+"""The base class of the encoder and the decoder block."""
 
 import types
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from keras_synth.layers.templates import check_needs, in_dtype, template
 from keras_synth.mixers import registry
 from keras_synth.types import Identifier
 
-# What the mixer is called that is a block's attribute of another name.
+# Attributes of a block, and the names of their mixers.
 _NAMES = {"attention": "self_attention", "cross_attention": "cross_attention"}
 
 
 class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
-    """Arguments and parts of a Transformer block; `call` is a subclass's.
+    """Base class with the arguments and parts of a Transformer block.
 
     Args: see `SynthesizerEncoder`.
     """
@@ -77,7 +77,7 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
             "attention_use_bias", attention_use_bias
         )
         self.key_dim = check_optional("key_dim", key_dim)
-        normalization_class(normalization)  # which checks the name
+        normalization_class(normalization)  # checks the name
         self.normalization = normalization
         self.feed_forward_use_bias = check_boolean(
             "feed_forward_use_bias", feed_forward_use_bias
@@ -91,7 +91,7 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
         self._owners: dict[str, Callable] = {}
 
     def share_synthesizer(self, place: str, owner: "SynthesizerBlock") -> None:
-        """Shares the synthesizer of a block like it that is built before it.
+        """Shares the synthesizer of an equal block that is built earlier.
 
         Args:
             place: String, `"attention"` or `"cross_attention"`.
@@ -100,13 +100,13 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
         self._owners[place] = lambda: getattr(owner, place)
 
     def _mixer(self, kept, num_heads, key_dim, max_length, needs, place):
-        """Makes the mixer of a place from the template that is kept of it."""
+        """Makes the mixer of a place from its template."""
         dtype, name = self.dtype_policy, _NAMES[place]
         identifier, named = (
             in_dtype(kept, dtype),
             {"name": name, "dtype": dtype},
         )
-        # A config of a mixer has its own name.
+        # The config of a mixer has its own name.
         if isinstance(kept, dict) and registry.is_mixer(kept):
             identifier["config"]["name"], named = name, {}
         mixer = registry.get(
@@ -122,7 +122,7 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
             },
             **named,
         )
-        check_needs(mixer, needs, kept)  # which options may decide
+        check_needs(mixer, needs, kept)  # again, because options can matter
         if place in self._owners:
             mixer.share_synthesizer(self._owners[place]())
         return mixer
@@ -167,7 +167,7 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
     def _attend(
         self, attention, residual, x, *source, scores=None, training, **masks
     ):
-        """Returns `x` after attention, whose weights join a list `scores`."""
+        """Returns `x` after attention, and appends weights to `scores`."""
         y = attention(
             residual.before(x),
             *source,
@@ -189,12 +189,12 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
 
 
 def block_options(arguments):
-    """Returns arguments that a backbone and its blocks share, a namespace.
+    """Returns a namespace of arguments that a backbone and its blocks share.
 
-    Each block has a synthesizer of its own.
+    Each block has its own synthesizer.
 
     Args:
-        arguments: Dictionary, those of a backbone.
+        arguments: Dictionary, arguments of a backbone.
     """
     names = {*parameters_of(SynthesizerBlock), "dtype"} - {"synthesizer"}
     own = {k: arguments[k] for k in arguments if k in names}
@@ -202,12 +202,12 @@ def block_options(arguments):
 
 
 def features_per_head(hidden_dim, num_heads, key_dim=None):
-    """Features per head: those given, or the model width divided evenly."""
+    """Features per head, by default the model width divided by the heads."""
     if key_dim is not None:
         return key_dim
     if hidden_dim < num_heads:
         raise ValueError(
-            "The input must have at least one feature per head. Received: "
+            "The input must have at least as many features as heads. Received: "
             f"features={hidden_dim}, num_heads={num_heads}"
         )
     return hidden_dim // num_heads

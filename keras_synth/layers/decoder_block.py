@@ -17,64 +17,65 @@ from keras_synth.types import Identifier, Shape, Size, Tensor
 class SynthesizerDecoder(SynthesizerBlock):
     """A Transformer decoder block around any synthesizer or mixer.
 
-    Called like `keras_hub.layers.TransformerDecoder`; its caches have another
-    layout. Called with one sequence it is a decoder-only block; called with
-    two it has cross-attention.
+    It has the call of `keras_hub.layers.TransformerDecoder`, with another
+    layout of caches. Called with one sequence it is a decoder-only block;
+    called with two it has cross-attention.
 
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
         num_heads: Integer, `H`.
-        synthesizer: Of the self-attention, as for `SynthesizerEncoder`. A
-            mixer must have a causal form.
-        max_length: Integer, longest decoder sequence in tokens; names of
-            length-bound synthesizers need it.
-        cross_synthesizer: The same of the cross-attention, for which the paper
-            found no replacement of the dot product.
+        synthesizer: Synthesizer or mixer of the self-attention, as for
+            `SynthesizerEncoder`. A mixer must have a causal form.
+        max_length: Integer, longest decoder sequence in tokens. Required for
+            names of length-bound synthesizers.
+        cross_synthesizer: Synthesizer or mixer of the cross-attention. (In the
+            paper, only the dot product worked here.)
         cross_num_heads: Integer, heads of the cross-attention, by default
             `num_heads`.
-        cross_key_dim: Integer, features of each, by default those of the
-            self-attention or, if there are other heads, `d` divided evenly.
-        max_source_length: Integer, longest encoder sequence in tokens, if it
-            is longer than `max_length`; for length-bound cross-synthesizers.
+        cross_key_dim: Integer, features per head of the cross-attention; by
+            default those of the self-attention, or `d // cross_num_heads` if
+            the number of heads differs.
+        max_source_length: Integer, longest encoder sequence in tokens, for
+            length-bound cross-synthesizers; needed if it exceeds `max_length`.
         **kwargs: Further arguments of `SynthesizerEncoder`, and keyword
             arguments of `keras.layers.Layer`.
 
     Call arguments:
         decoder_sequence: Tensor `(B, T, d)`.
-        encoder_sequence: Optional tensor `(B, S, e)`. Give it always or never;
-            a cross-attention cache that is filled takes its place.
-        decoder_padding_mask: Boolean `(B, T)`, True for real tokens; with a
-            cache also `(B, max)`, for all tokens in it.
+        encoder_sequence: Optional tensor `(B, S, e)`. Pass it in all calls or
+            in none; a filled cross-attention cache can replace it.
+        decoder_padding_mask: Boolean `(B, T)`, True for real tokens, or with a
+            cache `(B, max)` for all of its tokens.
         decoder_attention_mask: Boolean `(B, T, T)`, True means "may attend";
             with a cache `(B, T, max)`.
         encoder_padding_mask: Boolean `(B, S)`.
         encoder_attention_mask: Boolean `(B, T, S)`.
-        self_attention_cache: What the mixer remembers of the tokens decoded
-            so far, tensors with the batch first; `make_caches` makes an empty
-            one. No dropout is applied then.
+        self_attention_cache: Cache of the tokens decoded so far, tensors with
+            the batch first; `make_caches` makes an empty one. With it there is
+            no dropout.
         self_attention_cache_update_index: Integer or scalar integer tensor,
             position of the first token of `decoder_sequence`.
         cross_attention_cache: The same for the encoder's sequence.
-        cross_attention_cache_update_index: 0 to compute it from
-            `encoder_sequence`, `None` to take it as it is.
-        use_causal_mask: Whether token i attends to tokens `j <= i` only.
+        cross_attention_cache_update_index: 0 to compute the cache from
+            `encoder_sequence`, `None` to use it unchanged.
+        use_causal_mask: Whether token i attends only to tokens `j <= i`.
         training: Whether to apply dropout.
-        return_attention_scores: Whether to return the attention weights too.
-            Not with caches.
-        decoder_attention_bias: Float tensor that broadcasts to
-            `(B, H, T, T)`, with a cache to `(B, H, T, max)`; added to logits.
-        encoder_attention_bias: Float tensor that broadcasts to
-            `(B, H, T, S)`, of the cross-attention.
+        return_attention_scores: Whether to also return the attention weights.
+            Not supported with caches.
+        decoder_attention_bias: Float tensor that broadcasts to `(B, H, T, T)`,
+            or with a cache to `(B, H, T, max)`; added to the logits.
+        encoder_attention_bias: Float tensor that broadcasts to `(B, H, T, S)`,
+            added to the logits of the cross-attention.
 
     Returns:
-        Tensor `(B, T, d)`; with caches a tuple of it and one or both of them;
-        with `return_attention_scores` a tuple of it, the weights
-        `(B, H, T, T)` of the self-attention and, if there is one, those of
-        the cross-attention, `(B, H, T, S)`.
+        Tensor `(B, T, d)`. With caches a tuple of it and one or both caches.
+        With `return_attention_scores` a tuple of it, the weights `(B, H, T, T)`
+        of the self-attention and, if it exists, `(B, H, T, S)` of the
+        cross-attention.
 
     Raises:
         ValueError: If sequences, caches or masks do not fit the layer, or its
-            mixers cannot honour an argument.
+            mixers do not support an argument.
 
     Example:
 
@@ -115,7 +116,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
 
     def _source_length(self, cross_synthesizer):
-        """The `max_length` of a named cross-synthesizer; others know theirs."""
+        """The `max_length` of a cross-synthesizer; only for names."""
         if not isinstance(cross_synthesizer, str):
             return None
         return max(self.max_length or 0, self.max_source_length or 0) or None
@@ -249,12 +250,12 @@ class SynthesizerDecoder(SynthesizerBlock):
 
         Args:
             batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode.
+            length: Integer, the maximum number of tokens.
             source_length: Integer, `S`, for a decoder with cross-attention.
 
         Returns:
-            `(self_attention_cache, cross_attention_cache)`, as the mixers make
-            them; the latter `None` without cross-attention.
+            `(self_attention_cache, cross_attention_cache)` from the mixers; the
+            latter is `None` without cross-attention.
         """
         own = self.attention.make_cache(batch_size, length)
         if self.cross_attention is None:
@@ -315,37 +316,37 @@ class SynthesizerDecoder(SynthesizerBlock):
         if (encoder_sequence is not None) != has_cross and not remembered:
             built = "with" if has_cross else "without"
             raise ValueError(
-                f"This decoder was built {built} cross-attention: call it with "
-                "the same number of sequences each time. Received: "
+                f"This decoder was built {built} cross-attention. Use the same "
+                "number of sequences in each call. Received: "
                 f"encoder_sequence={encoder_sequence}"
             )
         if (cross is not None) != (own is not None and has_cross):
             raise ValueError(
-                "A decoder with cross-attention takes both caches or none, one "
-                "without takes only self_attention_cache; `make_caches` makes "
-                f"what it takes. Received: self_attention_cache={own}, "
-                f"cross_attention_cache={cross}"
+                "A decoder with cross-attention needs both caches or none; "
+                "without cross-attention it accepts only self_attention_cache. "
+                "`make_caches` makes the right ones. Received: "
+                f"self_attention_cache={own}, cross_attention_cache={cross}"
             )
         if own is not None and with_scores:
             raise ValueError(
-                "Attention scores are not returned with caches: call the layer "
-                "with whole sequences. Received: "
+                "Attention scores are not available with caches. Call the "
+                "layer with whole sequences. Received: "
                 f"return_attention_scores={with_scores}"
             )
 
 
 def _symbolic(tensors, dtype=None):
-    """Symbolic tensors of the same shapes and, by default, dtypes."""
+    """Symbolic tensors of the same shapes and, by default, the same dtypes."""
     return keras.tree.map_structure(
         lambda x: keras.KerasTensor(x.shape, dtype or x.dtype), tensors
     )
 
 
 def _with_dtypes(found, given, cast):
-    """What a mixer remembers of a source, in the dtypes of a given cache.
+    """The cache of a source, in the dtypes of another cache.
 
-    Mixers whose state sums up the past remember a source in another form than
-    that of an empty state: that is taken as it is.
+    The cache stays as it is if its form differs from that of an empty cache, as
+    for states that sum up the past.
     """
     flat, like = keras.tree.flatten(found), keras.tree.flatten(given)
     dtypes = [x.dtype for x in (like if len(like) == len(flat) else flat)]

@@ -14,20 +14,20 @@ from keras_synth.types import Shape, Tensor
 class SynthesizerEncoder(SynthesizerBlock):
     """A Transformer encoder block around any synthesizer or mixer.
 
-    Called like `keras_hub.layers.TransformerEncoder`, and equal to it with
-    `synthesizer="V"`.
+    It has the call of `keras_hub.layers.TransformerEncoder`, and with
+    `synthesizer="V"` the same outputs.
 
     Args:
         intermediate_dim: Integer, width of the feed-forward network.
         num_heads: Integer, `H`.
-        synthesizer: A name such as `"R"`, `"random + dot_product"` or
-            `"fnet"`, a `Synthesizer` or `Mixer` without weights, or a config
-            of one; see `keras_synth.mixers.get`. The block makes its own from
-            it, in the block's dtype.
-        max_length: Integer, longest sequence in tokens; names of length-bound
-            synthesizers need it.
-        dropout: Float, share of attention weights and of sub-layer outputs to
-            drop in training.
+        synthesizer: A name such as `"R"`, `"random + dot_product"` or `"fnet"`,
+            a `Synthesizer` or `Mixer` without weights, or its config; see
+            `keras_synth.mixers.get`. The block makes a new one from it, in its
+            own dtype.
+        max_length: Integer, longest sequence in tokens. Required for names of
+            length-bound synthesizers.
+        dropout: Float, fraction of attention weights and of sub-layer outputs
+            to drop in training.
         activation: Activation of the feed-forward network.
         layer_norm_epsilon: Float, epsilon of the normalisations.
         kernel_initializer: Initializer of all kernels.
@@ -38,30 +38,30 @@ class SynthesizerEncoder(SynthesizerBlock):
         key_dim: Integer, features per head, by default `d // H`.
         normalization: `"layer_normalization"` or `"rms_normalization"`.
         feed_forward_use_bias: Whether the feed-forward network has biases.
-        use_gated_activation: Whether its hidden layer has a gate, see
+        use_gated_activation: Whether its hidden layer has a gate; see
             `FeedForward`.
-        feed_forward_dropout: Float, share of its hidden layer to drop in
+        feed_forward_dropout: Float, fraction of its hidden layer to drop in
             training.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(B, T, d)`.
         padding_mask: Boolean or integer `(B, T)`, True for real tokens. It
-            takes the place of a Keras mask that `inputs` carry.
-        attention_mask: Boolean `(B, T, T)`, True means "may attend". Inputs of
-            a model under `tf.distribute.MirroredStrategy` must be integers.
+            replaces the Keras mask of `inputs`.
+        attention_mask: Boolean `(B, T, T)`, True means "may attend". Under
+            `tf.distribute.MirroredStrategy`, a model's inputs must be integers.
         training: Whether to apply dropout.
-        return_attention_scores: Whether to return the weights too.
+        return_attention_scores: Whether to also return the weights.
         attention_bias: Float tensor that broadcasts to `(B, H, T, T)`, added
             to the logits.
 
     Returns:
-        Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
-        the weights `(B, H, T, T)`.
+        Tensor `(B, T, d)`. With `return_attention_scores` a tuple of it and the
+        weights `(B, H, T, T)`.
 
     Raises:
-        ValueError: If a mask's shape does not fit, or the mixer cannot honour
-            an argument.
+        ValueError: If a mask's shape does not fit, or the mixer does not
+            support an argument.
 
     Example:
 

@@ -30,8 +30,8 @@ class FeedForward(Configured, Rematerialized, keras.layers.Layer):
         bias_initializer: Initializer of the biases.
         use_bias: Whether the layers have biases.
         use_gated_activation: Whether there is a gate.
-        dropout: Float, share of the hidden layer to drop in training, as T5
-            does.
+        dropout: Float, fraction of the hidden layer to drop in training, as in
+            T5.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:

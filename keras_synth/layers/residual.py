@@ -27,7 +27,7 @@ class Residual(Configured, Rematerialized, keras.layers.Layer):
     `x + dropout(f(norm(x)))`.
 
     Args:
-        dropout: Float, share of the sub-layer's outputs to drop in training.
+        dropout: Float, fraction of the sub-layer's outputs to drop in training.
         layer_norm_epsilon: Float, epsilon of the normalisation.
         normalize_first: Whether it is pre-norm.
         normalization: `"layer_normalization"` or `"rms_normalization"`.
@@ -103,7 +103,7 @@ class Residual(Configured, Rematerialized, keras.layers.Layer):
 
 
 def normalization_class(name):
-    """Returns the Keras layer of a normalization's name, or raises."""
+    """Returns the Keras layer of a normalization by name, or raises."""
     if name not in _NORMALIZATIONS:
         raise ValueError(
             f"`normalization` must be one of {', '.join(_NORMALIZATIONS)}. "

@@ -1,38 +1,38 @@
-"""What a block keeps of a mixer: a name or a config, never weights."""
+"""Templates of a block's mixers: names or configs, never weights."""
 
 import keras
 
 from keras_synth.mixers import Mixer, registry
 from keras_synth.synthesizers import Synthesizer
 
-# What the models around synthesizers and mixers say that they lack.
+# What a mixer lacks, by the attribute that is false.
 _LACKS = {
     "supports_causal_mask": (
-        "has no causal form, which decoders and causal backbones need"
+        "has no causal form, which decoders and causal backbones require"
     ),
     "supports_cross_attention": (
-        "mixes the tokens of one sequence: it cannot be a cross-attention"
+        "mixes the tokens of one sequence and does not support cross-attention"
     ),
     "supports_attention_bias": (
-        "has no logits of pairs, to which relative positions are added"
+        "does not support relative positions, because it has no logits of pairs"
     ),
 }
 
 
 def template(mixer, num_heads, max_length=None, needs=()):
-    """Returns a name or config to make mixers from, each time a new one.
+    """Returns a name or config from which a block makes mixers.
 
-    It is checked without making any: no layer is built, no seed is drawn.
+    The check makes no layer and draws no seed.
 
     Args:
-        mixer: A name, a `Synthesizer` or `Mixer` without weights, or a config
-            of one.
-        num_heads: Integer, heads of its block.
-        max_length: Integer or `None`, of its block.
+        mixer: A name, a `Synthesizer` or `Mixer` without weights, or its
+            config.
+        num_heads: Integer, heads of the block.
+        max_length: Integer or `None`, of the block.
         needs: Sequence of attributes of `Mixer` that must be true.
 
     Raises:
-        ValueError: If it is unknown, does not fit, lacks what is needed, or
+        ValueError: If it is unknown, does not fit, lacks a needed attribute, or
             has weights.
     """
     registry.check(mixer, num_heads, max_length)
@@ -42,27 +42,27 @@ def template(mixer, num_heads, max_length=None, needs=()):
 
 
 def check_needs(mixer, needs, identifier):
-    """Raises if a mixer, or all of its class, lack what is needed."""
+    """Raises if a mixer or its class lacks a needed attribute."""
     cls = mixer if isinstance(mixer, type) else type(mixer)
     for need in needs:
         supported = getattr(mixer, need)
         if need == "supports_cross_attention" and cls is not mixer:
-            # A pattern is about the positions of one sequence.
+            # A pattern is for the positions of one sequence.
             supported &= getattr(mixer, "pattern", None) is None
         if not supported:
             raise ValueError(
-                f"{cls.__name__} {_LACKS[need]}. Take another mixer there, "
-                f'such as "dot_product". Received: {identifier!r}'
+                f"{cls.__name__} {_LACKS[need]}. Use another mixer, such as "
+                f'"dot_product". Received: {identifier!r}'
             )
 
 
 def as_config(mixer):
-    """Returns a config of a `Synthesizer` or `Mixer`; others as they are.
+    """Returns the config of a `Synthesizer` or `Mixer`.
 
-    Lists of them become lists.
+    Lists become lists of configs. Other values do not change.
 
     Raises:
-        ValueError: If it has weights, which a config does not hold.
+        ValueError: If it has weights, which a config does not contain.
     """
     if isinstance(mixer, (list, tuple)):
         return [as_config(one) for one in mixer]
@@ -70,10 +70,9 @@ def as_config(mixer):
         return mixer
     if mixer.weights:
         raise ValueError(
-            "A block makes layers of its own, so the weights of this one would "
-            "be lost. Pass a name, a config or an object that is not built "
-            "yet, and set the weights of the block's afterwards. "
-            f"Received: {mixer!r}"
+            "A block makes a new layer, without the weights of this one. Pass "
+            "a name, a config or an object that is not built, and set the "
+            f"weights of the block afterwards. Received: {mixer!r}"
         )
     return keras.saving.serialize_keras_object(mixer)
 
@@ -81,7 +80,7 @@ def as_config(mixer):
 def in_dtype(template, policy):
     """Returns a copy of a template in the dtype of its block.
 
-    A name, which has none, stays as it is.
+    A name does not change.
     """
     if isinstance(template, str):
         return template

@@ -24,7 +24,7 @@ from keras_synth.mixers.sinkhorn import SinkhornAttention
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.registry import Entry
 
-_PATTERN = {"pattern": None}  # which these functions set
+_PATTERN = {"pattern": None}  # set by these functions
 # One line per name; its options are the arguments of the class.
 MIXERS.add(
     ATTENTION,

@@ -4,7 +4,7 @@ from keras_synth.attention.normalizers import SOFTMAX
 
 
 def check_axes(attention_axes):
-    """Returns `attention_axes` as a tuple, `None` as it is, or raises."""
+    """Returns `attention_axes` as a tuple or `None`, or raises."""
     if attention_axes is None:
         return None
     axes = attention_axes
@@ -18,13 +18,13 @@ def check_axes(attention_axes):
 
 
 def check_flash_attention(wanted, dropout=0, scores=False, normalizer=SOFTMAX):
-    """Raises if a fused kernel is demanded that cannot do what is wanted."""
+    """Raises if a fused kernel is demanded for unsupported arguments."""
     if wanted not in (None, True, False):
         raise ValueError(
             "`flash_attention` must be True, False, or None to let the layer "
             f"choose. Received: flash_attention={wanted!r}"
         )
-    for is_lacking, words in (  # the first two are Keras' own
+    for is_lacking, words in (  # the first two are Keras' messages
         (
             dropout,
             "Dropout is not supported when flash attention is enabled. Please "
@@ -48,13 +48,13 @@ def check_flash_attention(wanted, dropout=0, scores=False, normalizer=SOFTMAX):
 
 
 def check_traced(query, value, reads_tokens):
-    """Raises if what is recorded would hold for one sample, or one length."""
+    """Raises if a recorded graph would be wrong for other sizes."""
     sizes = query.shape[0], query.shape[1], value.shape[1]
     if 1 in sizes[1:] or (sizes[0] == 1 and reads_tokens):
         raise ValueError(
-            "PyTorch's tracer records attention for the sizes of the trace, "
-            "and Keras shows it 1 for unknown ones. Export with a fixed batch "
-            "size of 2 or more and a fixed length, such as input_signature="
-            "[keras.InputSpec(shape=(8, 128), dtype='int32')]. "
-            f"Received: batch and lengths {sizes}"
+            "PyTorch records attention for fixed sizes, and Keras replaces "
+            "unknown sizes by 1. Export with a fixed batch size of at least 2 "
+            "and a fixed length, such as "
+            "input_signature=[keras.InputSpec(shape=(8, 128), dtype='int32')]. "
+            f"Received: batch size and lengths {sizes}"
         )

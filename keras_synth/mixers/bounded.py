@@ -1,4 +1,4 @@
-"""What mixers share in which tokens choose whom they see."""
+"""Helpers of mixers that choose pairs of tokens by their content."""
 
 from keras import ops
 
@@ -8,32 +8,32 @@ from keras_synth.mixers.last_tokens import as_integers
 
 
 def check_at_most(name, value, default, max_length):
-    """Returns an argument in tokens, or blocks, that fits `max_length`."""
+    """Returns an argument in tokens or blocks, or raises if it is too large."""
     if value is None:
         return min(default, max_length)
     value = check_positive(name, value)
     if value > max_length:
         raise ValueError(
             f"`{name}` must be at most `max_length`, the longest sequence in "
-            f"tokens. Pass a smaller {name}, or a larger max_length. "
-            f"Received: {name}={value}, max_length={max_length}"
+            f"tokens. Pass a smaller {name} or a larger max_length. Received: "
+            f"{name}={value}, max_length={max_length}"
         )
     return value
 
 
-# Options of a weight that is saved and never trained.
+# Options of a weight that is saved but not trained.
 FIXED = {"dtype": "float32", "trainable": False}
 
 
 def unit(x):
-    """Vectors of length 1 in float32; those of length 0 stay so."""
+    """Vectors of length 1 in float32; zeros stay zero."""
     x = ops.cast(x, "float32")
     squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, 1e-12))
 
 
 def fill_up(size, mask, *tensors):
-    """Puts padding behind tokens, so that `size` divides their number.
+    """Appends padding, so that `size` divides the number of tokens.
 
     Args:
         size: Integer, in tokens.

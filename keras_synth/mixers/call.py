@@ -1,4 +1,4 @@
-"""A call of `keras.layers.MultiHeadAttention`, checked and as one value."""
+"""The checked arguments of a mixer's call as one value."""
 
 import contextvars
 import functools
@@ -18,20 +18,19 @@ from keras_synth.types import Tensor
 
 # Of tensors `(B, T, d)`.
 FLAT = AttentionAxes(None, 3)
-# A function of a mixer and its `Call` that returns what `_call_flat` does, or
-# `None`. Other threads, and other contexts of asynchronous code, have their
-# own.
+# A function of a mixer and its `Call` that replaces `_call_flat`, or `None`.
+# Each thread and each context of asynchronous code has its own.
 OBSERVER = contextvars.ContextVar("observer", default=None)
 
 
 @known_to_compilers
 def observer():
-    """Returns the function that calls mixers in this context, or `None`."""
+    """Returns the function that replaces `_call_flat` here, or `None`."""
     return OBSERVER.get()
 
 
 class Call(NamedTuple):
-    """What a mixer is called with, along one axis of tokens.
+    """Arguments of a mixer, along one axis of tokens.
 
     Fields:
         query: Tensor `(B, T, d)`.
@@ -39,7 +38,7 @@ class Call(NamedTuple):
         key: Tensor `(B, S, d)`.
         mask: `AttentionMask`.
         bias: Tensor `(B or 1, H or 1, T or 1, S)`, or `None`.
-        with_scores: Whether to return the weights `(B, H, T, S)`, too.
+        with_scores: Whether to also return the weights `(B, H, T, S)`.
         training: Whether to apply dropout.
     """
 
@@ -58,15 +57,15 @@ class Call(NamedTuple):
 
 
 def checked_axes(attended, built, query_shape, value_shape, key_shape):
-    """Returns the `AttentionAxes` of tensors of these shapes, or raises.
+    """Returns the `AttentionAxes` of tensors, or raises.
 
     Args:
         attended: Tuple of integers, a layer's `attention_axes`, or `None`.
-        built: Integer, the axes of the tensors that the layer is for, or
+        built: Integer, the number of axes for which the layer is built, or
             `None` for any number.
-        query_shape: Shape `(B, ..., d)`, as are the others.
-        value_shape: Of the source.
-        key_shape: Of the source.
+        query_shape: Shape `(B, ..., d)`.
+        value_shape: Shape `(B, ..., d)`.
+        key_shape: Shape `(B, ..., d)`.
     """
     if not may_be_equal(value_shape[1:-1], key_shape[1:-1]):
         raise ValueError(
@@ -84,15 +83,14 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
     if rank < 3:
         raise ValueError(
             "`query` must be a tensor (batch, length, features), or have more "
-            "axes than that. Token ids go through an embedding first. "
-            f"Received: query.shape={tuple(query_shape)}"
+            "axes. Embed token ids first. Received: "
+            f"query.shape={tuple(query_shape)}"
         )
     if built not in (None, rank):
         raise ValueError(
-            f"This layer was built for tensors of {built} axes, batch and "
-            "features included. Their shape must have as many at each call; "
-            "make another layer for others. Received: "
-            f"query.shape={tuple(query_shape)}"
+            f"This layer was built for tensors of {built} axes, including "
+            "batch and features. Make another layer for other tensors. "
+            f"Received: query.shape={tuple(query_shape)}"
         )
     flat = rank == 3 and attended in (None, (1,))
     axes = FLAT if flat else AttentionAxes(attended, rank)
@@ -104,7 +102,7 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
     ]
     if not may_be_equal(*others):
         raise ValueError(
-            "All axes of `query` and `value` but the features and "
+            "All axes of `query` and `value` except the features and "
             f"attention_axes={axes.attended} must be equal. Received: "
             f"query.shape={tuple(query_shape)}, "
             f"value.shape={tuple(value_shape)}"
@@ -115,7 +113,7 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
 def check_room(query, places, start):
     """Raises if a cache is known to have no room for a query's tokens.
 
-    With `start=None` it takes none.
+    With `start=None` no token is written.
     """
     known = start, query.shape[1], places.shape[1]
     if not all(isinstance(number, int) for number in known):
@@ -123,8 +121,8 @@ def check_room(query, places, start):
     if start + known[1] > known[2]:
         raise ValueError(
             f"The cache has room for {known[2]} tokens. Make a longer one with "
-            f"`make_cache`, or decode fewer. Received: {known[1]} tokens at "
-            f"start={start}"
+            f"`make_cache`, or decode fewer tokens. Received: {known[1]} "
+            f"tokens at start={start}"
         )
 
 
@@ -140,15 +138,15 @@ def check_longest(length, max_length):
 
 
 def check_cache(cache, shapes):
-    """Raises unless a cache has these shapes, nested and without the batch."""
+    """Raises unless a cache has these shapes, nested and without batch."""
     if not _fits(cache, shapes):
         received = keras.tree.map_structure(
             lambda x: tuple(getattr(x, "shape", ())), cache
         )
         raise ValueError(
-            "The cache must be this layer's, as its `make_cache` or `remember` "
-            "makes it: a batch axis, and then, with `None` for the length, "
-            f"{shapes}. Received: a cache of shape {received}"
+            "The cache must come from `make_cache` or `remember` of this "
+            "layer. Its shape is the batch size and then, with `None` for the "
+            f"length, {shapes}. Received: a cache of shape {received}"
         )
 
 
@@ -169,26 +167,26 @@ def _fits(cache, shapes):
 
 
 def check_dtype(name, x):
-    """Raises unless a tensor holds floats."""
+    """Raises unless the dtype of a tensor is floating-point."""
     dtype = keras.backend.standardize_dtype(x.dtype)
     if not keras.backend.is_float_dtype(dtype):
         raise ValueError(
-            f"`{name}` must hold floating-point features; token ids go "
-            f"through an embedding first. Received: {name}.dtype={dtype}"
+            f"`{name}` must be a floating-point tensor. Embed token ids first. "
+            f"Received: {name}.dtype={dtype}"
         )
 
 
 def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
-    """Returns the `Call` of what a layer is called with.
+    """Returns the `Call` for the arguments of a layer.
 
     Args:
         axes: `AttentionAxes`.
         tensors: Tuple of query, value and key, `(B, ..., d)`.
-        padding: Pair of dictionaries, of the query's and of the source's
-            padding masks by the names of arguments.
+        padding: Pair of dictionaries from the names of arguments to padding
+            masks, of the query and of the source.
         pairs: Pair of `attention_mask` and `attention_bias`.
-        num_heads: Integer, `H`, or `None` where there are no heads.
-        **fields: Further fields of the `Call`, and `causal`.
+        num_heads: Integer, `H`, or `None` without heads.
+        **fields: Other fields of the `Call`, and `causal`.
     """
     query, value, _ = tensors
     of_query, of_source = padding
@@ -210,19 +208,19 @@ def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
 
 
 def _flat_pairs(axes, mask, bias, *sizes):
-    """An attention mask and a bias, either or both `None`, of flat tokens."""
+    """The attention mask and the bias of flat tokens, or `None`."""
     if mask is None and bias is None:
         return None, None
     mask = axes.flatten_pairs("attention_mask", mask, *sizes)
     bias = axes.flatten_pairs("attention_bias", bias, *sizes)
     if bias is not None:
-        # What a mask forbids then lies below all that a bias can say.
+        # Forbidden pairs are then below all values of a bias.
         bias = ops.maximum(ops.cast(bias, "float32"), LEAST_BIAS)
     return masks.as_boolean(mask), bias
 
 
 def _all_of(axes, x, padding):
-    """The conjunction of padding masks of a tensor, `(B', T)`, or `None`."""
+    """The conjunction `(B', T)` of padding masks, or `None`."""
     found = None
     for name, mask in padding.items():
         if mask is None:
@@ -235,10 +233,10 @@ def _all_of(axes, x, padding):
 
 
 def is_padding(attention_mask, query):
-    """Whether a mask hides keys from all queries of a sample alike.
+    """Whether a mask hides the same keys from all queries of a sample.
 
-    `(B, 1, S)` or `(B, 1, 1, S)`: key padding, as KerasHub's encoders and
-    users of MultiHeadAttention pass it.
+    `(B, 1, S)` or `(B, 1, 1, S)`: KerasHub's encoders and users of
+    MultiHeadAttention pass key padding in this form.
     """
     shape = getattr(attention_mask, "shape", None)
     if shape is None or len(query.shape) != 3:
@@ -250,9 +248,9 @@ def is_padding(attention_mask, query):
 def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
     """Returns the `Call` of a step with a cache, whose source is the cache.
 
-    Arguments are those of `Mixer.call_with_cache`, but `places`, a tensor
-    `(B, S, ...)` with the places of tokens in the cache, or `None` where it has
-    none; and `pairs`, of `attention_mask` and `attention_bias`.
+    Arguments are those of `Mixer.call_with_cache`, and `places`, a tensor `(B,
+    S, ...)` with a place for each token of the cache, or `None` for a state;
+    and `pairs`, of `attention_mask` and `attention_bias`.
     """
     mask, bias = pairs
     value_mask = masks.as_boolean(value_mask)
@@ -280,13 +278,13 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
 
 
 def _check_places(**given):
-    """Raises if something refers to places of a cache: there are none."""
+    """Raises if a mask or bias refers to places of a state."""
     for name, x in given.items():
         if x is not None:
             raise ValueError(
-                "A cache of the last tokens has no places that "
-                f"`{name}` could refer to. Leave it out, or call the layer "
-                f"with whole sequences. Received: {name}.shape={tuple(x.shape)}"
+                f"A cache of only the last tokens does not support `{name}` of "
+                "all tokens. Leave it out, or call the layer with whole "
+                f"sequences. Received: {name}.shape={tuple(x.shape)}"
             )
 
 
@@ -294,9 +292,9 @@ _signature = functools.cache(inspect.signature)
 
 
 def by_name(call, args, named):
-    """Arguments of `call` after query, value and key, all by their names."""
+    """Arguments of `call` after query, value and key, by name."""
     signature = _signature(call)
-    # Raises if there are too many, or one is given twice.
+    # Raises for too many arguments or one that is passed twice.
     signature.bind_partial(*[None] * 4, *args, **named)
     names = [*signature.parameters][4:]
     return dict(zip(names, args, strict=False)) | named

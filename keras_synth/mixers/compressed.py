@@ -16,36 +16,36 @@ from keras_synth.types import Identifier
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class CompressedAttention(MultiHeadMixer):
-    """Attends to keys and values of windows of tokens ("compressed").
+    """Attends to windows of tokens ("compressed").
 
-    `softmax(Q K'^T / sqrt(k)) V'` per head, with a key and a value for each
-    window of tokens, by a strided convolution:
+    `softmax(Q K'^T / sqrt(k)) V'` per head. A strided convolution computes a
+    key and a value for each window of tokens:
 
         k'_m = sum_t k_(m stride + t) A_t,   v'_m = sum_t v_(m stride + t) B_t
 
     over t = 0 ... kernel - 1, with kernels A `(kernel, H, k, k)` and B
-    `(kernel, H, v, v)`. Each query is compared with `S / stride` windows:
-    O(T S / stride) in time and memory.
+    `(kernel, H, v, v)`. Each query is compared with `S / stride` windows: O(T S
+    / stride) time and memory.
 
-    Padding has no influence: windows of nothing else are not seen. A window
-    holds tokens that come after its first one, so that there is no causal
-    form, and no logits of pairs to mask, to add a bias to or to return.
+    Padding has no influence, and windows of only padding are masked. There is
+    no causal form, because a window contains tokens after its first one.
+    Attention masks, biases and scores are not supported, because there are no
+    logits of pairs.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
         stride: Integer, from one window to the next, in tokens.
-        kernel: Integer, tokens in a window, at least `stride`, which is the
-            default; more where windows overlap.
-        convolution_initializer: Initializer of A and B; by default a normal
-            distribution of variance `1 / (kernel k)`, or v.
+        kernel: Integer, tokens in a window; `stride` by default. Windows
+            overlap if it is larger.
+        convolution_initializer: Initializer of A and B; by default normal
+            distributions of variance `1 / (kernel k)` and `1 / (kernel v)`.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
     Call arguments and output: see `MultiHeadMixer`.
 
     Raises:
-        ValueError: If `kernel` is less than `stride`: tokens between windows
-            would never be seen.
+        ValueError: If `kernel` is less than `stride`.
 
     Example:
 
@@ -80,8 +80,8 @@ class CompressedAttention(MultiHeadMixer):
         )
         if self.kernel < self.stride:
             raise ValueError(
-                "`kernel` must be at least `stride`, or tokens between windows "
-                "are never seen. Pass a larger kernel, or a smaller stride. "
+                "`kernel` must be at least `stride`, or no window contains "
+                "some tokens. Pass a larger kernel or a smaller stride. "
                 f"Received: stride={stride}, kernel={kernel}"
             )
         if convolution_initializer is not None:

@@ -25,10 +25,10 @@ BORDERS = ("zero", "renormalize")
 
 
 class Convolution(Neighbours):
-    """A depthwise convolution whose kernels are softmaxes.
+    """Base class of depthwise convolutions whose kernels are softmaxes.
 
-    The first base of a class whose second one is `SelfMixer`. The class has
-    `_build_kernel` and `_logits`, those of the taps.
+    Subclasses derive from it and `SelfMixer`, in this order. They implement
+    `_build_kernel` and `_logits`, which returns the logits of the taps.
     """
 
     weight_axes = {**axes_of_heads("value"), "output/kernel": (MODEL, DATA)}
@@ -68,8 +68,8 @@ class Convolution(Neighbours):
         self._features = dim = query_shape[-1]
         if dim % self.num_heads:
             raise ValueError(
-                "`num_heads` must divide the features of a token: channels "
-                "share kernels evenly. Received: "
+                "`num_heads` must divide the number of features, so that "
+                "channels share kernels evenly. Received: "
                 f"num_heads={self.num_heads}, features={dim}"
             )
         self.value = self._dense(dim * (1 + self.use_glu), "value")
@@ -97,8 +97,8 @@ class Convolution(Neighbours):
         return None
 
     def _projected(self, x, padding_mask):
-        # Twice: NaN in padding would reach the gradients of the projection,
-        # and its bias makes padding something else than zero.
+        # Twice: before the projection, because NaN would reach its gradients;
+        # after it, because its bias makes padding nonzero.
         x = self.value(masks.zero_padding(x, padding_mask))
         if self.use_glu:
             x, gate = ops.split(x, 2, axis=-1)
@@ -108,7 +108,7 @@ class Convolution(Neighbours):
     def _mixed(self, x, around, is_token, padding_mask, training=None):
         weights = self._weights(x, is_token)
         if self._dropout is not None and training:
-            # Not the layer itself, which would cast float32 weights.
+            # Not with the layer, which would cast float32 weights.
             weights = self._dropout.call(weights, training=True)
         context = _convolve(around, weights)
         return self.output_dense(ops.cast(context, self.compute_dtype))
@@ -126,8 +126,8 @@ class Convolution(Neighbours):
 def _convolve(x, weights):
     """Sums the tokens under the taps, each times its weight, in float32.
 
-    Slice after slice, which takes no memory for their product; XLA makes one
-    loop of it, where its depthwise convolutions are several times slower.
+    Slice by slice, without memory for their products. XLA fuses the slices into
+    one loop, which is several times faster than its depthwise convolutions.
     """
     heads, width = weights.shape[2:]
     batch, length = ops.shape(x)[:2]
@@ -144,30 +144,30 @@ def _convolve(x, weights):
 class LightConvolution(Convolution, SelfMixer):
     """Convolves with one learned kernel per head, as LightConv ("light_conv").
 
-    `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with
-    `x' = (x A) * sigmoid(x B)` and t = 0 ... width - 1. `W` is `(H, width)`:
-    the `d / H` channels of a head share a kernel. A linear layer follows. Work
-    is O(T width d).
+    `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with `x' = (x A) *
+    sigmoid(x B)` and t = 0 ... width - 1. `W` is `(H, width)`: the `d / H`
+    channels of a head share a kernel. A linear layer follows. Time is O(T width
+    d).
 
-    The kernel is centred, `a = (width - 1) // 2`, or in the causal form shifted
-    to end at the token, `a = width - 1`, as in the authors' code. Padding
-    counts as zeros, like what lies beyond the borders.
+    The kernel is centred: `a = (width - 1) // 2`. In the causal form it ends at
+    the token: `a = width - 1`, as in the authors' code. Padding and positions
+    beyond the borders count as zeros.
 
     Args:
-        num_heads: Integer, number of kernels, `H`; divides `d`.
+        num_heads: Integer, number of kernels, `H`, a divisor of `d`.
         width: Integer, taps of a kernel, in tokens. The paper's layers have 3
             to 31.
-        dropout: Float, share of the taps to drop in training, after the
-            softmax (DropConnect); the same for all tokens and samples.
+        dropout: Float, fraction of the taps to drop in training, after the
+            softmax (DropConnect). All tokens and samples drop the same taps.
         use_bias: Whether the linear layers have biases.
         use_glu: Whether `x' = (x A) * sigmoid(x B)`, or `x' = x A`.
-        border: `"zero"`, as in the paper: the taps that lie on a border or on
-            padding are lost, and the others sum to less than one. Or
-            `"renormalize"`: the softmax is over the taps that lie on tokens.
-        seed: Optional integer, seed of the initial values and of the dropout.
+        border: `"zero"`, as in the paper: taps beyond the border or on padding
+            are lost, and the others sum to less than one. Or `"renormalize"`:
+            the softmax is over the taps on tokens.
+        seed: Optional integer, seed of initial values and dropout.
         **kwargs: Initializers, regularizers and constraints of the linear
-            layers, as of `MultiHeadMixer`, and keyword arguments of
-            `keras.layers.Layer`. `kernel_initializer` is that of W, too.
+            layers, as for `MultiHeadMixer`, and keyword arguments of
+            `keras.layers.Layer`. `kernel_initializer` also applies to W.
 
     Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
 
@@ -206,15 +206,14 @@ class LightConvolution(Convolution, SelfMixer):
 class DynamicConvolution(Convolution, SelfMixer):
     """Convolves with a kernel that each token predicts ("dynamic_conv").
 
-    `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel: as
-    `LightConvolution`, with a kernel of each token. `W` is `(d, H * width)`,
-    without bias. Work is O(T width d), and kernels fill a tensor
-    `(B, T, H, width)`.
+    `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel, as in
+    `LightConvolution`. `W` is `(d, H * width)`, without bias. Time is O(T width
+    d), and the kernels are a tensor `(B, T, H, width)`.
 
     Args:
-        num_heads: Integer, kernels per token, `H`; divides `d`.
+        num_heads: Integer, kernels per token, `H`, a divisor of `d`.
         width: Integer, taps of a kernel, in tokens.
-        dropout: Float, share of the taps to drop in training, drawn for each
+        dropout: Float, fraction of the taps to drop in training, drawn for each
             token.
         **kwargs: Arguments of `LightConvolution`.
 

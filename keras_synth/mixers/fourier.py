@@ -12,13 +12,13 @@ from keras_synth.mixers.self_mixer import SelfMixer
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class FourierMixer(SelfMixer):
-    """Mixes tokens by a Fourier transform, as FNet ("fnet").
+    """Mixes tokens by a Fourier transform, like FNet ("fnet").
 
-    `Re(F_T x F_d)`, the real part of the discrete Fourier transform along
-    tokens and features, in float32. It has no weights, no heads and no dropout.
+    `Re(F_T x F_d)` is the real part of the discrete Fourier transform along
+    tokens and features, in float32. The layer has no weights, heads or dropout.
 
-    Padding counts as zeros: it matters how much of it there is but not what it
-    holds. There is no causal form.
+    Padding counts as zeros: outputs depend on its length but not on its
+    content. There is no causal form.
 
     Args:
         **kwargs: Keyword arguments of `keras.layers.Layer`.
@@ -40,7 +40,7 @@ class FourierMixer(SelfMixer):
     def mix(self, x, padding_mask=None, causal=False, training=None):
         real = ops.cast(masks.zero_padding(x, padding_mask), "float32")
         if number_of_devices() > 1:
-            # Of a fast transform XLA gathers all samples on each device.
+            # For a fast transform XLA gathers all samples on each device.
             return ops.cast(_by_products(real), x.dtype)
         real, _ = ops.fft2((real, ops.zeros_like(real)))
         return ops.cast(real, x.dtype)

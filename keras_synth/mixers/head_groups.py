@@ -1,4 +1,4 @@
-"""Attention group by group of heads, each with logits of its own."""
+"""Attention by groups of heads, each with its own logits."""
 
 import itertools
 
@@ -13,17 +13,17 @@ from keras_synth.attention.positions import shortest
 
 
 class HeadGroups:
-    """The groups of heads of one attention layer; mostly there is one.
+    """The groups of heads of an attention layer, usually one.
 
     Args:
-        synthesizer: `Synthesizer`, whose `head_groups()` they are.
+        synthesizer: `Synthesizer` with `head_groups()`.
         value_dim: Integer, value features per head, `v`.
 
     Attributes:
-        cache_dim: Features per head that decoding must remember of a token,
-            or a tuple of those of each group.
-        cache_shapes: Shape of a cache without the batch, `(None, H, k + v)`,
-            or a tuple of those of each group.
+        cache_dim: Features per head of a token in the cache, or a tuple with
+            those of each group.
+        cache_shapes: Shape of a cache without the batch, `(None, H, k + v)`, or
+            a tuple with that of each group.
     """
 
     def __init__(self, synthesizer, value_dim):
@@ -41,10 +41,10 @@ class HeadGroups:
         )
 
     def project(self, key, values):
-        """Returns what attention reads of a source `(B, S, d)`.
+        """Returns the keys and values of a source `(B, S, d)`.
 
-        `(keys, values)`: a tuple of tensors `(B, S, h, k)`, or `None` where a
-        group of h heads compares no pairs; and one of `(B, S, h, v)`.
+        `keys` is a tuple of tensors `(B, S, h, k)`, or `None` for a group of h
+        heads that compares no pairs; `values` is a tuple of `(B, S, h, v)`.
         """
         keys = self._synthesizer.project_keys(key)
         if len(self._groups) == 1:
@@ -52,7 +52,7 @@ class HeadGroups:
         return keys, tuple(values[:, :, heads] for heads in self._heads)
 
     def masks(self, mask):
-        """Returns the mask of each group, with what its logits reach."""
+        """Returns the mask of each group, limited to its reach."""
         found = [mask]
         if len(self._groups) > 1:
             found = [mask.of_heads(heads) for heads in self._heads]
@@ -62,20 +62,20 @@ class HeadGroups:
         ]
 
     def check_lengths(self, query_length, source_length):
-        """Raises if a group has logits of neighbours, and lengths differ."""
+        """Raises if a group has logits of neighbours and lengths differ."""
         lengths = query_length, source_length
         if all(isinstance(x, int) for x in lengths):
             self.check_reach_all(f"{query_length} and {source_length} tokens")
 
     def check_reach_all(self, received):
-        """Raises if a group has logits of neighbours in one sequence only."""
+        """Raises if a group has only logits of neighbours in one sequence."""
         for group in self._groups:
             if group.reach is not None:
                 raise ValueError(
-                    f"{type(group).__name__} has logits of a token's "
-                    "neighbours: query and source must be one sequence. For "
-                    "cross-attention take a synthesizer that sees all tokens, "
-                    f'such as "V" or "D". Received: {received}'
+                    f"{type(group).__name__} has only logits of a token's "
+                    "neighbours: query and source must be the same sequence. "
+                    'For cross-attention use another synthesizer, such as "V" '
+                    f'or "D". Received: {received}'
                 )
 
     def attend(
@@ -89,24 +89,24 @@ class HeadGroups:
         positions=None,
         **options,
     ):
-        """Returns what `attend` does, of all groups.
+        """Returns the result of `attend` for all groups.
 
         Args:
             query: Tensor `(B, T, d)`.
-            keys: Tuple, as `project` returns it.
-            values: Tuple, as `project` returns it.
+            keys: Tuple from `project`.
+            values: Tuple from `project`.
             mask: `AttentionMask`.
             bias: Tensor `(B or 1, H or 1, T, S)`, or `None`.
             start: Position of the first query token.
-            positions: Optional integer tensor `(B, S)`, where the source's
-                tokens are if not at those from 0 on: only the mask then says
-                who sees whom.
-            **options: Of `attend`.
+            positions: Optional integer tensor `(B, S)`, positions of the
+                source's tokens if they are not 0, 1, ... Only the mask then
+                says which pairs are visible.
+            **options: Other arguments of `attend`.
         """
         if bias is not None:
             bias = zero_padded_columns(bias, mask)
         target_length = axis_size(query, 1)
-        # Where positions are given, the mask already has what logits reach.
+        # With positions, the mask is already limited to the logits' reach.
         masks = [mask] if positions is not None else self.masks(mask)
         found = []
         for group, heads, own_keys, own_values, own_mask in zip(
@@ -122,7 +122,7 @@ class HeadGroups:
             )
             has_keys = own_keys is not None and logits.bias is not None
             if has_keys and logits.bias.shape[0] == query.shape[0]:
-                # The bias may be computed from keys, padding included.
+                # The bias can be computed from keys, including padding.
                 cleaned = zero_padded_columns(logits.bias, own_mask)
                 logits = logits._replace(bias=cleaned)
             if bias is not None:
@@ -144,7 +144,7 @@ class HeadGroups:
         return ops.concatenate(contexts, 2), ops.concatenate(weights, 1)
 
     def to_cache(self, keys, values):
-        """Returns a cache of what `project` returns, keys before values."""
+        """Returns a cache of the result of `project`, keys before values."""
         return self._whole(
             own_values
             if own_keys is None
@@ -153,7 +153,7 @@ class HeadGroups:
         )
 
     def from_cache(self, cache):
-        """Returns the keys and values of a cache, as `project` does."""
+        """Returns the keys and values of a cache, in the form of `project`."""
         caches = cache if len(self._groups) > 1 else (cache,)
         keys, values = [], []
         for group, own in zip(self._groups, caches, strict=True):
@@ -163,13 +163,13 @@ class HeadGroups:
         return tuple(keys), tuple(values)
 
     def _whole(self, parts):
-        """A tuple of one for each group; of a single group only that one."""
+        """A tuple with one entry per group, or the entry of a single group."""
         parts = tuple(parts)
         return parts if len(parts) > 1 else parts[0]
 
 
 def _within(mask, reach):
-    """A mask that also leaves out what is farther away."""
+    """A mask that also excludes tokens farther away."""
     if mask.pattern is None:
         return mask._replace(pattern=Window(reach))
     return mask._replace(window=shortest(mask.window, reach + 1))

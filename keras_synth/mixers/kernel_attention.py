@@ -1,4 +1,4 @@
-"""`KernelMixer`: attention whose weights are products of positive features."""
+"""`KernelMixer`, the base of attention by products of positive features."""
 
 from keras import ops
 
@@ -15,12 +15,12 @@ from keras_synth.types import Mixin, Tensor
 
 
 class KernelMixer(Mixin):
-    """A `MultiHeadMixer` whose weights are products of positive features.
+    """Base class of attention by products of positive features.
 
-    The first base of a class whose second one is `MultiHeadMixer`. The class
-    implements `feature_map`, sets `num_features` when it is made, and `scaled`
-    if its keys come with logarithms. When decoding, the sums over the past are
-    remembered, of a constant size.
+    Subclasses derive from it and `MultiHeadMixer`, in this order. They
+    implement `feature_map`, set `num_features` in the constructor, and set
+    `scaled` if `feature_map` returns logarithms. A decoding cache is a state of
+    constant size, the sums over the past.
     """
 
     overwrites_cache = False
@@ -35,12 +35,11 @@ class KernelMixer(Mixin):
         Args:
             queries: Tensor `(B, T, H, k)`.
             keys: Tensor `(B, S, H, k)`.
-            training: Whether this is a step of training.
+            training: Whether this is a training step.
 
         Returns:
-            Tensors `(B, T, H, f)` and `(B, S, H, f)`, and a tensor
-            `(B, S, H)`, logarithms of a factor of the keys' features, or
-            `None`.
+            Tensors `(B, T, H, f)` and `(B, S, H, f)`, and the logarithms of a
+            factor of the keys' features, `(B, S, H)` or `None`.
         """
         raise NotImplementedError
 
@@ -49,7 +48,7 @@ class KernelMixer(Mixin):
         return self._continued(queries, keys, values, mask, state, training)[0]
 
     def _continued(self, queries, keys, values, mask, state, training=None):
-        """Returns the context, and the `State` after that of earlier tokens."""
+        """Returns the context and the next `State`."""
         queries, keys, logs = self.feature_map(queries, keys, training)
         keys = masks.zero_padding(keys, mask.keys)
         if logs is not None and mask.keys is not None:
@@ -70,7 +69,7 @@ class KernelMixer(Mixin):
             return source
         values = source.values
         keep = self.dropped(ops.ones_like(values[..., :1]), training)
-        # The count of features, in the last column, stays as it is.
+        # The last column, which counts features, does not change.
         values = ops.concatenate(
             [values[..., :-1] * keep, values[..., -1:]], -1
         )
@@ -85,11 +84,11 @@ class KernelMixer(Mixin):
         return State(sums, ops.full(shape, FORBIDDEN, "float32"))
 
     def make_cache(self, batch_size, length):
-        """Returns an empty state, whose size does not depend on the length.
+        """Returns an empty state of a size that does not depend on the length.
 
         Returns:
-            Dictionary of float32 tensors: `"sums"` `(B, H, f, v + 1)`, and
-            `"logs"` `(B, H)` where features have a factor.
+            Dictionary of float32 tensors: `"sums"` `(B, H, f, v + 1)`, and, if
+            features have a factor, `"logs"` `(B, H)`.
         """
         return _as_cache(self._empty(batch_size))
 
@@ -104,7 +103,7 @@ class KernelMixer(Mixin):
         if start is None:
             return super()._call_cached(call, cache, start)
         query, mask = call.query, call.mask
-        # A layer around may have cast it to its own dtype.
+        # An outer layer may have cast it to its own dtype.
         cache = {k: ops.cast(x, "float32") for k, x in cache.items()}
         state = State(**cache)
         context, state = self._continued(

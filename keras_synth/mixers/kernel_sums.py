@@ -1,12 +1,12 @@
 """Sums over keys for attention by products of positive features.
 
-`weight_ij = phi(q_i) . phi(k_j)`: what queries need of the source is
-`sum_j phi(k_j) v_j^T` and `sum_j phi(k_j)`, computed once for all of them. Time
-and memory grow with the length, not with its square. All sums are float32.
+With `weight_ij = phi(q_i) . phi(k_j)`, all queries need the same sums over the
+source, `sum_j phi(k_j) v_j^T` and `sum_j phi(k_j)`. Time and memory are linear
+in the length. All sums are float32.
 
-Features of keys may be given without a factor `exp(c_j)` that they have in
-common. A row's weights are then scaled by the largest `c_j` among those that
-the row sees: nothing overflows, and no token depends on later ones.
+The features of a key can omit a common factor `exp(c_j)`. The weights of a row
+are then scaled by the largest `c_j` that the row sees, so that nothing
+overflows and no token depends on later ones.
 """
 
 from typing import NamedTuple
@@ -16,19 +16,19 @@ from keras import ops
 from keras_synth._backend.tensors import pad
 from keras_synth.attention.softmax import FORBIDDEN
 
-# Tokens whose weights are written out, as a triangle. Fewer are more chunks
-# with a state for each, more are more weights that the triangle forbids.
+# Tokens per chunk. A chunk computes a square of weights and uses a triangle.
+# Smaller chunks need more states; larger ones waste more weights.
 CHUNK = 128
 
 
 class State(NamedTuple):
-    """What later tokens need to know of earlier ones.
+    """Sums over earlier tokens, for later ones.
 
     Fields:
         sums: Float32 tensor `(B, H, f, v + 1)`, sums over keys of features
-            times values, and in the last column of the features alone.
-        logs: Float32 tensor `(B, H)`, the logarithm of a factor of the sums;
-            `None` if that is 1.
+            times values, and of the features in the last column.
+        logs: Float32 tensor `(B, H)`, the logarithm of a factor of the sums, or
+            `None` for a factor of 1.
     """
 
     sums: object
@@ -39,8 +39,8 @@ class Source(NamedTuple):
     """Keys and values, float32.
 
     Fields:
-        features: Tensor `(B, H, ..., S, f)`, zero where padded.
-        values: Tensor `(B, H, ..., S, v + 1)`, the last column being 1.
+        features: Tensor `(B, H, ..., S, f)`, zero for padding.
+        values: Tensor `(B, H, ..., S, v + 1)`, with a last column of 1.
         logs: Tensor `(B, H, ..., S)`, logarithms `c_j` of a factor of the
             features, or `None`.
     """
@@ -60,12 +60,12 @@ def source_of(features, values, logs=None):
 
 
 def heads_first(x):
-    """`(B, T, H, f) -> (B, H, T, f)`, float32; or the other way round."""
+    """`(B, T, H, f) -> (B, H, T, f)`, float32, or the reverse."""
     return ops.transpose(ops.cast(x, "float32"), (0, 2, 1, 3))
 
 
 def summed(source, state=None):
-    """Returns the `State` after all of a source."""
+    """Returns the `State` after a source."""
     largest = None
     features = source.features
     if source.logs is not None:
@@ -96,8 +96,8 @@ def causal(queries, source, state):
         state: `State` of the tokens before.
 
     Returns:
-        Tensor `(B, H, T, v + 1)`; and the `State` after all tokens, where
-        there are as many of both.
+        Tensor `(B, H, T, v + 1)`, and the `State` after all tokens if queries
+        and source have the same number of tokens.
     """
     length = ops.shape(queries)[2]
     size = min(length, CHUNK) if isinstance(length, int) else CHUNK
@@ -118,7 +118,7 @@ def causal(queries, source, state):
 
 
 def _chunks(x, size, whole, filler=0.0):
-    """`(B, H, n, f) -> (B, H, whole / size, size, f)`, cut or filled up."""
+    """`(B, H, n, f) -> (B, H, whole / size, size, f)`, cut or padded."""
     x = x[:, :, :whole]
     missing = whole - ops.shape(x)[2]
     if not (isinstance(missing, int) and missing == 0):
@@ -129,7 +129,7 @@ def _chunks(x, size, whole, filler=0.0):
 
 
 def _running(own, state):
-    """The `State`s before each chunk, `(B, H, chunks, ...)`, and after all."""
+    """The `State`s before each chunk, `(B, H, chunks, ...)`, and at the end."""
     sums = ops.concatenate([state.sums[:, :, None], own.sums], axis=2)
     if own.logs is None:
         sums = ops.cumsum(sums, axis=2)
@@ -145,7 +145,7 @@ def _running(own, state):
 
 
 def _within(queries, source, before):
-    """Sums over earlier chunks, and over the own one up to each row."""
+    """Sums over earlier chunks, and over the same chunk up to each row."""
     weights = ops.matmul(queries, ops.swapaxes(source.features, -1, -2))
     earlier = _earlier(weights.shape[-1])
     past = ops.matmul(queries, before.sums)
@@ -159,21 +159,21 @@ def _within(queries, source, before):
 
 
 def _earlier(size):
-    """Boolean `(size, size)`: which columns are no later than a row."""
+    """Boolean `(size, size)`, True for columns up to the row."""
     places = ops.arange(size)
     return places[:, None] >= places
 
 
 def _scaled(logs, earlier, least=FORBIDDEN):
-    """The largest logarithm up to each place, and all factors by it.
+    """The largest logarithm up to each place, and the factors relative to it.
 
     Args:
         logs: Tensor `(..., n)`.
         earlier: Boolean tensor `(n, n)`.
-        least: Tensor that broadcasts to `(..., n)`; none is smaller.
+        least: Tensor that broadcasts to `(..., n)`, a lower bound.
 
     Returns:
-        Tensors `(..., n)` and `(..., n, n)`, the latter 0 where not earlier.
+        Tensors `(..., n)` and `(..., n, n)`, the latter 0 for later places.
     """
     logs = ops.where(earlier, logs[..., None, :], FORBIDDEN)
     largest = ops.maximum(ops.amax(logs, axis=-1), least)

@@ -1,7 +1,7 @@
-"""The last tokens, and where they are: what windows remember of the past.
+"""The last tokens and their positions: the state of windows.
 
-A state is a dictionary of `"tokens"`, `(B, n, ...)`, and of their
-`"positions"`, integers `(B, n)`, -1 where there is no token.
+A state is a dictionary of `"tokens"`, `(B, n, ...)`, and their `"positions"`,
+integers `(B, n)`, or -1 without a token.
 """
 
 from keras import ops
@@ -16,8 +16,8 @@ def windows(x, width):
 
 
 def as_integers(mask, x):
-    """A padding mask `(B, T)` as 0 and 1; all 1, `(1, T)`, without one."""
-    # Not every backend slices booleans.
+    """A padding mask `(B, T)` as 0 and 1, or `(1, T)` of 1 without a mask."""
+    # Not all backends slice booleans.
     if mask is None:
         return ops.ones((1, ops.shape(x)[1]), "int32")
     return ops.cast(mask, "int32")
@@ -26,22 +26,23 @@ def as_integers(mask, x):
 def shapes(number, shape):
     """Returns the shapes of a state of `number` tokens, without the batch.
 
-    One is kept where that is 0: some operations do not take empty tensors.
+    If the number is 0, a state has one token, because some operations do not
+    support empty tensors.
     """
     number = max(number, 1)
     return {"tokens": (number, *shape), "positions": (number,)}
 
 
 def without_tokens(state):
-    """Returns a state that has no tokens."""
+    """Returns a state without tokens."""
     sizes = ops.shape(state["tokens"])[:2]
     return {**state, "positions": ops.full(sizes, -1, "int32")}
 
 
 def extended(state, tokens, mask):
-    """Returns a state with further tokens `(B, T, ...)` behind its own.
+    """Returns a state with tokens `(B, T, ...)` appended.
 
-    Their `AttentionMask` has their padding and the first position.
+    The `AttentionMask` has their padding and first position.
     """
     tokens = masks.zero_padding(tokens, mask.keys)
     here = ops.arange(ops.shape(tokens)[1], dtype="int32")[None] + mask.start
@@ -56,23 +57,23 @@ def extended(state, tokens, mask):
 
 
 def latest(state, number):
-    """Returns a state of the last tokens among those of another."""
+    """Returns a state of the last tokens of another."""
     positions, at = ops.top_k(state["positions"], max(number, 1))
     return {"tokens": _taken(state["tokens"], at), "positions": positions}
 
 
 def joined(state, x, mask, number):
-    """Puts tokens behind those at the positions just before them.
+    """Appends tokens to those at the positions just before them.
 
     Args:
         state: The state.
-        x: Tensor `(B, T, d)`, zero where padded.
-        mask: As for `extended`.
-        number: Integer, how many of the last tokens are seen.
+        x: Tensor `(B, T, d)`, zero for padding.
+        mask: `AttentionMask`, as for `extended`.
+        number: Integer, number of last tokens that are visible.
 
     Returns:
-        `(tokens, is_token, state)`: tensor `(B, number + T, d)`, integers
-        `(B, number + T)`, 0 where there is no token, and the state behind.
+        `(tokens, is_token, state)`: tensor `(B, number + T, d)`, integers `(B,
+        number + T)`, 0 without a token, and the next state.
     """
     is_token = as_integers(mask.keys, x)
     is_token = ops.broadcast_to(is_token, ops.shape(x)[:2])
@@ -93,7 +94,7 @@ def joined(state, x, mask, number):
 
 
 def seen(state, length, mask, pattern):
-    """Returns the `AttentionMask` of the last `length` tokens over a state."""
+    """Returns the `AttentionMask` of the last `length` tokens to a state."""
     rows = ops.arange(length, dtype="int32")[None] + mask.start
     rows = rows[:, :, None]  # (1, T, 1)
     columns = state["positions"][:, None]  # (B, 1, n)

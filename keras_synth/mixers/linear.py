@@ -1,4 +1,4 @@
-"""Attention by the feature map `elu(x) + 1`, the Linear Transformer's."""
+"""Attention with the feature map of the Linear Transformer."""
 
 from typing import Any
 
@@ -17,21 +17,21 @@ class LinearAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
 
         y_i = sum_j (phi(q_i) . phi(k_j)) v_j / (sum_j phi(q_i) . phi(k_j) + e)
 
-    over the tokens that i may see, `e = 1e-6`. `sum_j phi(k_j) v_j^T` is
-    computed once for all queries: O(T) in time and memory. In the causal form
-    it is passed on from one chunk of tokens to the next; when decoding it is
-    all that is remembered of the past, `(B, H, k, v)`.
+    over the tokens visible to i, with `e = 1e-6`. All queries share `sum_j
+    phi(k_j) v_j^T`: O(T) time and memory. In the causal form each chunk of
+    tokens continues the sum of the previous one. The decoding cache is only
+    this sum, `(B, H, k, v)`.
 
-    Queries are not scaled by `1 / sqrt(k)`, as in the authors' code. There are
-    no logits to add a bias to, no scores, and no attention masks but padding
-    and the causal one.
+    As in the authors' code, queries are not scaled by `1 / sqrt(k)`. Only
+    padding and causal masks are supported. Attention masks, biases and scores
+    are not.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
-        **kwargs: Keyword arguments of `MultiHeadMixer`. `dropout` is the share
-            of source tokens to leave out of the sum of values in training,
-            drawn for each head and for all queries at once.
+        **kwargs: Keyword arguments of `MultiHeadMixer`. `dropout` is the
+            fraction of source tokens to omit from the sum of values in
+            training. All queries of a head omit the same tokens.
 
     Call arguments and output: see `MultiHeadMixer`.
 

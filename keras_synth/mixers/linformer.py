@@ -1,4 +1,4 @@
-"""Attention to a few weighted sums of keys and values: Linformer's."""
+"""Linformer: attention to a few weighted sums of keys and values."""
 
 from typing import Any
 
@@ -21,27 +21,27 @@ class LinformerAttention(MultiHeadMixer):
     """Projects keys and values along the length ("linformer").
 
     `softmax(Q (E K)^T / sqrt(k)) (F V)` per head, with trainable tables E and
-    F, `(rank, max_length)`: each query attends to `rank` weighted sums of keys
-    instead of to S keys. O(T rank) in time and memory.
+    F, `(rank, max_length)`. Each query attends to `rank` weighted sums of keys
+    instead of S keys: O(T rank) time and memory.
 
     A source of `S <= max_length` tokens uses the first S columns of E and F.
-    Padding has no influence. Each sum has a share of every token: there is no
-    causal form, and no logits of pairs to mask, to add a bias to or to return.
+    Padding has no influence. There is no causal form, because each sum contains
+    all tokens. Attention masks, biases and scores are not supported, because
+    there are no logits of pairs.
 
-    E and F start as `N(0, 1 / max_length)`, so that sums over `max_length` keys
-    vary as much as a key does. (With the `U(+-1 / sqrt(rank))` of the PyTorch
-    package the softmax is sharp from the start.)
+    The initial distribution of E and F is `N(0, 1 / max_length)`, so that sums
+    over `max_length` keys have the variance of a key. (With the `U(+-1 /
+    sqrt(rank))` of the PyTorch package the initial softmax is sharp.)
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
         max_length: Integer, the longest source, in tokens.
-        rank: Integer, the sums that each query attends to, at most
-            `max_length`. By default 128, the paper's choice for 512 tokens,
-            or `max_length` if that is less.
-        share: `"heads"`: one E and one F serve all heads, in which the paper
-            finds no loss; `"none"`: each head has its own; `"key_value"`: one
-            table is E and F of all heads.
+        rank: Integer, number of sums, at most `max_length`. By default 128, the
+            paper's choice for 512 tokens, or `max_length` if that is less.
+        share: `"heads"`: all heads share one E and one F, without loss in the
+            paper; `"none"`: each head has its own; `"key_value"`: one table is
+            E and F of all heads.
         projection_initializer: Initializer of E and F.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
@@ -96,13 +96,13 @@ class LinformerAttention(MultiHeadMixer):
 
     def _add_table(self, name):
         heads = self.num_heads if self.share == "none" else 1
-        # A layout map would cut the row that all heads share.
+        # A layout map would cut the axis that all heads share.
         with copied(when=heads == 1):
             shape = (heads, self.rank, self.max_length)
             return add_table(self, name, shape, self.projection_initializer)
 
     def _check_lengths(self, query_length, source_length):
-        # Queries may be as many as they like.
+        # The query can have any length.
         super()._check_lengths(source_length, source_length)
 
     def attend(self, queries, keys, values, mask, *, training=None):

@@ -1,4 +1,4 @@
-"""Longformer: neighbours, and first tokens that see all."""
+"""Longformer: a window and global tokens."""
 
 from typing import Any
 
@@ -14,24 +14,24 @@ from keras_synth.mixers.multi_head import MultiHeadMixer
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class LongformerAttention(MultiHeadMixer):
-    """A window and global tokens with projections of their own ("longformer").
+    """A window, and global tokens with their own projections ("longformer").
 
-    Token `i` sees token `j` where `|i - j| <= window` or `j < global_tokens`.
-    The first `global_tokens` see all, by queries, keys and values of their own,
-    `global_query`, `global_key` and `global_value`. Time and memory are
-    O(T (window + global_tokens)).
+    Token `i` sees token `j` if `|i - j| <= window` or `j < global_tokens`. The
+    first `global_tokens` see all tokens, with the projections `global_query`,
+    `global_key` and `global_value`. Time and memory are O(T (window +
+    global_tokens)).
 
-    The original lets the task choose the global tokens of each text, and has
-    none in its causal form: here they are the first ones, which under a causal
-    mask see the tokens up to themselves. Its `attention_window` is `2 window`.
-    A cache is a dictionary of keys and values: of all `tokens`,
-    `(B, S, H, k + v)`, and of `global_tokens`.
+    In the original, the task chooses the global tokens of each text, and the
+    causal form has none. Here they are the first tokens; with a causal mask
+    they see only earlier tokens. The original's `attention_window` is `2
+    window`. A cache is a dictionary of keys and values `(B, S, H, k + v)`, for
+    all `tokens` and for `global_tokens`.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
-        window: Integer, how far a token sees to each side, in tokens.
-        global_tokens: Integer, how many first tokens see all.
+        window: Integer, neighbours on each side, in tokens.
+        global_tokens: Integer, number of first tokens that are global.
         max_length: Optional integer, the longest sequence in tokens.
         **kwargs: Arguments of `MultiHeadMixer`.
 
@@ -51,7 +51,7 @@ class LongformerAttention(MultiHeadMixer):
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
     """
 
-    # Attention masks, biases and scores are not supported: rows that see all
+    # Attention masks, biases and scores are not supported, because global rows
     # have other projections.
     supports_cross_attention = False
     weight_axes = axes_of_heads("global_query", "global_key", "global_value")
@@ -119,8 +119,8 @@ class LongformerAttention(MultiHeadMixer):
         super()._check_decodes(query, start, use_causal_mask)
         if not use_causal_mask:
             raise ValueError(
-                "Longformer decodes one token after the other, with a causal "
-                f"mask. Received: use_causal_mask={use_causal_mask}"
+                "Longformer decodes only with a causal mask. Received: "
+                f"use_causal_mask={use_causal_mask}"
             )
 
     def _written(self, cache, query, start):
@@ -148,11 +148,11 @@ class LongformerAttention(MultiHeadMixer):
         return ops.where(is_global, ops.cast(first, context.dtype), context)
 
     def _with_first(self, cache, query, start):
-        """Keys and values of the global tokens, those in the query included."""
+        """Keys and values of global tokens, including those in the query."""
         new = [self.global_key(query), self.global_value(query)]
         new = ops.cast(ops.concatenate(new, axis=-1), cache.dtype)
         length = ops.shape(query)[1]
-        # Among the new ones.
+        # Among the new tokens.
         at = ops.arange(self.global_tokens, dtype="int32") - start
         there = (at >= 0) & (at < length)
         new = ops.take(new, ops.clip(at, 0, length - 1), axis=1)

@@ -1,4 +1,4 @@
-"""The contract of a mixer: a layer that replaces attention in a block."""
+"""The base class of mixers: layers that can replace attention in a block."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from keras_synth.mixers.call import (
 )
 from keras_synth.types import Size, Tensor, WeightAxes
 
-# What `call` may be given, and the attribute that allows it.
+# Arguments of `call`, and the attributes that allow them.
 _NEEDS = {
     "attention_mask": "supports_attention_mask",
     "attention_bias": "supports_attention_bias",
@@ -33,34 +33,33 @@ _NEEDS = {
 
 
 class Mixer(Configured, Rematerialized, keras.layers.Layer):
-    """A layer called like `keras.layers.MultiHeadAttention`.
+    """Base class of layers with the call of `keras.layers.MultiHeadAttention`.
 
-    Encoder and decoder blocks take any mixer. A subclass implements `call` with
-    MultiHeadAttention's arguments and `attention_bias`; one that decodes
-    implements `make_cache` and `call_with_cache` too, and `remember` for
-    cross-attention. What it cannot honour it declares by the class attributes
-    below, and calls that ask for it are refused. All honour padding masks.
-    Without heads and a second sequence a `SelfMixer` is shorter.
+    Encoder and decoder blocks accept any mixer. A subclass implements `call`
+    with MultiHeadAttention's arguments and `attention_bias`. For decoding it
+    also implements `make_cache` and `call_with_cache`, and `remember` for
+    cross-attention. The class attributes below declare unsupported arguments,
+    for which calls raise a ValueError. All mixers support padding masks. For a
+    mixer without heads and cross-attention, derive from the simpler
+    `SelfMixer`.
 
     Attributes:
-        supports_causal_mask: Boolean, whether there is a form in which no
-            token sees a later one. Decoders need it.
-        supports_cross_attention: Boolean, whether `value` and `key` may be
+        supports_causal_mask: Boolean, whether there is a causal form, in which
+            no token sees a later one. Decoders need it.
+        supports_cross_attention: Boolean, whether `value` and `key` can be
             other tensors than `query`.
-        supports_attention_mask: Boolean, whether an `attention_mask` of any
-            pattern is honoured.
-        supports_attention_bias: Boolean, whether there are logits to add an
-            `attention_bias` to.
-        supports_attention_scores: Boolean, whether there are attention
-            weights to return.
-        overwrites_cache: Boolean, whether tokens that are read again at the
-            same positions replace what the cache held there. False for a state
-            that sums up the past: generation shows it each token once, and it
-            must leave tokens out that `value_mask` forbids.
-        sees_padding: Boolean, whether outputs depend on how much padding there
-            is: `keras_synth.fold` must then keep the length.
-        weight_axes: Dictionary from names of weights to the axes along which
-            devices may cut them, as of a `Synthesizer`.
+        supports_attention_mask: Boolean, whether `attention_mask` is supported.
+        supports_attention_bias: Boolean, whether `attention_bias` is supported.
+        supports_attention_scores: Boolean, whether the layer can return
+            attention weights.
+        overwrites_cache: Boolean, whether tokens replace those in the cache at
+            the same positions. False for a state that sums up the past:
+            generation passes each token once, and the mixer must ignore tokens
+            that `value_mask` hides.
+        sees_padding: Boolean, whether outputs depend on the length of the
+            padding; `keras_synth.fold` must then keep the length.
+        weight_axes: Dictionary from names of weights to the device axes along
+            which they can be cut, as for a `Synthesizer`.
 
     Example:
 
@@ -95,8 +94,8 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
     attention_axes: tuple[int, ...] | None = None
     num_heads: int | None = None
     max_length: int | None = None  # tokens
-    _rank: int | None = 3  # of the tensors that it is called with
-    _output_shape = None  # of a token; that of a query's by default
+    _rank: int | None = 3  # number of axes of its tensors
+    _output_shape = None  # of a token, by default the query's
 
     def __call__(
         self,
@@ -115,12 +114,12 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         tensors = {"value": value, "key": key, "mask": mask}
         given = kwargs | {k: x for k, x in tensors.items() if x is not None}
         self._check_supported({"query": query, **given})
-        # Before Keras makes tensors, two of one array.
+        # Before Keras converts one array to two tensors.
         if not self.supports_cross_attention:
             given = {k: given[k] for k in given.keys() - {"value", "key"}}
         own_call = type(self).call is not Mixer.call
         if self.supports_cross_attention if own_call else _has_tensors(given):
-            # Here, so that Keras hands over the masks of both tensors.
+            # Here, so that Keras passes the masks of both tensors.
             if value is None and mask is not None:
                 own = kwargs.get("value_mask")
                 own, mask = map(masks.as_boolean, (own, mask))
@@ -154,11 +153,11 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
             return keras.tree.map_structure(
                 lambda x: ops.zeros(x.shape, x.dtype), spec
             )
-        # `None` where a length is not known in advance.
+        # `None` for an unknown length.
         self._check_lengths(axes.length(query.shape), axes.length(value.shape))
         of_query = {"query_mask": query_mask, "mask": mask}
         of_source = {"value_mask": value_mask, "key_mask": key_mask}
-        if is_alone:  # otherwise it is among the source's masks already
+        if is_alone:  # otherwise it is already a mask of the source
             of_source["mask"] = mask
         call = normalized(
             axes,
@@ -181,7 +180,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
     # --- what a mixer of this package says of itself --------------------------
 
     def _call_flat(self, call):
-        """Returns what a `Call` asks for, of one axis of tokens.
+        """Returns the result of a `Call`, along one axis of tokens.
 
         Tensor `(B, T, d)`, or a tuple of it and the weights `(B, H, T, S)`.
         """
@@ -190,25 +189,25 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         )
 
     def _call_cached(self, call, cache, start):
-        """Returns what `call_with_cache` does.
+        """Returns the result of `call_with_cache`.
 
-        The mask of the `Call` is of the query and the places of the cache, or
-        of the query where the cache is a state of the past.
+        The mask of the `Call` is for the query and the places of the cache, or
+        only for the query if the cache is a state.
         """
         raise NotImplementedError(_no_cache(self))
 
     def _cache_shapes(self, start=0):
-        """Shapes of a cache, or with `start=None` of what `remember` returns.
+        """Shapes of a cache, or with `start=None` of the result of `remember`.
 
-        Without the batch; `None` is the length.
+        Shapes omit the batch; `None` is the length.
         """
         raise NotImplementedError(_no_cache(self))
 
     def _check_decodes(self, query, start, use_causal_mask):
-        """Raises unless it can decode in this way."""
+        """Raises if this way of decoding is not supported."""
 
     def _checked_axes(self, query, value, key):
-        """The `AttentionAxes` of tensors; raises if they do not fit."""
+        """The `AttentionAxes` of tensors, or raises if they do not fit."""
         check_dtype("query", query)
         if value is not query:
             check_dtype("value", value)
@@ -220,12 +219,12 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         return checked_axes(self.attention_axes, self._rank, shape, source, own)
 
     def _check_lengths(self, query_length, source_length):
-        """Raises if a sequence is too long, as far as lengths are known."""
+        """Raises if a sequence of known length is too long."""
         check_longest(query_length, self.max_length)
         check_longest(source_length, self.max_length)
 
     def _output_spec(self, axes, query, value, with_scores):
-        """What `call` returns, as `keras.KerasTensor`s."""
+        """The `keras.KerasTensor`s of `call`'s outputs."""
         features = self._output_shape or query.shape[-1:]
         output = keras.KerasTensor(
             (*query.shape[:-1], *features), dtype=self.compute_dtype
@@ -238,7 +237,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
     # --------------------------------------------------------------------------
 
     def _check_supported(self, arguments):
-        """Raises for arguments of `call` that this mixer cannot honour."""
+        """Raises for arguments of `call` that this mixer does not support."""
         query = arguments["query"]
         for name, attribute in _NEEDS.items():
             wanted = arguments.get(name)
@@ -249,8 +248,8 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
             shape = getattr(wanted, "shape", None)
             received = name if shape is None else f"{name}.shape"
             raise ValueError(
-                f"{type(self).__name__} cannot honour `{name}`. Leave it out, "
-                "or take a mixer that can, such as SyntheticAttention. "
+                f"{type(self).__name__} does not support `{name}`. Leave it "
+                "out, or use a mixer that does, such as SyntheticAttention. "
                 f"Received: {received}={wanted if shape is None else shape}"
             )
         if self.supports_cross_attention:
@@ -259,11 +258,11 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
             other = arguments.get(name)
             if other is not None and other is not query:
                 raise ValueError(
-                    f"{type(self).__name__} mixes the tokens of one sequence: "
-                    f"`{name}` must be the very same tensor as `query`, or "
-                    "left out. For cross-attention take a mixer that has it, "
-                    f"such as SyntheticAttention. Received: another `{name}` "
-                    f"of shape {tuple(other.shape)}"
+                    f"{type(self).__name__} mixes the tokens of one sequence. "
+                    f"Leave `{name}` out, or pass the same tensor as `query`. "
+                    "For cross-attention use a mixer that supports it, such as "
+                    f"SyntheticAttention. Received: another `{name}` of shape "
+                    f"{tuple(other.shape)}"
                 )
 
     def make_cache(self, batch_size: Size, length: int) -> Tensor:
@@ -271,7 +270,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
 
         Args:
             batch_size: Integer or scalar integer tensor, `B`.
-            length: Integer, the most tokens to decode.
+            length: Integer, the maximum number of tokens.
 
         Returns:
             A tensor `(B, ...)`, or a nested structure of such tensors.
@@ -295,41 +294,42 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         use_causal_mask: bool = True,
         attention_bias: Tensor | None = None,
     ) -> Tensor:
-        """Mixes tokens with those that a cache remembers.
+        """Mixes tokens with those in a cache.
 
         Args:
             query: Tensor `(B, T, d)`, the tokens at positions `start` to
                 `start + T - 1`.
-            cache: As `make_cache` or this method returns it, or `remember`
-                where `start` is `None`.
-            start: Integer or scalar integer tensor, where the tokens go; each
-                then sees those up to its own. `None` leaves the cache as it
-                is, and all of it is seen: cross-attention.
-            value_mask: Boolean `(B, T)`, False for padding: those before count
-                as real. Or for all `S` that the cache has room for.
+            cache: From `make_cache` or this method, or from `remember` if
+                `start` is `None`.
+            start: Integer or scalar integer tensor, position of the first
+                token; each token sees those up to its own position. `None` for
+                cross-attention, which sees the whole cache and does not change
+                it.
+            value_mask: Boolean, False for padding: `(B, T)` for only these
+                tokens, or `(B, S)` for the whole cache.
             position: Integer or scalar integer tensor, position of the first
-                token where `start` is `None`.
+                token if `start` is `None`.
             attention_mask: Boolean `(B, T, S)` or `(B, 1 or H, T, S)`, True
-                means "may attend"; refused where `call` refuses it.
-            use_causal_mask: Whether, where `start` is given, tokens see
-                positions up to their own only; otherwise all up to the
-                query's last.
+                means "may attend"; if `call` supports it.
+            use_causal_mask: Whether tokens see only positions up to their own,
+                if `start` is given. Otherwise they see all positions up to the
+                last query.
             attention_bias: Float tensor that broadcasts to `(B, H, T, S)`,
-                added to the logits; refused where `call` refuses it.
+                added to the logits; if `call` supports it.
 
         Returns:
-            `(output, cache)`: tensor `(B, T, d)` as of `call`, and the cache
-            with the tokens in it.
+            `(output, cache)`: tensor `(B, T, d)`, and the cache with the new
+            tokens.
 
         Raises:
-            ValueError: If the layer is not built, the cache is not this
-                layer's, or the tokens do not fit into it.
+            ValueError: If the layer is not built, or the cache does not fit the
+                layer or the tokens.
         """
         self._check_built()
         self._check_decodes(query, start, use_causal_mask)
         check_cache(cache, self._cache_shapes(start))
         places = None
-        if start is None or self.overwrites_cache:  # a state has none
+        if start is None or self.overwrites_cache:  # not a state
             places = keras.tree.flatten(cache)[-1]
             check_room(query, places, start)
             self._check_lengths(places.shape[1], places.shape[1])
@@ -358,30 +358,30 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         return self._call_cached(call, cache, start)
 
     def remember(self, source: Tensor) -> Tensor:
-        """Returns what cross-attention must remember of a source.
+        """Returns the cache of a source for cross-attention.
 
-        Padding is not left out of it: its mask comes when it is attended to.
+        It includes padding, which the mask of `call_with_cache` hides.
 
         Args:
             source: Tensor `(B, S, d)`.
 
         Returns:
-            A tensor `(B, ...)`, or a nested structure of such tensors, not
-            necessarily that of `make_cache`.
+            A tensor `(B, ...)`, or a nested structure of such tensors, which
+            can differ from that of `make_cache`.
         """
         raise NotImplementedError(_no_cache(self))
 
     def _check_built(self):
         if not self.built:
             raise ValueError(
-                f"{type(self).__name__} makes its weights when it is first "
-                "called: call it, or `build` it with the shape of its input, "
-                "before it decodes. Received: a layer that is not built"
+                f"{type(self).__name__} must be built before it decodes. Call "
+                "it, or `build` it with the shape of its input. Received: a "
+                "layer that is not built"
             )
 
 
 def _has_tensors(arguments):
-    """Whether there are others than the query, whose mask Keras hands over."""
+    """Whether there are other tensors, whose masks Keras passes."""
     return any(
         x is not None and name not in _NO_TENSORS
         for name, x in arguments.items()
@@ -392,4 +392,4 @@ _NO_TENSORS = {"training", "use_causal_mask", "return_attention_scores"}
 
 
 def _no_cache(mixer):
-    return f"{type(mixer).__name__} has no cache: it cannot decode."
+    return f"{type(mixer).__name__} cannot decode, because it has no cache."

@@ -1,4 +1,4 @@
-"""MLPs along the length: MLP-Mixer's token mixing, and gMLP's gating unit."""
+"""MLPs along the length: MLP-Mixer and gMLP."""
 
 from typing import Any
 
@@ -23,26 +23,25 @@ from keras_synth.types import Identifier
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class MLPMixer(SelfMixer):
-    """Mixes tokens by an MLP along the length, as MLP-Mixer ("mlp_mixer").
+    """Mixes tokens by an MLP along the length, like MLP-Mixer ("mlp_mixer").
 
-    `y = W2 act(W1 x + b1) + b2`, the same for each of the d features; `W1` is
-    `(hidden_dim, max_length)`, `W2` `(max_length, hidden_dim)`, and the biases
-    have an entry per row. A sequence of T tokens uses the first T columns of
-    W1 and the first T rows of W2. Padding counts as zeros; padded tokens get
-    zeros.
+    `y = W2 act(W1 x + b1) + b2` for each of the d features. `W1` is
+    `(hidden_dim, max_length)`, `W2` is `(max_length, hidden_dim)`, and the
+    biases have an entry per row. A sequence of T tokens uses the first T
+    columns of W1 and the first T rows of W2. Padding counts as zeros, and
+    outputs of padding are zero.
 
-    In the causal form, which the paper does not have, each hidden unit has a
-    position: unit i sees tokens up to i, and output i sees units up to i. Both
-    matrices are lower triangular, and `hidden_dim` must be `max_length`. In
-    decoding a padded token must be masked when it comes: later the hidden
-    units have seen it.
+    In the causal form, which is not in the paper, unit i sees tokens up to i,
+    and output i sees units up to i. Both matrices are lower triangular, and
+    `hidden_dim` must equal `max_length`. When decoding, padding must be masked
+    in its own step, because hidden units cannot forget it.
 
     Args:
         max_length: Integer, longest sequence, in tokens.
         hidden_dim: Integer, hidden units, the paper's D_S; `max_length` by
             default.
         activation: Activation of the hidden units.
-        use_bias: Whether there are b1 and b2.
+        use_bias: Whether the layers have biases, b1 and b2.
         kernel_initializer: Initializer of W1 and W2.
         bias_initializer: Initializer of b1 and b2.
         seed: Optional integer, seed of the initial values.
@@ -52,7 +51,7 @@ class MLPMixer(SelfMixer):
 
     Raises:
         ValueError: If an argument is out of range, the sequence is longer than
-            `max_length`, or there is no causal form and one is asked for.
+            `max_length`, or a causal mask is not supported.
 
     Example:
 
@@ -90,7 +89,7 @@ class MLPMixer(SelfMixer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.W1 = self.W2 = self.b1 = self.b2 = None
-        self._features: int | None = None  # of a token, once it is built
+        self._features: int | None = None  # set by `build`
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
@@ -107,10 +106,9 @@ class MLPMixer(SelfMixer):
     def _check_supported(self, arguments):
         if arguments.get("use_causal_mask") and not self.supports_causal_mask:
             raise ValueError(
-                "An MLPMixer has a causal form where hidden units have "
-                "positions: leave `hidden_dim` out, or make it equal to "
-                f"`max_length`. Received: hidden_dim={self.hidden_dim}, "
-                f"max_length={self.max_length}"
+                "An MLPMixer supports causal masks only if `hidden_dim` equals "
+                "`max_length`. Leave `hidden_dim` out. Received: "
+                f"hidden_dim={self.hidden_dim}, max_length={self.max_length}"
             )
         super()._check_supported(arguments)
 
@@ -134,8 +132,8 @@ class MLPMixer(SelfMixer):
         return dict.fromkeys(("tokens", "hidden"), (None, self._features))
 
     def _call_cached(self, call, cache, start):
-        # A token must be forbidden when it comes: later the hidden units have
-        # seen it.
+        # A token must be masked in its own step, because hidden units cannot
+        # forget it.
         real = masks.present_padding(call.mask.keys, call.query, start)
         x = ops.cast(call.query, self.compute_dtype)
         x, length = masks.zero_padding(x, real), ops.shape(x)[1]
@@ -149,30 +147,30 @@ class MLPMixer(SelfMixer):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class GatedMLP(SelfMixer):
-    """Gates tokens by a linear map along the length, as gMLP ("gmlp").
+    """Gates tokens by a linear map along the length, like gMLP ("gmlp").
 
-    `u, v = split(act(x A + a))`, `y = (u * (W norm(v) + b)) C + c`: `W` is
-    `(max_length, max_length)`, `b` has an entry per position, norm is a layer
-    normalisation of the gating half, and u and v have `e = ffn_dim / 2`
-    features. At the start W is near zero, `U(-0.001 / n, 0.001 / n)` with n
-    for `max_length`, and b is one: tokens pass as they are.
+    `u, v = split(act(x A + a))`, `y = (u * (W norm(v) + b)) C + c`, where norm
+    is a layer normalisation, and u and v have `e = ffn_dim / 2` features. `W`
+    is `(max_length, max_length)`, and `b` has an entry per position. Initially
+    W is near zero, `U(-0.001 / n, 0.001 / n)` with n = `max_length`, and b is
+    one, so that tokens are not mixed.
 
-    A sequence of T tokens uses the first T rows and columns of W, in the causal
-    form its lower triangle. Padding counts as zeros after the normalisation;
-    padded tokens get `c`. The paper's optional tiny attention is left out, and
-    so is the normalisation of x before: blocks have one.
+    A sequence of T tokens uses the first T rows and columns of W, and in the
+    causal form their lower triangle. After the normalisation padding counts as
+    zeros, and outputs of padding are `c`. The layer omits the paper's optional
+    tiny attention, and the normalisation of x, which is in the block.
 
     Args:
         max_length: Integer, longest sequence, in tokens.
-        ffn_dim: Integer, width of u and v together, even; `2 d` by default.
-            (The paper's is `6 d`, in blocks without a feed-forward network.)
+        ffn_dim: Even integer, width of u and v together; `2 d` by default. (In
+            the paper, `6 d` in blocks without a feed-forward network.)
         activation: Activation before the split.
         layer_norm_epsilon: Float, epsilon of the normalisation.
         use_bias: Whether the two dense layers have biases, a and c.
-        spatial_initializer: Initializer of W; by default the one above.
+        spatial_initializer: Initializer of W; by default as above.
         seed: Optional integer, seed of the initial values.
         **kwargs: Initializers, regularizers and constraints of the dense
-            layers, as of `MultiHeadMixer`, and keyword arguments of
+            layers, as for `MultiHeadMixer`, and keyword arguments of
             `keras.layers.Layer`.
 
     Call arguments and output: see `SelfMixer`.
@@ -216,7 +214,7 @@ class GatedMLP(SelfMixer):
         self.seed = check_seed("seed", seed)
         if ffn_dim is not None and check_positive("ffn_dim", ffn_dim) % 2:
             raise ValueError(
-                "`ffn_dim` must be even: one half gates the other. "
+                "`ffn_dim` must be even, because one half gates the other. "
                 f"Received: ffn_dim={ffn_dim}"
             )
         self.ffn_dim = ffn_dim
@@ -235,7 +233,7 @@ class GatedMLP(SelfMixer):
         self.norm: keras.Layer = None
         self.output_dense: keras.Layer = None
         self.W = self.b = None
-        self._gated: int | None = None  # features, once it is built
+        self._gated: int | None = None  # set by `build`
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
@@ -268,7 +266,7 @@ class GatedMLP(SelfMixer):
         return self._gated_output(u, gate, padding_mask)
 
     def _halves(self, x, padding_mask):
-        """What passes and what gates it, `(B, T, e)`; zero for padding."""
+        """The halves u and normalised v, `(B, T, e)`; v is zero for padding."""
         x = self.value(masks.zero_padding(x, padding_mask))
         u, v = ops.split(x, 2, axis=-1)
         return u, masks.zero_padding(self.norm(v), padding_mask)
@@ -294,11 +292,11 @@ def _along(matrix, bias, x, rows, causal=False, start=0):
     """Multiplies by rows of a matrix along the length, and adds a bias.
 
     Args:
-        matrix: Weight, of which the first S columns are used.
+        matrix: Weight; the first S columns are used.
         bias: Weight with an entry for each row, or `None`.
         x: Tensor `(B, S, d)`.
-        rows: Integer or scalar integer tensor, how many rows.
-        causal: Whether row i has no columns above i.
+        rows: Integer or scalar integer tensor, number of rows.
+        causal: Whether row i ends at column i.
         start: Integer or scalar integer tensor, the first row.
     """
     columns = ops.shape(x)[1]

@@ -1,4 +1,4 @@
-"""What mixers with heads share: values, which are merged and projected."""
+"""The base class of mixers with heads."""
 
 from typing import Any
 
@@ -19,22 +19,22 @@ from keras_synth.types import Tensor, WeightAxes
 
 
 class MultiHeadMixer(Mixer):
-    """A mixer with the projections of `keras.layers.MultiHeadAttention`.
+    """Base class with the projections of `keras.layers.MultiHeadAttention`.
 
-    Queries, keys and values are projected, mixed by `attend`, which a subclass
-    implements, and the merged heads are projected once more. Weights have the
-    names, layouts and order of MultiHeadAttention's. What a subclass supports
-    it says by the class attributes of `Mixer`; attention masks, biases and
-    scores are refused unless it allows them.
+    The layer projects queries, keys and values, mixes them with `attend`, which
+    a subclass implements, and projects the merged heads. Weights have the
+    names, layouts and order of MultiHeadAttention's. Attention masks, biases
+    and scores raise a ValueError unless class attributes of the subclass allow
+    them.
 
-    When decoding, all keys and values are remembered, `(B, S, H, k + v)`.
+    A decoding cache contains all keys and values, `(B, S, H, k + v)`.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
         value_dim: Integer, value features per head, `v`; `key_dim` by
             default.
-        dropout: Float, share of the attention weights to drop in training.
+        dropout: Float, fraction of the attention weights to drop in training.
         use_bias: Whether the projections have a bias.
         seed: Optional integer, seed of initial values and dropout.
         **kwargs: Initializers, regularizers and constraints of the
@@ -44,8 +44,8 @@ class MultiHeadMixer(Mixer):
     Call arguments: those of `SyntheticAttention`, for tensors of three axes.
 
     Returns:
-        Tensor `(B, T, d)`; with `return_attention_scores` a tuple of it and
-        the weights `(B, H, T, S)`, float32, before dropout.
+        Tensor `(B, T, d)`. With `return_attention_scores` a tuple of it and the
+        float32 weights `(B, H, T, S)`, before dropout.
 
     Example:
 
@@ -103,7 +103,7 @@ class MultiHeadMixer(Mixer):
             )
 
     def _split_heads(self, shape, width, name, activation=None):
-        """A projection to heads, built for tensors of a shape."""
+        """A projection to heads, built for a shape."""
         layer = self._projections.split_heads(
             self.num_heads, width, name, self.dtype_policy, activation
         )
@@ -125,18 +125,18 @@ class MultiHeadMixer(Mixer):
 
         Args:
             queries: Tensor `(B, T, H, k)`, not scaled.
-            keys: Tensor `(B, S, H, k)`, zero where padded.
-            values: Tensor `(B, S, H, v)`, zero where padded.
-            mask: `AttentionMask`; its `keys` are the padding, its `pairs` the
-                attention mask, `causal` and `start` are set when decoding too.
-                What its `queries` ask for, and rows that see no key by padding
-                and position, are taken care of afterwards.
+            keys: Tensor `(B, S, H, k)`, zero for padding.
+            values: Tensor `(B, S, H, v)`, zero for padding.
+            mask: `AttentionMask`; `keys` is the padding, `pairs` is the
+                attention mask, and `causal` and `start` are also set when
+                decoding. The caller applies `queries`, and sets rows to zero
+                that see no key because of padding or position.
             bias: Float tensor that broadcasts to `(B, H, T, S)`, or `None`.
             training: Whether to apply dropout.
-            return_weights: Whether to return the weights too.
+            return_weights: Whether to also return the weights.
 
         Returns:
-            Tensor `(B, T, H, v)`; with `return_weights` a tuple of it and the
+            Tensor `(B, T, H, v)`. With `return_weights` a tuple of it and the
             weights `(B, H, T, S)`.
         """
         raise NotImplementedError
@@ -164,7 +164,7 @@ class MultiHeadMixer(Mixer):
         self.value = self._split_heads(value_shape, self.value_dim, "value")
 
     def _shapes(self, query_shape, value_shape, key_shape):
-        """The `AttentionAxes` and all three shapes, or raises."""
+        """The `AttentionAxes` and the three shapes, or raises."""
         value_shape = query_shape if value_shape is None else value_shape
         key_shape = value_shape if key_shape is None else key_shape
         shapes = query_shape, value_shape, key_shape
@@ -183,7 +183,7 @@ class MultiHeadMixer(Mixer):
         return self.attention_output(context), weights
 
     def _nothing(self, call):
-        """What `_context` returns of no queries or no source."""
+        """The result of `_context` without queries or without a source."""
         batch, length = ops.shape(call.query)[:2]
         context = ops.zeros(
             (batch, length, self.num_heads, self.value_dim), self.compute_dtype
@@ -194,9 +194,9 @@ class MultiHeadMixer(Mixer):
         return context, ops.zeros(shape, "float32")
 
     def _without_padding(self, call):
-        """Takes inf and NaN out of padded rows.
+        """Sets padding to zero.
 
-        Otherwise they would reach the gradients of the projections.
+        Otherwise inf and NaN would reach the gradients of the projections.
         """
         query, value, key = masks.without_nonfinite_padding(
             call.query, call.value, call.key, call.mask
@@ -204,7 +204,7 @@ class MultiHeadMixer(Mixer):
         return call._replace(query=query, value=value, key=key)
 
     def _context(self, call):
-        """Returns the context `(B, T, H, v)`, with the scores if wanted."""
+        """Returns the context `(B, T, H, v)`, and the scores on request."""
         queries = self.query(call.query)
         keys = queries if self._queries_are_keys else self.key(call.key)
         return self._context_of_heads(
@@ -212,9 +212,9 @@ class MultiHeadMixer(Mixer):
         )
 
     def _context_of_heads(self, queries, keys, values, call):
-        """What `attend` returns, rows that see nothing being zero."""
+        """The result of `attend`, zero in rows without visible keys."""
         mask, options = call.mask, {}
-        # Subclasses need not take what they do not support.
+        # Subclasses can omit arguments that they do not support.
         if call.bias is not None:
             options["bias"] = call.bias
         if call.with_scores:
@@ -258,7 +258,7 @@ class MultiHeadMixer(Mixer):
     def _active_dropout(self, training):
         if self._dropout is None or not training:
             return None
-        # Not the layer itself, which would cast float32 weights.
+        # Not with the layer, which would cast float32 weights.
         return lambda weights: self._dropout.call(weights, training=True)
 
     # --- decoding -------------------------------------------------------------
@@ -270,13 +270,14 @@ class MultiHeadMixer(Mixer):
         is_self = start is not None or not self.supports_cross_attention
         if is_self and not self.supports_causal_mask:
             raise NotImplementedError(
-                f"{type(self).__name__} has no causal form: it cannot decode."
+                f"{type(self).__name__} cannot decode, because it has no "
+                "causal form."
             )
         if start is None and is_self:
             raise ValueError(
-                f"{type(self).__name__} is for the tokens of one sequence: "
-                "its cache needs a `start`. For cross-attention take a mixer "
-                "that has it, such as SyntheticAttention. Received: start=None"
+                f"{type(self).__name__} mixes the tokens of one sequence: its "
+                "cache needs a `start`. For cross-attention use a mixer that "
+                "supports it, such as SyntheticAttention. Received: start=None"
             )
 
     def _call_cached(self, call, cache, start):
@@ -289,7 +290,7 @@ class MultiHeadMixer(Mixer):
         return self.attention_output(context), cache
 
     def _written(self, cache, query, start):
-        """The cache with what must be remembered of the query in it."""
+        """The cache with the query's keys and values."""
         return keras.tree.map_structure(
             lambda old, new: ops.slice_update(
                 old, [0, start, 0, 0], ops.cast(new, old.dtype)
@@ -339,5 +340,5 @@ class MultiHeadMixer(Mixer):
         return self._output_spec(axes, query, value, return_attention_scores)
 
     def _check_symbolic_lengths(self, query_length, source_length):
-        """Raises if a symbolic sequence is too long, as far as is known."""
+        """Raises if a symbolic sequence of known length is too long."""
         self._check_lengths(query_length, source_length)

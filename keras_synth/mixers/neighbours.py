@@ -1,4 +1,4 @@
-"""`Neighbours`: mixers that see each token's neighbours."""
+"""`Neighbours`, the base of mixers of each token's neighbours."""
 
 from keras import ops
 
@@ -9,19 +9,19 @@ from keras_synth.types import Mixin
 
 
 class Neighbours(Mixin):
-    """A mixer of `width` tokens around each token, or up to it.
+    """Base class of mixers of `width` tokens around each token, or up to it.
 
-    The first base of a class whose second one is `SelfMixer`. The class sets
-    `width`, and has `_projected` and `_mixed`.
+    Subclasses derive from it and `SelfMixer`, in this order. They set `width`,
+    and implement `_projected` and `_mixed`.
 
-    Centred, token i sees `i - (width - 1) // 2 ... i + width // 2`; in the
-    causal form `i - width + 1 ... i`.
+    Token i sees `i - (width - 1) // 2 ... i + width // 2`, or in the causal
+    form `i - width + 1 ... i`.
     """
 
     supports_causal_mask = True
-    overwrites_cache = False  # the state holds only the last tokens
+    overwrites_cache = False  # the state contains only the last tokens
     width = 1
-    _features: int | None = None  # of a token, once it is built
+    _features: int | None = None  # set by `build`
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         self._check_rank(query_shape)
@@ -29,7 +29,7 @@ class Neighbours(Mixin):
         self.built = True
 
     def _projected(self, x, padding_mask):
-        """The tokens that are mixed, `(B, T, d)`: zero for padding."""
+        """The projected tokens `(B, T, d)`, zero for padding."""
         return masks.zero_padding(x, padding_mask)
 
     def _mixed(self, x, around, is_token, padding_mask, training=None):
@@ -37,8 +37,8 @@ class Neighbours(Mixin):
 
         Args:
             x: Tensor `(B, T, d)`, projected tokens.
-            around: Tensor `(B, T + width - 1, d)`, the same with those that
-                the first and the last of them see.
+            around: Tensor `(B, T + width - 1, d)`, the same with the neighbours
+                of the first and the last token.
             is_token: Integer tensor `(B or 1, T + width - 1)`, 0 for padding
                 and beyond the borders.
             padding_mask: Boolean `(B, T)`, or `None`.
@@ -61,10 +61,10 @@ class Neighbours(Mixin):
         """Returns the state before the first token, of any `length`.
 
         Returns:
-            Dictionary of `"tokens"`, the last `width - 1` projected tokens
-            `(B, width - 1, d)`, and `"positions"`, integers `(B, width - 1)`:
-            where they are; -1 where there is none. (With a width of 1 one is
-            kept, of no effect.)
+            Dictionary of `"tokens"`, the last `width - 1` projected tokens `(B,
+            width - 1, d)`, and their `"positions"`, integers `(B, width - 1)`,
+            -1 without a token. (For a width of 1 it has one token, without
+            effect.)
         """
         return last_tokens.without_tokens(
             super().make_cache(batch_size, length)

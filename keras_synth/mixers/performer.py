@@ -1,4 +1,4 @@
-"""Attention by random features that estimate the softmax: FAVOR+."""
+"""Performer: random features that estimate the softmax."""
 
 import math
 from typing import Any
@@ -12,9 +12,9 @@ from keras_synth.mixers.bounded import FIXED
 from keras_synth.mixers.kernel_attention import KernelMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
 
-# Added to each feature, whose largest is 1, so that no row's weights vanish.
+# Added to each feature so that no row's weights vanish; the largest is 1.
 FLOOR = 1e-6
-# A number this near to the largest, relative to it, will do in its stead.
+# A number this close to the largest, relative to it, can replace it.
 NEARLY = 1e-5
 
 
@@ -22,33 +22,35 @@ NEARLY = 1e-5
 class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
     """Estimates softmax attention in linear time ("performer").
 
-    `exp(q . k / sqrt(k))` is the mean, over random directions w, of
-    `phi_w(q) phi_w(k)`, `phi_w(x) = exp(w . x' - |x'|^2 / 2)` with
-    `x' = x / k^(1/4)`. Here m directions, which all heads share, stand for all:
-    the rows of orthogonal matrices, scaled to the norms of normal vectors.
-    Weights are combined as in `LinearAttention`: O(T), with a state of
-    constant size when decoding, `(B, H, m, v)`.
+    `exp(q . k / sqrt(k))` is the mean, over random directions w, of `phi_w(q)
+    phi_w(k)`, `phi_w(x) = exp(w . x' - |x'|^2 / 2)` with `x' = x / k^(1/4)`.
+    The layer averages over m directions, shared by all heads: rows of
+    orthogonal matrices, scaled to the norms of normal vectors. As in
+    `LinearAttention`, time is O(T), and the decoding cache is a state of
+    constant size, `(B, H, m, v)`.
 
-    Features are divided by their largest before 1e-6 is added to each. The
-    factor of a query cancels; that of a key is put back relative to the
-    largest that a row sees: nothing overflows, and no row depends on later
-    keys. (The authors' code scales by the largest of all keys.)
+    Features are divided by the largest of them before 1e-6 is added. The
+    divisor of a query cancels. The divisor of a key is multiplied back,
+    relative to the largest that a row sees, so that nothing overflows and no
+    row depends on later keys. (The authors' code scales by the largest of all
+    keys.)
 
-    There are no logits to add a bias to, no scores, and no attention masks
-    but padding and the causal one.
+    Only padding and causal masks are supported. Attention masks, biases and
+    scores are not.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
-        features: Integer, the directions, `m`; by default `k ln k` rounded
-            down, but at least k. The error falls with `1 / sqrt(m)`.
-        redraw_interval: Integer, steps of training after which the directions
-            are drawn anew; `None` to keep the first ones. They are saved with
-            the weights, as is the number of steps. A layer that is not
-            `trainable` keeps them.
-        **kwargs: Keyword arguments of `MultiHeadMixer`. `dropout` is the share
-            of source tokens to leave out of the sum of values in training,
-            drawn for each head and for all queries at once.
+        features: Integer, number of directions, `m`; by default `k ln k`
+            rounded down, but at least k. The error is proportional to `1 /
+            sqrt(m)`.
+        redraw_interval: Integer, training steps between new draws of the
+            directions; `None` to keep the first ones. Directions and the number
+            of steps are saved with the weights. A layer that is not `trainable`
+            keeps its directions.
+        **kwargs: Keyword arguments of `MultiHeadMixer`. `dropout` is the
+            fraction of source tokens to omit from the sum of values in
+            training. All queries of a head omit the same tokens.
 
     Call arguments and output: see `MultiHeadMixer`.
 
@@ -64,7 +66,7 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
     """
 
     scaled = True
-    # A row's weights sum to more than 1e-6: this only keeps 0 / 0 away.
+    # A row's weights sum to more than 1e-6; this only prevents 0 / 0.
     epsilon = 1e-12
     weight_axes = {"projection": ()}
 
@@ -117,7 +119,7 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
 
     def feature_map(self, queries, keys, training=None):
         projection = ops.convert_to_tensor(self.projection)
-        # `training` last: in a `keras.RematScope` on JAX it may be traced.
+        # `training` last: in a `keras.RematScope` on JAX it can be traced.
         if self.redraw_interval is not None and self.trainable and training:
             projection = self._after_step(projection)
         queries = ops.cast(queries, "float32") * self.key_dim**-0.25
@@ -130,7 +132,7 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
         return of_queries, ops.exp(of_keys - logs) + FLOOR, logs[..., 0]
 
     def _after_step(self, projection):
-        """Counts a step; returns the directions for it, which may be new."""
+        """Counts a step and returns its directions, which can be new."""
         due = self.steps >= self.redraw_interval
         noise = keras.random.normal(
             self._noise_shape, dtype="float32", seed=self._draws
@@ -138,7 +140,7 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
         projection = ops.cond(
             due,
             lambda: directions(noise, self.num_features),
-            # Not the weight itself, which a later step may write to.
+            # Not the weight itself, which a later step can change.
             lambda: ops.copy(projection),
         )
         self.projection.assign(projection)
@@ -156,7 +158,7 @@ def directions(noise, number):
         number: Integer, at most `blocks * k`.
     """
     columns, triangle = ops.qr(noise[0])
-    # LAPACK chooses the signs so that some entries are never positive.
+    # LAPACK's choice of signs makes some entries never positive.
     signs = ops.diagonal(triangle, axis1=-2, axis2=-1)
     columns = ops.where(signs[..., None, :] < 0, -columns, columns)
     rows = ops.swapaxes(columns, -1, -2)
@@ -170,17 +172,17 @@ def _along(x, projection):
 
 
 def _largest(x):
-    """The largest of the last axis but for `NEARLY`, `(..., 1)`.
+    """The largest of the last axis up to `NEARLY`, `(..., 1)`.
 
-    It is not a constant, since it does not cancel where the floor is added. Its
-    gradient is that of a place, since compilers that compute `x` twice need
-    not find an entry that is equal to the maximum. The place is looked for
-    among integers: of floats, Keras' `argmax` asks for the bits of signs on
-    JAX, which ONNX Runtime cannot give.
+    It has a gradient, because it does not cancel after the floor is added. The
+    gradient is that of the entry at a place, because compilers that compute `x`
+    twice may find no entry equal to the maximum. The place is a search among
+    integers, because for floats on JAX Keras' `argmax` uses sign bits, which
+    ONNX Runtime does not support.
     """
     largest = ops.stop_gradient(ops.amax(x, axis=-1, keepdims=True))
     near = x >= largest - NEARLY * (1.0 + ops.abs(largest))
     places = ops.argmax(ops.cast(near, "int32"), axis=-1, keepdims=True)
     entry = ops.take_along_axis(x, places, axis=-1)
-    # Its value may lie below the largest by more than `exp` can bear.
+    # Its value can be far enough below the largest for `exp` to overflow.
     return largest + (entry - ops.stop_gradient(entry))

@@ -1,4 +1,4 @@
-"""Pooling: the average of the neighbours instead of attention."""
+"""Pooling: the average of each token's neighbours."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ from keras_synth.mixers.self_mixer import SelfMixer
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class PoolingMixer(Neighbours, SelfMixer):
-    """Averages neighbours, as PoolFormer ("pooling").
+    """Averages neighbours, like PoolFormer ("pooling").
 
-    `y_i = mean_j x_j - x_i` over the tokens j from `i - (size - 1) // 2` to
-    `i + size // 2`, in the causal form from `i - size + 1` to `i`; the block
-    around the mixer adds `x_i` again. It has no weights and no heads. Work is
+    `y_i = mean_j x_j - x_i` over the tokens j from `i - (size - 1) // 2` to `i
+    + size // 2`, or in the causal form from `i - size + 1` to `i`. The block
+    around the mixer adds `x_i` again. There are no weights or heads. Time is
     O(T size d).
 
-    What lies beyond the borders, and padding, is neither summed nor counted;
-    padded tokens get zeros.
+    The average excludes padding and positions beyond the borders. Outputs of
+    padding are zero.
 
     Args:
-        size: Integer, tokens that are averaged.
+        size: Integer, number of tokens to average.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments and output: see `SelfMixer`.

@@ -1,4 +1,4 @@
-"""What the pattern of an attention layer asks of its sequence and its cache."""
+"""Requirements of a pattern on sequences and caches."""
 
 import math
 
@@ -11,7 +11,7 @@ from keras_synth.mixers.call import check_longest
 
 
 class _Listed(patterns.Pattern):
-    """Pairs that a weight `(N, N)` lists."""
+    """Pairs in a weight `(N, N)`."""
 
     sees_itself = False
     has_pieces = False
@@ -29,7 +29,7 @@ class _Listed(patterns.Pattern):
 def with_listed_pairs(layer, pattern):
     """Returns a pattern, with an array of pairs as a weight of the layer.
 
-    Such a pattern cannot be computed in blocks; others stay as they are.
+    Other patterns, which can be computed in blocks, do not change.
     """
     size = None if pattern is None else _listed_length(pattern)
     if size is None:
@@ -48,10 +48,9 @@ def with_listed_pairs(layer, pattern):
 
 
 def cached_window(pattern, synthesizer):
-    """Returns the window that is all that caches hold, or `None`.
+    """Returns the window if caches need only that, or `None`.
 
-    Tables of positions would have to be read at other positions for each
-    sample.
+    Tables of positions need all positions, because a cache's differ by sample.
     """
     limits = [synthesizer.reach]
     if pattern is not None:
@@ -63,13 +62,13 @@ def cached_window(pattern, synthesizer):
 
 
 def check_pattern_lengths(pattern, query_length, source_length):
-    """Raises if lengths are known that do not fit a pattern."""
+    """Raises if known lengths do not fit a pattern."""
     lengths = query_length, source_length
     known = all(isinstance(x, int) for x in lengths)
     if known and query_length != source_length:
         raise ValueError(
-            "A pattern is of the positions of one sequence: query and source "
-            "must have as many tokens. Leave out the pattern for "
+            "A pattern is for the positions of one sequence: query and source "
+            "must have the same length. Leave out the pattern for "
             f"cross-attention. Received: {query_length} and {source_length} "
             f"tokens with pattern={pattern}"
         )
@@ -78,7 +77,7 @@ def check_pattern_lengths(pattern, query_length, source_length):
 
 
 def _listed_length(pattern):
-    """The most positions that arrays of pairs have, or `None`."""
+    """The number of positions in arrays of pairs, or `None`."""
     sizes = [
         len(part.allowed)
         for part in pattern.patterns

@@ -1,4 +1,4 @@
-"""Attention within buckets of similar tokens: Reformer's."""
+"""Reformer: attention within buckets of similar tokens."""
 
 from typing import Any
 
@@ -22,46 +22,45 @@ from keras_synth.mixers.bounded import (
 )
 from keras_synth.mixers.multi_head import MultiHeadMixer
 
-# Added to the logit of a token and itself: less than any other, and more than
-# that of a token that is not seen.
+# Added to the logit of a token and itself, which is then below the logits of
+# other visible tokens and above those of hidden ones.
 ITSELF = -1e5
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class ReformerAttention(MultiHeadMixer):
-    """Compares tokens that fall into the same bucket ("reformer").
+    """Compares tokens in the same bucket ("reformer").
 
-    Queries are keys, but for their length: with `k_j = q_j / |q_j|`,
-    `softmax_j(q_i . k_j) V` over the tokens j that i sees, per head. In each of
-    `hashes` rounds
+    Keys are normalized queries, `k_j = q_j / |q_j|`, and each head computes
+    `softmax_j(q_i . k_j) V` over the tokens j that i sees. In each of `hashes`
+    rounds
 
-    - a token falls into the bucket `argmax [x R; -x R]`, R being random
-      rotations, so that similar tokens are likely to meet;
+    - the bucket of a token is `argmax [x R; -x R]` with random rotations R, so
+      that similar tokens are likely to share it;
     - tokens are sorted by bucket, then by position, and cut into chunks of
       `bucket_size`;
-    - i sees the tokens of its bucket that are in its chunk or in the one
-      before it; itself only if it sees nothing else.
+    - i sees the tokens of its bucket in its own chunk and in the previous one,
+      but itself only if it sees no other token.
 
-    Together the rounds are one softmax over what any of them shows, as in the
-    paper. O(T bucket_size hashes) in time and memory, and sorting.
+    As in the paper, one softmax is over the tokens seen in any round. Time and
+    memory are O(T bucket_size hashes), plus sorting.
 
-    Neither padding nor the length of a batch has any influence. Chunks depend
-    on later tokens, so there is no causal form; there are no attention masks
-    but padding, no biases and no scores. The choice of a bucket has no
-    gradient, and rounding may change it: with another precision or device
-    single tokens can differ.
+    Padding has no influence. There is no causal form, because chunks depend on
+    later tokens. Attention masks, biases and scores are not supported. The
+    choice of a bucket has no gradient. Rounding can change it, so that single
+    tokens can differ between precisions or devices.
 
     Args:
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries, `k`.
         max_length: Integer, the longest sequence, in tokens.
         bucket_size: Integer, tokens in a chunk; by default 64, or `max_length`
-            if that is less. There are `max_length / bucket_size` buckets,
-            rounded up to an even number, or one that holds all.
-        hashes: Integer, rounds.
+            if that is less. The number of buckets is `max_length /
+            bucket_size`, rounded up to an even number, or 1.
+        hashes: Integer, number of rounds.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments and output: see `MultiHeadMixer`, of one sequence.
+    Call arguments and output: see `MultiHeadMixer`, for one sequence.
 
     Raises:
         ValueError: If `bucket_size` or a sequence exceeds `max_length`.
@@ -77,7 +76,7 @@ class ReformerAttention(MultiHeadMixer):
         - [Kitaev et al., 2020](https://arxiv.org/abs/2001.04451)
     """
 
-    # What chooses whom tokens see looks at all of them first.
+    # The choice of visible tokens depends on all of them.
     supports_causal_mask = False
     supports_cross_attention = False
     _queries_are_keys = True
@@ -102,7 +101,7 @@ class ReformerAttention(MultiHeadMixer):
 
     @property
     def num_buckets(self) -> int:
-        """Integer, how many buckets there are, without that of padding."""
+        """Integer, number of buckets, without that of padding."""
         if self.bucket_size == self.max_length:
             return 1
         return 2 * -(-self.max_length // (2 * self.bucket_size))
@@ -117,7 +116,7 @@ class ReformerAttention(MultiHeadMixer):
         self.rotations = add_table(self, "rotations", shape, normal, **FIXED)
 
     def attend(self, queries, keys, values, mask, *, training=None):
-        # Keys are queries, and zero where padded.
+        # Keys are queries, and zero for padding.
         length, size = ops.shape(keys)[1], self.bucket_size
         is_token, x, values = fill_up(size, mask.keys, keys, values)
         buckets = self._buckets(x, is_token)  # (B, H, hashes, L)
@@ -125,7 +124,7 @@ class ReformerAttention(MultiHeadMixer):
         # Every backend sorts stably; `bucket * L + position` would overflow.
         order = ops.argsort(buckets, axis=-1)
         places = ops.cast(ops.argsort(order, axis=-1), "int32")
-        # Side by side for each token: (B, H, L, 1 + 2 hashes).
+        # Concatenated for each token: (B, H, L, 1 + 2 hashes).
         known = ops.broadcast_to(positions, ops.shape(buckets[:, :, :1]))
         known = [known, buckets, places // size]
         known = ops.swapaxes(ops.concatenate(known, axis=2), 2, 3)
@@ -136,7 +135,7 @@ class ReformerAttention(MultiHeadMixer):
         contexts, sums = (
             ops.stack(parts, axis=-1) for parts in zip(*rounds, strict=True)
         )
-        # What a round saw weighs what it found.
+        # Each round's context is weighted by its sum.
         context = ops.sum(softmax(sums) * contexts, axis=-1)
         context = ops.where(is_token[:, None, :, None] > 0, context, 0.0)
         return heads_first(context[:, :, :length])
@@ -162,9 +161,10 @@ class ReformerAttention(MultiHeadMixer):
             values: Tensor `(B, H, L, v)`.
             known: Integer tensor `(B, H, L, 1 + 2 hashes)`: position, buckets
                 and chunks of each token.
-            order: Integer tensor `(B, H, hashes, L)`, tokens in order.
-            places: Integer tensor `(B, H, hashes, L)`, where they are in it.
-            number: Integer, which round.
+            order: Integer tensor `(B, H, hashes, L)`, sorted tokens.
+            places: Integer tensor `(B, H, hashes, L)`, places of tokens in the
+                order.
+            number: Integer, the round.
             training: Whether to apply dropout.
 
         Returns:
@@ -182,7 +182,7 @@ class ReformerAttention(MultiHeadMixer):
         logits = tile_scores(rows, keys)
         shown = [self._shown(known, other) for other in range(self.hashes)]
         count = sum(ops.cast(one, "float32") for one in shown)
-        # What several rounds show counts once in all.
+        # A pair that is visible in several rounds counts once.
         logits = logits - ops.log(ops.maximum(count, 1.0))
         positions = known[..., 0]
         itself = _pairs(ops.equal, positions)
@@ -201,7 +201,7 @@ class ReformerAttention(MultiHeadMixer):
         ]
 
     def _shown(self, known, number):
-        """Which pairs of these a round shows: `(B, H, chunks, c, 2 c)`."""
+        """Which pairs are visible in a round: `(B, H, chunks, c, 2 c)`."""
         buckets = known[..., 1 + number]
         chunks = known[..., 1 + self.hashes + number]
         away = _pairs(ops.subtract, chunks)
@@ -211,7 +211,7 @@ class ReformerAttention(MultiHeadMixer):
 
 
 def _with_previous(x, value=0):
-    """Chunks `(B, H, chunks, c, ...)`, each behind the one before it."""
+    """Chunks `(B, H, chunks, c, ...)`, each after the previous one."""
     widths = [[0, 0] for _ in x.shape]
     widths[2] = [1, 0]
     before = pad(x, widths, value)[:, :, : ops.shape(x)[2]]
@@ -219,6 +219,6 @@ def _with_previous(x, value=0):
 
 
 def _pairs(operation, x):
-    """What an operation says of integers of each row and of its columns."""
-    columns = _with_previous(x, -1)  # none is -1 of what is there
+    """The result of an operation on integers of each row and its columns."""
+    columns = _with_previous(x, -1)  # -1 is not a valid integer
     return operation(x[..., :, None], columns[..., None, :])

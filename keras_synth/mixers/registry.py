@@ -32,12 +32,12 @@ MIXERS = Registry(
     listing="keras_synth.mixers.names()",
 )
 ATTENTION = Entry("attention", SyntheticAttention)
-# Options of an attention layer that its synthesizer has, too.
+# Options that attention layers and synthesizers have in common.
 _SHARED = ("dtype", "seed", *Projections.defaults)
 
 
 def names() -> list[str]:
-    """Returns the names of all mixers, those of synthesizers left out."""
+    """Returns the names of all mixers, without those of synthesizers."""
     return [*MIXERS.entries]
 
 
@@ -50,30 +50,31 @@ def get(
     defaults: dict[str, Any] | None = None,
     **options: Any,
 ) -> keras.Layer:
-    """Makes a mixer from what a user may write.
+    """Makes a mixer from a name, a config or an object.
 
     Args:
-        identifier: A `Mixer`, which is returned as it is; a config dictionary
-            of one; its name (`"fnet"`), with options in brackets; or a
-            synthesizer: whatever `keras_synth.synthesizers.get` takes, such as
-            `"FR(rank=32) + V"`, for a `SyntheticAttention` around it.
-        num_heads: Integer, `H`. Mixers with heads need it.
-        key_dim: Integer, features per head, `k`. Mixers with heads need it.
-        max_length: Integer, the most tokens; length-bound mixers need it.
-        defaults: Optional dictionary of options for those mixers that have
-            them and do not set them otherwise. Mixers and their configs stay
-            as they are.
-        **options: Options of the name, in place of brackets, and arguments of
-            the layer: `dtype`, `name`, and of a `SyntheticAttention` all of
-            its arguments. An integer `seed` makes dropout and the initial
-            values of named synthesizers reproducible.
+        identifier: A `Mixer`, which is returned as it is; its config; its name
+            (`"fnet"`), with options in brackets; or an identifier of
+            `keras_synth.synthesizers.get`, such as `"FR(rank=32) + V"`, for a
+            `SyntheticAttention` around it.
+        num_heads: Integer, `H`. Required for mixers with heads.
+        key_dim: Integer, features per head, `k`. Required for mixers with
+            heads.
+        max_length: Integer, longest sequence, in tokens. Required for
+            length-bound mixers.
+        defaults: Optional dictionary of default options for the mixers that
+            have them. Mixers and their configs do not use it.
+        **options: Options of the name, instead of brackets, and `dtype`, `name`
+            and, for a `SyntheticAttention`, all of its arguments. An integer
+            `seed` makes dropout and the initial values of named synthesizers
+            reproducible.
 
     Returns:
-        A layer with the call of `keras.layers.MultiHeadAttention`, a new one
-        for each name or config.
+        A layer with the call of `keras.layers.MultiHeadAttention`. Names and
+        configs make a new one.
 
     Raises:
-        ValueError: If a name or an option is unknown, what a name needs is
+        ValueError: If a name or option is unknown, a required argument is
             missing, or an object or config does not fit the other arguments.
 
     Example:
@@ -121,9 +122,9 @@ def get(
 def check(
     identifier: Identifier, num_heads: int, max_length: int | None = None
 ) -> None:
-    """Raises what `get` would raise before it makes a mixer.
+    """Raises the errors that `get` raises before it makes a mixer.
 
-    No layer is made. Only `get` checks the values of options, and configs.
+    It makes no layer. Only `get` checks the values of options, and configs.
     """
     term = _term(identifier)
     if term is None and is_mixer(identifier):
@@ -144,9 +145,9 @@ def check(
 
 
 def mixer_class(identifier: Identifier) -> type[Mixer]:
-    """Returns the class of the mixer that `get` would make, or raises.
+    """Returns the class of the mixer that `get` makes, or raises.
 
-    Its attributes say what the mixer supports, before there is one.
+    Attributes of the class say what the mixer will support.
     """
     term = _term(identifier)
     if term is not None:
@@ -161,13 +162,13 @@ def mixer_class(identifier: Identifier) -> type[Mixer]:
 
 
 def is_mixer(identifier: Identifier) -> bool:
-    """Whether it is a mixer, a config of one, or a name of no synthesizer."""
+    """Whether it is a mixer, its config, or its name."""
     is_named = _term(identifier) is not None
     return is_named or issubclass(class_of(identifier) or object, Mixer)
 
 
 def _term(identifier):
-    """The term of a mixer's name; `None` for everything else."""
+    """The term of a mixer's name, or `None` for other identifiers."""
     if not isinstance(identifier, str):
         return None
     known = f"{of_synthesizers.expected()}; or a mixer: {MIXERS.described()}"
@@ -175,7 +176,7 @@ def _term(identifier):
     found = not others and MIXERS.find(term.name)
     if found and term.heads is not None:
         raise ValueError(
-            "Numbers of heads are only allowed inside of heads(...), before "
+            "Head counts are allowed only inside heads(...), before "
             f"synthesizers. Received: {identifier!r}"
         )
     return term if found else None
@@ -186,8 +187,8 @@ def _options(entry, term, options, identifier):
     inner = " + ".join(part.text for part in term.parts)
     if inner and "synthesizer" not in MIXERS.options(entry):
         raise ValueError(
-            f'"{entry.name}" takes options by name, option=value, and '
-            f"contains no synthesizer. Received: {identifier!r}"
+            f'"{entry.name}" does not contain a synthesizer. Write options as '
+            f"option=value. Received: {identifier!r}"
         )
     if inner:
         own = term._replace(options={"synthesizer": inner})

@@ -1,4 +1,4 @@
-"""Attention within clusters of similar tokens: Routing Transformer's."""
+"""Routing Transformer: attention within clusters of similar tokens."""
 
 import math
 from typing import Any
@@ -23,30 +23,30 @@ from keras_synth.mixers.bounded import (
 )
 from keras_synth.mixers.multi_head import MultiHeadMixer
 
-# Cosines are compared as multiples of 1 / PRECISION, beyond rounding errors.
+# Cosines are rounded to multiples of 1 / PRECISION, above rounding errors.
 PRECISION = 2.0**16
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class RoutingAttention(MultiHeadMixer):
-    """Compares tokens that belong to the same cluster ("routing").
+    """Compares tokens in the same cluster ("routing").
 
-    Each head has `clusters` centroids of unit length. A cluster is of the w
-    queries and the w keys whose directions are nearest to its centroid,
-    `w = max_length / clusters`, rounded up: `softmax(q . k / sqrt(k))` of
-    their values among them. A query in several clusters gets the average of
-    what it finds there, and one in none zero. O(T w + T clusters) time and
-    memory, and sorting; about `sqrt(T)` clusters are best.
+    Each head has `clusters` centroids of unit length. A cluster contains the w
+    queries and the w keys whose directions are nearest to its centroid, where w
+    is `max_length / clusters`, rounded up. Within a cluster the weights are
+    `softmax(q . k / sqrt(k))`. A query in several clusters gets the average of
+    their results, and a query in none gets zero. Time and memory are O(T w + T
+    clusters), plus sorting; about `sqrt(T)` clusters are best.
 
-    Centroids are not trained by gradients: a step of training moves each
-    towards the mean direction of the queries and keys that are nearest to it,
-    `c = decay c + (1 - decay) mean`, at length 1; without any, at inference and
-    in a frozen layer it stays. (The paper adds sums instead of means.)
+    Centroids are not trained by gradients. A training step moves each centroid
+    towards the mean direction of the queries and keys nearest to it, `c = decay
+    c + (1 - decay) mean`, normalized to length 1. It does not move if there are
+    none, or if the layer is frozen. (The paper adds sums instead of means.)
 
-    Padding has no influence. Who is nearest depends on all tokens, so that
-    there is no causal form; there are no attention masks but padding, no biases
-    and no scores. Cosines are rounded to 2^-16, and of tokens that are equally
-    near the first are taken. The choice has no gradient.
+    Padding has no influence. There is no causal form, because clusters depend
+    on all tokens. Attention masks, biases and scores are not supported. Cosines
+    are rounded to 2^-16, and among equally near tokens the first are chosen.
+    The choice has no gradient.
 
     Args:
         num_heads: Integer, `H`.
@@ -54,10 +54,10 @@ class RoutingAttention(MultiHeadMixer):
         max_length: Integer, the longest sequence, in tokens.
         clusters: Integer, clusters per head, at most `max_length`; by default
             its square root, rounded.
-        decay: Float, share of a centroid that a step leaves as it is.
+        decay: Float, weight of the old centroid in a step.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments and output: see `MultiHeadMixer`, of one sequence.
+    Call arguments and output: see `MultiHeadMixer`, for one sequence.
 
     Raises:
         ValueError: If `clusters` or a sequence exceeds `max_length`.
@@ -73,7 +73,7 @@ class RoutingAttention(MultiHeadMixer):
         - [Roy et al., 2021](https://arxiv.org/abs/2003.05997)
     """
 
-    # What chooses whom tokens see looks at all of them first.
+    # The choice of visible tokens depends on all of them.
     supports_causal_mask = False
     supports_cross_attention = False
     weight_axes = {"centroids": (MODEL,)}
@@ -98,7 +98,7 @@ class RoutingAttention(MultiHeadMixer):
 
     @property
     def cluster_size(self) -> int:
-        """Integer, queries and keys of a cluster, `w`."""
+        """Integer, number of queries and of keys in a cluster, `w`."""
         return -(-self.max_length // self.clusters)
 
     def _build_projections(self, query_shape, value_shape, key_shape):
@@ -116,7 +116,7 @@ class RoutingAttention(MultiHeadMixer):
     def attend(self, queries, keys, values, mask, *, training=None):
         length, size = ops.shape(keys)[1], self.cluster_size
         queries = masks.zero_padding(queries, mask.keys)
-        # At least as many places as a cluster has.
+        # At least as many places as in a cluster.
         is_token, queries, keys, values = fill_up(
             size, mask.keys, queries, keys, values
         )
@@ -126,7 +126,7 @@ class RoutingAttention(MultiHeadMixer):
         if training and self.trainable:
             self._move(queries, keys, is_token)
         order = ops.argsort(-of_queries, axis=-1)  # (B, H, clusters, L)
-        # Devices that share samples sort their own; of `top_k` they send all.
+        # Devices sort only their own samples; for `top_k` they send all.
         of_keys = ops.argsort(-of_keys, axis=-1)[..., :size]
         scores = tile_scores(
             self._chosen(queries, order[..., :size]) * self.key_dim**-0.5,
@@ -142,10 +142,10 @@ class RoutingAttention(MultiHeadMixer):
         return heads_first(context[:, :, :length])
 
     def _cosines(self, x, is_token):
-        """Of tokens and centroids, rounded: float32 `(B, H, clusters, L)`."""
+        """Rounded cosines of centroids and tokens, `(B, H, clusters, L)`."""
         directions = ops.stop_gradient(unit(x))
         cosines = ops.einsum("bhlk,hck->bhcl", directions, self.centroids)
-        # Those equally near are taken in their order, not that of rounding.
+        # Equally near tokens are then in their own order, not that of rounding.
         cosines = ops.round(cosines * PRECISION) / PRECISION
         return ops.where(is_token[:, None, None] > 0, cosines, FORBIDDEN)
 
@@ -157,7 +157,7 @@ class RoutingAttention(MultiHeadMixer):
         return ops.reshape(take_tokens(x, flat), shape)
 
     def _averaged(self, context, order):
-        """What each query finds in its clusters, on average: `(B, H, L, v)`."""
+        """The average result of each query's clusters, `(B, H, L, v)`."""
         size = self.cluster_size
         places = ops.cast(ops.argsort(order, axis=-1), "int32")
         inside = ops.cast(places < size, "float32")[..., None]
@@ -167,7 +167,7 @@ class RoutingAttention(MultiHeadMixer):
         return total / ops.maximum(ops.sum(inside, axis=2), 1.0)
 
     def _move(self, queries, keys, is_token):
-        """Moves centroids towards what is nearest to them."""
+        """Moves centroids towards the tokens nearest to them."""
         x = ops.concatenate([queries, keys], axis=2)
         x = ops.stop_gradient(unit(x))
         centroids = ops.convert_to_tensor(self.centroids)

@@ -1,4 +1,4 @@
-"""Mixers of the tokens of one sequence, which compare no pairs."""
+"""The base class of mixers of one sequence without heads."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ from keras_synth.types import Tensor
 
 
 class SelfMixer(Mixer):
-    """A mixer of the tokens of one sequence, without logits.
+    """Base class of mixers of one sequence, without logits.
 
-    A subclass implements `mix`; one that has a causal form sets
+    A subclass implements `mix`. For a causal form it sets
     `supports_causal_mask` and implements `make_cache` and `call_with_cache`.
 
     Call arguments:
-        query: Tensor `(B, T, d)`; value and key may only be the same tensor.
-        query_mask: Boolean `(B, T)`; where it is False the output is zero.
-        value_mask: Boolean `(B, T)`; where it is False a token has no
-            influence. So does `key_mask`.
-        mask: Boolean `(B, T)`, a short way to mask query and value alike.
+        query: Tensor `(B, T, d)`; value and key must be the same tensor.
+        query_mask: Boolean `(B, T)`; the output is zero if it is False.
+        value_mask: Boolean `(B, T)`; tokens have no influence if it is False.
+            `key_mask` is the same.
+        mask: Boolean `(B, T)`, both `query_mask` and `value_mask`.
         training: Whether to apply dropout.
-        use_causal_mask: Whether no token sees a later one; refused by mixers
-            without a causal form.
+        use_causal_mask: Whether no token sees a later one; a ValueError without
+            a causal form.
 
     Returns:
         Tensor `(B, T, d)`.
@@ -63,7 +63,7 @@ class SelfMixer(Mixer):
         """Mixes tokens.
 
         Args:
-            x: Tensor `(B, T, d)`; padding may hold anything, inf and NaN too.
+            x: Tensor `(B, T, d)`; padding can contain inf and NaN.
             padding_mask: Boolean `(B, T)`, False for padding, or `None`.
             causal: Whether no token sees a later one.
             training: Whether to apply dropout.
@@ -88,7 +88,7 @@ class SelfMixer(Mixer):
             )
 
     def make_cache(self, batch_size, length):
-        self._cache_shapes()  # or there is none
+        self._cache_shapes()  # raises without a cache
         self._check_supported({"query": None, "use_causal_mask": True})
         self._check_lengths(length, length)
         self._check_built()
@@ -99,10 +99,10 @@ class SelfMixer(Mixer):
         self._check_supported({"query": query, "use_causal_mask": True})
         if start is None or not use_causal_mask:
             raise ValueError(
-                f"{type(self).__name__} decodes in its causal form, token "
-                "after token: pass the position of the first one as `start`, "
-                "and leave `use_causal_mask` true. Received: "
-                f"start={start}, use_causal_mask={use_causal_mask}"
+                f"{type(self).__name__} decodes only with a causal mask. Pass "
+                "the position of the first token as `start`, and "
+                f"use_causal_mask=True. Received: start={start}, "
+                f"use_causal_mask={use_causal_mask}"
             )
 
     def compute_output_shape(

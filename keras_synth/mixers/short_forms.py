@@ -1,4 +1,4 @@
-"""Names of mixers that are a `SyntheticAttention` with a pattern."""
+"""Names for a `SyntheticAttention` with a pattern."""
 
 import random
 from typing import Any
@@ -20,8 +20,8 @@ def local(
 ) -> SyntheticAttention:
     """Attends to the tokens up to `window` away ("local").
 
-    Token `i` sees token `j` where `|i - j| <= window`; under a causal mask
-    where `0 <= i - j <= window`. Time and memory are O(T window).
+    Token `i` sees token `j` if `|i - j| <= window`, or with a causal mask if `0
+    <= i - j <= window`. Time and memory are O(T window).
 
     References:
         - [Parmar et al., 2018](https://arxiv.org/abs/1802.05751)
@@ -39,13 +39,13 @@ def strided(
 ) -> SyntheticAttention:
     """Attends to neighbours and to every `stride`-th token ("strided").
 
-    Token `i` sees token `j` where `|i - j| <= window`, by default `stride`, or
-    `(i - j) % stride == 0`. With a stride of about `sqrt(T)` time and memory
-    are O(T sqrt(T)).
+    Token `i` sees token `j` if `|i - j| <= window` or `(i - j) % stride == 0`;
+    `window` defaults to `stride`. With a stride of about `sqrt(T)`, time and
+    memory are O(T sqrt(T)).
 
     References:
-        - [Child et al., 2019](https://arxiv.org/abs/1904.10509). The paper
-          has only the causal form, and offers two ways besides this union.
+        - [Child et al., 2019](https://arxiv.org/abs/1904.10509). The paper has
+          only the causal form, and two alternatives to this union.
     """
     window = stride if window is None else check_positive("window", window)
     pattern = Stride(stride) | Window(window)
@@ -65,15 +65,15 @@ def big_bird(
 ) -> SyntheticAttention:
     """Attends to window, global and random blocks of tokens ("big_bird").
 
-    Each block of `block_size` tokens sees `window_blocks` blocks, its own in
-    the middle; the first `global_blocks` blocks, which see all; and
-    `random_blocks` others. Time and memory are O(T block_size), times the
-    number of blocks seen. Random blocks are drawn once, over `max_length`, from
-    `random_seed`: by default `seed`, or else a new one.
+    Each block of `block_size` tokens sees `window_blocks` blocks around itself,
+    the first `global_blocks` blocks, which see all blocks, and `random_blocks`
+    others. Time and memory are O(T block_size) times the number of visible
+    blocks. Random blocks are drawn once, over `max_length`, with `random_seed`:
+    by default `seed`, or a new one.
 
     References:
         - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062), ITC. Global
-          blocks are the first ones: the last one depends on the padding.
+          blocks are the first ones, because the last one depends on padding.
     """
     if check_seed("random_seed", random_seed) is None:
         random_seed = check_seed("seed", seed)

@@ -1,4 +1,4 @@
-"""Attention to a block and to the one sorted to it: Sinkhorn attention."""
+"""Sinkhorn attention: to a block and to the one sorted to it."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from keras_synth.mixers.bounded import (
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Identifier, Tensor
 
-# A place of a sorted block counts as empty below this share of real tokens.
+# A place of a sorted block is empty below this fraction of real tokens.
 LEAST_SHARE = 1e-6
 
 
@@ -31,22 +31,22 @@ LEAST_SHARE = 1e-6
 class SinkhornAttention(MultiHeadMixer):
     """Attends to a token's own block and to one sorted to it ("sinkhorn").
 
-    The sequence is cut into blocks. Per head, with `z_i` the mean query of
+    The sequence is cut into blocks. Per head, where `z_i` is the mean query of
     block i,
 
         P = sinkhorn(z_i . W_j / temperature),   W (N / block_size, k)
 
     is a matrix of blocks by blocks whose rows and columns sum to 1: the
-    exponentials of the logits, columns and rows normalised in turn,
-    `iterations` times. A token attends to the keys of its block and, place by
-    place, to the sorted ones `P K`, by one softmax of `q . k / sqrt(k)`.
-    O(T block_size + T^2 / block_size) time.
+    exponentials of the logits, with columns and rows normalised in turn
+    `iterations` times. A token attends to the keys of its block and to the
+    sorted keys `P K`, with one softmax of `q . k / sqrt(k)`. Time is O(T
+    block_size + T^2 / block_size).
 
-    Padding has no influence: a sorted key is the average of the real ones at
-    its place, and its weight is multiplied by their share in P. Columns of P
-    are normalised over all blocks, so that there is no causal form; there are
-    no attention masks but padding, no biases and no scores. (The paper adds
-    Gumbel noise to the logits in training, and its z is a sum of embeddings.)
+    Padding has no influence: a sorted key is the average of the real keys at
+    its place, and its weight is multiplied by their fraction in P. There is no
+    causal form, because columns of P are normalised over all blocks. Attention
+    masks, biases and scores are not supported. (In the paper, training adds
+    Gumbel noise to the logits, and z is a sum of embeddings.)
 
     Args:
         num_heads: Integer, `H`.
@@ -54,13 +54,13 @@ class SinkhornAttention(MultiHeadMixer):
         max_length: Integer, the longest sequence, in tokens, `N`.
         block_size: Integer, tokens in a block; by default 64, or `max_length`
             if that is less.
-        iterations: Integer, how often P is normalised.
-        temperature: Float; the lower, the nearer is P to a permutation.
+        iterations: Integer, number of normalisations of P.
+        temperature: Float. The lower it is, the closer P is to a permutation.
         sort_initializer: Initializer of W; by default a normal distribution of
             standard deviation `1 / sqrt(k)`.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 
-    Call arguments and output: see `MultiHeadMixer`, of one sequence.
+    Call arguments and output: see `MultiHeadMixer`, for one sequence.
 
     Raises:
         ValueError: If `block_size` or a sequence exceeds `max_length`, or
@@ -77,7 +77,7 @@ class SinkhornAttention(MultiHeadMixer):
         - [Tay et al., 2020](https://arxiv.org/abs/2002.11296)
     """
 
-    # What chooses whom tokens see looks at all of them first.
+    # The choice of visible tokens depends on all of them.
     supports_causal_mask = False
     supports_cross_attention = False
     weight_axes = {"sort_kernel": (MODEL,)}
@@ -141,16 +141,16 @@ class SinkhornAttention(MultiHeadMixer):
         return heads_first(join_blocks(context)[:, :, :length])
 
     def sorting(self, queries: Tensor, is_token: Tensor) -> Tensor:
-        """Returns which blocks are sorted to which.
+        """Returns P.
 
         Args:
-            queries: Tensor `(B, H, n, c, k)`, n blocks of c tokens, zero where
-                padded.
+            queries: Tensor `(B, H, n, c, k)`, n blocks of c tokens, zero for
+                padding.
             is_token: Float32 tensor `(B or 1, 1, n, c, 1)`, 0 for padding.
 
         Returns:
-            Float32 tensor `(B, H, n, n)`: rows sum to 1, and columns nearly,
-            but for blocks without real tokens, which have zeros.
+            Float32 tensor `(B, H, n, n)`. Rows sum to 1, and columns nearly to
+            1. Those of blocks without real tokens are zero.
         """
         count = ops.sum(is_token, axis=3)  # (B, 1, n, 1)
         means = ops.sum(ops.cast(queries, "float32"), axis=3)

@@ -1,4 +1,4 @@
-"""`SyntheticAttention`: a drop-in for `keras.layers.MultiHeadAttention`."""
+"""`SyntheticAttention`, a drop-in for `keras.layers.MultiHeadAttention`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,15 +29,15 @@ from keras_synth.types import Identifier
 class SyntheticAttention(MultiHeadMixer):
     """Multi-head attention whose weights are synthesized.
 
-    `softmax(S(X)) G(X)` per head: a synthesizer S gives the logits, G is the
-    value projection. With `synthesizer="V"` it is
-    `keras.layers.MultiHeadAttention`; with any other, tokens need not be
-    compared in pairs. Which pairs count, and what makes weights of their
-    logits, are two more choices: `pattern` and `normalizer`.
+    `softmax(S(X)) G(X)` per head, where the synthesizer S computes the logits
+    and G is the value projection. With `synthesizer="V"` it is
+    `keras.layers.MultiHeadAttention`; other synthesizers need not compare pairs
+    of tokens. Two more choices are the visible pairs, `pattern`, and the
+    function from logits to weights, `normalizer`.
 
-    It has the arguments and the call of MultiHeadAttention and, with `"V"`,
-    equal outputs on every row with at least one visible key. A row without has
-    the output projection's bias.
+    It has the arguments and the call of MultiHeadAttention. With `"V"`, outputs
+    are equal on every row with at least one visible key. The output of other
+    rows is the bias of the output projection.
 
     Args:
         num_heads: Integer, `H`.
@@ -45,79 +45,76 @@ class SyntheticAttention(MultiHeadMixer):
             layers, `k`.
         value_dim: Integer, value features per head, `v`; `key_dim` by
             default.
-        dropout: Float, share of the attention weights to drop in training,
-            drawn for each sample, or once for all where these have the same
-            weights (R, FR, Fix and their mixtures).
-        use_bias: Whether the projections have a bias, those of a synthesizer
-            given by name included.
-        output_shape: Integer or sequence of integers, shape of an output
-            token; the query's width by default.
+        dropout: Float, fraction of the attention weights to drop in training.
+            It is drawn for each sample, or once for all samples if they have
+            the same weights (R, FR, Fix and their mixtures).
+        use_bias: Whether the projections have a bias, including those of a
+            named synthesizer.
+        output_shape: Integer or sequence of integers, shape of an output token;
+            by default the query's width.
         attention_axes: Integer or sequence of integers, the axes along which
-            tokens attend to each other, in this order; by default all but
-            batch and features. Synthesizers, causal masks and windows take
-            them as one axis, flattened.
-        sliding_window: Optional integer `w`, in tokens: position i attends
-            to j where `|i - j| < w`. (In `"local(window=w)"` `|i - j| <= w`.)
+            tokens attend to each other, in this order; by default all except
+            batch and features. Synthesizers, causal masks and windows see them
+            as one flattened axis.
+        sliding_window: Optional integer `w`, in tokens: position i attends to j
+            if `|i - j| < w`. (For `"local(window=w)"`, if `|i - j| <= w`.)
         flash_attention: `True` demands the backend's flash kernel, `False`
-            forbids it; by default the fastest way that can serve is taken.
+            forbids it. By default the layer uses the fastest route.
         kernel_initializer: Initializer of the projections' kernels.
         bias_initializer: Initializer of the projections' biases.
         kernel_regularizer: Optional regularizer of the projections' kernels,
-            those of a synthesizer given by name included, as for the other
-            options. Learned tables such as R have options of their own.
+            including, like the next options, those of a named synthesizer.
+            Learned tables such as R have their own options.
         bias_regularizer: Optional regularizer of the projections' biases.
         activity_regularizer: Optional regularizer of the projections' outputs.
         kernel_constraint: Optional constraint on the projections' kernels.
         bias_constraint: Optional constraint on the projections' biases.
-        use_gate: Whether the context is multiplied by `sigmoid(x Wg + bg)`, x
-            the query, before heads are merged.
-        seed: Optional integer, seed of the dropout and of the initial
-            values, including those of a synthesizer given by name.
-        synthesizer: What makes the logits: a name or a sum of names such as
-            `"R"` or `"FR(rank=32) + dot_product"`, a `Synthesizer` that
-            belongs to no other layer, or a config of one; see
-            `keras_synth.synthesizers.get`.
+        use_gate: Whether the context is multiplied by `sigmoid(x Wg + bg)`,
+            where x is the query, before heads are merged.
+        seed: Optional integer, seed of dropout and initial values, including
+            those of a named synthesizer.
+        synthesizer: A name or a sum of names such as `"R"` or `"FR(rank=32) +
+            dot_product"`, a `Synthesizer` that is not part of another layer, or
+            its config; see `keras_synth.synthesizers.get`.
         max_length: Integer, longest sequence in tokens, or product of the
-            attended axes; names of length-bound synthesizers need it.
-        pattern: Optional, which positions of one sequence attend to which
-            (T = S): a `Pattern` of `keras_synth.mixers.patterns`, names such
-            as `"local(window=16) | global(tokens=2)"`, or a boolean array
-            `(N, N)`, which is kept as a weight that is not trained. (The
-            synthesizer that is called `"pattern"` makes logits by hand.)
-        normalizer: What makes weights of logits `s`, n being the number of
-            keys that a row sees: `"softmax"`; `"relu"`, `relu(s) / n`;
-            `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a softmax with
-            one more logit, which is zero and has no value.
+            attended axes. Required for names of length-bound synthesizers.
+        pattern: Optional, which positions of one sequence attend to which (T =
+            S): a `Pattern` of `keras_synth.mixers.patterns`, names such as
+            `"local(window=16) | global(tokens=2)"`, or a boolean array `(N,
+            N)`, which becomes a weight that is not trained. (The synthesizer
+            `"pattern"` is something else: fixed logits.)
+        normalizer: The function from logits `s` to weights, where n is the
+            number of keys visible to a row: `"softmax"`; `"relu"`, `relu(s) /
+            n`; `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a softmax with
+            an additional logit, which is zero and has no value.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
-        query: Tensor `(B, T, d)`. It may have more axes, as may value and
-            key: `(B, ..., d)`. Masks then have more, too, and scores are
-            `(B, *others, H, *T, *S)`, others being the axes that are not
-            attended.
+        query: Tensor `(B, T, d)`. It can have more axes, `(B, ..., d)`, like
+            value and key. Masks then also have more axes, and scores are `(B,
+            *others, H, *T, *S)`, where others are the axes not in
+            `attention_axes`.
         value: Tensor `(B, S, d)`; the query by default.
         key: Tensor `(B, S, d)`; the value by default.
-        query_mask: Boolean `(B, T)`; where it is False the context is zero.
+        query_mask: Boolean `(B, T)`; the context is zero if it is False.
         value_mask: Boolean `(B, S)`, True means "may attend".
         key_mask: Boolean `(B, S)`, the same.
         attention_mask: Boolean `(T, S)`, `(B, T, S)` or `(B, 1 or H, T, S)`;
-            True means "may attend". A batch axis of 1 is cheaper than one of
-            B.
+            True means "may attend". A batch axis of 1 is cheaper than of B.
         attention_bias: Float tensor that broadcasts to `(B, H, T, S)`, added
             to the logits.
-        mask: Boolean `(B, T)`, a short way to mask query and value alike when
-            the layer is called with only the query.
-        return_attention_scores: Whether to return the weights too.
+        mask: Boolean `(B, T)`, both `query_mask` and `value_mask` if the layer
+            is called with only the query.
+        return_attention_scores: Whether to also return the weights.
         training: Whether to apply dropout.
-        use_causal_mask: Whether token i attends to tokens `j <= i` only.
+        use_causal_mask: Whether token i attends only to tokens `j <= i`.
 
-    Masks are combined by "and". Keras masks that tensors carry count like
-    explicit ones.
+    Masks are combined by "and", including the Keras masks of tensors.
 
     Returns:
-        Tensor `(B, T, d)` or `(B, T, *output_shape)`; with
-        `return_attention_scores` a tuple of it and the weights
-        `(B, H, T, S)`, float32, before dropout.
+        Tensor `(B, T, d)` or `(B, T, *output_shape)`. With
+        `return_attention_scores` a tuple of it and the float32 weights `(B, H,
+        T, S)`, before dropout.
 
     Raises:
         ValueError: If a sequence is longer than the synthesizer's
@@ -149,7 +146,7 @@ class SyntheticAttention(MultiHeadMixer):
     supports_attention_mask = True
     supports_attention_bias = True
     supports_attention_scores = True
-    _rank = None  # any, until it is built
+    _rank = None  # any, until `build`
 
     def __init__(
         self,
@@ -237,9 +234,9 @@ class SyntheticAttention(MultiHeadMixer):
         self.overwrites_cache = self._cached_window is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
-        """Takes the synthesizer of another layer of the same arguments.
+        """Uses the synthesizer of another layer with the same arguments.
 
-        For stacks, whose config says so; before this layer is built.
+        Stacks call this before the layer is built, and save it in their config.
         """
         untrack(self, self.synthesizer)
         self.synthesizer = other.synthesizer
@@ -265,7 +262,7 @@ class SyntheticAttention(MultiHeadMixer):
             )
 
     def _check_lengths(self, query_length, source_length):
-        # The synthesizer checks them itself when it is called.
+        # The synthesizer checks them in its call.
         if query_length != source_length:
             self._groups.check_lengths(query_length, source_length)
         if self.pattern is not None:
@@ -294,19 +291,19 @@ class SyntheticAttention(MultiHeadMixer):
             self._limited(call.mask),
             dropout=self._active_dropout(call.training),
             return_weights=call.with_scores,
-            # A batch of one is taken for a table of all samples: here it is.
+            # A batch axis of 1 means a table of all samples, which this is.
             route="explicit" if traced and call.query.shape[0] == 1 else None,
         )
 
     def _attended(self, call, source, mask, positions=None, **options):
-        """What `attend` returns of a query and the keys and values of a source.
+        """The result of `attend` for a query and a source.
 
         Args:
             call: `Call`.
-            source: Keys and values, as `HeadGroups` has them.
-            mask: `AttentionMask`, of the layer's limits, too.
-            positions: As of `HeadGroups.attend`.
-            **options: Of `attend`.
+            source: Keys and values, in the form of `HeadGroups`.
+            mask: `AttentionMask`, including the layer's limits.
+            positions: As for `HeadGroups.attend`.
+            **options: Other arguments of `attend`.
         """
         context = self._groups.attend(
             call.query,
@@ -322,7 +319,7 @@ class SyntheticAttention(MultiHeadMixer):
         if self.gate is None:
             return context
         context, *weights = context if call.with_scores else (context,)
-        # Zero times a gate that is NaN is not zero.
+        # Zero times NaN, a possible gate, is not zero.
         context = masks.zero_padding(
             context * self.gate(call.query), call.mask.queries
         )
@@ -338,9 +335,9 @@ class SyntheticAttention(MultiHeadMixer):
 
     @property
     def cache_dim(self) -> Any:
-        """Features per head that decoding must remember of a source token.
+        """Features per head of a source token in the cache.
 
-        An integer; with groups of heads a tuple of one for each group.
+        An integer, or with groups of heads a tuple with one for each group.
         """
         return self._groups.cache_dim
 
@@ -354,13 +351,12 @@ class SyntheticAttention(MultiHeadMixer):
         """Returns an empty cache for `length` tokens.
 
         Returns:
-            Tensor `(B, length, H, cache_dim)`; with groups of heads a tuple of
-            one for each group, with its heads. With a local pattern, and
-            synthesizers that need no positions, a dictionary of the last
-            `tokens`, `(B, window, H, cache_dim)`, and their `positions`,
-            `(B, window)`, -1 where there is none. That one must be shown each
-            token once (`overwrites_cache` is False), and takes no attention
-            masks and biases.
+            Tensor `(B, length, H, cache_dim)`, or with groups of heads a tuple
+            of such tensors. For a local pattern and synthesizers that need no
+            positions, a dictionary of the last `tokens`, `(B, window, H,
+            cache_dim)`, and their `positions`, `(B, window)`, -1 without a
+            token. Pass each token to this form only once (`overwrites_cache` is
+            False), without attention masks and biases.
         """
         cache = super().make_cache(batch_size, length)
         if self._cached_window is None:
@@ -372,8 +368,8 @@ class SyntheticAttention(MultiHeadMixer):
         if start is None:
             if self.pattern is not None:
                 raise ValueError(
-                    "A pattern is of the positions of one sequence: a cache "
-                    "needs the first one, `start`. Leave out the pattern for "
+                    "A pattern is for the positions of one sequence: pass the "
+                    "first one as `start`. Leave out the pattern for "
                     f"cross-attention. Received: start=None, {self.pattern}"
                 )
             self._groups.check_reach_all("a cache without a `start`")
@@ -399,11 +395,11 @@ class SyntheticAttention(MultiHeadMixer):
         return self.attention_output(context), cache
 
     def remember(self, source):
-        """Returns the keys and values of a source, for a cache.
+        """Returns the cache of a source for cross-attention.
 
         Returns:
-            Tensor `(B, S, H, cache_dim)`, keys first, values after; with groups
-            of heads a tuple of one for each group, with its heads.
+            Tensor `(B, S, H, cache_dim)`, keys before values, or with groups of
+            heads a tuple of such tensors.
         """
         self._check_built()
         projected = self._groups.project(source, self.value(source))
@@ -415,21 +411,21 @@ class SyntheticAttention(MultiHeadMixer):
 
     # --------------------------------------------------------------------------
 
-    # MultiHeadAttention's names of its projections.
+    # MultiHeadAttention's names for its projections.
 
     def __dir__(self):
-        # Keras saves a layer under the first of the names here that leads to
-        # it: where weights are in a file must not depend on these aliases.
+        # Keras saves a layer under the first of these names. The paths of
+        # weights in a file must not depend on these aliases.
         return [name for name in super().__dir__() if name not in _ALIASES]
 
     @property
     def query_dense(self) -> keras.Layer | None:
-        """The projection of queries, where the synthesizer has one."""
+        """The projection of queries, if the synthesizer has one."""
         return getattr(self.synthesizer, "query", None)
 
     @property
     def key_dense(self) -> keras.Layer | None:
-        """The projection of keys, where the synthesizer has one."""
+        """The projection of keys, if the synthesizer has one."""
         return getattr(self.synthesizer, "key", None)
 
     @property

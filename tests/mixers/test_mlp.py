@@ -87,7 +87,7 @@ def test_calls_that_do_not_fit_are_refused(name):
 def test_hidden_units_that_are_no_positions_have_no_causal_form():
     name = "mlp_mixer(hidden_dim=5)"
     layer, x = made(name), normal(2, T, D)
-    words = r"hidden units have positions.*hidden_dim=5, max_length=9"
+    words = r"supports causal masks only if.*hidden_dim=5, max_length=9"
     for call in (
         lambda: layer(x, use_causal_mask=True),
         lambda: layer.make_cache(2, N),

@@ -113,7 +113,7 @@ def test_another_sequence_may_be_of_any_length(sizes):
 def test_what_a_subclass_lacks_is_refused():
     mixer = Mean(H, K)
     assert mixer(X, SOURCE).shape == (3, T, D)
-    with pytest.raises(ValueError, match=r"cannot honour.*Received"):
+    with pytest.raises(ValueError, match=r"does not support.*Received"):
         mixer(X, return_attention_scores=True)
     cache = mixer.remember(X)
     assert mixer.make_cache(3, T).shape == cache.shape

@@ -80,5 +80,5 @@ def test_tables_of_positions_take_any_batch(name, masked, tmp_path):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", ["V", "D", "FD", "R+V", "R+FD"])
 def test_a_batch_that_would_be_one_sample_s_is_refused(name, masked, tmp_path):
-    with pytest.raises(ValueError, match="fixed batch size of 2 or more"):
+    with pytest.raises(ValueError, match="fixed batch size of at least 2"):
         export(model(name, masked), tmp_path / "model.onnx", None)

@@ -145,7 +145,7 @@ def test_blocks_make_synthesizers_of_their_own_from_an_object():
         ),
         lambda: models.SynthesizerBackbone(20, 1, H, 8, 8, template),
     ):
-        with pytest.raises(ValueError, match="weights of this one would be"):
+        with pytest.raises(ValueError, match="without the weights of this one"):
             make()
 
 

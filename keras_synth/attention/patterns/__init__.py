@@ -1,8 +1,7 @@
-"""Sparse patterns: which positions may see which, combined by `|`.
+"""Patterns: which positions see which, combined by `|`.
 
-A pattern is a small immutable value. `allows` is its definition; how it is
-computed without a tensor of all pairs is the matter of its `piece`, see
-`keras_synth.attention.blocks`.
+A pattern is a small immutable value, defined by `allows`. Its `piece` says how
+to compute it without a tensor of all pairs; see `keras_synth.attention.blocks`.
 """
 
 from keras_synth.attention.patterns.of_blocks import BlockWindow, RandomBlocks

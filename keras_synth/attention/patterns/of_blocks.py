@@ -1,4 +1,4 @@
-"""Patterns of blocks of tokens: neighbouring ones, and random ones."""
+"""Patterns of neighbouring and random blocks of tokens."""
 
 import dataclasses
 import functools
@@ -22,10 +22,10 @@ from keras_synth.types import Size, Tensor
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class BlockWindow(Pattern):
-    """Neighbouring blocks: each sees `number` of them, its own in the middle.
+    """Neighbouring blocks: each block sees `number` blocks around itself.
 
     Args:
-        number: Odd integer, blocks that are seen.
+        number: Odd integer, number of visible blocks.
         block_size: Integer, in tokens.
 
     Example:
@@ -44,8 +44,9 @@ class BlockWindow(Pattern):
         self._check("number", "block_size")
         if self.number % 2 == 0:
             raise ValueError(
-                "A window of blocks has as many on each side of a block: its "
-                f"number must be odd. Received: number={self.number}"
+                "The number of blocks in a window must be odd, with the same "
+                "number on each side of a block. Received: "
+                f"number={self.number}"
             )
 
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
@@ -67,17 +68,17 @@ class BlockWindow(Pattern):
 class RandomBlocks(Pattern):
     """Each block of rows sees random blocks of keys.
 
-    They are drawn over the whole of `max_length`, from the seed: the same ones
-    in training and inference, however long a batch is.
+    The blocks are drawn from all of `max_length` by the seed, so that they are
+    the same in training and inference and for batches of any length.
 
     Args:
-        number: Integer, blocks that a block of rows sees.
+        number: Integer, number of blocks that a block of rows sees.
         block_size: Integer, in tokens.
         seed: Integer.
-        max_length: Integer, in tokens; that of the layer by default.
-        without: Optional pattern: what it allows to the first token of a block
-            is not drawn for that block. Where fewer blocks than `number` are
-            left, all of them are seen.
+        max_length: Integer, in tokens; by default the layer's.
+        without: Optional pattern. Blocks that it allows to the first token of a
+            block are not drawn for that block. If fewer blocks than `number`
+            remain, all of them are visible.
 
     Example:
 
@@ -99,8 +100,8 @@ class RandomBlocks(Pattern):
         self._check("number", "block_size")
         if check_seed("seed", self.seed) is None or self.seed < 0:
             raise ValueError(
-                "Random blocks need a seed, an integer from 0, so that a saved "
-                f"layer draws the same again. Received: seed={self.seed}"
+                "Random blocks need a non-negative integer as seed, so that a "
+                f"saved layer draws the same blocks. Received: seed={self.seed}"
             )
         object.__setattr__(self, "seed", int(self.seed))
         object.__setattr__(self, "without", deserialized(self.without))
@@ -112,18 +113,18 @@ class RandomBlocks(Pattern):
         blocks = -(-max_length // self.block_size)
         if self.number > blocks and self.without is None:
             raise ValueError(
-                f"There are {blocks} blocks of {self.block_size} tokens in "
-                f"max_length={max_length}. Draw fewer of them, or make them "
+                f"max_length={max_length} has {blocks} blocks of "
+                f"{self.block_size} tokens. Draw fewer blocks, or make them "
                 f"smaller. Received: number={self.number}"
             )
 
     @functools.cached_property
     def table(self):
-        """Blocks seen by each block of rows, `(blocks, n)`; -1 is none."""
+        """Blocks that each block of rows sees, `(blocks, n)`, or -1."""
         if self.max_length is None:
             raise ValueError(
-                "Random blocks are drawn over the longest sequence. Pass "
-                "max_length to the pattern, or to the layer. Received: "
+                "Random blocks are drawn from the longest sequence. Pass "
+                "max_length to the pattern or to the layer. Received: "
                 "max_length=None"
             )
         rng = np.random.default_rng(self.seed)
@@ -158,9 +159,9 @@ class RandomBlocks(Pattern):
             return dataclasses.replace(self, max_length=max_length)
         if max_length is not None and max_length > self.max_length:
             raise ValueError(
-                "Random blocks are drawn over one length: that of the layer. "
-                "Leave out the pattern's. Received: max_length="
-                f"{max_length}, and {self.max_length} of {self}"
+                "Random blocks are drawn from the max_length of the layer. "
+                f"Leave out the pattern's. Received: max_length={max_length}, "
+                f"and {self.max_length} of {self}"
             )
         return self
 

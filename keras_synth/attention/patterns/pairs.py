@@ -1,4 +1,4 @@
-"""A pattern that lists its pairs."""
+"""A pattern as an array of pairs."""
 
 import base64
 import dataclasses
@@ -15,13 +15,14 @@ from keras_synth.types import Tensor
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pairs(Pattern):
-    """Pairs that are listed: an array of all of them.
+    """A boolean array of all pairs.
 
-    A layer keeps it as a weight that is not trained, and compares all pairs.
+    The array becomes a weight that is not trained. The layer compares all
+    pairs.
 
     Args:
-        allowed: Boolean array `(N, N)`, row i being what position i sees. No
-            sequence may be longer.
+        allowed: Boolean array `(N, N)`; row i is for position i of the query.
+            Sequences have at most N tokens.
 
     Example:
 
@@ -45,9 +46,9 @@ class Pairs(Pattern):
         allowed = np.asarray(allowed)
         if allowed.ndim != 2 or len({*allowed.shape}) != 1 or not allowed.size:
             raise ValueError(
-                "A pattern of pairs is a boolean array (N, N), a row for each "
-                "query. `attention_mask` takes masks of other shapes. "
-                f"Received: an array of shape {allowed.shape}"
+                "A pattern of pairs must be a boolean array (N, N), with a row "
+                "for each query. For masks of other shapes use "
+                f"`attention_mask`. Received: an array of shape {allowed.shape}"
             )
         object.__setattr__(self, "allowed", allowed.astype(bool))
 
@@ -73,9 +74,9 @@ class Pairs(Pattern):
     def fitted(self, max_length: int | None) -> "Pattern":
         if max_length is not None and max_length > len(self.allowed):
             raise ValueError(
-                f"The pattern lists pairs of {len(self.allowed)} positions. "
-                "Pass a larger array, or a smaller max_length. "
-                f"Received: max_length={max_length}"
+                f"The pattern has pairs of {len(self.allowed)} positions. Pass "
+                "a larger array or a smaller max_length. Received: "
+                f"max_length={max_length}"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""What a sparse pattern is, and the union of several."""
+"""The base class of patterns, and unions."""
 
 import dataclasses
 import functools
@@ -10,22 +10,22 @@ import numpy as np
 from keras_synth._backend.checks import check_positive
 from keras_synth.types import Size, Tensor
 
-# Rows of a block of queries: smaller ones are many small products, larger ones
-# read more keys outside of the window.
+# Rows of a block of queries. Smaller blocks are many small products; larger
+# ones read more keys outside of the window.
 BLOCK = 64
 
 
 class Pattern:
-    """Which pairs of positions attend: `i` sees `j`.
+    """Base class: which positions j a position i sees.
 
     Attributes:
-        relative: Boolean, whether it depends only on `i - j`.
-        reach: Integer, if it allows `|i - j| <= reach` and nothing else; or
+        relative: Boolean, whether the pattern depends only on `i - j`.
+        reach: Integer, if the pattern allows exactly `|i - j| <= reach`; or
             `None`.
-        sees_itself: Boolean, whether every position is sure to see itself.
-        has_pieces: Boolean, whether it can be computed without a tensor of
-            all pairs.
-        in_tokens: String, its argument that is a number of tokens; or `None`.
+        sees_itself: Boolean, whether every position sees itself.
+        has_pieces: Boolean, whether the pattern can be computed without a
+            tensor of all pairs.
+        in_tokens: String, the argument that is a number of tokens; or `None`.
 
     Example:
 
@@ -43,16 +43,16 @@ class Pattern:
 
     @property
     def patterns(self) -> tuple["Pattern", ...]:
-        """The patterns that it is the union of: a tuple."""
+        """A tuple of the patterns in the union."""
         return (self,)
 
     @property
     def extent(self) -> int:
-        """Integer, tokens that a sequence must have room for."""
+        """Integer, the least `max_length` of sequences."""
         return getattr(self, self.in_tokens) if self.in_tokens else 0
 
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Whether rows see columns: booleans.
+        """Returns booleans, whether rows see columns.
 
         Args:
             rows: Integer, or integer NumPy array or tensor: positions of
@@ -65,24 +65,24 @@ class Pattern:
         """Returns the pattern for sequences of up to `max_length` tokens.
 
         Args:
-            max_length: Integer, or `None` if there is no limit.
+            max_length: Integer, or `None` for any length.
 
         Raises:
-            ValueError: If it reaches beyond, or needs a limit.
+            ValueError: If the pattern extends beyond `max_length`, or needs it.
         """
         if max_length is not None and self.extent > max_length:
             raise ValueError(
-                f"The pattern reaches {self.extent} tokens far, beyond "
-                f"max_length={max_length}. Make it smaller, or max_length "
-                f"larger. Received: {self}"
+                f"The pattern extends to {self.extent} tokens, beyond "
+                f"max_length={max_length}. Use a smaller pattern or a larger "
+                f"max_length. Received: {self}"
             )
         return self
 
     def cut(self, max_length: int) -> "Pattern":
-        """Returns one that allows the same, reaching no farther.
+        """Returns an equal pattern that does not extend beyond `max_length`.
 
         Args:
-            max_length: Integer, the longest sequence to come, in tokens.
+            max_length: Integer, the longest sequence, in tokens.
         """
         if self.extent <= max_length:
             return self
@@ -90,33 +90,33 @@ class Pattern:
         return self.from_config(config)
 
     def piece(self, length: Size, causal: bool) -> Any:
-        """Returns how it is computed, see `keras_synth.attention.blocks`.
+        """Returns blocks to compute it; see `keras_synth.attention.blocks`.
 
         Args:
             length: Integer or scalar tensor, `T`.
             causal: Whether no position sees a later one.
 
         Returns:
-            `(blocks, columns)`: `QueryBlocks`, or `None` where any will do,
-            and the columns that each group is compared with.
+            `(blocks, columns)`: `QueryBlocks`, or `None` for any blocks, and
+            the columns of each group.
         """
         raise NotImplementedError
 
     def columns(self, row: Size, length: int) -> Tensor:
-        """Positions that one row sees, when none after it is there.
+        """Positions that one row can see, if it is the last.
 
         Args:
             row: Integer or scalar integer tensor.
-            length: Integer, tokens that there is room for.
+            length: Integer, maximum number of tokens.
 
         Returns:
-            Integer tensor `(n,)`; among them may be positions that it does not
-            see, negative ones, and such beyond the length.
+            Integer tensor `(n,)`. It can contain positions that the row does
+            not see, that are negative, or that are beyond the length.
         """
         raise NotImplementedError
 
     def pairs(self, length: int) -> int:
-        """Returns how many of `length * length` pairs it allows."""
+        """Returns the number of allowed pairs among `length * length`."""
         columns = np.arange(length)[None]
         found = 0
         for first in range(0, length, BLOCK):
@@ -138,7 +138,7 @@ class Pattern:
     def get_config(self) -> dict[str, Any]:
         return {
             field.name: getattr(self, field.name)
-            # Every pattern is a dataclass but this base.
+            # All patterns except this base class are dataclasses.
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
         }
 
@@ -155,7 +155,7 @@ class Pattern:
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class Union(Pattern):
-    """What any of its patterns allows. `a | b` makes one.
+    """Allows all pairs that one of its patterns allows. `a | b` makes one.
 
     Args:
         patterns: Sequence of patterns.
@@ -175,16 +175,17 @@ class Union(Pattern):
         for pattern in patterns:
             if not isinstance(pattern, Pattern):
                 raise ValueError(
-                    "A pattern must be one of keras_synth.mixers.patterns, "
-                    "such as Window(16); its `get` reads names and arrays. "
-                    f"Received: {pattern!r}"
+                    "A pattern must be an object such as "
+                    "keras_synth.mixers.patterns.Window(16). For names and "
+                    "arrays use `keras_synth.mixers.patterns.get`. Received: "
+                    f"{pattern!r}"
                 )
         flat = [part for one in patterns for part in one.patterns]
         if not flat:
             raise ValueError(
                 "A union needs at least one pattern. Received: none"
             )
-        # What is there twice is computed twice, and counts only the first time.
+        # Pairs of several patterns are computed again, but count only once.
         object.__setattr__(self, "patterns", tuple(dict.fromkeys(flat)))
 
     @property
@@ -219,12 +220,12 @@ class Union(Pattern):
 
 
 def deserialized(pattern):
-    """A pattern from its config; everything else as it is."""
+    """A pattern from its config; other values as they are."""
     if isinstance(pattern, dict):
         return keras.saving.deserialize_keras_object(pattern)
     return pattern
 
 
 def is_numpy(x):
-    """Whether positions are numbers of Python or NumPy, not tensors."""
+    """Whether positions are Python or NumPy numbers, not tensors."""
     return isinstance(x, (int, np.ndarray, np.generic))

@@ -1,4 +1,4 @@
-"""Patterns by their names: `"local(window=16) | global(tokens=2)"`."""
+"""Patterns by name: `"local(window=16) | global(tokens=2)"`."""
 
 import ast
 
@@ -48,7 +48,7 @@ def get(pattern: Identifier) -> Pattern:
             global(tokens=2)"`; a boolean array `(N, N)`; or a config.
 
     Raises:
-        ValueError: If it is none of them.
+        ValueError: If it is unknown.
 
     Example:
 

@@ -14,11 +14,11 @@ from keras_synth.types import Size, Tensor
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class Window(Pattern):
-    """Neighbours: `|i - j| <= size * dilation`, every `dilation`-th of them.
+    """Every `dilation`-th neighbour with `|i - j| <= size * dilation`.
 
     Args:
-        size: Integer, how many tokens are seen on each side.
-        dilation: Integer, distance from one of them to the next.
+        size: Integer, number of visible tokens on each side.
+        dilation: Integer, distance between visible tokens.
 
     Example:
 
@@ -100,10 +100,10 @@ class Stride(Pattern):
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class FirstTokens(Pattern):
-    """The first tokens are seen by all: attention sinks.
+    """All tokens see the first tokens, which are attention sinks.
 
     Args:
-        number: Integer, how many.
+        number: Integer, number of first tokens.
 
     Example:
 
@@ -136,10 +136,10 @@ class FirstTokens(Pattern):
 @keras.saving.register_keras_serializable(package="keras_synth")
 @dataclasses.dataclass(frozen=True)
 class GlobalTokens(FirstTokens):
-    """The first tokens see all and are seen by all.
+    """The first tokens see all tokens, and all tokens see them.
 
     Args:
-        number: Integer, how many.
+        number: Integer, number of first tokens.
 
     Example:
 

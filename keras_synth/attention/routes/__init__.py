@@ -1,1 +1,1 @@
-"""One route of attention in each module."""
+"""Routes of attention."""

@@ -12,7 +12,7 @@ from keras_synth.attention.routes.route import Request, Route
 
 
 class ExplicitRoute(Route):
-    """The formula itself, by which all other routes are measured.
+    """The formula, with which all other routes are compared.
 
     Example:
 
@@ -60,12 +60,11 @@ class ExplicitRoute(Route):
 
 # --- one query, as in a step of decoding --------------------------------------
 #
-# Reading keys and values once is all the work there is, but a matrix product
-# for each head first copies them into a layout that it likes. Compilers can
-# fuse a product and a sum into one loop. Where they do not, one matrix product
-# serves all heads: of features that are zero but for one head, or of the values
-# of all heads, of which each head keeps its own. That is more arithmetic and no
-# copy.
+# The least work is to read keys and values once, but a matrix product per head
+# first copies them into another layout. Compilers can fuse a product and a sum
+# into one loop. Without a compiler, one matrix product is for all heads: of
+# features that are zero except for one head, or of the values of all heads,
+# from which each head selects its own. This needs more arithmetic but no copy.
 
 
 def _query_scores(logits):

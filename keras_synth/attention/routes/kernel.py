@@ -17,7 +17,7 @@ from keras_synth.attention.routes.route import Request, Route, is_small
 
 
 class KernelRoute(Route):
-    """`ops.dot_product_attention`, where queries are compared with keys.
+    """`ops.dot_product_attention`, for logits with queries and keys.
 
     Example:
 
@@ -39,9 +39,10 @@ class KernelRoute(Route):
         )
 
     def cost(self, request: Request) -> float:
-        """Half where there is a kernel; else it is the formula, with detours.
+        """Half with a kernel; otherwise `ops` computes the formula, with
+        detours.
 
-        On accelerators there is one, as far as we know without having one.
+        On accelerators it assumes a kernel.
         """
         one = request.has_one_query and request.values.shape[0] != 1
         if one and request.logits.keys.shape[0] == 1:
@@ -51,7 +52,7 @@ class KernelRoute(Route):
         return 0.5
 
     def is_portable(self, request: Request) -> bool:
-        """Everywhere but under `torch.func`, which cannot map kernels."""
+        """True except under `torch.func`, which cannot map kernels."""
         wanted = request.flash_attention is not None
         return wanted or not execution.is_transformed()
 
@@ -60,8 +61,8 @@ class KernelRoute(Route):
         reason = kernels.why_no_flash_kernel(values) if flash else None
         if reason is not None:
             raise ValueError(
-                f"flash_attention=True asks for what is not there: {reason}. "
-                "Leave it out, and what the device is best at is taken"
+                f"flash_attention=True is not possible: {reason}. Leave it out "
+                "to use the fastest route"
             )
         small = is_small(request)
         mask = request.mask
@@ -75,17 +76,17 @@ class KernelRoute(Route):
         if given is not None:
             context = _context(given, flash)[:, : request.target_length]
         else:
-            # Keras would take a wrong kernel by itself, or ask what PyTorch
-            # cannot compile. PyTorch looks for one anyway.
+            # Keras would choose a wrong kernel, or make a check that PyTorch
+            # cannot compile. PyTorch chooses a kernel anyway.
             unsafe = kernels.HAS_UNSAFE_FLASH_KERNELS
             if flash is None and (unsafe or execution.is_compiled_by_torch()):
                 flash = False
             context = _context(arguments(request, features=not small), flash)
         context = cast_like(context[..., : values.shape[-1]], values)
         if not limited:
-            # A sample without keys holds an average of values, all zero.
+            # A sample without keys has the average of values, which are zero.
             return context
-        # Rows that see nothing hold an average of the forbidden.
+        # Rows without visible keys have the average of forbidden values.
         return zero_rows(context, request.visible())
 
 
@@ -100,19 +101,19 @@ def _context(arguments, flash):
         values = arguments["value"]
         shape = tuple(values.shape)
         dtype = keras.backend.standardize_dtype(values.dtype)
-        # Keras puts what it was given below what went wrong.
+        # Keras appends the arguments to the message.
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         reason = reason.rstrip(".") + "."
         raise ValueError(
-            "flash_attention=True asks for a kernel that refuses these "
-            f"logits: {reason} Leave it out, and one that takes them is "
-            f"chosen. Received: values {shape} of {dtype}, a bias or a mask: "
+            "The kernel for flash_attention=True does not support these "
+            f"logits: {reason} Leave it out to use the fastest route. "
+            f"Received: values {shape} of {dtype}, a bias or a mask: "
             f"{arguments['bias'] is not None}"
         ) from e
 
 
 def _has_cpu_kernel(request):
-    """Whether the backend has a kernel for CPUs that likes this request."""
+    """Whether the backend has a fast kernel for CPUs for this request."""
     logits, values = request.logits, request.values
     if not kernels.HAS_CPU_KERNEL or logits.queries is None:
         return False
@@ -120,12 +121,12 @@ def _has_cpu_kernel(request):
     if request.has_one_query and (
         bias is not None or logits.keys.shape[0] == 1
     ):
-        # A single query is not worth a copy of all keys, be it to repeat
-        # constant ones or to make the bias a feature of theirs.
+        # For a single query it is too slow to copy all keys, to repeat constant
+        # ones or to make the bias a feature.
         return False
-    # A bias that depends only on keys can be one of their features.
+    # A bias that depends only on keys can be a feature of them.
     no_bias = bias is None or is_row(bias) or _likes_bias(request)
-    # Keys and values are padded to one width: that must not cost too much.
+    # Keys and values are padded to one width, which must not cost too much.
     key_width, value_width = logits.keys.shape[-1], values.shape[-1]
     return no_bias and key_width < 1.5 * value_width < 3 * key_width
 
@@ -133,9 +134,9 @@ def _has_cpu_kernel(request):
 def _likes_bias(request):
     """Whether PyTorch's kernel for CPUs beats streaming with a table of logits.
 
-    It leaves its fast path for one that is trained, and visits what a pattern
-    forbids. In float32, where pieces are written in place, it is as fast as
-    they are up to 1,024 tokens and slower beyond.
+    It is slow for a trained table, and computes pairs that a pattern forbids.
+    In float32, compared with tiles that are written in place, it is as fast up
+    to 1,024 tokens and slower beyond.
     """
     bias, values = request.logits.bias, request.values
     return not (

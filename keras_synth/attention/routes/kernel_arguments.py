@@ -1,12 +1,12 @@
-"""What a request becomes for `ops.dot_product_attention`.
+"""The arguments of `ops.dot_product_attention` for a request.
 
 A bias that depends only on keys can be one of their features:
 `q.k + b = [q 1].[k b]`.
 
-cuDNN's attention on JAX takes half precision, heads of up to 256 features (128
-before Hopper) in multiples of 8, even lengths where there are gradients, and a
-bias with a row for each query, in half precision as well. What differs from
-that Keras hands to XLA instead, or is an error in the midst of a gradient.
+cuDNN's attention on JAX supports half precision, heads of up to 256 features
+(128 before Hopper) in multiples of 8, lengths that are even if there are
+gradients, and a bias in half precision with a row for each query. For other
+arguments Keras uses XLA instead, or the gradient fails.
 """
 
 import keras
@@ -24,14 +24,15 @@ def arguments(request, features=True, widest=0):
 
     Args:
         request: `Request` that compares queries with keys.
-        features: Whether biases of the keys become features of theirs. Else
-            operations are what takes time, and a bias is the least of them.
-        widest: Integer, the widest head that cuDNN takes, if it is meant; or 0.
-            Lengths and features may then be padded: of the context the first
-            `T` and `v` count. `None` is returned if it cannot take the request.
+        features: Whether biases of keys become features. Otherwise starting
+            operations takes the most time, and a bias needs the fewest.
+        widest: Integer, the widest head of cuDNN, or 0 for other kernels. With
+            cuDNN, lengths and features can be padded: only the first `T` and
+            `v` of the context are valid. The result is `None` if cuDNN does not
+            support the request.
     """
     named = request
-    if widest:  # padding as a feature keeps no causal mask from its name
+    if widest:  # with padding as a feature, a causal mask keeps its name
         named = request._replace(mask=request.mask._replace(keys=None))
     steep = request.logits.needs_float32
     causal = is_causal(named) and not (widest and steep)
@@ -56,14 +57,14 @@ def arguments(request, features=True, widest=0):
             table = ops.broadcast_to(table, (*ops.shape(table)[:2], *lengths))
     if row is not None:
         queries, keys = _with_feature(queries, keys, row)
-    # Kernels want values as wide as the keys: JAX refuses others, PyTorch
-    # leaves its flash path.
+    # Values must be as wide as keys: otherwise JAX raises an error, and PyTorch
+    # does not use its flash kernel.
     inputs = queries, keys, values
     widths = {x.shape[-1] for x in inputs}
     if widest or (features and len(widths) > 1):
         width = _multiple_of_8(max(widths))
         inputs = [_padded(x, 3, width - x.shape[-1]) for x in inputs]
-    if values.shape[0] != 1:  # queries or keys may be those of all samples
+    if values.shape[0] != 1:  # all samples can share queries or keys
         inputs = [
             repeat_batch(x, axis_size(values, 0)) if x.shape[0] == 1 else x
             for x in inputs
@@ -78,9 +79,9 @@ def is_row(bias):
 
 
 def is_causal(request):
-    """Whether nothing but a causal mask forbids, of T = S tokens.
+    """Whether the mask is only a causal one, of T = S tokens.
 
-    Kernels know that one by name and skip what it forbids.
+    Kernels have an argument for it, and skip forbidden pairs.
     """
     mask, rows = request.mask, request.target_length
     others = mask.keys, mask.pairs, mask.window, mask.pattern
@@ -93,10 +94,10 @@ def is_causal(request):
 
 
 def widest_of_cudnn(request):
-    """Returns the widest head of cuDNN, or 0 if it is not to be asked."""
+    """Returns the widest head of cuDNN, or 0 if it is not used."""
     lengths = request.target_length, request.source_length
     known = all(isinstance(length, int) for length in lengths)
-    # Two products with vectors are no worse elsewhere.
+    # Other kernels are as fast for two products with vectors.
     worth = not request.has_one_query or request.flash_attention
     values = request.values
     dtype = keras.backend.standardize_dtype(values.dtype)
@@ -109,7 +110,7 @@ def widest_of_cudnn(request):
 
 
 def _width(row, keys, values):
-    """Returns the width of all features, a `row` being one of them."""
+    """Returns the width of all features, including a `row`."""
     width = keys.shape[-1] + (row is not None)
     return _multiple_of_8(max(width, values.shape[-1]))
 
@@ -126,7 +127,7 @@ def _padded(x, axis, more):
 
 
 def _even(request, causal):
-    """The same with even lengths: a row more, and a key that nobody sees."""
+    """Pads to even lengths: with a row, and a key that no query sees."""
     rows, columns = request.target_length % 2, request.source_length % 2
     if not rows and not columns:
         return request
@@ -137,7 +138,7 @@ def _even(request, causal):
     if keys is not None:
         keys = ops.pad(keys, [[0, 0], [0, columns]])
 
-    def longer(table):  # which may have one row for all queries
+    def longer(table):  # which can have one row for all queries
         one = table is None or table.shape[2] == 1
         return _padded(_padded(table, 3, columns), 2, 0 if one else rows)
 
@@ -159,7 +160,7 @@ def _even(request, causal):
 def _biases(request, causal, features, cudnn):
     """Returns bias and mask, as a row for all queries and as a table.
 
-    Either may be `None`.
+    Either can be `None`.
 
     Returns:
         Tuple of a tensor `(B or 1, H or 1, 1, S)` and one
@@ -175,7 +176,7 @@ def _biases(request, causal, features, cudnn):
         table = _bounded(bias, values)
         if features and is_row(bias):
             row, table = table, None
-    # With padding a table would become a bias of every sample.
+    # With padding a table would become a bias for each sample.
     alone = cudnn if table is None else features and table.shape[0] == 1
     if mask.keys is not None and alone:
         padding = _limited(None, AttentionMask(keys=mask.keys), values)
@@ -185,7 +186,7 @@ def _biases(request, causal, features, cudnn):
 
 
 def _with_feature(queries, keys, row):
-    """Makes a bias of the keys `(B or 1, H or 1, 1, S)` a feature of them."""
+    """Makes a bias `(B or 1, H or 1, 1, S)` a feature of keys."""
     row = ops.cast(ops.transpose(row, (0, 3, 1, 2)), keys.dtype)
     if row.shape[0] != 1 and keys.shape[0] == 1:
         keys = repeat_batch(keys, ops.shape(row)[0])
@@ -197,9 +198,9 @@ def _with_feature(queries, keys, row):
 
 
 def _limited(bias, mask, values):
-    """A bias that forbids what a mask does: PyTorch takes one of the two.
+    """Adds a mask to a bias, because PyTorch accepts only one of the two.
 
-    It is finite: where nothing is allowed the kernel takes an average.
+    The result is finite, so that rows without allowed pairs get an average.
     """
     allowed = mask.materialize()
     if allowed is None:
@@ -210,12 +211,12 @@ def _limited(bias, mask, values):
 
 
 def _from_the_largest(bias, mask, values):
-    """Steep logits, counted from the largest that each row may see.
+    """Steep logits, relative to the largest visible one in each row.
 
-    In half precision a number has as much of an error as it is large. Within
-    a row only differences count: from the largest on, what has weight is
-    small, and exact enough, however far away it is. It is another one for
-    each sample where padding is.
+    In half precision the error of a number grows with its size. Only
+    differences within a row matter, so logits relative to the largest are small
+    if they have weight, and exact enough at any distance. With padding the
+    largest depends on the sample.
     """
     bias, allowed = ops.cast(bias, "float32"), mask.materialize()
     seen = bias if allowed is None else ops.where(allowed, bias, FORBIDDEN)
@@ -232,6 +233,6 @@ def _bounded(bias, values):
 
 
 def _least_logit(values):
-    """Returns a logit that no real one undercuts, and twice which is finite."""
+    """Returns a logit below all real ones; twice this logit is finite."""
     dtype = keras.backend.standardize_dtype(values.dtype)
     return {"float16": -3e4, "bfloat16": -1e9}.get(dtype, FORBIDDEN)

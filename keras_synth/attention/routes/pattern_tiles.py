@@ -1,8 +1,7 @@
-"""Tiles of a pattern: groups of queries, and the columns that each group sees.
+"""Tiles of a pattern: groups of queries and their columns.
 
-Parts of a pattern with the same groups share their tiles. Others have tiles of
-their own, and the sums of their exponentials weigh one against the other, which
-is exact.
+Parts of a pattern with the same groups share their tiles. Contexts of different
+tiles are combined by their sums of exponentials, which is exact.
 """
 
 from keras import ops
@@ -19,7 +18,7 @@ from keras_synth.attention.routes.tile import (
 
 
 def pattern_of(request):
-    """Returns the pattern of a request, which may be a window; or `None`."""
+    """Returns the pattern or window of a request, or `None`."""
     mask = request.mask
     if mask.pattern is not None or mask.window in (None, 1):
         return mask.pattern
@@ -29,7 +28,7 @@ def pattern_of(request):
 
 
 def attend_by_plan(request):
-    """Returns the context `(B, T, H, v)`; zero where nothing is visible."""
+    """Returns the context `(B, T, H, v)`, zero without visible keys."""
     logits, values, mask = request.logits, request.values, request.mask
     queries, keys = heads_first(logits.queries), heads_first(logits.keys)
     heads = heads_first(values)
@@ -57,7 +56,7 @@ def attend_by_plan(request):
 
 
 def visited(request):
-    """Returns how many columns a row is compared with, an integer."""
+    """Returns the number of columns for a row, an integer."""
     return sum(
         columns.number(blocks)
         for blocks, parts in _plan(pattern_of(request), request)
@@ -85,7 +84,7 @@ def _plan(pattern, request):
 
 
 def _allowed(blocks, columns, pattern, earlier, is_token, mask):
-    """Returns which pairs count, boolean `(B or 1, 1, G, r, c)`."""
+    """Returns which pairs are visible, boolean `(B or 1, 1, G, r, c)`."""
     relative = pattern.relative and (earlier is None or earlier.relative)
     i = blocks.positions(relative)[:, :, None]
     j = columns.positions(blocks, relative)[:, None]
@@ -137,7 +136,7 @@ def _bias_columns(blocks, columns, bias):
 
 
 def seen_by_one_query(request):
-    """Returns the request of the columns that one query in a cache may see."""
+    """Returns a request with only the columns that one query can see."""
     mask, length = request.mask, request.source_length
     row = ops.reshape(ops.convert_to_tensor(mask.start, "int32"), (1,))
     limits = AttentionMask(causal=mask.causal, window=mask.window)

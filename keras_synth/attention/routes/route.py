@@ -1,4 +1,4 @@
-"""What a route is: one way from logits, values and a mask to a context."""
+"""Requests, and the base class of routes."""
 
 import math
 from collections.abc import Callable
@@ -16,21 +16,20 @@ from keras_synth.types import Size, Tensor
 
 
 class Request(NamedTuple):
-    """One call of `attend`, as routes see it.
+    """The arguments of `attend` in the form that routes use.
 
     Fields:
         logits: `Logits`, with a row for each query.
-        values: Tensor `(B, S, H, v)`. When a route runs, padded entries are
-            zero, so that inf and NaN there have no influence.
+        values: Tensor `(B, S, H, v)`. In `run` padded entries are zero.
         target_length: Integer or scalar tensor, `T`.
-        mask: `AttentionMask`, what of the source each query may see. The
-            padding of queries is `attend`'s own task.
+        mask: `AttentionMask` without padding of queries, which `attend`
+            applies.
         dropout: Function that drops and rescales attention weights, or `None`.
-        return_weights: Whether the weights are wanted, too.
+        return_weights: Whether to also return the weights.
         flash_attention: `True` demands a flash kernel, `False` forbids it,
             `None` leaves the choice.
-        normalizer: `Normalizer`, what makes weights of logits. A route is
-            asked for those alone that its `normalizers` allow.
+        normalizer: `Normalizer`. A route receives only those in its
+            `normalizers`.
 
     Example:
 
@@ -59,16 +58,16 @@ class Request(NamedTuple):
 
     @property
     def has_one_query(self) -> bool:
-        """Whether there is one query for each sample, `T = 1`."""
+        """Whether `T = 1`."""
         return isinstance(self.target_length, int) and self.target_length == 1
 
     def with_pairs(self) -> Self:
-        """Returns the same request, the mask's pattern as pairs."""
+        """Returns the same request with the mask's pattern as pairs."""
         mask = self.mask.with_pairs(self.target_length, self.source_length)
         return self._replace(mask=mask)
 
     def with_zero_keys(self) -> Self:
-        """Returns the same request, padded keys of samples being zero."""
+        """Returns the same request with zeros for padded keys."""
         logits = zero_padded_keys(self.logits, self.mask)
         return self._replace(logits=logits)
 
@@ -77,7 +76,7 @@ class Request(NamedTuple):
         return self.mask.visible(self.target_length, self.source_length)
 
     def count(self) -> Tensor:
-        """How many keys a row sees, at least 1; `None` if it does not matter.
+        """The number of keys that a row sees, at least 1, or `None` if unused.
 
         Float32 `(B or 1, 1 or H, 1 or T, 1)`.
         """
@@ -88,16 +87,16 @@ class Request(NamedTuple):
 
 
 class Route:
-    """One way to compute attention.
+    """Base class of ways to compute attention.
 
-    `keras_synth.routes.register` adds one to those among which `attend`
-    chooses: of all that serve a request, the one of least cost.
+    `keras_synth.routes.register` adds a route. `attend` chooses the cheapest
+    route that supports a request.
 
     Attributes:
-        name: String, not yet taken by another route.
-        normalizers: Tuple of classes of normalizers that it computes, those
-            derived from them not included; `None` for all.
-        takes_weights: Boolean, whether the request's logits may be `Weights`.
+        name: String, different from those of other routes.
+        normalizers: Tuple of supported classes of normalizers, without their
+            subclasses; `None` for all.
+        takes_weights: Boolean, whether the request's logits can be `Weights`.
 
     Example:
 
@@ -116,35 +115,35 @@ class Route:
     takes_weights = False
 
     def serves(self, request: Request) -> bool:
-        """Whether this route can serve a `Request`: a Python boolean.
+        """Whether this route supports a `Request`, a Python boolean.
 
-        It must follow from shapes, dtypes, devices and options, not from the
+        It can depend on shapes, dtypes, devices and options, but not on the
         values of tensors, which are unknown while a model is compiled.
         """
         raise NotImplementedError
 
     def cost(self, request: Request) -> float:
-        """How long it takes: a float, in units of the explicit route's time.
+        """The estimated time, a float, in units of the explicit route's time.
 
-        A rough estimate will do; whatever `serves` can be asked to be taken
-        first by a cost of 0.
+        A rough estimate is enough. A cost of 0 always wins.
         """
         raise NotImplementedError
 
     def is_portable(self, request: Request) -> bool:
-        """Whether `run` is plain operations, which every file format supports.
+        """Whether `run` uses only operations that every file format supports.
 
-        That is, it has no loops and no kernels of its own.
-        `keras_synth.routes.portable` leaves no others. By default it is not.
+        It then has no loops and no custom kernels.
+        `keras_synth.routes.portable` excludes other routes. The default is
+        False.
         """
         return False
 
     def run(self, request: Request) -> Any:
         """Returns the context `(B, T, H, v)`, in the dtype of the values.
 
-        If `request.return_weights`, a tuple of it and the float32 weights
-        `(B, H, T, S)`. The softmax should be in float32, the row of a query
-        that sees nothing is to be zero.
+        If `request.return_weights`, a tuple of it and the float32 weights `(B,
+        H, T, S)`. The softmax should be in float32. Rows without visible keys
+        must be zero.
         """
         raise NotImplementedError
 
@@ -153,7 +152,7 @@ class Route:
 
 
 def number_of_weights(request: Request) -> int:
-    """Returns the number of weights `B H T S`; 0 if a length is unknown."""
+    """Returns the number of weights `B H T S`, or 0 if a length is unknown."""
     batch, _, heads, _ = request.values.shape
     axes = batch, heads, request.target_length, request.source_length
     known = all(isinstance(size, int) for size in axes)
@@ -163,7 +162,7 @@ def number_of_weights(request: Request) -> int:
 def is_small(request: Request) -> bool:
     """Whether operations take longer to start than to compute.
 
-    A bias of all samples is then worth no detour.
+    Detours for a bias of all samples then cost more than they save.
     """
     few = 0 < number_of_weights(request) <= sizes.SMALL
     return few and execution.runs_one_by_one(request.values)

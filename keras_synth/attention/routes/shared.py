@@ -1,15 +1,15 @@
 """The shared route: one table of weights for the whole batch.
 
 Without padding the context is the product of one `(H, T, S)` table with the
-values of all samples, a matrix product per head whose columns are the batch's.
-Where each sample has its own key padding `m`,
+values of all samples, one matrix product per head. If each sample has its own
+key padding `m`,
 
     softmax(table + padding) V = A (m V) / (A m),   A = softmax(table)
 
-`LEAST_WEIGHT` is added to `A`, so that some weight is left for every key. Where
-a masked logit leads the visible ones by `lead`, and
-`Z = sum_j exp(S_j - max S)`, the relative error is about
-`S Z LEAST_WEIGHT exp(lead)`: below 1e-5 up to a lead of 55 at 1,024 tokens.
+`LEAST_WEIGHT` is added to `A`, so that every key has some weight. If a masked
+logit exceeds the visible ones by `lead`, and `Z = sum_j exp(S_j - max S)`, the
+relative error is about `S Z LEAST_WEIGHT exp(lead)`: below 1e-5 up to a lead of
+55 at 1,024 tokens.
 """
 
 import functools
@@ -36,12 +36,12 @@ from keras_synth.attention.routes.route import Request, Route
 from keras_synth.attention.routes.tile import tile_scores
 from keras_synth.attention.softmax import forbid, softmax
 
-# Times a value it still is a normal number of float32.
+# The product with a value is still a normal float32 number.
 LEAST_WEIGHT = 1e-33
 
 
 class SharedRoute(Route):
-    """Weights that are computed once and serve all samples.
+    """Weights that are computed once for all samples.
 
     Example:
 
@@ -65,9 +65,9 @@ class SharedRoute(Route):
             plain = request.normalizer == SOFTMAX and request.dropout is None
             return plain and mask.shared
         if mask.keys is not None and (
-            # A masked logit may lead by more than the bound allows.
+            # A masked logit can exceed the visible ones by more than the bound.
             logits.needs_float32
-            # Its n is inside: each sample's padding gives other weights.
+            # Weights depend on n, and so on the padding of each sample.
             or isinstance(request.normalizer, Sigmoid)
         ):
             return False
@@ -76,8 +76,8 @@ class SharedRoute(Route):
     def cost(self, request: Request) -> float:
         """A softmax for all samples and one product.
 
-        A single sample looks as if it were the same for the whole batch: its
-        own queries are better left to routes that compare them.
+        In a batch of one sample, logits are always the same for all samples,
+        but for queries other routes are better.
         """
         single = request.values.shape[0] == 1
         compares = getattr(request.logits, "queries", None) is not None
@@ -98,7 +98,7 @@ class SharedRoute(Route):
 
 
 def _is_large(request):
-    """Whether a table is better not held as a whole."""
+    """Whether a table is too large to be computed as a whole."""
     lengths = request.target_length, request.source_length
     axes = *lengths, request.values.shape[2]
     return (
@@ -110,7 +110,7 @@ def _is_large(request):
 
 
 def _operands(request):
-    """Returns what heads differ in, a dictionary of tensors, heads first."""
+    """Returns a dictionary of tensors per head, heads first."""
     logits, pairs, count = request.logits, request.mask.pairs, request.count()
     operands = {"values": ops.transpose(request.values, (2, 1, 0, 3))}
     if isinstance(logits, Weights):
@@ -133,7 +133,7 @@ def _context(request, operands):
 
     Args:
         request: `Request`.
-        operands: Dictionary, as of `_operands`.
+        operands: Dictionary from `_operands`.
     """
     normalizer, keys = request.normalizer, request.mask.keys
     drop = request.dropout or (lambda weights: weights)
@@ -155,7 +155,7 @@ def _context(request, operands):
     table = forbid(table, pairs)
     if isinstance(normalizer, ReLU):
         weights = drop(ops.relu(table))
-        # A sum that is yet to be divided might overflow in float16.
+        # A sum before the division can overflow in float16.
         context = _product(weights, within_float32(values))
         return float32(context) / count
     sink = None
@@ -165,30 +165,30 @@ def _context(request, operands):
     else:
         weights = softmax(table)
     least = LEAST_WEIGHT
-    if pairs is not None:  # it must not revive what they forbid
+    if pairs is not None:  # forbidden pairs stay zero
         least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)
     weights = weights + least
     kept = request.dropout and drop(weights)
     context = _among_visible(weights, values, keys, sink, kept)
     if pairs is None:
         return context
-    # The softmax of a row where all is forbidden is uniform.
+    # The softmax of a row without allowed pairs is uniform.
     seen = ops.any(pairs, axis=-1)[..., None, None]  # (1 or H, T, 1, 1)
     return ops.where(seen, context, constant(0.0, context))
 
 
 def _among_visible(weights, values, keys, sink=None, kept=None):
-    """Returns `A (m V) / (A m)`, `(H, T, B, v)`; zero where nothing is visible.
+    """Returns `A (m V) / (A m)`, `(H, T, B, v)`, zero without visible keys.
 
     Args:
         weights: Float32 tensor `(H, T, S)`, `A`.
-        values: Tensor `(H, S, B, v)`, zero where padded.
+        values: Tensor `(H, S, B, v)`, zero for padding.
         keys: Boolean tensor `(B or 1, S)`, `m`, or `None`.
-        sink: Optional float32 tensor `(H, T, 1)`, one more weight of each row,
-            which has no value.
+        sink: Optional float32 tensor `(H, T, 1)`, an additional weight of each
+            row, without a value.
         kept: Optional float32 tensor `(H, T, S)`, the weights after dropout.
     """
-    # float16 would lose what little weight the visible keys may have left.
+    # float16 would lose the small weights that visible keys can have.
     values = within_float32(values)
     if keys is None:
         context = _product(weights, values)
@@ -198,7 +198,7 @@ def _among_visible(weights, values, keys, sink=None, kept=None):
         and weights.shape[1] != 1
         and values.dtype == weights.dtype  # float32
     ):
-        # One product: `m` is one more feature of the values.
+        # One product: `m` is an additional feature of the values.
         keys = ops.cast(ops.transpose(keys), values.dtype)[None, :, :, None]
         keys = ops.broadcast_to(keys, (*ops.shape(values)[:3], 1))
         product = _product(weights, ops.concatenate([values, keys], axis=-1))

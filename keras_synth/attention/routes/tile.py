@@ -1,7 +1,7 @@
-"""One tile: its logits, its context, and how those of several are combined.
+"""A tile: its logits, its context, and the combination of several.
 
-A tile has logits `(B or 1, H, G, r, c)`: of G groups of r queries, and the c
-columns that each group sees.
+A tile has logits `(B or 1, H, G, r, c)`, for G groups of r queries with c
+columns each.
 """
 
 import functools
@@ -24,7 +24,7 @@ def tile_scores(queries, keys, bias=None):
 
 
 def tile_context(normalizer, scores, allowed, values, count=None, dropout=None):
-    """Returns the context of a tile, zero where a row sees nothing."""
+    """Returns the context of a tile, zero in rows without visible keys."""
     weights = normalizer.weights(_limited(scores, allowed), count)
     weights = weights if dropout is None else dropout(weights)
     context = ops.matmul(cast_like(weights, values), values)
@@ -35,7 +35,7 @@ def tile_context(normalizer, scores, allowed, values, count=None, dropout=None):
 
 
 def _limited(scores, allowed):
-    # Adding takes a tenth of the time of selecting on PyTorch's CPUs.
+    # On PyTorch's CPUs adding is ten times as fast as selecting.
     if allowed is None:
         return scores
     nothing, least = (constant(x, scores) for x in (0.0, FORBIDDEN))
@@ -48,7 +48,7 @@ def combined(tiles, normalizer, dropout):
         sums = [_sums(*tile, dropout) for tile in tiles]
         return _weighed(sums, normalizer.sink)
     count, contexts = None, []
-    if normalizer.counts:  # the keys that a row sees, (B or 1, 1, T, 1)
+    if normalizer.counts:  # visible keys of a row, (B or 1, 1, T, 1)
         first, *others = (
             blocks.restored(ops.sum(float32(allowed), axis=-1, keepdims=True))
             for blocks, _, allowed, _ in tiles
@@ -56,7 +56,7 @@ def combined(tiles, normalizer, dropout):
         count = sum(others, first)
     for blocks, scores, allowed, values in tiles:
         own = None
-        if count is not None:  # rows that fill up a block see nothing
+        if count is not None:  # rows that pad a block see no keys
             own = ops.maximum(blocks.rows(count), 1.0)
         context = tile_context(
             normalizer, scores, allowed, values, own, dropout
@@ -69,13 +69,13 @@ def _sums(blocks, scores, allowed, values, dropout):
     """Returns a tile's context and sum of exponentials, and their exponent."""
     scores = _limited(scores, allowed)
     top = ops.amax(ops.stop_gradient(scores), axis=-1, keepdims=True)
-    # Where nothing is allowed all exponentials are zero.
+    # Without allowed pairs all exponentials are zero.
     top = ops.maximum(top, FORBIDDEN / 2)
     weights = ops.exp(scores - top)
     total = ops.sum(weights, axis=-1, keepdims=True)
     weights = weights if dropout is None else dropout(weights)
     is_float16 = keras.backend.standardize_dtype(values.dtype) == "float16"
-    if is_float16:  # A sum of values might overflow.
+    if is_float16:  # a sum of values can overflow
         weights = weights / _positive(total)
     context = float32(ops.matmul(cast_like(weights, values), values))
     context = context * total if is_float16 else context
@@ -83,7 +83,7 @@ def _sums(blocks, scores, allowed, values, dropout):
 
 
 def _weighed(sums, sink):
-    """Returns the context of several tiles; a sink is one more exponential."""
+    """Returns the context of several tiles, and an optional sink."""
     contexts, totals, tops = zip(*sums, strict=True)
     highest = functools.reduce(ops.maximum, tops)
     if sink:

@@ -1,10 +1,10 @@
-"""The tiles route: groups of queries, and the keys that each group sees.
+"""The tiles route: groups of queries, and keys for each group.
 
-Queries `(B, H, T, k)` are cut into G groups of r rows, and c columns are chosen
-for each group: a tile has logits `(B, H, G, r, c)`. Of a pattern all groups are
-computed at once. Without one every group sees all columns, and one is computed
-after the other: its weights fit into a CPU's cache, and are computed again for
-the gradient. The idea is FlashAttention's, with whole rows (Dao et al., 2022,
+Queries `(B, H, T, k)` are cut into G groups of r rows, each with c columns: a
+tile has logits `(B, H, G, r, c)`. With a pattern all groups are computed at
+once. Without a pattern every group sees all columns. Groups are computed one
+after the other, so that their weights fit into a CPU's cache, and again for the
+gradient. The idea is FlashAttention's, with whole rows (Dao et al., 2022,
 https://arxiv.org/abs/2205.14135).
 """
 
@@ -46,7 +46,7 @@ _EXPLICIT = ExplicitRoute()
 
 
 class TilesRoute(Route):
-    """Attention by groups of queries and the keys that each group sees.
+    """Attention by groups of queries, with keys for each group.
 
     Example:
 
@@ -66,7 +66,7 @@ class TilesRoute(Route):
     normalizers = None
 
     def serves(self, request: Request) -> bool:
-        """Serves patterns of one sequence; all else where loops are cheap."""
+        """True for patterns of one sequence, or if loops are cheap."""
         if request.return_weights or request.flash_attention:
             return False
         if _has_plan(request):
@@ -75,11 +75,11 @@ class TilesRoute(Route):
         return loops and request.dropout is None
 
     def cost(self, request: Request) -> float:
-        """Next to nothing where a pattern's tokens are compared.
+        """Almost zero if a pattern's tokens are compared.
 
-        Biases are gathered number by number, which takes longer. Without a
-        pattern, large weights that stay in the cache take three quarters of
-        the time.
+        It is more for biases, whose entries are gathered one by one. Without a
+        pattern, large weights that stay in the cache take three quarters of the
+        time.
         """
         if not _has_plan(request):
             large = number_of_weights(request) > 2 * sizes.TILE
@@ -105,7 +105,7 @@ class TilesRoute(Route):
         if request.mask.causal and request.target_length is not (
             request.source_length
         ):
-            # What lies behind the last query is room in a cache.
+            # Columns after the last query are unused room in a cache.
             request = part(request, columns=slice(request.target_length))
         context = attend_by_plan(request)
         rows = 0 if request.mask.causal else _rows_that_see_all(request)
@@ -119,7 +119,7 @@ class TilesRoute(Route):
 
 
 def _has_plan(request):
-    """Whether a pattern says which columns its groups of queries see."""
+    """Whether a pattern defines the columns of groups of queries."""
     pattern, mask = pattern_of(request), request.mask
     if pattern is None or not pattern.has_pieces or mask.pairs is not None:
         return False
@@ -179,14 +179,14 @@ def _pairs_part(x, rows, columns):
 
 
 def attend_by_rows(request):
-    """Returns the context `(B, T, H, v)`; zero where nothing is visible."""
+    """Returns the context `(B, T, H, v)`, zero without visible keys."""
     bands = _bands(request)
     request = request.with_pairs()
     return joined([_band(part(request, *band)) for band in bands], axis=1)
 
 
 def _bands(request):
-    """Returns pairs of slices: rows, and the columns that they may see."""
+    """Returns pairs of slices: rows, and the columns that they can see."""
     mask, length = request.mask, request.target_length
     known = isinstance(mask.start, int) and number_of_weights(request)
     if not (mask.causal and known):
@@ -228,16 +228,16 @@ def _band(request):
 
 
 def _rows_of_tile(request):
-    """Returns how many rows a tile has."""
+    """Returns the number of rows of a tile."""
     length, size = request.target_length, number_of_weights(request)
     if not size:
         return length
     row, most = request.source_length, sizes.TILE
     if number_of_devices() > 1:
-        # To cut an axis that devices share, each would need the others' part.
+        # To cut an axis that devices share, each would need the other parts.
         row, most = size // length, sizes.TILE * number_of_devices()
         return min(length, max(sizes.FEWEST_ROWS, most // row))
-    # A head that is a little larger is not worth more tiles.
+    # A slightly larger head does not need more tiles.
     return length if length * row <= 2 * most else max(1, most // row)
 
 

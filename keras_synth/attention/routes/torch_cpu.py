@@ -1,12 +1,12 @@
-"""The route of PyTorch's CPUs: tiles written into memory at hand.
+"""The route for PyTorch's CPUs: tiles that reuse memory.
 
-Fresh memory costs more there than the product that fills it (1024 x 64 by
-64 x 1024 on one core: 3.1 ms, into a tensor at hand 1.5 ms). So all tiles share
-two tensors, one for scores and then their gradient, one for weights.
+New memory costs more than the product that fills it (1024 x 64 by 64 x 1024 on
+one core: 3.1 ms, into an existing tensor 1.5 ms). All tiles share two tensors,
+one for scores and then their gradient, one for weights.
 
-Automatic differentiation would need what is overwritten, so the gradient is
-written out: for each tile the weights are computed once more. A derivative of
-that gradient is left to PyTorch, by the explicit route.
+Automatic differentiation would need the overwritten values. The explicit
+gradient computes the weights of each tile again. PyTorch differentiates this
+gradient by the explicit route.
 """
 
 import functools
@@ -26,7 +26,7 @@ _EXPLICIT = ExplicitRoute()
 
 
 class TorchCPURoute(Route):
-    """A float32 softmax on PyTorch's CPUs, where operations run one by one.
+    """A float32 softmax on PyTorch's CPUs, in eager execution.
 
     Example:
 
@@ -50,7 +50,7 @@ class TorchCPURoute(Route):
         return all(x is None or x.dtype == float32 for x in operands)
 
     def cost(self, request: Request) -> float:
-        """Less than tiles; a single row of weights is not worth cutting."""
+        """Less than tiles, except for a single row of weights."""
         return 1.5 if request.has_one_query else 0.7
 
     def run(self, request: Request) -> Any:
@@ -62,7 +62,7 @@ class TorchCPURoute(Route):
 
 
 class Operands(NamedTuple):
-    """The tensors by which the context is differentiated, as in a `Request`."""
+    """The tensors of a `Request` that have gradients."""
 
     queries: Any
     keys: Any
@@ -86,7 +86,7 @@ def _function():
         def backward(ctx, grad_context):
             *operands, context = ctx.saved_tensors
             operands, needed = Operands(*operands), ctx.needs_input_grad[1:]
-            # To be differentiated once more, or mapped over gradients.
+            # For second derivatives, or to map over gradients.
             if TORCH.is_grad_enabled() or execution.is_transformed():
                 problem = ctx.request, operands, needed, grad_context
                 return None, *_recorded_gradient(*problem)
@@ -97,7 +97,7 @@ def _function():
 
 
 def _recorded_gradient(request, operands, needed, grad_context):
-    """Returns the gradients, made of operations that PyTorch differentiates."""
+    """Returns the gradients by operations that PyTorch differentiates."""
     *logits, values = operands
     request = request._replace(logits=Logits(*logits), values=values)
     again = TORCH.is_grad_enabled()
@@ -123,7 +123,7 @@ def _context(tiles):
 
 
 def _gradient(tiles, context, grad_context):
-    """Returns the gradients by `Operands`, `None` where there is no operand."""
+    """Returns the gradients by `Operands`, `None` for a missing operand."""
     grad_context = grad_context.transpose(1, 2)
     # FlashAttention's delta: a row's weights times their gradients.
     row_dot = (grad_context * context.transpose(1, 2)).sum(-1, keepdim=True)
@@ -139,7 +139,7 @@ def _gradient(tiles, context, grad_context):
         weights = tiles.weights(b, heads, rows, columns)
         own = grad_context[b, heads, rows]
         grads["values"][b, heads, :, columns].baddbmm_(own.mT, weights)
-        # The scores are not needed any more.
+        # The scores are not needed anymore.
         grad_logits = TORCH.bmm(
             own, values[b, heads, columns].mT, out=tiles.scores
         )
@@ -167,7 +167,7 @@ def _transposed_zeros(x):
 
 
 def _part(x, b, heads, rows, columns):
-    """Cuts a sample's tile out of `(B or 1, H or 1, T or 1, S)`."""
+    """Cuts a tile of a sample from `(B or 1, H or 1, T or 1, S)`."""
     x = x[min(b, x.shape[0] - 1)]
     x = x if x.shape[0] == 1 else x[heads]
     return (x if x.shape[1] == 1 else x[:, rows])[..., columns]
@@ -203,13 +203,13 @@ class _Tiles:
                     yield b, heads, rows, columns
 
     def _bands(self):
-        """Yields slices of rows, and of the columns that they visit."""
+        """Yields slices of rows, and of their columns."""
         length, columns = self.rows, self.values.shape[2]
         most = max(1, sizes.TILE // columns)
         if self.mask.causal:
             most = min(most, max(sizes.FEWEST_ROWS, length // 8))
         number = -(-length // most)
-        size = -(-length // number)  # of about the same size
+        size = -(-length // number)  # about equal sizes
         for first in range(0, length, size):
             stop = min(first + size, length)
             seen = self.mask.start + stop if self.mask.causal else columns
@@ -221,7 +221,7 @@ class _Tiles:
         return x.new_empty((batch, length, heads, width)).transpose(1, 2)
 
     def weights(self, b, heads, rows, columns):
-        """Returns weights `(h, t, s)`; `self.scores` may be overwritten."""
+        """Returns weights `(h, t, s)`; can overwrite `self.scores`."""
         shape = _size(heads), _size(rows), _size(columns)
         self.scores = scores = self._tensor("scores", shape)
         place = b, heads, rows, columns
@@ -240,7 +240,7 @@ class _Tiles:
         if self.mask.keys is not None:
             padding = self.mask.keys[:, None, None]
             allowed = _part(padding, *place)
-            # To select by a broadcast mask takes ten times as long.
+            # Selecting by a broadcast mask takes ten times as long.
             bound = TORCH.where(allowed, -self._least, self._least)
             TORCH.minimum(scores, bound, out=scores)
         if self.mask.causal:
