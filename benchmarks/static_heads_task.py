@@ -128,9 +128,8 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             start().save(first)
         self.student = keras.saving.load_model(first)
-        stack = self.student.stack
         for name in ("token", "position", "segment"):  # equal to the teacher's
-            embedding = getattr(stack, f"{name}_embedding")
+            embedding = getattr(self.student, f"{name}_embedding")
             embedding.trainable = False
         self._training = distill(self.student, task.teacher)
         warmup = max(1, steps // 10)

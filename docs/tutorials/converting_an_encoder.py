@@ -184,8 +184,8 @@ plt.show()
 
 `synthesize` chooses the heads with the lowest input dependence, and fits a
 table of `max_length` positions, `"R"`, to the weights of each. Other heads keep
-their queries and keys. What it returns is a model of this package, a
-`SynthesizerBackbone`; the encoder stays as it is.
+their queries and keys. What it returns is a `BertBackbone` with layers of this
+package in it; the encoder stays as it is.
 
 To see what the choice is worth, we replace two other halves of the heads as
 well: those that depend most on their input, and one drawn at random.
@@ -282,8 +282,8 @@ Feed-forward layers are most of a small encoder, and they stay. So expect a
 tenth, and not a half: with half of the heads static, that is all there is to
 win at this length.
 
-The model is saved as any other, and needs neither KerasHub's class nor the
-files it came from:
+The model is saved as any other. Import `keras_synth.surgery` where it is
+loaded:
 """
 
 student.save("student.keras")

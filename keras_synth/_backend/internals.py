@@ -158,3 +158,17 @@ def keras_mask(x: Any) -> Any:
 def set_keras_mask(x: Any, mask: Any) -> None:
     """Attaches a mask to a symbolic tensor, as Keras does."""
     x._keras_mask = mask
+
+
+def keras_hub_class(module: str, name: str) -> type | None:
+    """Returns a class of KerasHub's that it does not export, or `None`.
+
+    Args:
+        module: String, below `keras_hub.src.models`.
+        name: String.
+    """
+    try:
+        found = importlib.import_module(f"keras_hub.src.models.{module}")
+    except ImportError:
+        return None
+    return getattr(found, name, None)

@@ -1,8 +1,16 @@
 """Synthesizers in models that are trained already."""
 
+from keras_synth.surgery.conversions import register
 from keras_synth.surgery.distilling import distill
 from keras_synth.surgery.grafting import graft
 from keras_synth.surgery.resizing import lengthen, shorten
 from keras_synth.surgery.synthesizing import synthesize
 
-__all__ = ["distill", "graft", "lengthen", "shorten", "synthesize"]
+__all__ = [
+    "distill",
+    "graft",
+    "lengthen",
+    "register",
+    "shorten",
+    "synthesize",
+]

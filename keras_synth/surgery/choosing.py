@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_synth.surgery.grafting import graft
+from keras_synth.surgery.grafting import grafted
 from keras_synth.surgery.observing import Sums
-from keras_synth.surgery.stacks import blocks_of
+from keras_synth.surgery.replacing import Exact
 from keras_synth.surgery.static_heads import Fitted
 
 _ON = 40.0  # a softmax of (40, -40) is (1, 0) in float32
@@ -19,21 +19,24 @@ def least_dependent(sums: list[Sums], number: int) -> Chosen:
     """Returns the heads that depend least on their input.
 
     Args:
-        sums: The `Sums` of each block.
+        sums: The `Sums` of each attention layer.
         number: Integer, how many.
 
     Returns:
-        A sorted list of heads for each block.
+        A sorted list of heads for each attention layer.
     """
-    dependence = np.stack([own.input_dependence() for own in sums])
-    order = np.argsort(dependence, axis=None, kind="stable")[:number]
-    pairs = [divmod(int(place), dependence.shape[1]) for place in order]
-    return by_block(pairs, len(sums))
+    pairs = [
+        (share, i, head)
+        for i, own in enumerate(sums)
+        for head, share in enumerate(own.input_dependence())
+    ]
+    pairs = sorted(pairs)[:number]
+    return by_layer([pair[1:] for pair in pairs], len(sums))
 
 
-def by_block(pairs: Sequence[tuple[int, int]], blocks: int) -> Chosen:
-    """Returns pairs (block, head) as a sorted list of heads for each block."""
-    return [sorted({h for b, h in pairs if b == i}) for i in range(blocks)]
+def by_layer(pairs: Sequence[tuple[int, int]], layers: int) -> Chosen:
+    """Returns pairs (layer, head) as a sorted list of heads for each layer."""
+    return [sorted({h for n, h in pairs if n == i}) for i in range(layers)]
 
 
 class Trial:
@@ -42,29 +45,40 @@ class Trial:
     It has both kinds of heads, mixed by alphas that are 0 or 1.
 
     Args:
-        teacher: Backbone whose blocks compare tokens.
+        source: `Exact`, whose layers compare tokens.
         to: String, the other kind.
-        fitted: The `Fitted` of each block, of all heads.
+        fitted: The `Fitted` of each place, of all heads.
 
     Attributes:
-        model: Backbone.
+        model: The model.
     """
 
-    def __init__(self, teacher: Any, to: str, fitted: list[Fitted]) -> None:
-        self.model = graft(teacher, f"{to} + V")
-        for block, other, own in zip(
-            blocks_of(self.model), blocks_of(teacher), fitted, strict=True
+    def __init__(self, source: Exact, to: str, fitted: list[Fitted]) -> None:
+        self._made = grafted(source, f"{to} + V", range(len(source.places)))
+        self.model = self._made.model
+        for mixture, place, own in zip(
+            self._mixtures(), source.places, fitted, strict=True
         ):
-            static, compared = block.attention.synthesizer.synthesizers
+            static, compared = mixture.synthesizers
             own.put(static, own.heads)
             compared.query.set_weights(
-                other.attention.synthesizer.query.get_weights()
+                place.attention.synthesizer.query.get_weights()
             )
+
+    def _mixtures(self):
+        return [place.attention.synthesizer for place in self._made.places]
+
+    def heads(self) -> list[tuple[int, int]]:
+        """Returns all pairs (layer, head)."""
+        return [
+            (i, head)
+            for i, mixture in enumerate(self._mixtures())
+            for head in range(mixture.num_heads)
+        ]
 
     def switch(self, chosen: Chosen) -> None:
         """Makes the chosen heads static, and no others."""
-        for block, heads in zip(blocks_of(self.model), chosen, strict=True):
-            mixture = block.attention.synthesizer
+        for mixture, heads in zip(self._mixtures(), chosen, strict=True):
             static = np.isin(np.arange(mixture.num_heads), heads)
             signs = np.stack([static, ~static]) * 2.0 - 1.0
             mixture.alphas.assign(_ON * signs)
@@ -91,24 +105,24 @@ def greedy(
         progress: As for `static_heads.fit`.
 
     Returns:
-        A sorted list of heads for each block.
+        A sorted list of heads for each attention layer.
     """
-    blocks, heads = len(blocks_of(trial.model)), trial.model.num_heads
-    rest = [(block, head) for block in range(blocks) for head in range(heads)]
+    rest = trial.heads()
+    layers = rest[-1][0] + 1
     rounds = -(-number // step)
     tick = progress(sum(len(rest) - i * step for i in range(rounds)))
     chosen: list[tuple[int, int]] = []
     while len(chosen) < number:
         scores = []
         for pair in rest:
-            trial.switch(by_block([*chosen, pair], blocks))
+            trial.switch(by_layer([*chosen, pair], layers))
             scores.append(_number(score()))
             tick()
         room = min(step, number - len(chosen))
         best = np.argsort(-np.array(scores), kind="stable")[:room]
         chosen += [rest[i] for i in best]
         rest = [pair for pair in rest if pair not in chosen]
-    return by_block(chosen, blocks)
+    return by_layer(chosen, layers)
 
 
 def _number(score):

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.execution import without_gradients
-from keras_synth.surgery.states import BackboneStates
+from keras_synth.surgery.states import ModelStates
 from keras_synth.types import Tensor
 
 
@@ -22,9 +22,10 @@ def distill(
     """Returns a model whose `fit` trains a student towards its teacher.
 
     The loss of a batch is `w_h mean_l D(h_l, h'_l) + w_o D(y, y')`, where `h_l`
-    are the outputs of block l, y those of the backbone, and the teacher's have
-    a prime. D counts real tokens alone: `sum |h - h'|^2 / sum |h'|^2`, or the
-    mean of `1 - cos(h, h')`.
+    are the outputs of the l-th layer with attention, y those of the model, and
+    the teacher's have a prime. D is `sum |h - h'|^2 / sum |h'|^2`, or the mean
+    of `1 - cos(h, h')`. It counts only real tokens, those of an input named
+    `"padding_mask"` or with this ending.
 
     `fit` takes inputs without labels. It trains the student itself, the very
     object: use it, or save it, by itself afterwards. The teacher is left as it
@@ -32,11 +33,12 @@ def distill(
     twice, with `outputs=0.0` and then with `hidden_states=0.0`.
 
     Args:
-        student: Backbone of KerasHub or of this package, such as
-            `synthesize` returns.
-        teacher: Backbone of the same width and vocabulary.
+        student: Functional model, backbone or task, such as `synthesize`
+            returns.
+        teacher: Another one with the same inputs, such as `synthesize` takes.
+            Outputs of the same names are compared.
         hidden_states: Float, `w_h`; 0 to leave them out. It needs as many
-            blocks in both.
+            layers with attention, of the same width, in both.
         outputs: Float, `w_o`; 0 to leave them out.
         loss: `"squared_error"` or `"cosine"`, D.
         dropout: Whether the student drops out in training, as it would when
@@ -47,9 +49,9 @@ def distill(
         `loss`, `hidden_states_loss` and `outputs_loss`.
 
     Raises:
-        ValueError: If one of the two is no backbone, they are the same, differ
-            in width, vocabulary, number of blocks or inputs, or an argument is
-            none of these.
+        ValueError: If one of the two is not functional, they are the same,
+            differ in width, vocabulary, number of attention layers or inputs,
+            or an argument is none of these.
 
     Example:
 
@@ -90,12 +92,11 @@ class Distillation(keras.Model):
     padding, and freeze the teacher for good.
 
     Call arguments:
-        inputs: Dictionary of integer tensors `(B, T)`, those of both models.
+        inputs: The inputs of both models.
 
     Returns:
-        Dictionary of what is compared of the student, lists of tensors
-        `(B, T, d)`: `"hidden_states"`, one of each block, and `"outputs"`, one
-        of each stack of blocks.
+        Dictionary of what is compared of the student, lists of tensors:
+        `"hidden_states"`, `(B, T, d)`, and `"outputs"`.
     """
 
     def __init__(
@@ -119,10 +120,9 @@ class Distillation(keras.Model):
         self.distance, self.dropout = loss, bool(dropout)
         wanted = [name for name, share in self.shares.items() if share]
         # No layers of this model's: they are made of layers that are.
-        self._of_student = BackboneStates(student, "student", wanted)
-        self._of_teacher = BackboneStates(teacher, "teacher", wanted)
+        self._of_student = ModelStates(student, "student", wanted)
+        self._of_teacher = ModelStates(teacher, "teacher", wanted)
         _check_pair(self._of_student, self._of_teacher, wanted)
-        self._padding = {x: self._of_teacher.padding(x) for x in wanted}
         self.student, self.teacher = student, teacher
         self._trackers = [keras.metrics.Mean(f"{x}_loss") for x in wanted]
 
@@ -184,7 +184,8 @@ class Distillation(keras.Model):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> dict[str, Any]:
-        return self._of_student(inputs, bool(training) and self.dropout)
+        states = self._of_student(inputs, bool(training) and self.dropout)
+        return {name: [x for x, _ in own] for name, own in states.items()}
 
     def compute_loss(
         self,
@@ -197,7 +198,7 @@ class Distillation(keras.Model):
         """Returns the distance of the student from its teacher.
 
         Args:
-            x: Dictionary of integer tensors `(B, T)`, the inputs.
+            x: The inputs.
             y: None, there are no labels.
             y_pred: What `call` returns.
             sample_weight: Optional tensor `(B,)`, of batches
@@ -210,23 +211,33 @@ class Distillation(keras.Model):
         with without_gradients():
             known = self._of_teacher(x, training=False)
         total = 0.0
-        for tracker, name in zip(self._trackers, self._padding, strict=True):
-            masks = [ops.cast(x[i], "float32") for i in self._padding[name]]
-            if sample_weight is not None:
-                weight = ops.cast(sample_weight, "float32")
-                masks = [mask * ops.reshape(weight, (-1, 1)) for mask in masks]
-            found = self._mean_distance(y_pred[name], known[name], masks)
+        for tracker, (name, pairs) in zip(
+            self._trackers, known.items(), strict=True
+        ):
+            found = self._mean_distance(y_pred[name], pairs, sample_weight)
             tracker.update_state(found)
             total = total + self.shares[name] * found
         return total
 
-    def _mean_distance(self, found, known, masks):
-        """The mean D of pairs of tensors `(B, T, d)`."""
+    def _mean_distance(self, found, known, sample_weight):
+        """The mean D of tensors `(B, ..., d)` and pairs of such and masks."""
         distance = _DISTANCES[self.distance]
         each = []
-        for ours, theirs, mask in zip(found, known, masks, strict=True):
+        for ours, (theirs, mask) in zip(found, known, strict=True):
+            if ours.shape[-1] != theirs.shape[-1]:
+                raise ValueError(
+                    "Student and teacher must have the same width. Received: "
+                    f"{ours.shape[-1]} and {theirs.shape[-1]}"
+                )
             theirs = ops.stop_gradient(ops.cast(theirs, "float32"))
-            each.append(distance(ops.cast(ours, "float32"), theirs, mask))
+            weight = ops.ones_like(theirs[..., 0])
+            if mask is not None:
+                weight *= ops.cast(mask, "float32")
+            if sample_weight is not None:
+                shape = (-1, *[1] * (len(theirs.shape) - 2))
+                own = ops.cast(sample_weight, "float32")
+                weight = weight * ops.reshape(own, shape)
+            each.append(distance(ops.cast(ours, "float32"), theirs, weight))
         return ops.mean(ops.stack(each))
 
     def get_config(self) -> dict[str, Any]:
@@ -307,18 +318,25 @@ def _check_pair(student, teacher, wanted):
             f"Received: {models[0].name!r} as both"
         )
     sizes = [
-        (f"`{name}`", "", *(getattr(model, name) for model in models))
+        (f"`{name}`", "", *(getattr(model, name, None) for model in models))
         for name in ("hidden_dim", "vocabulary_size")
     ]
-    ours, theirs = (
-        {side or "all": len(own) for side, own in x.blocks.items()}
-        for x in (student, teacher)
-    )
-    if "hidden_states" in wanted or ours.keys() != theirs.keys():
+    if "hidden_states" in wanted:
         hint = " Where they differ, `hidden_states=0.0` leaves them out."
-        sizes.append(("blocks", hint, ours, theirs))
+        numbers = (len(x.layers) for x in (student, teacher))
+        sizes.append(("number of attention layers", hint, *numbers))
+    shapes = [
+        {name: x.shape[-1] for name, x in state.outputs().items()}
+        for state in (student, teacher)
+    ]
+    names = [name for name in shapes[1] if name in shapes[0]]
+    student.names = teacher.names = names
+    if "outputs" in wanted:
+        widths = [{name: own[name] for name in names} for own in shapes]
+        known = widths if names else shapes
+        sizes.append(("outputs", " Their names and widths count.", *known))
     for name, hint, own, other in sizes:
-        if own != other:
+        if own != other and None not in (own, other):
             raise ValueError(
                 f"Student and teacher must have the same {name}.{hint} "
                 f"Received: {own} and {other}"

@@ -1,13 +1,17 @@
 """Batches of a model's inputs, and averages of attention over them."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.execution import without_gradients
 from keras_synth.analysis.averages import Averages, distances_of
-from keras_synth.surgery.stacks import stacks_of, watch
+from keras_synth.analysis.recording import Recorder
+from keras_synth.mixers.call import OBSERVER
+from keras_synth.surgery.replacing import Exact
 from keras_synth.types import Tensor
 
 BATCH_SIZE = 32
@@ -15,7 +19,7 @@ _STEPS = 200  # of what converges in tens of them
 
 
 class Sums(Averages):
-    """Averages of one block, and the tables that come closest to it.
+    """Averages of one layer, and the tables that come closest to it.
 
     Args:
         num_heads: Integer, `H`.
@@ -128,25 +132,108 @@ def _chosen(sums, ending, logits):
 
 
 def sums_of(
-    model: Any, data: Iterable[dict[str, Any]], tick: Callable[[], Any]
+    source: Exact, data: Iterable[dict[str, Any]], tick: Callable[[], Any]
 ) -> list[Sums]:
-    """Returns the `Sums` of each block of a backbone.
+    """Returns the `Sums` of each place of a model.
 
     Args:
-        model: `SynthesizerBackbone` or `SynthesizerSeq2SeqBackbone`.
+        source: `Exact`.
         data: Batches of the model's inputs, see `batches`.
         tick: Function to be called after each of them.
     """
-    found = [
-        Sums(model.num_heads, block.max_length, stack.decoder)
-        for stack in stacks_of(model).values()
-        for block in stack.blocks
-    ]
+    found: dict[int, Sums] = {}
+
+    def add(i, seen):
+        if i not in found:
+            heads = seen.weights.shape[1]
+            length = source.places[i].max_length
+            found[i] = Sums(heads, length, seen.causal)
+        found[i].add(seen.weights, seen.real)
+
     for inputs in data:
-        for own, seen in zip(found, watch(model, inputs), strict=True):
-            own.add(ops.convert_to_numpy(seen.weights), seen.real)
+        watch(source, inputs, add)
         tick()
-    return found
+    return [found[i] for i in range(len(source.places))]
+
+
+# --- one batch ----------------------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """What the attention of a place sees of a batch, and what it does.
+
+    Fields:
+        x: Tensor `(B, T, d)`, its input.
+        weights: Array `(B, H, T, T)`.
+        visible: Boolean array `(B, H or 1, T, T)`, which pairs may attend.
+        real: Boolean array `(B, T)`, False for padding.
+        bias: Tensor that broadcasts to `(B, H, T, T)`, added to its logits,
+            or `None`.
+        causal: Whether no token attends to later ones.
+    """
+
+    x: Tensor
+    weights: np.ndarray
+    visible: np.ndarray
+    real: np.ndarray
+    bias: Tensor
+    causal: bool
+
+
+def watch(
+    source: Exact,
+    inputs: dict[str, Any],
+    keep: Callable[[int, Seen], None],
+) -> None:
+    """Calls a model, and `keep` with each place's number and `Seen`.
+
+    Args:
+        source: `Exact`.
+        inputs: A batch of `batches`.
+        keep: Function.
+    """
+    numbers = {id(x.attention): i for i, x in enumerate(source.places)}
+
+    def record(name, captured):
+        layer, call = recorder.current
+        i = numbers[id(layer)]
+        longest, length = source.places[i].max_length, call.query.shape[1]
+        if longest is None or length > longest:
+            raise ValueError(
+                f"The tables hold {longest} positions. Cut the sequences, or "
+                f"raise `max_length`. Received: {length} tokens in "
+                f"{source.places[i].origin.path!r}"
+            )
+        keep(
+            i,
+            Seen(
+                call.query,
+                captured.weights,
+                captured.visible,
+                captured.query_mask,
+                call.bias,
+                call.mask.causal,
+            ),
+        )
+
+    layers = [place.attention for place in source.places]
+    recorder = _Watcher(record, False, layers)
+    token = OBSERVER.set(recorder)  # type: ignore[arg-type]
+    try:
+        with without_gradients():
+            source.model(as_inputs(source.model, inputs), training=False)
+    finally:
+        OBSERVER.reset(token)
+
+
+class _Watcher(Recorder):
+    """One that says which layer and call are recorded."""
+
+    current: Any = None
+
+    def __call__(self, layer, call):
+        self.current = layer, call
+        return super().__call__(layer, call)
 
 
 # --- data ---------------------------------------------------------------------
@@ -156,66 +243,117 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
     """Yields batches of a model's inputs, checked.
 
     Args:
-        model: `SynthesizerBackbone` or `SynthesizerSeq2SeqBackbone`.
-        data: Dictionary of arrays, or an iterable of such, or of tuples that
-            begin with one.
+        model: Keras model.
+        data: Arrays of its inputs, texts if it has a preprocessor, an iterable
+            of batches of such, or of tuples that begin with one.
+
+    Yields:
+        Dictionaries of arrays by the names of the inputs.
 
     Raises:
-        ValueError: If there is none, or one is no dictionary of the model's
-            inputs, or has sequences that are too long.
+        ValueError: If there is none, or one has other inputs, or sequences
+            that are too long.
     """
-    names = [*model.input]
     empty = True
-    for batch in _parts(data, names):
+    for batch in _parts(model, data):
         empty = False
-        yield _checked(batch, names, model)
+        yield _checked(model, batch)
     if empty:
         raise ValueError(
-            f"Data must hold a batch: a dictionary of {names}, or several. "
+            f"Data must hold a batch: {_expected(model)}, or several. "
             f"Received: no batch in {type(data).__name__}"
         )
 
 
-def _parts(data, names):
-    if not isinstance(data, dict):
+def as_inputs(model: Any, batch: dict[str, Any]) -> Any:
+    """Returns a batch of `batches` in the structure of the model's inputs."""
+    if isinstance(model.input, dict):
+        return {name: batch[name] for name in model.input}
+    return keras.tree.pack_sequence_as(model.input, [*batch.values()])
+
+
+def _names(model):
+    if isinstance(model.input, dict):
+        return [*model.input]
+    return [x.name for x in model.inputs]
+
+
+def _expected(model):
+    if isinstance(model.input, dict):
+        return f"a dictionary of {_names(model)}"
+    return f"arrays of {_names(model)}"
+
+
+def _parts(model, data):
+    """Yields batches of data, texts preprocessed."""
+    several = isinstance(data, (list, tuple)) and len(data) > 1
+    whole = isinstance(data, dict) or hasattr(data, "shape")
+    whole |= (
+        several
+        and len(data) == len(model.inputs)
+        and all(hasattr(x, "shape") for x in data)
+    )
+    if not whole and _is_text(data):
+        data, whole = np.asarray(data), True
+    if not whole:
         if isinstance(data, str) or not isinstance(data, Iterable):
             data = [data]
         for batch in data:
             yield batch[0] if isinstance(batch, tuple) else batch
         return
-    arrays = _checked(data, names)
-    for start in range(0, len(arrays[names[0]]), BATCH_SIZE):
-        yield {
-            name: x[start : start + BATCH_SIZE] for name, x in arrays.items()
-        }
+    if isinstance(data, dict):
+        data = _checked(model, data, long=True)
+    size = len(keras.tree.flatten(data)[0])
+    for start in range(0, size, BATCH_SIZE):
+        at = slice(start, start + BATCH_SIZE)
+        yield keras.tree.map_structure(lambda x, at=at: x[at], data)
 
 
-def _checked(batch, names, model=None):
-    """The model's inputs among a batch, as arrays, or an error."""
+def _is_text(data):
+    return isinstance(data, (list, tuple)) and all(
+        isinstance(x, str) for x in data
+    )
+
+
+def _checked(model, batch, long=False):
+    """A batch as a dictionary of arrays, or an error."""
+    preprocessor = getattr(model, "preprocessor", None)
+    if preprocessor is not None and not isinstance(batch, dict):
+        batch = preprocessor(batch)
+        batch = batch[0] if isinstance(batch, tuple) else batch
+    names = _names(model)
+    flat = keras.tree.flatten(batch)
+    if not isinstance(model.input, dict) and len(flat) == len(names):
+        batch = dict(zip(names, flat, strict=True))
     if not isinstance(batch, dict) or not {*names} <= batch.keys():
         keys = f" of {sorted(batch)}" if isinstance(batch, dict) else ""
         raise ValueError(
-            f"Data are the model's inputs, dictionaries of {names}; a "
+            f"Data are the model's inputs, {_expected(model)}; a "
             "preprocessor makes them of texts. Received: a batch of "
             f"{type(batch).__name__}{keys}"
         )
     arrays = {name: as_array(batch[name]) for name in names}
-    shapes = {name: x.shape for name, x in arrays.items()}
-    if any(len(shape) != 2 for shape in shapes.values()):
-        raise ValueError(
-            "A batch has the shape (samples, tokens), padded to one length. "
-            f"Received: {shapes}"
-        )
-    for name, shape in shapes.items() if model is not None else ():
-        length = model.max_sequence_length
-        if name.startswith("decoder_"):
-            length = model.max_decoder_length
-        if shape[1] > length:
+    for x, name in zip(model.inputs, names, strict=True):
+        if arrays[name].ndim != len(x.shape):
             raise ValueError(
-                f"The tables hold {length} positions. Cut the sequences, or "
-                f"raise `max_length`. Received: {shape[1]} tokens"
+                f"A batch has the shape (samples, tokens), padded to one "
+                f"length: {name!r} has {len(x.shape)} axes. "
+                f"Received: shape {arrays[name].shape}"
             )
+    for name, x in () if long else arrays.items():
+        _check_length(model, name, x)
     return arrays
+
+
+def _check_length(model, name, x):
+    side = "decoder" if name.startswith("decoder_") else "sequence"
+    backbone = getattr(model, "backbone", model)
+    longest = getattr(backbone, f"max_{side}_length", None)
+    if longest and name.endswith("token_ids") and x.shape[1] > longest:
+        raise ValueError(
+            f"The tables hold {longest} positions. Cut the sequences, or "
+            f"raise `max_length`. Received: {x.shape[1]} tokens"
+        )
 
 
 def as_array(x: Tensor) -> np.ndarray:
@@ -257,7 +395,7 @@ def joined(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns batches of equal length as one."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for batch in kept:
-        shape = tuple(x.shape[1] for x in batch.values())
+        shape = tuple(x.shape[1:] for x in batch.values())
         groups.setdefault(shape, []).append(batch)
     return [
         {k: np.concatenate([batch[k] for batch in group]) for k in group[0]}

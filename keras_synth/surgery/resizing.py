@@ -2,21 +2,28 @@
 
 from typing import Any
 
+import keras_hub
 import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.internals import sublayers
 from keras_synth.folding import TableSynthesizer
-from keras_synth.models import (
-    SynthesizerBackbone,
-    SynthesizerSeq2SeqBackbone,
+from keras_synth.models.backbones.stacked import StackedBackbone
+from keras_synth.surgery.copying import Copy, check_model
+from keras_synth.surgery.decoders import LENGTHS
+from keras_synth.surgery.places import (
+    HOLDERS,
+    holders,
+    max_length_of,
+    static_length,
 )
-from keras_synth.surgery.families import check_plain
-from keras_synth.surgery.tasks import with_backbone
 from keras_synth.synthesizers import Synthesizer
 
-_LENGTHS = ("max_sequence_length", "max_decoder_length")
+_POSITIONS = (
+    keras_hub.layers.PositionEmbedding,
+    keras_hub.layers.TokenAndPositionEmbedding,
+)
 
 
 def lengthen(model: Any, max_length: int, how: str = "tile") -> Any:
@@ -39,8 +46,8 @@ def lengthen(model: Any, max_length: int, how: str = "tile") -> Any:
     know any position. Either way a model should be trained on.
 
     Args:
-        model: `SynthesizerBackbone`, `SynthesizerSeq2SeqBackbone` or a task
-            around one, such as `graft` and `synthesize` return.
+        model: A model that `graft` or `synthesize` returns, or another
+            backbone, task or functional model with layers of this package.
         max_length: Integer, `M`, in tokens, more than the model's own. Of
             sources and targets, those that are shorter become as long.
         how: `"tile"` or `"interpolate"`.
@@ -51,7 +58,8 @@ def lengthen(model: Any, max_length: int, how: str = "tile") -> Any:
 
     Raises:
         ValueError: If the model is another, folded, quantized or adapted, has
-            mixers that hold positions in another way, or is as long already.
+            mixers that hold positions in another way or inputs of a fixed
+            length, or is as long already.
 
     Example:
 
@@ -136,67 +144,118 @@ def _resized(model, max_length, better, word, change):
     """A model of another length.
 
     Args:
-        model: Backbone or task.
+        model: Keras model.
         max_length: Integer, the length.
         better: Function of the present length and this one, which chooses.
         word: String, what it becomes.
         change: Function of a table, an axis and a length.
     """
     check_positive("max_length", max_length)
-    return with_backbone(
-        model,
-        lambda backbone: _made(backbone, max_length, better, word, change),
+    check_model(model, f"make it {word}")
+    _check_resizable(model, word)
+    _check_better(model, max_length, better, word)
+    pairs = []
+
+    def changed(layer, copy):
+        config = layer.get_config() if isinstance(layer, _KNOWN) else {}
+        if isinstance(layer, StackedBackbone):
+            config = _own_config(config, max_length, better)
+        elif isinstance(layer, HOLDERS):
+            config = _with_length(config, max_length)
+        elif isinstance(layer, _POSITIONS):
+            config["sequence_length"] = max_length
+        else:
+            return None
+        made = type(layer).from_config(config)
+        if not made.built:
+            made.build_from_config(layer.get_build_config())
+        pairs.append((layer, made))
+        return made
+
+    copy = Copy(
+        changed,
         max_length if better is min else None,
+        {"max_sequence_length": max_length},
     )
-
-
-def _made(backbone, max_length, better, word, change):
-    if type(backbone) not in (SynthesizerBackbone, SynthesizerSeq2SeqBackbone):
-        raise ValueError(
-            "Models of this package can be made longer and shorter; graft a "
-            "model of KerasHub first. Received: model of "
-            f"{type(backbone).__name__}"
-        )
-    check_plain(backbone, f"make it {word}")
-    if any(isinstance(x, TableSynthesizer) for x in sublayers(backbone)):
-        raise ValueError(
-            f"A folded model is for inference: make it {word} before `fold`. "
-            f"Received: {backbone.name!r}, folded"
-        )
-    config = backbone.get_config()
-    old = {name: config[name] for name in _LENGTHS if name in config}
-    new = {name: better(length, max_length) for name, length in old.items()}
-    if new == old:
-        raise ValueError(
-            f"`max_length` must make the model {word}: it takes sequences of "
-            f"{max(old.values())} tokens. Received: max_length={max_length}"
-        )
-    for name in config:
-        if name.endswith("synthesizer"):
-            config[name] = _with_length(config[name], new, name)
-    made = type(backbone).from_config({**config, **new})
-    _copy(backbone, made, change)
+    made = copy.of(model)
+    for old, new in pairs:
+        _copy(old, new, change)
     return made
 
 
-def _with_length(template, lengths, name):
-    """A config of a synthesizer or mixer in which all have the new length."""
-    length = max(lengths.values())
-    if name != "cross_synthesizer":
-        side = _LENGTHS[name.startswith("decoder") and len(lengths) > 1]
-        length = lengths[side]
+# Of learned positions, KerasHub's and ours.
+_EMBEDDINGS = (
+    "position_embedding/embeddings",
+    "position_embedding/position_embeddings",
+)
+_KNOWN = (StackedBackbone, *HOLDERS, *_POSITIONS)
 
-    def changed(value):
-        if isinstance(value, (list, tuple)):
-            return [changed(one) for one in value]
-        if not isinstance(value, dict):
-            return value
-        value = {key: changed(one) for key, one in value.items()}
-        if value.get("max_length") is not None:
-            value["max_length"] = length
-        return value
 
-    return changed(template)
+def _check_resizable(model, word):
+    found = holders(model)
+    if not found:
+        raise ValueError(
+            "Models with layers of this package can be made longer and "
+            "shorter: graft the model first. Received: model of "
+            f"{type(model).__name__}"
+        )
+    if any(isinstance(x, TableSynthesizer) for x in sublayers(model)):
+        raise ValueError(
+            f"A folded model is for inference: make it {word} before `fold`. "
+            f"Received: {model.name!r}, folded"
+        )
+    fixed = next(filter(None, map(static_length, found)), None)
+    if fixed is not None:
+        raise ValueError(
+            "The length of the sequences is fixed by the model's inputs: make "
+            "a model with others, such as `keras.Input((None,))`. "
+            f"Received: {model.name!r} for sequences of {fixed}"
+        )
+
+
+def _check_better(model, max_length, better, word):
+    """Raises unless the length changes in the right direction."""
+    configs = [model.get_config()] if isinstance(model, HOLDERS) else []
+    backbone = getattr(model, "backbone", model)
+    if isinstance(backbone, StackedBackbone):
+        configs = [backbone.get_config()]
+    lengths = [config[x] for config in configs for x in LENGTHS if x in config]
+    known = max_length_of(model)
+    lengths += [x.max_length for x in holders(model) if x.max_length]
+    lengths = lengths or [known]
+    lengths = [x for x in (*lengths, known) if x is not None]
+    if all(better(length, max_length) == length for length in lengths):
+        raise ValueError(
+            f"`max_length` must make the model {word}: it takes sequences of "
+            f"{max(lengths, default=None)} tokens. "
+            f"Received: max_length={max_length}"
+        )
+
+
+def _own_config(config, max_length, better):
+    """The config of a backbone of this package with other lengths."""
+    old = {name: config[name] for name in LENGTHS if name in config}
+    new = {name: better(length, max_length) for name, length in old.items()}
+    for name in config:
+        if name.endswith("synthesizer"):
+            length = max(new.values())
+            if name != "cross_synthesizer":
+                side = LENGTHS[name.startswith("decoder") and len(new) > 1]
+                length = new[side]
+            config[name] = _with_length(config[name], length)
+    return {**config, **new}
+
+
+def _with_length(config, length):
+    """A config in which all parts with a length have the new one."""
+    if isinstance(config, (list, tuple)):
+        return [_with_length(one, length) for one in config]
+    if not isinstance(config, dict):
+        return config
+    config = {k: _with_length(one, length) for k, one in config.items()}
+    if config.get("max_length") is not None:
+        config["max_length"] = length
+    return config
 
 
 def _copy(source, target, change):
@@ -210,7 +269,7 @@ def _copy(source, target, change):
     known = [
         own.shape == new.shape
         or id(own) in axes
-        or own.path.endswith("position_embedding/embeddings")
+        or own.path.endswith(_EMBEDDINGS)
         for own, new in pairs
     ]
     if not all(known):

@@ -1,84 +1,149 @@
-"""Hidden states of any backbone, of KerasHub or of this package."""
+"""Hidden states and outputs of any model with attention."""
 
-import math
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import keras_hub
 
-from keras_synth.models.backbones.sizes import check_length
+from keras_synth.surgery.places import holders, max_length_of
+from keras_synth.surgery.replacing import exact
 
-_SIDES = ("", "encoder_", "decoder_")
+_PADDING = ("padding_mask", "decoder_padding_mask")
 
 
-class BackboneStates:
-    """A backbone, and what its blocks return.
+class ModelStates:
+    """A model, the outputs of its layers with attention, and its own.
 
     Args:
-        model: What may be a backbone.
+        model: Keras model.
         name: String, what it is called in errors.
         wanted: What is to be compared: `"hidden_states"`, `"outputs"`.
+
+    Attributes:
+        names: List of strings, the outputs that are compared.
     """
 
     def __init__(self, model, name, wanted):
-        self.model, self.name = model, name
-        blocks = {side: _blocks(model, side) for side in _SIDES}
-        self.blocks = {side: own for side, own in blocks.items() if own}
-        if not isinstance(model, keras_hub.models.Backbone) or not self.blocks:
-            inside = getattr(model, "backbone", None)
-            hint = f" Pass `{name}.backbone`." if inside else ""
+        if not isinstance(model, keras.Model) or not hasattr(model, "input"):
             raise ValueError(
-                f"The {name} must be a backbone of blocks, of KerasHub or of "
-                f"this package.{hint} Received: {type(model).__name__}"
+                f"The {name} must be a functional or Sequential model, a "
+                "backbone or a task. "
+                f"Received: {type(model).__name__}"
             )
-        found = {"hidden_states": self._hidden_states, "outputs": self._outputs}
-        self._states = keras.Model(
-            model.input, {name: found[name]() for name in wanted}
-        )
+        self.model, self.name = model, name
+        self.layers = []
+        if "hidden_states" in wanted:
+            self.layers = holders(model) or _origins(model)
+        self._wanted = wanted
+        self.names = None
+
+    def outputs(self):
+        """Returns the model's outputs, `keras.KerasTensor`s by their names."""
+        return named_outputs(self.model, self.model.output)
 
     def __call__(self, inputs, training):
-        """Returns what is wanted: a dictionary of lists of `(B, T, d)`."""
-        names = list(self.model.input)
-        if not isinstance(inputs, dict) or not {*names} <= {*inputs}:
-            given = list(inputs) if isinstance(inputs, dict) else type(inputs)
-            raise ValueError(
-                f"The {self.name} takes a dictionary of {names}; a "
-                f"preprocessor makes it of texts. Received: {given}"
-            )
-        for side in self.blocks:
-            name = "max_sequence_length"
-            if side == "decoder_" and hasattr(self.model, "max_decoder_length"):
-                name = "max_decoder_length"
-            longest = getattr(self.model, name, math.inf)
-            check_length(inputs[f"{side}token_ids"], longest, name)
-        given = {name: inputs[name] for name in names}
-        return self._states(given, training=training)
+        """Returns what is wanted: dictionaries of pairs (tensor, mask).
 
-    def padding(self, name):
-        """The input that masks each tensor of `states`, in a list."""
-        numbers = {side: len(own) for side, own in self.blocks.items()}
-        return [
-            f"{side}padding_mask"
-            for side, number in numbers.items()
-            for _ in range(number if name == "hidden_states" else 1)
-        ]
-
-    def _hidden_states(self):
-        return [
-            # T5's blocks return their table of positions, too.
-            keras.tree.flatten(block.output)[0]
-            for own in self.blocks.values()
-            for block in own
-        ]
-
-    def _outputs(self):
-        output = self.model.output
-        if not isinstance(output, dict):
-            return [output]
-        return [output[f"{side}sequence_output"] for side in self.blocks]
+        A mask `(B, T)` is `None` where there is no padding.
+        """
+        model = self.model
+        if isinstance(model.input, dict):
+            names = [*model.input]
+            if not isinstance(inputs, dict) or not {*names} <= {*inputs}:
+                given = [*inputs] if isinstance(inputs, dict) else type(inputs)
+                raise ValueError(
+                    f"The {self.name} takes a dictionary of {names}; a "
+                    f"preprocessor makes it of texts. Received: {given}"
+                )
+            given = {name: inputs[name] for name in names}
+        else:
+            given = inputs
+        with _outputs_of(self.layers) as states:
+            outputs = named_outputs(model, model(given, training=training))
+        masks = padding_of(outputs, given)
+        found = {
+            "hidden_states": states,
+            "outputs": [
+                (x, None if masks[name] is None else given[masks[name]])
+                for name, x in outputs.items()
+                if name in self.names
+            ],
+        }
+        return {name: found[name] for name in self._wanted}
 
 
-def _blocks(model, side):
-    """The blocks of a side, by this package's names and by KerasHub's."""
-    stack = getattr(model, side.removesuffix("_") or "stack", None)
-    layers = getattr(model, f"{side}transformer_layers", ())
-    return getattr(stack, "blocks", layers)
+def _origins(model):
+    """The layers that hold attention in a model of other layers."""
+    places = exact(model, max_length_of(model) or 1).places
+    return [place.origin for place in places]
+
+
+@contextlib.contextmanager
+def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
+    """Yields a list to which layers add their outputs when they are called.
+
+    Pairs of a tensor and the mask of its padding, or `None`.
+    """
+    found: list[Any] = []
+    calls = [vars(layer).get("call") for layer in layers]
+
+    def observed(layer):
+        call, signature = layer.call, inspect.signature(type(layer).call)
+
+        def observing(*args, **kwargs):
+            output = call(*args, **kwargs)
+            given = signature.bind(layer, *args, **kwargs).arguments
+            masks = [given[name] for name in _PADDING if name in given]
+            x = output[0] if isinstance(output, tuple) else output
+            found.append((x, masks[0] if masks else None))
+            return output
+
+        return observing
+
+    for layer in layers:
+        vars(layer)["call"] = observed(layer)  # Keras tracks `setattr`
+    try:
+        yield found
+    finally:
+        for layer, call in zip(layers, calls, strict=True):
+            del vars(layer)["call"]
+            if call is not None:
+                vars(layer)["call"] = call
+
+
+def named_outputs(model: Any, outputs: Any) -> dict[str, Any]:
+    """Returns a model's outputs by their names.
+
+    Args:
+        model: Keras model.
+        outputs: What a call of it returns.
+    """
+    if isinstance(outputs, dict):
+        return outputs
+    if isinstance(outputs, (list, tuple)):
+        return {str(i): x for i, x in enumerate(outputs)}
+    is_backbone = isinstance(model, keras_hub.models.Backbone)
+    return {"sequence_output" if is_backbone else "output": outputs}
+
+
+def padding_of(outputs: dict[str, Any], inputs: Any) -> dict[str, Any]:
+    """Returns which input masks the padding of each output, or `None`.
+
+    Args:
+        outputs: Dictionary of tensors.
+        inputs: The model's inputs.
+    """
+    found = {}
+    for name, x in outputs.items():
+        side = name.removesuffix("sequence_output")
+        mask = f"{side}padding_mask" if side != name else "padding_mask"
+        known = isinstance(inputs, dict) and mask in inputs
+        known = known and len(x.shape) > 2
+        if known:
+            lengths = {x.shape[1], inputs[mask].shape[1]}
+            known = len(lengths - {None}) < 2
+        found[name] = mask if known else None
+    return found

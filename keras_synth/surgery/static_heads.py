@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_synth import synthesizers
-from keras_synth.surgery.observing import Sums
-from keras_synth.surgery.stacks import blocks_of, stacks_of, watch
+from keras_synth.surgery.observing import Sums, watch
+from keras_synth.surgery.replacing import Exact
 from keras_synth.synthesizers import (
     DenseSynthesizer,
     FactorizedRandomSynthesizer,
@@ -62,17 +62,17 @@ class Fitted(NamedTuple):
             weight.assign(np.moveaxis(self.weights[name][at], 0, _AXES[name]))
 
 
-def checked_kind(to: Identifier, model: Any) -> type:
+def checked_kind(to: Identifier, source: Exact) -> type:
     """Returns the class that an identifier names, to which heads are fitted.
 
     Args:
         to: What may be an identifier.
-        model: Backbone that it is for.
+        source: `Exact` that it is for.
 
     Raises:
         ValueError: If heads cannot be fitted to it.
     """
-    made = _made(to, 1, model, 1) if isinstance(to, str) else None
+    made = _made(to, 1, source.places[0]) if isinstance(to, str) else None
     shared = getattr(made, "shared_heads", False)
     if type(made) not in _FITS or shared:
         raise ValueError(
@@ -85,7 +85,7 @@ def checked_kind(to: Identifier, model: Any) -> type:
 
 def fit(
     to: str,
-    model: Any,
+    source: Exact,
     chosen: list[list[int]],
     sums: list[Sums],
     data: Callable[[], Any],
@@ -95,23 +95,23 @@ def fit(
 
     Args:
         to: String, see `checked_kind`.
-        model: Backbone whose blocks compare tokens.
-        chosen: A list of heads for each block.
-        sums: The `Sums` of each block.
+        source: `Exact`.
+        chosen: A list of heads for each place.
+        sums: The `Sums` of each place.
         data: Function that returns batches of the model's inputs.
         progress: Function of a number of steps that returns a function to be
             called at each of them.
 
     Returns:
-        List with a `Fitted` for each block.
+        List with a `Fitted` for each place.
     """
     made = [
-        _made(to, len(heads), model, block.max_length) if heads else None
-        for heads, block in zip(chosen, blocks_of(model), strict=True)
+        _made(to, len(heads), place) if heads else None
+        for heads, place in zip(chosen, source.places, strict=True)
     ]
     kinds = {type(one) for one in made if one is not None}
     for kind in kinds:
-        _FITS[kind](made, model, chosen, sums, data, progress)
+        _FITS[kind](made, source, chosen, sums, data, progress)
     return [
         Fitted(
             heads,
@@ -126,17 +126,18 @@ def fit(
     ]
 
 
-def _made(to, heads, model, length):
+def _made(to, heads, place):
     """One that is built, with weights that are yet to be fitted."""
-    width = model.hidden_dim
+    attention = place.attention
     made = synthesizers.get(
         to,
         num_heads=heads,
-        key_dim=model.key_dim or width // model.num_heads,
-        max_length=length,
-        use_bias=model.attention_use_bias,
+        key_dim=attention.key_dim,
+        max_length=place.max_length,
+        use_bias=attention.use_bias,
         dtype="float32",
     )
+    width = attention.synthesizer.query.kernel.shape[0]
     made.build((None, None, width))
     return made
 
@@ -155,15 +156,17 @@ def _weights(synthesizer):
 # --- R and FR -----------------------------------------------------------------
 
 
-def _fit_tables(made, model, chosen, sums, data, progress):
+def _fit_tables(made, source, chosen, sums, data, progress):
     """Gives R the tables that come closest to its heads, FR their factors."""
-    biases = _biases(model)
-    for one, heads, own, bias in zip(made, chosen, sums, biases, strict=True):
+    biases = _biases(source)
+    for one, heads, own, place in zip(
+        made, chosen, sums, source.places, strict=True
+    ):
         if one is None:
             continue
         tables = own.closest_tables()[heads]
-        if bias is not None:
-            tables = tables - bias[heads]
+        if id(place.holder) in biases:
+            tables = tables - biases[id(place.holder)][heads]
         tables = tables / one.gain
         if isinstance(one, RandomSynthesizer):
             one.R.assign(tables)
@@ -220,15 +223,17 @@ def _softmax(logits):
     return weights / weights.sum(-1, keepdims=True)
 
 
-def _biases(model):
-    """What is added to the logits of each block, `(H, N, N)` or `None`."""
-    for stack in stacks_of(model).values():
-        bias = None
-        if stack.position_bias is not None:
-            length = stack.blocks[0].max_length
-            x = ops.zeros((1, length, model.hidden_dim))
+def _biases(source):
+    """What T5 adds to logits, `(H, N, N)`, by the `id` of blocks."""
+    backbone = getattr(source.model, "backbone", source.model)
+    found = {}
+    for name in ("stack", "encoder", "decoder"):
+        stack = getattr(backbone, name, None)
+        if getattr(stack, "position_bias", None) is not None:
+            x = ops.zeros((1, stack.blocks[0].max_length, 1))
             bias = ops.convert_to_numpy(stack.position_bias(x))[0]
-        yield from [bias] * len(stack.blocks)
+            found |= {id(block): bias for block in stack.blocks}
+    return found
 
 
 # --- D ------------------------------------------------------------------------
@@ -246,7 +251,7 @@ class _Rows(keras.Model):
         return ops.where(inputs["visible"], logits, -1e9)
 
 
-def _fit_dense(made, model, chosen, sums, data, progress):
+def _fit_dense(made, source, chosen, sums, data, progress):
     """Trains Dense heads on the rows of weights that the model gives.
 
     The mean over rows of real tokens of `KL(A[i] || softmax(S(x_i)))`, x being
@@ -256,22 +261,27 @@ def _fit_dense(made, model, chosen, sums, data, progress):
     updates = sum(-(-size // _SAMPLES) for size in sizes)
     passes = -(-STEPS // updates)
     schedule = keras.optimizers.schedules.CosineDecay(RATE, updates * passes)
-    fits = [None if one is None else _Rows(one) for one in made]
-    for rows in fits:
-        if rows is not None:
-            rows.compile(
-                optimizer=keras.optimizers.Adam(schedule),
-                loss=keras.losses.CategoricalCrossentropy(
-                    from_logits=True, reduction="mean_with_sample_weight"
-                ),
-            )
+    fits = {i: _Rows(one) for i, one in enumerate(made) if one is not None}
+    for rows in fits.values():
+        rows.compile(
+            optimizer=keras.optimizers.Adam(schedule),
+            loss=keras.losses.CategoricalCrossentropy(
+                from_logits=True, reduction="mean_with_sample_weight"
+            ),
+        )
     tick = progress(len(sizes) * passes)
+    seen: list = []  # to be trained on where gradients are taken
+
+    def keep(i, one):
+        if i in fits:
+            seen.append((fits[i], _rows_of(one, chosen[i])))
+
     for _ in range(passes):
         for inputs in data():
-            watched = watch(model, inputs)
-            for rows, heads, seen in zip(fits, chosen, watched, strict=True):
-                if rows is not None:
-                    _train(rows, *_rows_of(seen, heads))
+            watch(source, inputs, keep)
+            for rows, own in seen:
+                _train(rows, *own)
+            seen.clear()
             tick()
 
 
@@ -285,18 +295,17 @@ def _train(rows, inputs, targets, real):
 
 def _rows_of(seen, heads):
     """Inputs, targets `(B, h, T, T)` and their weights `(B, h, T)`."""
-    weights = ops.convert_to_numpy(seen.weights)[:, heads]
-    visible = seen.real[:, None, None, :]
-    length = weights.shape[-1]
-    if seen.causal:
-        visible = visible & np.tri(length, dtype=bool)
+    weights = seen.weights[:, heads]
+    visible = seen.visible
+    visible = visible[:, heads] if visible.shape[1] > 1 else visible
     bias = np.zeros((1, 1, 1, 1), "float32")
     if seen.bias is not None:
-        bias = ops.convert_to_numpy(seen.bias)[:, heads]
+        bias = ops.convert_to_numpy(seen.bias)
+        bias = bias[:, heads] if bias.shape[1] > 1 else bias
     batch = len(weights)
     inputs = {
         "x": ops.convert_to_numpy(seen.x).astype("float32"),
-        "visible": np.broadcast_to(visible, (batch, 1, length, length)),
+        "visible": np.broadcast_to(visible, (batch, *visible.shape[1:])),
         "bias": np.broadcast_to(bias, (batch, *bias.shape[1:])),
     }
     real = np.broadcast_to(seen.real[:, None], weights.shape[:-1])

@@ -10,15 +10,20 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth.surgery.choosing import (
     Trial,
-    by_block,
+    by_layer,
     greedy,
     least_dependent,
 )
-from keras_synth.surgery.grafting import graft
-from keras_synth.surgery.observing import Split, batches, joined, sums_of
-from keras_synth.surgery.stacks import blocks_of, by_stack
+from keras_synth.surgery.observing import (
+    Split,
+    as_inputs,
+    batches,
+    joined,
+    sums_of,
+)
+from keras_synth.surgery.replacing import exact, replaced
+from keras_synth.surgery.states import named_outputs, padding_of
 from keras_synth.surgery.static_heads import checked_kind, fit
-from keras_synth.surgery.tasks import backbone_of, with_backbone
 from keras_synth.synthesizers import DenseSynthesizer
 from keras_synth.types import Identifier
 
@@ -64,17 +69,19 @@ def synthesize(
 
     Args:
         model: As for `graft`.
-        data: The model's inputs, a dictionary of arrays or an iterable of
-            such batches; a few thousand sequences will do. They are read
-            once, or, for `"D"`, several times.
+        data: The model's inputs, arrays as it takes them, texts if it has a
+            preprocessor, or an iterable of batches of such; a few thousand
+            sequences will do. They are read once, or, for `"D"`, several
+            times.
         heads: Share of all heads to choose, from 0 to 1; or an integer, how
             many. Pairs in `by` say so themselves.
         to: String, what takes their place, see above.
         by: `"input_dependence"`: those whose weights depend least on the
             input, `sum (A - mean A)^2 / sum A^2`. `"greedy"`: those without
             which `score` stays highest, each tried beside those chosen before.
-            Or pairs of a block and a head, both from 0 on. The decoder's
-            blocks of T5 are counted after those of the encoder.
+            Or pairs of an attention layer and a head, both from 0 on, the
+            layers in order of their calls; those of a decoder come after those
+            of the encoder.
         max_length: Integer, `N`, the longest sequence to come, in tokens; the
             model's own by default.
         score: Function for `"greedy"`: takes a model of the class that is
@@ -111,7 +118,8 @@ def synthesize(
 
     >>> student = keras_synth.surgery.synthesize(
     ...     bert, data, heads=2, to="FR(rank=4)", by="greedy", step=1,
-    ...     score=lambda student: -abs(student.predict(data, verbose=0).mean()))
+    ...     score=lambda student: -float(keras.ops.var(
+    ...         student(data)["sequence_output"])))
 
     References:
         - [Hassid et al., 2022](https://arxiv.org/abs/2211.03495), averages of
@@ -123,36 +131,44 @@ def synthesize(
         - [Michel et al., 2019](https://arxiv.org/abs/1905.10650), heads that
           models do without, greedily
     """
-    teacher = graft(backbone_of(model), "V", max_length)
-    kind = checked_kind(to, teacher)
+    source = exact(model, max_length)
+    _check_lengths(source)
+    kind = checked_kind(to, source)
     check_positive("step", step)
     pairs = _checked_ways(by, score)
-    number = _checked_number(heads, teacher)
-    chosen = None if pairs is None else _checked_heads(pairs, teacher)
+    number = _checked_number(heads, source)
+    chosen = None if pairs is None else _checked_heads(pairs, source)
     progress = _progress(verbose)
     data = _Data(
-        teacher,
+        source.model,
         data,
         splits=by == "greedy" and score is None,
         again=kind is DenseSynthesizer,
     )
-    sums = sums_of(teacher, data, progress(None))
+    sums = sums_of(source, data, progress(None))
 
     def fitted(chosen):
-        return fit(to, teacher, chosen, sums, lambda: data, progress)
+        return fit(to, source, chosen, sums, lambda: data, progress)
 
     if by == "greedy":
-        everything = [[*range(teacher.num_heads)] for _ in sums]
+        everything = [[*range(x.attention.num_heads)] for x in source.places]
         parts = fitted(everything)
-        trial = Trial(teacher, to, parts)
-        scored = _scored(model, trial, score, teacher, data.apart())
+        trial = Trial(source, to, parts)
+        scored = _scored(trial, score, source.model, data.apart())
         chosen = greedy(trial, number, scored, step, progress)
     else:
         chosen = chosen or least_dependent(sums, number)
         parts = fitted(chosen)
-    student = _student(teacher, chosen, to)
-    _fill(student, teacher, chosen, parts)
-    return with_backbone(model, lambda _: student)
+    each = [
+        _identifier(len(own), place.attention.num_heads, to)
+        for own, place in zip(chosen, source.places, strict=True)
+    ]
+    student = replaced(source, each)
+    for i, static in enumerate(chosen):
+        if static:
+            mine, theirs = (x.places[i].attention for x in (student, source))
+            _fill(mine, theirs, static, parts[i])
+    return student.model
 
 
 # --- arguments ----------------------------------------------------------------
@@ -175,8 +191,17 @@ def _checked_ways(by, score):
     return None
 
 
-def _checked_number(heads, model):
-    total = len(blocks_of(model)) * model.num_heads
+def _check_lengths(source):
+    if any(place.max_length is None for place in source.places):
+        raise ValueError(
+            "The model takes sequences of any length, and a table has an "
+            "end: say how long they may be, as in max_length=512. "
+            "Received: max_length=None"
+        )
+
+
+def _checked_number(heads, source):
+    total = sum(place.attention.num_heads for place in source.places)
     whole = isinstance(heads, int) and not isinstance(heads, bool)
     if whole and 0 <= heads <= total:
         return heads
@@ -188,30 +213,29 @@ def _checked_number(heads, model):
     )
 
 
-def _checked_heads(pairs, model):
-    """A sorted list of heads for each block."""
-    blocks = len(blocks_of(model))
+def _checked_heads(pairs, source):
+    """A sorted list of heads for each attention layer."""
+    numbers = [place.attention.num_heads for place in source.places]
     for pair in pairs:
         inside = (
             isinstance(pair, (tuple, list))
             and len(pair) == 2
-            and 0 <= pair[0] < blocks
-            and 0 <= pair[1] < model.num_heads
+            and 0 <= pair[0] < len(numbers)
+            and 0 <= pair[1] < numbers[pair[0]]
         )
         if not inside:
             raise ValueError(
-                f"`by` holds pairs (block, head). There are blocks 0 to "
-                f"{blocks - 1} of heads 0 to {model.num_heads - 1}. "
-                f"Received: {pair}"
+                "`by` holds pairs (layer, head). The attention layers 0 to "
+                f"{len(numbers) - 1} have {numbers} heads. Received: {pair}"
             )
-    return by_block(pairs, blocks)
+    return by_layer(pairs, len(numbers))
 
 
 class _Data:
     """Batches, with some samples apart if need be.
 
     Args:
-        model: Backbone that they are for.
+        model: The model that they are for.
         data: As for `synthesize`.
         splits: Whether samples are set apart.
         again: Whether they are gone over again: what cannot be is kept.
@@ -252,22 +276,23 @@ def _progress(verbose):
 # --- the default score --------------------------------------------------------
 
 
-def _scored(model, trial, score, teacher, apart):
+def _scored(trial, score, teacher, apart):
     """A function without arguments that scores a trial."""
     if score is not None:
-        scored = with_backbone(model, lambda _: trial.model)
-        return lambda: score(scored)
+        return lambda: score(trial.model)
     if not apart:
         raise ValueError(
             "Every eighth sample of `data` is set apart to score by. Give "
             "more, or a `score`. Received: fewer than eight samples"
         )
-    expected = [_outputs(teacher, batch) for batch in apart]
+    # Graphs, which take no texts and no labels.
+    graphs = [keras.Model(x.input, x.output) for x in (teacher, trial.model)]
+    expected = [_outputs(teacher, graphs[0], batch) for batch in apart]
 
     def likeness():
         squares = tokens = 0.0
         for batch, outputs in zip(apart, expected, strict=True):
-            found = _outputs(trial.model, batch)
+            found = _outputs(trial.model, graphs[1], batch)
             for ours, theirs in zip(found, outputs, strict=True):
                 squares += float(np.square(ours - theirs).sum())
                 tokens += theirs.size
@@ -276,27 +301,18 @@ def _scored(model, trial, score, teacher, apart):
     return likeness
 
 
-def _outputs(model, batch):
-    """Outputs at real tokens, an array for each sequence."""
-    found = model.predict_on_batch(batch)
-    if not isinstance(found, dict):
-        return [found[batch["padding_mask"].astype(bool)]]
+def _outputs(model, graph, batch):
+    """Outputs, at real tokens where they are hidden states: a list."""
+    found = graph.predict_on_batch(as_inputs(model, batch))
+    outputs = named_outputs(model, found)
+    masks = padding_of(outputs, batch)
     return [
-        found[f"{side}_sequence_output"][
-            batch[f"{side}_padding_mask"].astype(bool)
-        ]
-        for side in ("encoder", "decoder")
+        x if masks[name] is None else x[batch[masks[name]].astype(bool)]
+        for name, x in outputs.items()
     ]
 
 
 # --- the model ----------------------------------------------------------------
-
-
-def _student(teacher, chosen, to):
-    config = teacher.get_config()
-    config["name"] = f"{teacher.name.removesuffix('_grafted')}_synthesized"
-    each = [_identifier(len(own), teacher.num_heads, to) for own in chosen]
-    return type(teacher).from_config({**config, **by_stack(config, each)})
 
 
 def _identifier(static, heads, to):
@@ -307,29 +323,20 @@ def _identifier(static, heads, to):
     return f"heads({heads - static} * V + {static} * {to})"
 
 
-def _fill(student, teacher, chosen, parts):
-    """Gives the student its weights."""
-    own = {weight.path: weight for weight in student.weights}
-    done = set()
-    for block, other, static, part in zip(
-        blocks_of(student), blocks_of(teacher), chosen, parts, strict=True
-    ):
-        compared = [i for i in range(teacher.num_heads) if i not in static]
-        order = compared + static
-        mine, theirs = block.attention, other.attention
-        _take(mine.value, theirs.value, 1, 0, order)
-        _take(mine.attention_output, theirs.attention_output, 0, None, order)
-        groups = list(mine.synthesizer.head_groups())
-        if static:
-            part.put(groups.pop(), static)
-        for group in groups:
-            for name in ("query", "key"):
-                layers = getattr(group, name), getattr(theirs.synthesizer, name)
-                _take(*layers, 1, 0, compared)
-        done |= {weight.path for weight in mine.weights}
-    for weight in teacher.weights:
-        if weight.path in own and weight.path not in done:
-            own[weight.path].assign(ops.convert_to_numpy(weight))
+def _fill(mine, theirs, static, part):
+    """Gives an attention layer its heads, the static ones last."""
+    compared = [i for i in range(theirs.num_heads) if i not in static]
+    order = compared + static
+    for name in ("value", "gate"):
+        if getattr(theirs, name) is not None:
+            _take(getattr(mine, name), getattr(theirs, name), 1, 0, order)
+    _take(mine.attention_output, theirs.attention_output, 0, None, order)
+    groups = list(mine.synthesizer.head_groups())
+    part.put(groups.pop(), static)
+    for group in groups:
+        for name in ("query", "key"):
+            layers = getattr(group, name), getattr(theirs.synthesizer, name)
+            _take(*layers, 1, 0, compared)
 
 
 def _take(mine, theirs, kernel_axis, bias_axis, heads):

@@ -1,11 +1,12 @@
 """`keras_synth.fold` of tasks, and preprocessors of shorter sequences."""
 
+import keras_hub
+
 from keras_synth._backend.internals import sublayers
 from keras_synth.folding import folded_config
-from keras_synth.models.tasks.task import TaskMixin
 
 
-@folded_config.register(TaskMixin)
+@folded_config.register(keras_hub.models.Task)
 def _folded_config(task, folding):
     config = task.get_config()
     # Where the layers of a task, too, look up whether they are quantized.

@@ -1,0 +1,322 @@
+"""What layers with attention become: the table of `surgery`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_synth._backend.internals import keras_hub_class, sublayers
+from keras_synth.attention import normalizers
+from keras_synth.layers import (
+    SynthesizerDecoder,
+    SynthesizerEncoder,
+    SyntheticAttention,
+)
+from keras_synth.surgery.copying import Copy, is_graph
+from keras_synth.synthesizers import DotProductSynthesizer
+
+ATTENTION = (
+    keras.layers.MultiHeadAttention,
+    keras.layers.GroupQueryAttention,
+    SyntheticAttention,
+)
+# Of decoding with caches: those of KerasHub's layers are not those of ours.
+_DECODERS = keras_hub.models.CausalLM, keras_hub.models.Seq2SeqLM
+
+Convert = Callable[[Any, Copy], Any]
+CONVERSIONS: dict[type, Convert] = {}
+
+
+def register(cls: type, convert: Convert | None = None) -> Any:
+    """Says what layers of a class become in `graft` and `synthesize`.
+
+    `surgery` knows Keras' `MultiHeadAttention`, KerasHub's
+    `TransformerEncoder`, `TransformerDecoder` and the encoder of its ViT. A
+    layer of your own with attention inside needs a function:
+
+    `convert(layer, clone)` returns a layer with the same outputs, in which
+    `"V"` takes the place of attention: a layer of this package, or a
+    Sequential or functional model of such layers and of Keras' own. It returns
+    a pair of it and a list of pairs (part of the layer, part of the new one)
+    whose weights are to be copied, in the same order. `clone(part)` is the
+    copy of a layer that is to stay as it is.
+
+    Args:
+        cls: Class of layers. Subclasses need functions of their own.
+        convert: The function. Without it this is a decorator.
+
+    Returns:
+        The function.
+
+    Example:
+
+    >>> @keras.saving.register_keras_serializable("example")
+    ... class Block(keras.layers.Layer):
+    ...     def build(self, shape):
+    ...         self.attention = keras.layers.MultiHeadAttention(2, 4)
+    ...         self.attention.build(shape, shape)
+    ...         self.norm = keras.layers.LayerNormalization()
+    ...         self.norm.build(shape)
+    ...     def call(self, x):
+    ...         return self.norm(x + self.attention(x, x))
+    >>> @keras_synth.surgery.register(Block)
+    ... def convert_block(block, clone):
+    ...     x = keras.Input(block.get_build_config()["input_shape"][1:])
+    ...     y = clone(block.attention)(x, x)
+    ...     y = clone(block.norm)(keras.layers.Add()([x, y]))
+    ...     return keras.Model(x, y, name=block.name), []
+    >>> x = keras.Input((6, 8))
+    >>> model = keras.Model(x, Block()(x))
+    >>> grafted = keras_synth.surgery.graft(model, "R+V")
+    >>> inputs = np.ones((1, 6, 8))
+    >>> np.allclose(model.predict(inputs, verbose=0),
+    ...             grafted.predict(inputs, verbose=0), atol=1e-5)
+    True
+    """
+    if convert is None:
+        return lambda function: register(cls, function)
+    CONVERSIONS[cls] = convert
+    return convert
+
+
+def converted(layer: Any, clone: Copy) -> Any:
+    """Returns what `Copy` asks for: a row's layer, or `None` to keep it."""
+    convert = CONVERSIONS.get(type(layer))
+    if convert is None:
+        _check_known(layer)
+        return None
+    made = convert(layer, clone)
+    new = made[0] if isinstance(made, tuple) else made
+    if is_graph(layer) or not isinstance(new, keras.Layer):
+        return made
+    if new.count_params() != layer.count_params():
+        raise ValueError(
+            f"What `convert` returns of {type(layer).__name__} must have the "
+            f"same weights as the layer. Received: {new!r} with "
+            f"{new.count_params()} of {layer.count_params()} parameters for "
+            f"{layer.path!r}"
+        )
+    return made
+
+
+def _check_known(layer):
+    """Raises if a layer that is not in the table has attention inside."""
+    name = type(layer).__name__
+    if isinstance(layer, _DECODERS) and type(layer.backbone) not in CONVERSIONS:
+        raise ValueError(
+            f"{name} decodes with a cache of its own layers. Pass its "
+            "backbone, `model.backbone`, for outputs of whole sequences. "
+            f"Received: model of {name}"
+        )
+    if not isinstance(layer, keras.Layer) or is_graph(layer):
+        return  # whose layers are asked one by one
+    for part in (layer, *sublayers(layer)):
+        if isinstance(part, ATTENTION) or type(part) in CONVERSIONS:
+            raise ValueError(
+                f"{name} has attention inside, and nothing says what it "
+                "becomes: register a function, "
+                f"`keras_synth.surgery.register({name}, convert)`. Received: "
+                f"{part.path!r} in {layer.path!r}"
+            )
+
+
+# --- rows ---------------------------------------------------------------------
+
+
+def _pairs(layer, names, made):
+    """Pairs of parts, by their names in the layer and their places in ours."""
+    parts = {part.name: part for part in sublayers(layer, recursive=False)}
+    return [
+        (parts[name], place)
+        for name, place in zip(names, made, strict=True)
+        if name in parts
+    ]
+
+
+def _of_attention(old, new):
+    """Pairs of the projections of an attention layer and of `"V"`."""
+    if old is None:
+        return []
+    places = [
+        *(getattr(new.synthesizer, name) for name in ("query", "key")),
+        *(new.value, new.gate, new.attention_output),
+    ]
+    names = ("query", "key", "value", "gate", "attention_output")
+    return _pairs(old, names, places)
+
+
+@register(keras.layers.MultiHeadAttention)
+def _multi_head_attention(layer, clone):
+    made = SyntheticAttention.from_config(
+        {**layer.get_config(), "synthesizer": "V"}
+    )
+    made.build_from_config(layer.get_build_config())
+    return made, _of_attention(layer, made)
+
+
+@register(keras_hub.layers.TransformerEncoder)
+def _transformer_encoder(layer, clone):
+    made = SynthesizerEncoder(**_options(layer))
+    made.build_from_config(layer.get_build_config())
+    return made, block_pairs(layer, made)
+
+
+@register(keras_hub.layers.TransformerDecoder)
+def _transformer_decoder(layer, clone):
+    made = SynthesizerDecoder(**_options(layer))
+    build = layer.get_config()
+    made.build(build["decoder_sequence_shape"], build["encoder_sequence_shape"])
+    return made, block_pairs(layer, made)
+
+
+def _options(layer):
+    return {
+        "intermediate_dim": layer.intermediate_dim,
+        "num_heads": layer.num_heads,
+        "synthesizer": "V",
+        "dropout": layer.dropout,
+        "activation": layer.activation,
+        "layer_norm_epsilon": layer.layer_norm_epsilon,
+        "kernel_initializer": layer.kernel_initializer,
+        "bias_initializer": layer.bias_initializer,
+        "normalize_first": layer.normalize_first,
+        "dtype": layer.dtype_policy,
+        "name": layer.name,
+    }
+
+
+def block_pairs(layer: Any, made: Any) -> list[tuple[Any, Any]]:
+    """Returns the equal parts of KerasHub's block and of one of ours."""
+    parts = {part.name: part for part in sublayers(layer, recursive=False)}
+    residuals, names = [made.attention_residual.norm], ["self_attention"]
+    attention = parts.get("self_attention", parts.get("self_attention_layer"))
+    pairs = _of_attention(attention, made.attention)
+    if getattr(made, "cross_attention", None) is not None:
+        pairs += _of_attention(parts["cross_attention"], made.cross_attention)
+        residuals.append(made.cross_residual.norm)
+        names.append("cross_attention")
+    residuals.append(made.feed_forward_residual.norm)
+    names = [f"{name}_layer_norm" for name in (*names, "feedforward")]
+    dense = [made.feed_forward.intermediate, made.feed_forward.output_dense]
+    names += [
+        f"feedforward_{name}_dense" for name in ("intermediate", "output")
+    ]
+    return pairs + _pairs(layer, names, residuals + dense)
+
+
+def _vit_encoder(layer, clone):
+    blocks = [clone(block) for block in layer.encoder_layers]
+    made = keras.Sequential(
+        [clone(layer.dropout), *blocks, clone(layer.layer_norm)],
+        name=layer.name,
+    )
+    made.build_from_config(layer.get_build_config())
+    return made, []
+
+
+def _vit_encoder_block(layer, clone):
+    attention = SyntheticAttention(
+        layer.num_heads,
+        layer.key_dim,
+        dropout=layer.attention_dropout,
+        use_bias=layer.use_mha_bias,
+        synthesizer="V",
+    )
+    mixed = layer.attention_dropout != layer.dropout_rate
+    made = SynthesizerEncoder(
+        layer.mlp_dim,
+        layer.num_heads,
+        synthesizer=attention if mixed else "V",
+        dropout=layer.dropout_rate,
+        activation="gelu",
+        layer_norm_epsilon=layer.layer_norm_epsilon,
+        normalize_first=True,
+        attention_use_bias=layer.use_mha_bias,
+        feed_forward_use_bias=layer.use_mlp_bias,
+        feed_forward_dropout=layer.dropout_rate,
+        dtype=layer.dtype_policy,
+        name=layer.name,
+    )
+    made.build((None, None, layer.hidden_dim))
+    return made, [
+        *_of_attention(layer.mha, made.attention),
+        (layer.layer_norm_1, made.attention_residual.norm),
+        (layer.layer_norm_2, made.feed_forward_residual.norm),
+        (layer.mlp.dense_1, made.feed_forward.intermediate),
+        (layer.mlp.dense_2, made.feed_forward.output_dense),
+    ]
+
+
+def _vit_patches(layer, clone):
+    made = _Patches.from_config(_Patches.get_config(layer))
+    made.build_from_config(layer.get_build_config())
+    return made, [(layer, made)]
+
+
+_VIT = [
+    keras_hub_class("vit.vit_layers", name)
+    for name in ("ViTEncoder", "ViTEncoderBlock", "ViTPatchingAndEmbedding")
+]
+if None not in _VIT:
+
+    @keras.saving.register_keras_serializable(package="keras_synth")
+    class _Patches(_VIT[2]):  # type: ignore[misc, valid-type]
+        """KerasHub's, with a config that it can be made of (0.32)."""
+
+        def get_config(self):
+            config = _VIT[2].get_config(self)
+            names = ("use_patch_bias", "data_format")
+            config |= {name: getattr(self, name) for name in names}
+            del config["num_patches"], config["num_positions"]
+            return config
+
+    for _class, _row in zip(
+        _VIT, (_vit_encoder, _vit_encoder_block, _vit_patches), strict=True
+    ):
+        register(_class, _row)
+
+
+@register(keras_hub.layers.MaskedLMHead)
+def _masked_lm_head(layer, clone):
+    if layer.token_embedding is None:
+        return None
+    config = {**layer.get_config(), "token_embedding": None}
+    made = type(layer).from_config(config)
+    made.token_embedding = clone(layer.token_embedding)
+    made.build_from_config(layer.get_build_config())
+    return made, [(layer, made)]
+
+
+# --- layers of this package ---------------------------------------------------
+
+
+def _own(layer, clone):
+    for name in ("attention", "cross_attention"):
+        attention = getattr(layer, name, None)
+        if attention is not None:
+            check_compares(attention)
+    if isinstance(layer, SyntheticAttention):
+        check_compares(layer)
+    made = type(layer).from_config(layer.get_config())
+    return made, [(layer, made)]
+
+
+for _class in (SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder):
+    register(_class, _own)
+
+
+def check_compares(attention: Any) -> None:
+    """Raises unless a layer does what MultiHeadAttention does."""
+    if not (
+        type(attention) is SyntheticAttention
+        and type(attention.synthesizer) is DotProductSynthesizer
+        and attention.pattern is None
+        and attention.normalizer == normalizers.SOFTMAX
+    ):
+        raise ValueError(
+            "A model to be grafted compares all tokens by dot products, "
+            'and has nothing else in its attention layers: "V". '
+            f"Received: {attention.path!r} with {type(attention).__name__} of "
+            f"{getattr(attention, 'synthesizer', None)!r}"
+        )

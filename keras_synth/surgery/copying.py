@@ -1,0 +1,215 @@
+"""Copies of models, layer by layer, in which some layers become others."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import keras
+import keras_hub
+
+from keras_synth._backend.internals import sublayers
+from keras_synth.folding.synthesizers import copy_variables
+from keras_synth.models.tasks.folding import shortened
+from keras_synth.surgery.synthesized import backbone_like, task_class
+
+GRAPHS = ("Functional", "Sequential")
+
+Pairs = list[tuple[keras.Layer, keras.Layer]]
+
+
+class Copy:
+    """One copy of a model. Each layer is copied once, so shared ones stay so.
+
+    Call it on a layer to get its copy.
+
+    Args:
+        change: Function of a layer and this object. It returns `None` for a
+            layer that stays as it is, else its replacement, or a pair of it
+            and a list of pairs (part of the layer, part of the replacement)
+            with the same weights, which are copied.
+        max_length: Integer, the longest sequence to come, in tokens, or
+            `None`.
+        settings: Dictionary of attributes that backbones get.
+
+    Attributes:
+        twins: Dictionary from the `id` of a layer to the pair of it and its
+            copy.
+    """
+
+    def __init__(
+        self,
+        change: Callable[[Any, "Copy"], Any],
+        max_length: int | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self._change, self.max_length = change, max_length
+        self._settings = settings or {}
+        self._equal: Pairs = []
+        self._owners: dict[int, Any] = {}
+        self._begun: set[int] = set()
+        self.twins: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, layer: Any) -> Any:
+        # What is a part of another layer, too, comes with that.
+        owner = self._owners.get(id(layer))
+        if owner is not None and id(owner) not in self._begun:
+            self(owner)
+        if id(layer) not in self.twins:
+            self._begun.add(id(layer))
+            self.twins[id(layer)] = layer, self._made(layer)
+        return self.twins[id(layer)][1]
+
+    def of(self, model: Any) -> Any:
+        """Returns the copy of a whole model, with its weights."""
+        # Tasks make their own layers, around the backbone that they are given.
+        for owner in sublayers(getattr(model, "backbone", model)):
+            for part in () if is_graph(owner) else sublayers(owner):
+                self._owners.setdefault(id(part), owner)
+        made = self(model)
+        for old, new in self._equal:
+            copy_variables(old, new)
+        self._check_shared()
+        self._copy_trainable(model)
+        return made
+
+    def pair(self, old: Any, new: Any, parts: Iterable = ()) -> None:
+        """Makes one layer the copy of another, parts of which are equal."""
+        self.twins[id(old)] = old, new
+        self._keep(parts)
+
+    # --- what a layer becomes -------------------------------------------------
+
+    def _made(self, layer):
+        changed = self._change(layer, self)
+        if changed is not None:
+            if not isinstance(changed, tuple):
+                return changed
+            self._keep(changed[1])
+            return changed[0]
+        if isinstance(layer, keras_hub.models.Task):
+            return self._task(layer)
+        if isinstance(layer, keras_hub.models.Backbone):
+            return backbone_like(layer, self._graph(layer), self._settings)
+        if is_graph(layer):
+            return self._graph(layer)
+        if not isinstance(layer, keras.Layer):  # an operation
+            return type(layer).from_config(layer.get_config())
+        return self._same(layer)
+
+    def _graph(self, model):
+        return keras.models.clone_model(model, clone_function=self)
+
+    def _task(self, task):
+        preprocessor = cut_to(task.preprocessor, self.max_length)
+        made = task_class(task).from_config(
+            {
+                **task.get_config(),
+                "backbone": self(task.backbone),
+                "preprocessor": preprocessor,
+            }
+        )
+        for pair in zip(task.layers, made.layers, strict=True):
+            if pair[0] is not task.backbone:
+                self.pair(*pair, [pair])
+        return made
+
+    def _same(self, layer):
+        # Vocabularies of lookup layers are not weights.
+        if hasattr(layer, "adapt") and not layer.weights:
+            return layer
+        made = type(layer).from_config(layer.get_config())
+        shapes = layer.get_build_config() if layer.built else None
+        if shapes and not made.built:
+            made.build_from_config(shapes)
+        self._keep([(layer, made)])
+        return made
+
+    def _keep(self, pairs):
+        """Keeps pairs of equal layers, and of what these are made of."""
+        for pair in pairs:
+            self._equal.append(pair)
+            for old, new in zip(*map(sublayers, pair), strict=True):
+                self.twins.setdefault(id(old), (old, new))
+            self.twins.setdefault(id(pair[0]), pair)
+
+    # --- what a copy must not lose --------------------------------------------
+
+    def _check_shared(self):
+        """Raises if layers that shared a weight have one each."""
+        owners: dict[int, list] = {}
+        for old, new in self._pairs():
+            for weight in old.weights:
+                owners.setdefault(id(weight), []).append((old, new))
+        for shared in owners.values():
+            names = [{id(w) for w in new.weights} for _, new in shared]
+            if not set.intersection(*names):
+                paths = sorted({old.path for old, _ in shared})
+                raise ValueError(
+                    "These layers share a weight, and their copies would not: "
+                    f"{paths}. Tell how one is made from the copy of the "
+                    "other, `keras_synth.surgery.register(cls, convert)`. "
+                    f"Received: {type(shared[-1][0]).__name__}"
+                )
+
+    def _copy_trainable(self, model):
+        # From the outside in: a layer sets all that it is made of.
+        for layer in (model, *sublayers(model)):
+            _, twin = self.twins.get(id(layer), (layer, layer))
+            if twin.trainable != layer.trainable:
+                twin.trainable = layer.trainable
+
+    def _pairs(self):
+        layers = [
+            x for x in self.twins.values() if isinstance(x[0], keras.Layer)
+        ]
+        return [*layers, *self._equal]
+
+
+def is_graph(layer: Any) -> bool:
+    """Whether a layer is a model whose layers, and their calls, are known."""
+    known = keras_hub.models.Task, keras_hub.models.Backbone
+    name = keras.saving.get_registered_name(type(layer))
+    return name in GRAPHS or isinstance(layer, known)
+
+
+def cut_to(preprocessor: Any, max_length: int | None) -> Any:
+    """Returns a preprocessor of sequences up to a length, or what is given."""
+    tokenizes = getattr(preprocessor, "tokenizer", None) is not None
+    if max_length is None or not tokenizes:
+        return preprocessor
+    return shortened(preprocessor, max_length)
+
+
+# --- what is refused ----------------------------------------------------------
+
+
+def check_model(model: Any, verb: str) -> None:
+    """Raises unless a model can be copied layer by layer, with its weights.
+
+    Args:
+        model: What may be a Keras model.
+        verb: String, what is to be done with it.
+    """
+    if not is_graph(model):
+        raise ValueError(
+            "Functional and Sequential models, and backbones and tasks of "
+            "KerasHub and of this package, are expected: their layers are "
+            "known. Make a functional model of the layers of this one. "
+            f"Received: {model!r} of {type(model).__name__}"
+        )
+    if not model.built:
+        raise ValueError(
+            f"The model has no weights yet: build it, or call it, to {verb}. "
+            f"Received: {model.name!r}, not built"
+        )
+    layers = (model, *sublayers(model))
+    if any(getattr(layer, "quantization_mode", None) for layer in layers):
+        raise ValueError(
+            f"A quantized model has no weights to go on with: {verb} before "
+            f"`quantize`. Received: {model.name!r}, quantized"
+        )
+    if any("lora" in weight.name for weight in model.weights):
+        raise ValueError(
+            f"A model with LoRA has weights in two parts: {verb} before "
+            "`enable_lora`, or save and load it with merged weights. "
+            f"Received: {model.name!r} with LoRA"
+        )

@@ -1,0 +1,202 @@
+"""Models that decode, and those of this package: made anew by arguments."""
+
+from typing import Any
+
+import keras
+import keras_hub
+from keras import ops
+
+from keras_synth import models
+from keras_synth._backend.checks import check_positive
+from keras_synth.models import (
+    SynthesizerBackbone,
+    SynthesizerSeq2SeqBackbone,
+)
+from keras_synth.surgery.conversions import (
+    block_pairs,
+    check_compares,
+    register,
+)
+from keras_synth.surgery.copying import cut_to
+from keras_synth.surgery.places import attention_of, holders
+
+LENGTHS = ("max_sequence_length", "max_decoder_length")
+# Of KerasHub's decoders here.
+_SIZES = (
+    "vocabulary_size",
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+    "dropout",
+)
+# Of T5, whose layers of normalization have no paths of their own.
+_T5_BLOCK = {
+    "self_attention_layer_norm.weight": "attention_residual.norm.scale",
+    "cross_attention_layer_norm.weight": "cross_residual.norm.scale",
+    "layer_norm.weight": "feed_forward_residual.norm.scale",
+    "input_projector.kernel": "feed_forward.intermediate.kernel",
+    "gate_projector.kernel": "feed_forward.gate.kernel",
+    "output_projector.kernel": "feed_forward.output_dense.kernel",
+}
+_T5_ATTENTION = {
+    "query_projector": "synthesizer.query",
+    "key_projector": "synthesizer.key",
+    "value_projector": "value",
+    "output_projector": "attention_output",
+}
+
+
+def with_length(
+    options: dict[str, Any], max_length: int | None
+) -> dict[str, Any]:
+    """Returns arguments of a backbone for sequences up to a length.
+
+    Args:
+        options: Dictionary; its lengths are `None` where any will do.
+        max_length: Integer, in tokens, the model's own by default. Sources
+            or targets that are shorter already stay so.
+
+    Raises:
+        ValueError: If the model has no number of positions.
+    """
+    own = {name: options[name] for name in LENGTHS if name in options}
+    if max_length is None and None in own.values():
+        raise ValueError(
+            "The model has no positions of its own, and takes sequences of "
+            "any length: say how long they may be, as in max_length=512. "
+            "Received: max_length=None"
+        )
+    if max_length is None:
+        return options
+    check_positive("max_length", max_length)
+    lengths = {name: min(max_length, own[name] or max_length) for name in own}
+    return {**options, **lengths}
+
+
+def _own(backbone, clone):
+    for holder in holders(backbone):
+        check_compares(attention_of(holder))
+    config = with_length(backbone.get_config(), clone.max_length)
+    made = type(backbone).from_config(config)
+    for pair in zip(holders(backbone), holders(made), strict=True):
+        clone.pair(*pair)
+    return made, [(backbone, made)]
+
+
+for _class in (SynthesizerBackbone, SynthesizerSeq2SeqBackbone):
+    register(_class, _own)
+
+
+@register(keras_hub.models.GPT2CausalLM)
+def _gpt2_causal_lm(task, clone):
+    return _task(task, clone, models.SynthesizerCausalLM)
+
+
+@register(keras_hub.models.T5Seq2SeqLM)
+def _t5_seq2seq_lm(task, clone):
+    return _task(task, clone, models.SynthesizerSeq2SeqLM)
+
+
+def _task(task, clone, cls):
+    """A task whose output layer is the embedding."""
+    preprocessor = cut_to(task.preprocessor, clone.max_length)
+    made = cls(clone(task.backbone), preprocessor=preprocessor)
+    if hasattr(task, "sampler"):
+        made.compile(sampler=task.sampler)
+    return made
+
+
+@register(keras_hub.models.GPT2Backbone)
+def _gpt2(backbone, clone):
+    options = {
+        **{name: getattr(backbone, name) for name in _SIZES},
+        "max_sequence_length": backbone.max_sequence_length,
+        "activation": keras.saving.get_registered_object(
+            "keras_hub>gelu_approximate"
+        ),
+        "layer_norm_epsilon": 1e-5,
+        "causal": True,
+    }
+    made = SynthesizerBackbone(
+        **with_length(options, clone.max_length),
+        synthesizer="V",
+        dtype=backbone.dtype_policy,
+        name=backbone.name,
+    )
+    stack = made.stack
+    parts = [
+        (backbone.position_embedding, stack.position_embedding),
+        (backbone.token_embedding, stack.token_embedding),
+        (backbone.layer_norm, stack.layer_norm),
+    ]
+    for old, new in zip(backbone.transformer_layers, stack.blocks, strict=True):
+        clone.pair(old, new)
+        parts += block_pairs(old, new)
+    return made, parts
+
+
+@register(keras_hub.models.T5Backbone)
+def _t5(backbone, clone):
+    """Of T5, whose logits are not divided by `sqrt(k)`."""
+    tied = backbone.tie_embedding_weights
+    key_dim = (
+        backbone.key_value_dim or backbone.hidden_dim // backbone.num_heads
+    )
+    options = {
+        **{name: getattr(backbone, name) for name in _SIZES},
+        "num_decoder_layers": backbone.num_layers,
+        "key_dim": key_dim,
+        "activation": backbone.activation,
+        "use_gated_activation": backbone.use_gated_activation,
+        "layer_norm_epsilon": backbone.layer_norm_epsilon,
+        "normalization": "rms_normalization",
+        "positions": "t5_relative",
+        "attention_use_bias": False,
+        "feed_forward_use_bias": False,
+        "feed_forward_dropout": backbone.dropout,
+        "scale_output": tied,
+        "tie_embedding_weights": tied,
+        "max_sequence_length": None,
+        "max_decoder_length": None,
+    }
+    made = SynthesizerSeq2SeqBackbone(
+        **with_length(options, clone.max_length),
+        synthesizer="V",
+        dtype=backbone.dtype_policy,
+        name=backbone.name,
+    )
+    for side, stack in (("encoder", made.encoder), ("decoder", made.decoder)):
+        layers = getattr(backbone, f"{side}_transformer_layers")
+        last = getattr(backbone, f"{side}_layer_norm")
+        table = layers[0].self_attention.relative_attention_bias
+        stack.layer_norm.scale.assign(last.weight)
+        _of(stack, "position_bias.table.relative_attention_bias").assign(table)
+        for old, new in zip(layers, stack.blocks, strict=True):
+            clone.pair(old, new)
+            _fill_t5_block(old, new, key_dim**0.5)
+    return made, [(backbone.token_embedding, made.token_embedding)]
+
+
+def _fill_t5_block(old, new, scale):
+    for theirs, ours in _T5_BLOCK.items():
+        if hasattr(old, theirs.split(".")[0]):
+            _of(new, ours).assign(_of(old, theirs))
+    for theirs, attention in (
+        ("self_attention", new.attention),
+        ("cross_attention", getattr(new, "cross_attention", None)),
+    ):
+        if not hasattr(old, theirs):
+            continue
+        for name, ours in _T5_ATTENTION.items():
+            kernel = _of(old, f"{theirs}.{name}.kernel")
+            weight = _of(attention, ours).kernel
+            value = ops.convert_to_numpy(kernel)
+            value = value * scale if name == "query_projector" else value
+            weight.assign(value.reshape(weight.shape))
+
+
+def _of(layer, path):
+    for name in path.split("."):
+        layer = getattr(layer, name)
+    return layer

@@ -1,0 +1,71 @@
+"""Where a model has attention."""
+
+from typing import Any
+
+import keras
+from keras import tree
+
+from keras_synth.layers import (
+    SynthesizerDecoder,
+    SynthesizerEncoder,
+    SyntheticAttention,
+)
+
+HOLDERS = SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder
+
+
+def holders(model: Any, cross: bool = False) -> list[Any]:
+    """Returns the layers with self-attention of a model, in order of calls.
+
+    Blocks of this package, and attention layers outside of blocks.
+
+    Args:
+        model: Keras model.
+        cross: Whether to return attention layers of two sequences, too.
+    """
+    if isinstance(model, HOLDERS):
+        return [model] if cross or _is_self(model) else []
+    found: dict[int, Any] = {}
+    for layer in model.layers if isinstance(model, keras.Model) else ():
+        found |= {id(x): x for x in holders(layer, cross)}
+    return [*found.values()]
+
+
+def attention_of(holder: Any) -> Any:
+    """Returns the self-attention of a block, or the attention layer itself."""
+    return getattr(holder, "attention", holder)
+
+
+def static_length(holder: Any) -> int | None:
+    """Returns the length of the sequences of a layer's call, if it is known."""
+    sequences = _sequences(holder)
+    known = sequences and len(sequences[0].shape) == 3
+    return sequences[0].shape[1] if known else None
+
+
+def max_length_of(model: Any) -> int | None:
+    """Returns the longest sequence that a model says it takes, or `None`."""
+    if not isinstance(model, keras.Model):
+        return None
+    own = getattr(model, "max_sequence_length", None)
+    inside = [own, *map(max_length_of, model.layers)]
+    return min((x for x in inside if x is not None), default=None)
+
+
+def _is_self(holder):
+    is_block = not isinstance(holder, SyntheticAttention)
+    return is_block or len({id(x) for x in _sequences(holder)}) < 2
+
+
+def _sequences(layer):
+    """The features that a layer is called with first, without masks."""
+    try:
+        inputs = tree.flatten(layer.input)
+    except (AttributeError, ValueError):  # it is not called in a graph
+        return []
+    return [
+        x
+        for x in inputs
+        if keras.backend.is_float_dtype(x.dtype)
+        and len(x.shape) == len(inputs[0].shape)
+    ]

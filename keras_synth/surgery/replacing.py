@@ -1,0 +1,197 @@
+"""Copies of models in which attention compares tokens, and of other ones."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_synth._backend.checks import check_positive
+from keras_synth._backend.internals import sublayers
+from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
+from keras_synth.mixers import registry
+from keras_synth.models.backbones.stacked import StackedBackbone
+from keras_synth.surgery import decoders  # noqa: F401 (rows of the table)
+from keras_synth.surgery.conversions import ATTENTION, converted
+from keras_synth.surgery.copying import Copy, Pairs, check_model
+from keras_synth.surgery.places import (
+    attention_of,
+    holders,
+    max_length_of,
+    static_length,
+)
+from keras_synth.types import Identifier
+
+
+class Place(NamedTuple):
+    """Self-attention of a model.
+
+    Fields:
+        origin: The layer in the model that is given.
+        holder: Block around the attention in the copy, or the attention.
+        max_length: Integer, the longest sequence there, or `None`.
+    """
+
+    origin: Any
+    holder: Any
+    max_length: int | None
+
+    @property
+    def attention(self) -> Any:
+        return attention_of(self.holder)
+
+
+class Exact(NamedTuple):
+    """A copy of a model with the same outputs and `"V"` in all places."""
+
+    model: Any
+    places: list[Place]
+
+
+def exact(model: Any, max_length: int | None = None) -> Exact:
+    """Returns a copy of a model with layers of this package, and its places.
+
+    Args:
+        model: As for `graft`.
+        max_length: Integer, the longest sequence to come, in tokens, the
+            model's own by default.
+    """
+    check_model(model, "graft it")
+    known = max_length_of(model)
+    if max_length is not None:
+        check_positive("max_length", max_length)
+        if known is not None and max_length > known:
+            raise ValueError(
+                f"The model has {known} positions. Take `max_length` up to "
+                "that, or lengthen the result, see "
+                "`keras_synth.surgery.lengthen`. "
+                f"Received: max_length={max_length}"
+            )
+    settings = {"max_sequence_length": max_length} if max_length else {}
+    copy = Copy(converted, max_length, settings)
+    made = copy.of(model)
+    origins = {id(new): old for old, new in copy.twins.values()}
+    places = []
+    for holder in holders(made):
+        lengths = static_length(holder), getattr(holder, "max_length", None)
+        length = next((x for x in lengths if x), max_length or known)
+        places.append(Place(origins[id(holder)], holder, length))
+    _check_places(made, places)
+    return Exact(made, places)
+
+
+def _check_places(model, places):
+    reached = {
+        id(x)
+        for holder in holders(model, cross=True)
+        for x in (holder, *sublayers(holder))
+    }
+    for layer in sublayers(model):
+        if isinstance(layer, ATTENTION) and id(layer) not in reached:
+            raise ValueError(
+                "`convert` must return a layer of this package, or a "
+                "Sequential or functional model of such layers: attention "
+                "inside of others cannot be replaced. "
+                f"Received: {layer.path!r} inside of another layer"
+            )
+    if not places:
+        raise ValueError(
+            "No self-attention that can be replaced was found: Keras' "
+            "MultiHeadAttention, KerasHub's TransformerEncoder or "
+            "TransformerDecoder, and others of `keras_synth.surgery.register`. "
+            f"Received: {model.name!r} without"
+        )
+
+
+# --- other synthesizers -------------------------------------------------------
+
+
+def replaced(source: Exact, each: Sequence[Identifier]) -> Exact:
+    """Returns a copy with other synthesizers, whose weights are yet to come.
+
+    All other weights are those of the source, but for the projections of
+    attention layers that have another synthesizer.
+
+    Args:
+        source: `Exact`.
+        each: Identifier for each place; `"V"` stays as it is.
+    """
+    index = {
+        id(place.holder): (identifier, place.max_length)
+        for place, identifier in zip(source.places, each, strict=True)
+    }
+
+    def change(layer, copy):
+        if isinstance(layer, StackedBackbone):
+            return _own_backbone(layer, copy, index)
+        if id(layer) not in index:
+            return None
+        made = _holder(layer, *index[id(layer)])
+        return made, parts_of(layer, made, index[id(layer)][0])
+
+    copy = Copy(change)
+    model = copy.of(source.model)
+    places = [
+        place._replace(holder=copy.twins[id(place.holder)][1])
+        for place in source.places
+    ]
+    return Exact(model, places)
+
+
+def _holder(layer, identifier, max_length):
+    """A layer with another synthesizer, built."""
+    config = layer.get_config()
+    if identifier != "V":
+        registry.check(identifier, layer.num_heads, max_length)
+        if isinstance(layer, SyntheticAttention) or not registry.is_mixer(
+            layer.synthesizer
+        ):
+            config["synthesizer"] = identifier
+        else:  # with options of its attention layer
+            template = keras.saving.serialize_keras_object(layer.attention)
+            template.pop("build_config", None)
+            template["config"] |= {
+                "synthesizer": identifier,
+                "max_length": max_length,
+            }
+            config["synthesizer"] = template
+        config["max_length"] = max_length
+    made = type(layer).from_config(config)
+    made.build_from_config(layer.get_build_config())
+    return made
+
+
+def parts_of(old: Any, new: Any, identifier: Identifier = "") -> Pairs:
+    """Returns the pairs of equal parts of layers with attention.
+
+    Args:
+        old: Block or attention layer.
+        new: One with another synthesizer.
+        identifier: `"V"` if it is the same.
+    """
+    if identifier == "V":
+        return [(old, new)]
+    if isinstance(old, SyntheticAttention):
+        return []
+    names = ["attention_residual", "feed_forward", "feed_forward_residual"]
+    if isinstance(old, SynthesizerDecoder) and old.cross_attention is not None:
+        names += ["cross_attention", "cross_residual"]
+    return [(getattr(old, name), getattr(new, name)) for name in names]
+
+
+def _own_backbone(backbone, copy, index):
+    config = backbone.get_config()
+    blocks = holders(backbone)
+    each = [index[id(block)][0] for block in blocks]
+    first = config["num_layers"]
+    config["synthesizer"] = each[:first]
+    if "num_decoder_layers" in config:
+        config["decoder_synthesizer"] = each[first:]
+    made = type(backbone).from_config(config)
+    for old, new, identifier in zip(blocks, holders(made), each, strict=True):
+        copy.pair(old, new, parts_of(old, new, identifier))
+    new_layers = {layer.name: layer for layer in made.layers}
+    return made, [
+        (old, new_layers[old.name])
+        for old in backbone.layers
+        if old not in blocks
+    ]

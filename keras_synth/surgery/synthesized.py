@@ -1,0 +1,210 @@
+"""Backbones and tasks of KerasHub around a graph with synthesizers.
+
+`SynthesizedBertBackbone` is a `BertBackbone`, `SynthesizedBertTextClassifier`
+a `BertTextClassifier`, and so on: `from_preset` finds the class of a task by
+that of its backbone.
+"""
+
+from typing import Any, Self
+
+import keras
+import keras_hub
+from keras import tree
+
+from keras_synth._backend.internals import sublayers
+from keras_synth.analysis import multiplications
+from keras_synth.analysis.counts import of_layers
+from keras_synth.attention.positions import shortest
+from keras_synth.folding import folded_config
+from keras_synth.surgery.places import holders
+
+FAMILIES = (
+    "Albert",
+    "Bert",
+    "DistilBert",
+    "Electra",
+    "Roberta",
+    "ViT",
+    "XLMRoberta",
+)
+_SETTINGS = (type(None), bool, int, float, str)
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SynthesizedBackbone(keras_hub.models.Backbone):
+    """A backbone that holds a graph, in place of arguments to make one from.
+
+    Args:
+        graph: Functional model.
+        settings: Dictionary of attributes such as `hidden_dim`.
+        parts: Dictionary of attributes that are layers of the graph, or lists
+            of them, by their paths.
+        dtype: Dtype policy of layers around the backbone.
+        **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
+    """
+
+    def __init__(
+        self,
+        graph: keras.Model,
+        settings: dict[str, Any],
+        parts: dict[str, Any],
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if keras.Model in keras_hub.models.Backbone.__bases__:
+            # The first graph of all makes Keras change the bases of classes,
+            # which fails for one with two backbones above it (Keras 3.15).
+            x = keras.Input((), name="x")
+            keras_hub.models.Backbone(inputs=x, outputs=x, name="first")
+        # Not the class between, which would make a graph of its own.
+        keras_hub.models.Backbone.__init__(
+            self,
+            inputs=graph.input,
+            outputs=graph.output,
+            dtype=dtype,
+            **kwargs,
+        )
+        layers = {layer.path: layer for layer in sublayers(graph)}
+        for name, value in settings.items():
+            setattr(self, name, value)
+        for name, paths in parts.items():
+            setattr(self, name, _mapped(layers.__getitem__, paths))
+        self._settings, self._parts = settings, parts
+
+    def get_config(self) -> dict[str, Any]:
+        graph = keras.Model(self.input, self.output, name=self.name)
+        return {
+            **keras_hub.models.Backbone.get_config(self),
+            "graph": keras.saving.serialize_keras_object(graph),
+            "graph_dtype": self.dtype_policy.name,
+            "settings": keras.saving.serialize_keras_object(self._settings),
+            "parts": self._parts,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        config = dict(config)
+        before = config.pop("graph_dtype")
+        policy = keras.dtype_policies.get(config["dtype"])
+        graph = config["graph"]
+        if policy.name != before and policy.quantization_mode is None:
+            graph = _in_dtype(graph, before, policy.name)
+        for name, value in (("graph", graph), ("settings", config["settings"])):
+            config[name] = keras.saving.deserialize_keras_object(value)
+        return cls(**{**config, "dtype": policy})
+
+
+def _in_dtype(config, before, after):
+    """A config whose policies of one name have another."""
+    if isinstance(config, (list, tuple)):
+        return [_in_dtype(x, before, after) for x in config]
+    if not isinstance(config, dict):
+        return config
+    config = {k: _in_dtype(x, before, after) for k, x in config.items()}
+    is_policy = config.get("class_name") == "DTypePolicy"
+    if is_policy and config["config"]["name"] == before:
+        config["config"] = {"name": after}
+    return config
+
+
+@folded_config.register(SynthesizedBackbone)
+def _folded_config(backbone, folding):
+    config = backbone.get_config()
+    graph = folding.rebuilt(keras.Model(backbone.input, backbone.output))
+    settings, name = config["settings"], "max_sequence_length"
+    if name in settings:
+        settings[name] = shortest(settings[name], folding.max_length)
+    graph = keras.saving.serialize_keras_object(graph)
+    return {**config, "graph": graph, "settings": settings}
+
+
+@multiplications.register(SynthesizedBackbone)
+def _multiplications(backbone, length, source_length):
+    return of_layers(holders(backbone), length, length)
+
+
+# --- classes ------------------------------------------------------------------
+
+
+def _make(base, name, **attributes):
+    bases = base if isinstance(base, tuple) else (base,)
+    cls = type(f"Synthesized{name}", bases, attributes)
+    cls.__module__, cls.__doc__ = __name__, f"{name} with synthesizers."
+    return keras.saving.register_keras_serializable("keras_synth")(cls)
+
+
+def _hub(name):
+    return getattr(keras_hub.models, name, None)
+
+
+BACKBONES: dict[Any, Any] = {
+    cls: _make((SynthesizedBackbone, cls), cls.__name__)
+    for cls in (_hub(f"{name}Backbone") for name in FAMILIES)
+    if cls is not None
+}
+TASKS: dict[Any, Any] = {
+    cls: _make(cls, cls.__name__, backbone_cls=BACKBONES[backbone])
+    for cls in vars(keras_hub.models).values()
+    if isinstance(cls, type) and issubclass(cls, keras_hub.models.Task)
+    for backbone in [getattr(cls, "backbone_cls", None)]
+    if backbone in BACKBONES
+}
+
+
+def task_class(task: Any) -> type:
+    """Returns the class of a task around a copy of its backbone."""
+    return TASKS.get(type(task), type(task))
+
+
+def backbone_like(
+    backbone: Any, graph: keras.Model, changes: dict[str, Any]
+) -> SynthesizedBackbone:
+    """Returns a backbone of a graph with another one's attributes.
+
+    Args:
+        backbone: `keras_hub.models.Backbone`.
+        graph: Functional model, a copy of its graph.
+        changes: Dictionary of attributes that have other values.
+    """
+    cls = BACKBONES.get(type(backbone), SynthesizedBackbone)
+    if isinstance(backbone, SynthesizedBackbone):
+        cls = type(backbone)
+        settings, parts = dict(backbone._settings), backbone._parts
+    else:
+        settings, parts = _attributes(backbone)
+    settings |= {k: x for k, x in changes.items() if k in settings}
+    return cls(
+        graph,
+        settings,
+        parts,
+        dtype=backbone.dtype_policy,
+        name=backbone.name,
+    )
+
+
+def _attributes(backbone):
+    """Plain attributes of a backbone, and those that are layers."""
+    x = keras.Input(())
+    usual = vars(keras.Model(x, x))
+    found = {
+        name: value
+        for name, value in vars(backbone).items()
+        if not name.startswith("_") and name not in usual
+    }
+    found["token_embedding"] = backbone.token_embedding
+    settings, parts = {}, {}
+    inside = {id(layer): layer.path for layer in sublayers(backbone)}
+    for name, value in found.items():
+        flat = tree.flatten(value)
+        if flat and all(id(x) in inside for x in flat):
+            parts[name] = _mapped(lambda x: inside[id(x)], value)
+        elif all(isinstance(x, _SETTINGS) or callable(x) for x in flat):
+            settings[name] = value
+    return settings, parts
+
+
+def _mapped(function, value):
+    """Plain lists of what a function makes of the leaves of lists."""
+    if isinstance(value, (list, tuple)):
+        return [_mapped(function, x) for x in value]
+    return function(value)

@@ -1,0 +1,345 @@
+"""Models that people have: outputs, weights and files of what they become."""
+
+import functools
+import os
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+import small_models
+from backend import INSTALLED, numpy
+from keras import layers
+from places import HELPERS
+from small_models import LENGTHS, MADE, TASKS, TEXTS, inputs_of, outputs
+
+from keras_synth import fold, surgery
+from keras_synth._backend.internals import sublayers
+
+made = functools.cache(small_models.made)
+
+
+@functools.cache
+def grafted(name, synthesizer="R+V"):
+    return surgery.graft(made(name), synthesizer, LENGTHS.get(name))
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("synthesizer", ["V", "R+V"])
+@pytest.mark.parametrize("name", MADE)
+def test_outputs_are_the_same_at_the_start(name, synthesizer):
+    model = made(name)
+    before = [numpy(w) for w in model.weights]
+    np.testing.assert_allclose(
+        outputs(grafted(name, synthesizer), name),
+        outputs(model, name),
+        atol=1e-5,
+        rtol=1e-5,
+    )
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(numpy(weight), value)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_weights_are_as_many_and_shared_as_before(name):
+    old, new = made(name), grafted(name, "V")
+    assert new.count_params() == old.count_params()
+    assert len(new.weights) == len(old.weights)
+    assert new.name == old.name
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_no_attention_of_others_is_left(name):
+    kinds = {type(x).__name__ for x in sublayers(grafted(name))}
+    assert not [x for x in kinds if x.startswith(("Transformer", "ViTEnc"))]
+    assert not {"MultiHeadAttention", "CachedMultiHeadAttention"} & kinds
+    tables = [w for w in grafted(name).weights if w.name == "R"]
+    assert len(tables) >= 2
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_stay_what_they_were(name):
+    old, new = made(name), grafted(name)
+    assert isinstance(new, type(old))
+    assert isinstance(new.backbone, type(old.backbone))
+    assert new.preprocessor is old.preprocessor
+    for attribute in ("num_layers", "hidden_dim", "max_sequence_length"):
+        if hasattr(old.backbone, attribute):
+            assert getattr(new.backbone, attribute) == getattr(
+                old.backbone, attribute
+            )
+    if name != "ViTImageClassifier":
+        embedding = new.backbone.token_embedding
+        assert embedding in sublayers(new.backbone)
+        assert embedding is not old.backbone.token_embedding
+
+
+@pytest.mark.parametrize("name", [x for x in TASKS if "Text" in x])
+def test_tasks_take_texts(name):
+    old, new = made(name), grafted(name)
+    np.testing.assert_allclose(
+        new.predict(TEXTS, verbose=0), old.predict(TEXTS, verbose=0), atol=1e-5
+    )
+    if name.endswith("Embedder"):
+        found = new.encode_documents("a film", verbose=0)
+        assert found.shape == (1, small_models.D)
+        return
+    new = surgery.graft(old, "R+V")
+    new.fit(TEXTS, np.arange(3), verbose=0)
+    table = next(w for w in new.weights if w.name == "R")
+    assert np.abs(numpy(table)).max() > 0
+    assert np.isfinite(new.evaluate(TEXTS, np.arange(3), verbose=0)).all()
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")  # of the pooler
+def test_a_masked_lm_trains_with_a_tied_embedding():
+    new = surgery.graft(made("BertMaskedLM"), "R+V")
+    head = new.get_layer("mlm_head")
+    assert head.token_embedding is new.backbone.token_embedding
+    new.fit(TEXTS, verbose=0)
+
+
+def saved(names, folder):
+    """Files of grafted models: all as `.keras`, tasks as presets, too."""
+    expected = {}
+    for name in names:
+        model = grafted(name)
+        model.save(folder / f"{name}.keras")
+        expected[f"{name}.keras"] = outputs(model, name)
+        if name in TASKS:
+            model.save_to_preset(str(folder / name))
+            expected[name] = outputs(model, name)
+    return expected
+
+
+def check_loaded(expected, folder, backend):
+    done = subprocess.run(
+        [sys.executable, HELPERS / "small_models.py", folder],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    loaded = np.load(folder / f"{backend}.npz")
+    assert {*loaded} == {*expected}
+    for name, value in expected.items():
+        np.testing.assert_allclose(loaded[name], value, atol=1e-4, err_msg=name)
+
+
+def test_files_and_presets_are_loaded_by_another_backend(tmp_path):
+    others = [x for x in INSTALLED if x != keras.backend.backend()]
+    if not others:
+        pytest.skip("needs another backend")
+    # Keras does not load the original of "decoder" either (3.15).
+    names = [name for name in MADE if name != "decoder"]
+    check_loaded(saved(names, tmp_path), tmp_path, others[0])
+
+
+def test_presets_are_found_by_the_classes_of_all_such_tasks(tmp_path):
+    model = grafted("DistilBertTextClassifier")
+    model.save_to_preset(str(tmp_path))
+    again = keras_hub.models.TextClassifier.from_preset(str(tmp_path))
+    assert type(again) is type(model)
+    np.testing.assert_allclose(
+        again.predict(TEXTS, verbose=0),
+        model.predict(TEXTS, verbose=0),
+        atol=1e-5,
+    )
+    half = keras_hub.models.TextClassifier.from_preset(
+        str(tmp_path), dtype="bfloat16"
+    )
+    assert {w.dtype for w in half.weights} == {"bfloat16"}
+    backbone = keras_hub.models.Backbone.from_preset(str(tmp_path))
+    assert isinstance(backbone, keras_hub.models.DistilBertBackbone)
+
+
+@pytest.mark.parametrize("name", ["BertTextClassifier", "text classification"])
+def test_grafted_models_fold(name):
+    np.testing.assert_allclose(
+        outputs(fold(grafted(name)), name),
+        outputs(grafted(name), name),
+        atol=1e-4,
+    )
+
+
+def test_what_is_frozen_and_in_half_precision_stays_so():
+    model = keras_hub.models.BertTextClassifier(
+        keras_hub.models.BertBackbone(
+            50, **small_models.SIZES, dtype="mixed_bfloat16"
+        ),
+        3,
+    )
+    block = model.backbone.transformer_layers[0]
+    model.backbone.token_embedding.trainable = False
+    block.trainable = False
+    new = surgery.graft(model, "V")
+    assert len(new.trainable_weights) == len(model.trainable_weights)
+    assert not new.backbone.transformer_layers[0].trainable
+    assert not new.backbone.token_embedding.trainable
+    policies = {
+        x.dtype_policy.name for x in sublayers(new.backbone) if x.weights
+    }
+    assert policies == {"mixed_bfloat16"}
+
+
+def test_parts_of_a_block_stay_frozen():
+    model = made("time series")
+    inside = next(
+        x for x in sublayers(model) if x.name == "self_attention_layer"
+    )
+    inside.trainable = False
+    try:
+        new = surgery.graft(model, "V")
+        assert len(new.trainable_weights) == len(model.trainable_weights)
+    finally:
+        inside.trainable = True
+
+
+@keras.saving.register_keras_serializable("tests")
+class Block(layers.Layer):
+    """As keras.io's examples write it."""
+
+    def build(self, shape):
+        self.attention = layers.MultiHeadAttention(2, 4, name="attention")
+        self.attention.build(shape, shape)
+        self.norm = layers.LayerNormalization(name="norm")
+        self.norm.build(shape)
+
+    def call(self, x):
+        return self.norm(x + self.attention(x, x))
+
+
+@keras.saving.register_keras_serializable("tests")
+class Reversed(layers.Layer):
+    """Takes the weights of another layer, which its config does not hold."""
+
+    def __init__(self, embedding=None, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = embedding or layers.ReversibleEmbedding(9, 8)
+
+    def build(self, shape):
+        if not self.embedding.built:
+            self.embedding.build(shape[:2])
+
+    def call(self, x):
+        return self.embedding(x, reverse=True)
+
+    def get_config(self):
+        return layers.Layer.get_config(self)
+
+
+def of_blocks():
+    x = keras.Input((6, 8))
+    return keras.Model(x, Block(name="block")(x))
+
+
+def of_shared(number):
+    ids = keras.Input((6,), dtype="int32")
+    embedding = layers.ReversibleEmbedding(9, 8)
+    x = embedding(ids)
+    x = layers.MultiHeadAttention(2, 4)(x, x)
+    return keras.Model(
+        ids, [Reversed(embedding, name=f"r_{i}")(x) for i in range(number)]
+    )
+
+
+def test_an_embedding_that_a_layer_was_given_stays_shared():
+    model = of_shared(1)
+    assert len(surgery.graft(model, "V").weights) == len(model.weights)
+
+
+def test_a_row_of_ones_own_is_all_that_a_new_layer_needs(monkeypatch):
+    with pytest.raises(ValueError, match=r"register\(Block.*block/attention"):
+        surgery.graft(of_blocks(), "V")
+    monkeypatch.setattr(
+        surgery.conversions, "CONVERSIONS", {**surgery.conversions.CONVERSIONS}
+    )
+
+    @surgery.register(Block)
+    def convert(block, clone):
+        x = keras.Input((6, 8))
+        y = clone(block.attention)(x, x)
+        y = clone(block.norm)(layers.Add()([x, y]))
+        return keras.Model(x, y, name=block.name), []
+
+    model = of_blocks()
+    given = np.random.default_rng(0).normal(size=(2, 6, 8))
+    new = surgery.graft(model, "R+V")
+    np.testing.assert_allclose(
+        new.predict(given, verbose=0),
+        model.predict(given, verbose=0),
+        atol=1e-5,
+    )
+
+
+def test_weights_that_would_no_longer_be_shared_are_refused():
+    with pytest.raises(ValueError, match=r"share a weight.*r_0.*r_1.*register"):
+        surgery.graft(of_shared(2), "V")
+
+
+class Plain(keras.Model):
+    def call(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (lambda: Plain(), "Functional and Sequential.*of Plain"),
+        (lambda: keras.Sequential(), "no weights yet"),
+        (
+            lambda: keras.Sequential([keras.Input((4,)), layers.Dense(2)]),
+            "No self-attention.*register",
+        ),
+        (
+            lambda: keras_hub.models.BartSeq2SeqLM(
+                keras_hub.models.BartBackbone(9, 1, 2, 8, 8)
+            ),
+            "cache.*`model.backbone`.*BartSeq2SeqLM",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(model, match):
+    with pytest.raises(ValueError, match=f"(?s){match}"):
+        surgery.graft(model(), "V")
+
+
+def test_models_without_a_length_are_asked_for_it():
+    with pytest.raises(ValueError, match="max_length"):
+        surgery.graft(made("time series"), "R+V")
+
+
+@pytest.mark.parametrize(
+    "name", ["BertTextClassifier", "text classification", "ViTImageClassifier"]
+)
+def test_heads_become_tables_and_learn_from_the_model(name):
+    model, given = made(name), inputs_of(name)
+    student = surgery.synthesize(model, given, heads=0.5)
+    assert sum(w.shape[0] for w in student.weights if w.name == "R") == 2
+    off = np.abs(outputs(student, name) - outputs(model, name)).max()
+    assert off > 1e-6
+    training = surgery.distill(student, model)
+    training.compile(keras.optimizers.Adam(2e-4))
+    losses = training.fit(given, epochs=10, verbose=0).history["loss"]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_texts_are_data():
+    student = surgery.synthesize(made("BertTextClassifier"), TEXTS, heads=1)
+    assert [w.shape[0] for w in student.weights if w.name == "R"] == [1]
+
+
+def test_lengths_of_tasks_of_kerashub_change():
+    longer = surgery.lengthen(grafted("DistilBertTextClassifier"), 20)
+    assert longer.backbone.max_sequence_length == 20
+    name = "DistilBertTextClassifier"
+    expected = outputs(grafted(name), name)
+    np.testing.assert_allclose(outputs(longer, name), expected, atol=1e-5)
+    again = surgery.shorten(longer, small_models.N)
+    np.testing.assert_allclose(outputs(again, name), expected, atol=1e-5)
+    assert again.preprocessor.sequence_length == small_models.N
+    with pytest.raises(ValueError, match="fixed by the model's inputs"):
+        surgery.lengthen(grafted("own ViT"), 20)
