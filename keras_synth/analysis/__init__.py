@@ -1,4 +1,4 @@
-"""What attention does inside a model."""
+"""Attention inside a model."""
 
 from keras_synth.analysis.capturing import attention_weights, capture
 from keras_synth.analysis.learned import tables

@@ -1,4 +1,4 @@
-"""What attention heads do on average, over a corpus."""
+"""Average attention weights over a corpus."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,11 @@ import numpy as np
 
 
 class Averages:
-    """Sums of the attention weights of one layer, sample by sample.
+    """Sums of a layer's attention weights over samples.
 
     Args:
         num_heads: Integer, `H`.
-        length: Integer, the longest sequence, `N`; it grows as need be.
+        length: Integer, the longest sequence, `N`; it increases if necessary.
     """
 
     def __init__(self, num_heads: int, length: int = 1) -> None:
@@ -24,7 +24,7 @@ class Averages:
         """Adds a batch.
 
         Args:
-            weights: Array `(B, H, T, S)`, zero where a pair does not count.
+            weights: Array `(B, H, T, S)`, zero for pairs that do not count.
             pairs: Boolean array `(B, 1 or H, T, S)`, the pairs that count.
         """
         rows, columns = weights.shape[2:]
@@ -40,20 +40,20 @@ class Averages:
     def averages(self) -> np.ndarray:
         """Returns the average weights `(H, T, S)` of the longest sequence.
 
-        Each pair of positions is averaged over the samples in which it may
-        attend; it is 0 if there are none.
+        The average of a pair of positions is over the samples in which it is
+        visible, or 0 without such samples.
         """
         return self.sums / np.maximum(self.counts, 1)
 
     def input_dependence(self) -> np.ndarray:
-        """Returns how much the weights depend on the input, `(H,)`.
+        """Returns how much each head's weights depend on the input, `(H,)`.
 
-        `sum (A - mean A)^2 / sum A^2` over all pairs and samples: 0 for a head
-        that does the same for all inputs.
+        `sum (A - mean A)^2 / sum A^2` over all pairs and samples: 0 if the
+        weights are the same for all inputs.
         """
         explained = (self.sums * self.averages()).sum((1, 2))
         left = 1 - explained / np.maximum(self.squares, 1e-30)
-        return np.maximum(left, 0)  # rounding may leave less than nothing
+        return np.maximum(left, 0)  # rounding can make it negative
 
 
 def distances_of(rows: int, columns: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def _grown(array, rows, columns):
 
 
 def batches(data: Any, size: int = 32) -> Iterator[Any]:
-    """Yields the inputs of batches, or cuts arrays into batches of a size."""
+    """Yields the inputs of batches, or cuts arrays into batches."""
     kind, batch = type(data).__name__, None
     if isinstance(data, keras.utils.PyDataset):
         data = map(data.__getitem__, range(len(data)))
@@ -81,6 +81,6 @@ def batches(data: Any, size: int = 32) -> Iterator[Any]:
         yield batch[0] if isinstance(batch, tuple) else batch
     if batch is None:
         raise ValueError(
-            "Data are expected to hold batches of a model's inputs. "
-            f"Received: no batch in {kind}"
+            "Expected data with batches of a model's inputs. Received: no "
+            f"batch in {kind}"
         )

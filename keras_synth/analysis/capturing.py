@@ -1,4 +1,4 @@
-"""The attention weights of a model, captured while its layers are called."""
+"""The attention weights of a model, captured in calls of its layers."""
 
 import contextlib
 import threading
@@ -18,27 +18,25 @@ from keras_synth.analysis.recording import (
 from keras_synth.mixers.call import OBSERVER
 from keras_synth.mixers.mixer import Mixer
 
-# One at a time: two threads would restore each other's functions.
+# Only one thread at a time: two would restore each other's functions.
 _LOCK = threading.RLock()
 _KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
 
 
 @contextlib.contextmanager
 def capture(parts: bool = False) -> Iterator[dict[str, CapturedAttention]]:
-    """Captures the attention weights of all layers that are called within.
+    """Captures the attention weights of all layers called in a block.
 
-    These are `SyntheticAttention` and other mixers that have weights, in any
-    model, also where they are called by other functions. Calls in other
-    threads, in compiled functions (`predict`, `jax.jit`) and in cached
-    decoding are not captured. For models with Keras' own attention layers see
-    `attention_weights`.
+    The layers are `SyntheticAttention` and other mixers with weights, in any
+    model or function. Calls in other threads, in compiled functions (`predict`,
+    `jax.jit`) and in cached decoding are not captured. For models with Keras'
+    attention layers use `attention_weights`.
 
     Args:
         parts: As for `attention_weights`.
 
     Yields:
-        Dictionary from the same paths as those of `attention_weights` to
-        `CapturedAttention`.
+        Dictionary from the paths of `attention_weights` to `CapturedAttention`.
 
     Example:
 
@@ -57,7 +55,7 @@ def capture(parts: bool = False) -> Iterator[dict[str, CapturedAttention]]:
 
 @contextlib.contextmanager
 def _observed(recorder):
-    """Lets a recorder call the mixers of this context."""
+    """Sets a recorder as the observer of mixers in this context."""
     token = OBSERVER.set(recorder)
     try:
         yield
@@ -74,27 +72,26 @@ def attention_weights(
     """Returns the attention weights of a model's layers for a batch.
 
     The model is called once, for inference and outside of compiled functions.
-    It may contain `SyntheticAttention`, other mixers that have weights, and
-    Keras' `MultiHeadAttention` or `GroupQueryAttention`, as KerasHub's BERT,
-    RoBERTa, DistilBERT and GPT-2 do.
+    It can contain `SyntheticAttention`, other mixers with weights, and Keras'
+    `MultiHeadAttention` or `GroupQueryAttention`, as in KerasHub's BERT,
+    RoBERTa, DistilBERT and GPT-2.
 
     Args:
         model: Keras model or layer.
-        inputs: A batch of its inputs, such as a preprocessor returns.
-        layers: Paths of layers, as this function returns them; all by default.
-        parts: Whether to return, in addition, the weights `softmax(S_i)` that
-            each part of a mixture such as `"R+V"` would give by itself.
+        inputs: A batch of its inputs, for example from a preprocessor.
+        layers: Paths of layers, from the result of this function; all by
+            default.
+        parts: Whether to also return the separate weights `softmax(S_i)` of
+            each part of a mixture such as `"R+V"`.
 
     Returns:
-        Dictionary from the paths of layers, and of parts, to arrays
-        `(B, H, T, S)`, in the order of the calls. If a layer is called again,
-        `_1` is appended to its path. Rows of padding contain whatever the
-        model computes there.
+        Dictionary from the paths of layers, and of parts, to arrays `(B, H, T,
+        S)`, in the order of the calls. If a layer is called again, `_1` is
+        appended to its path. Rows of padding have no meaning.
 
     Raises:
-        ValueError: If the model has no attention weights, no layer of such a
-            path, or layers that are bound to a flash kernel, which returns no
-            weights.
+        ValueError: If the model has no attention weights, a path is unknown, or
+            a layer demands a flash kernel, which does not return weights.
 
     Example:
 
@@ -121,14 +118,14 @@ def observe(
     layers: str | Sequence[str] | None = None,
     parts: bool = False,
 ) -> None:
-    """Calls a model, and `keep` with what each of its attention layers does."""
+    """Calls a model, and `keep` with each call of its attention layers."""
     if isinstance(model, keras.Layer) and not model.built:
         model(inputs, training=False)
     wanted = attention_layers(model, layers)
     recorder = Recorder(keep, parts, wanted)
     with _LOCK, without_gradients(), contextlib.ExitStack() as stack:
         for layer in wanted:
-            # Other mixers ask for an observer in each call.
+            # Other mixers look for an observer in each call.
             if not (
                 isinstance(layer, Mixer) and type(layer).call is Mixer.call
             ):
@@ -137,8 +134,8 @@ def observe(
         model(inputs, training=False)
     if not recorder.names:
         raise ValueError(
-            "None of the layers was called, or all within a compiled function "
-            "or a `keras.RematScope`, where weights cannot be captured. "
+            "No layer was called outside of a compiled function or a "
+            "`keras.RematScope`, in which weights cannot be captured. "
             f"Received: {[x.path for x in wanted]}"
         )
 
@@ -161,13 +158,13 @@ def attention_layers(
     ]
     if not found:
         without = sorted({type(x).__name__ for x in mixers})
-        why = f", whose {without} have none" if without else ""
+        why = f", whose {without} do not have weights" if without else ""
         raise ValueError(
-            "A model with attention weights is expected: with "
-            "SyntheticAttention or another mixer that has them, or Keras' "
-            "MultiHeadAttention or GroupQueryAttention. For other attention, "
-            "such as T5's, call `keras_synth.surgery.graft` first. "
-            f"Received: {model.name!r} of {type(model).__name__}{why}"
+            "Expected a model with attention weights: with SyntheticAttention, "
+            "another mixer with weights, or Keras' MultiHeadAttention or "
+            "GroupQueryAttention. For other attention, such as T5's, call "
+            f"`keras_synth.surgery.graft` first. Received: {model.name!r} of "
+            f"{type(model).__name__}{why}"
         )
     if layers is None:
         return found

@@ -1,7 +1,7 @@
-"""`multiplications`: how many each synthesizer, mixer, block and model takes.
+"""`multiplications` of synthesizers, mixers, blocks and models.
 
-A type's function is registered with `multiplications`; that of the nearest base
-class counts for a subclass.
+Functions for types are registered with `multiplications`. A subclass uses the
+function of its nearest base class.
 """
 
 import collections
@@ -34,35 +34,35 @@ from keras_synth.types import Tensor
 def multiplications(
     layer: Tensor, query_length: int, source_length: int
 ) -> dict[str, int]:
-    """Returns how many multiplications a sample takes, by parts.
+    """Returns the number of multiplications for a sample, by parts.
 
-    What the formula needs when nothing is padded and no causal mask is given:
-    products of matrices and of pairs, and a division for each attention
-    weight. Masks, biases, activations, normalisations and factors that scale a
-    whole tensor take none, nor does what blocks are filled up with.
+    The count is for the formula without padding and causal masks: products of
+    matrices and of pairs, and a division for each attention weight. Masks,
+    biases, activations, normalisations, factors that scale a whole tensor and
+    padding of blocks do not count.
 
-    A class of your own counts as its base class does, unless you register a
-    function `(layer, query_length, source_length)` of it; for a synthesizer it
-    also takes `pairs=None`, how many of the `T S` pairs count.
+    Your own class counts like its base class, unless you register a function
+    `(layer, query_length, source_length)` for it. For a synthesizer the
+    function also needs `pairs=None`, the number of `T S` pairs that count.
 
     Args:
         layer: A built mixer, synthesizer, feed-forward layer, block, backbone
             or task of this library.
-        query_length: Integer, `T`: tokens, of a translation model those of the
+        query_length: Integer, `T`: tokens, in a translation model of the
             target.
-        source_length: Integer, `S`: tokens of the source, as many as `T`
-            where there is one sequence.
+        source_length: Integer, `S`: tokens of the source, equal to `T` for one
+            sequence.
 
     Returns:
-        Dictionary of integers, as far as the layer has them: `"projections"` of
-        tokens, `"logits"` of pairs, `"softmax"`, whatever makes weights of
-        them, `"mixing"` of values, `"output"`, `"feed-forward"` and
-        `"output layer"`. A masked language model's output layer sees the hidden
-        tokens, 15% of them.
+        Dictionary of integers for the parts of the layer: `"projections"` of
+        tokens, `"logits"` of pairs, `"softmax"` or another normalizer,
+        `"mixing"` of values, `"output"`, `"feed-forward"` and `"output layer"`.
+        The output layer of a masked language model sees only hidden tokens, 15%
+        of all.
 
     Raises:
-        ValueError: If no function is registered of a class, or a sequence is
-            longer than the layer takes.
+        ValueError: If no function is registered for a class, or a sequence is
+            too long for the layer.
 
     Example:
 
@@ -89,9 +89,9 @@ def multiplications(
     """
     name = type(layer).__name__
     raise ValueError(
-        f"Nothing counts the multiplications of {name}. Register a function: "
-        f"`@keras_synth.analysis.multiplications.register({name})` before "
-        f"`def count(layer, query_length, source_length)`. Received: {layer!r}"
+        f"No function counts the multiplications of {name}. Register one: "
+        f"`@keras_synth.analysis.multiplications.register({name})` before `def "
+        f"count(layer, query_length, source_length)`. Received: {layer!r}"
     )
 
 
@@ -100,7 +100,7 @@ def of_dense(layer, tokens):
 
     Args:
         layer: The layer, or `None` for 0.
-        tokens: Integer, how many vectors it is applied to.
+        tokens: Integer, number of vectors.
     """
     return 0 if layer is None else tokens * math.prod(layer.kernel.shape)
 
@@ -109,7 +109,7 @@ def of_pairs(pairs, key_dim, value_dim):
     """Multiplications of weights that are products of features.
 
     Args:
-        pairs: Integer, how many of a query and a key, of all heads.
+        pairs: Integer, number of pairs of a query and a key in all heads.
         key_dim: Integer, features per head of queries and keys, `k`.
         value_dim: Integer, features per head of values, `v`.
     """
@@ -121,7 +121,7 @@ def of_pairs(pairs, key_dim, value_dim):
 
 
 def of_multi_head(layer, queries, keys):
-    """Multiplications of a `MultiHeadMixer` around its `attend`.
+    """Multiplications of a `MultiHeadMixer` outside of `attend`.
 
     Args:
         layer: The mixer.
@@ -140,7 +140,7 @@ def of_multi_head(layer, queries, keys):
 
 
 def added(*counts):
-    """Adds up dictionaries of counts."""
+    """Adds dictionaries of counts."""
     total = collections.Counter()
     for count in counts:
         total.update(count)
@@ -148,7 +148,7 @@ def added(*counts):
 
 
 def of_layers(layers, queries, keys):
-    """Multiplications of several layers, added up."""
+    """The sum of the multiplications of several layers."""
     return added(*(multiplications(x, queries, keys) for x in layers))
 
 
@@ -177,7 +177,7 @@ def _dot_product(synthesizer, queries, keys, pairs=None):
 def _dense(synthesizer, queries, keys, pairs=None):
     heads, width = synthesizer.num_heads, synthesizer.hidden_dim
     if width is None:
-        heads, width, _ = synthesizer.W_a.shape  # one head if they share it
+        heads, width, _ = synthesizer.W_a.shape  # one head if heads share it
     pairs = _within(synthesizer, queries, keys, pairs)
     return {
         "projections": of_dense(synthesizer.hidden, queries),
@@ -188,7 +188,7 @@ def _dense(synthesizer, queries, keys, pairs=None):
 @multiplications.register(FactorizedDenseSynthesizer)
 def _factorized_dense(synthesizer, queries, keys, pairs=None):
     a, b = synthesizer.factors
-    rows = synthesizer.num_heads * queries  # whole ones
+    rows = synthesizer.num_heads * queries  # whole rows
     return {
         "projections": of_dense(synthesizer.hidden, queries),
         "logits": rows * ((a + b) * synthesizer.A.shape[1] + a * b),
@@ -197,7 +197,7 @@ def _factorized_dense(synthesizer, queries, keys, pairs=None):
 
 @multiplications.register(FactorizedRandomSynthesizer)
 def _factorized_random(synthesizer, queries, keys, pairs=None):
-    # As if for each sample: a batch needs them once.
+    # The count is per sample, although a batch needs them once.
     pairs = _within(synthesizer, queries, keys, pairs)
     return {"logits": synthesizer.num_heads * pairs * synthesizer.rank}
 
@@ -210,7 +210,7 @@ def _composite(synthesizer, queries, keys, pairs=None):
 
 
 def _within(synthesizer, queries, keys, pairs=None):
-    """How many of some pairs, by default all, a synthesizer has logits for."""
+    """The number of pairs, of all by default, with logits."""
     pairs = queries * keys if pairs is None else pairs
     if synthesizer.reach is None:
         return pairs
@@ -218,7 +218,7 @@ def _within(synthesizer, queries, keys, pairs=None):
 
 
 def _near(window, queries, keys):
-    """How many pairs there are with `|i - j| < window`."""
+    """The number of pairs with `|i - j| < window`."""
     return sum(
         max(0, min(keys, i + window) - max(0, i - window + 1))
         for i in range(queries)
@@ -230,7 +230,7 @@ def _near(window, queries, keys):
 
 @multiplications.register(SyntheticAttention)
 def _attention(layer, queries, keys):
-    # All pairs, unless a window or a pattern leaves some out.
+    # All pairs, unless a window or a pattern excludes some.
     layer._check_lengths(queries, keys)
     within = queries * keys
     if layer.sliding_window is not None:

@@ -1,4 +1,4 @@
-"""`tables`: what a model has learned about positions."""
+"""`tables`, the learned tables of positions."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def tables(model: Any) -> dict[str, np.ndarray]:
     | `/W2`, `/b2` | Dense's constant keys `(N, H or 1, k)`, biases |
     | `/alphas` | weights of a mixture's parts: `(parts, H)` or `(parts,)` |
 
-    Alphas are after their softmax; parts that are biases have none.
-    Other synthesizers tell what their method `tables` returns.
+    Alphas are after their softmax, without parts that are biases. For other
+    synthesizers the arrays are those of their method `tables`.
 
     Args:
         model: Keras model or layer with synthesizers.
@@ -30,7 +30,7 @@ def tables(model: Any) -> dict[str, np.ndarray]:
         Dictionary from the paths of weights to arrays.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no table.
 
     Example:
 
@@ -51,7 +51,7 @@ def tables(model: Any) -> dict[str, np.ndarray]:
                 found[f"{layer.path}/{name}"] = array
     if not found:
         raise ValueError(
-            "A built model is expected, with synthesizers that learn tables, "
-            f'such as "R" or "R+V". Received: {model!r}'
+            "Expected a built model with synthesizers that learn tables, such "
+            f'as "R" or "R+V". Received: {model!r}'
         )
     return found

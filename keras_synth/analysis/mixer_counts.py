@@ -1,4 +1,4 @@
-"""`multiplications` of the mixers that have no synthesizer."""
+"""`multiplications` of the mixers without a synthesizer."""
 
 import math
 
@@ -34,8 +34,7 @@ __all__ = ["multiplications"]
 
 @multiplications.register(LongformerAttention)
 def _longformer(layer, queries, keys):
-    # Each token has one query, its own or a global one, but two keys and two
-    # values.
+    # Each token has one query, local or global, but two keys and two values.
     first = min(layer.global_tokens, queries)
     products = of_dense(layer.global_query, first)
     products -= of_dense(layer.query, first)
@@ -74,12 +73,12 @@ def _linformer(layer, queries, keys):
 
 @multiplications.register(ReformerAttention)
 def _reformer(layer, queries, keys):
-    # In each round rotations, and a chunk with itself and the one before it,
-    # whatever buckets leave out of that; keys once have length 1.
+    # In each round rotations, and a chunk with itself and the previous one,
+    # including pairs in different buckets; and once the length of keys.
     size, rounds = layer.bucket_size, layer.hashes * layer.num_heads
     whole, last = divmod(queries, size)
     pairs = whole * 2 * size**2 + last * (size + last)
-    pairs -= size * min(queries, size)  # there is none before the first
+    pairs -= size * min(queries, size)  # the first has no previous one
     turned = 0 if layer.rotations is None else layer.rotations.shape[-1]
     return added(
         of_multi_head(layer, queries, keys),
@@ -106,8 +105,8 @@ def _routing(layer, queries, keys):
 
 @multiplications.register(SinkhornAttention)
 def _sinkhorn(layer, queries, keys):
-    # The matrix of blocks, keys and values that it sorts, and pairs with both
-    # blocks; normalising it takes no products, but a division for each entry.
+    # The matrix of blocks, the keys and values that it sorts, and pairs with
+    # both blocks. Normalising the matrix takes only a division for each entry.
     size, heads = layer.block_size, layer.num_heads
     blocks = -(-queries // size)
     whole, last = divmod(queries, size)
@@ -127,8 +126,8 @@ def _sinkhorn(layer, queries, keys):
 
 @multiplications.register(KernelMixer)
 def _kernels(layer, queries, keys):
-    # As if not causal, so without chunks: a row's sum of weights and what is
-    # divided by it; sums over the source and their products with queries.
+    # The form that is not causal, without chunks: sums of weights and divisions
+    # by them; sums over the source and their products with queries.
     features, values = layer.num_features, layer.value_dim
     own = {
         "softmax": layer.num_heads * queries * (features + values),
@@ -139,15 +138,15 @@ def _kernels(layer, queries, keys):
 
 @multiplications.register(PerformerAttention)
 def _performer(layer, queries, keys):
-    # The products `w . x`, and the keys' squares; the queries' cancel. Factors
-    # that keep features in range take none.
+    # The products `w . x`, and squares of keys; those of queries cancel.
+    # Factors that keep features in range do not count.
     products = (queries + keys) * layer.num_features + keys
     logits = layer.num_heads * layer.key_dim * products
     return added({"logits": logits}, _kernels(layer, queries, keys))
 
 
 def _features(layer):
-    """The width of the tokens that a layer was built for."""
+    """The width of tokens for which a layer is built."""
     config = layer.get_build_config()
     shapes = config.get("shapes_dict", config)
     return next(iter(shapes.values()))[-1]
@@ -158,7 +157,7 @@ def _features(layer):
 
 @multiplications.register(Convolution)
 def _convolution(layer, length, source_length):
-    # Taps beyond the borders count as others do; with a gate its products.
+    # Taps beyond the borders also count, and products of the gate.
     tokens = length * layer.output_dense.kernel.shape[0]
     gate = tokens if layer.use_glu else 0
     return {
@@ -170,7 +169,7 @@ def _convolution(layer, length, source_length):
 
 @multiplications.register(LightConvolution)
 def _light_convolution(layer, length, source_length):
-    # One kernel for all tokens, unless those at borders have their own.
+    # One kernel for all tokens, unless tokens at borders have their own.
     kernels = layer.num_heads * (1 if layer.border == "zero" else length)
     own = {"softmax": kernels * layer.width}
     return added(_convolution(layer, length, source_length), own)
@@ -187,19 +186,19 @@ def _dynamic_convolution(layer, length, source_length):
 
 @multiplications.register(PoolingMixer)
 def _pooling(layer, length, source_length):
-    # Sums take none; a division for each number.
+    # Only a division for each number, because sums do not count.
     return {"mixing": length * _features(layer)}
 
 
 @multiplications.register(MLPMixer)
 def _mlp(layer, length, source_length):
-    # Of whole matrices: hidden units, T columns and T rows.
+    # Whole matrices: hidden units, T columns and T rows.
     return {"mixing": 2 * length * layer.hidden_dim * _features(layer)}
 
 
 @multiplications.register(GatedMLP)
 def _gated_mlp(layer, length, source_length):
-    # By A, by W, of T rows and columns, with the gate's products, and by C.
+    # Products with A, with T rows and columns of W, of the gate, and with C.
     gated = length * layer.output_dense.kernel.shape[0]
     return {
         "projections": of_dense(layer.value, length),
@@ -210,8 +209,8 @@ def _gated_mlp(layer, length, source_length):
 
 @multiplications.register(FourierMixer)
 def _fourier(layer, length, source_length):
-    # A fast transform of n = T d complex numbers, as of radix 2 whatever its
-    # sizes: log2(n) times n / 2 complex products, of four real ones each
-    # (Cooley and Tukey, 1965, doi.org/10.1090/S0025-5718-1965-0178586-1).
+    # A fast transform of n = T d complex numbers, counted for radix 2: log2(n)
+    # times n / 2 complex products of four real ones each (Cooley and Tukey,
+    # 1965, doi.org/10.1090/S0025-5718-1965-0178586-1).
     numbers = length * _features(layer)
     return {"mixing": round(2 * numbers * math.log2(max(numbers, 1)))}

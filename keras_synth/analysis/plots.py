@@ -1,7 +1,7 @@
-"""Pictures of attention, drawn by Matplotlib.
+"""Figures of attention, drawn by Matplotlib.
 
-Each function returns a `matplotlib.figure.Figure`, which `savefig` writes.
-Pictures are as narrow as a phone and use colours that colour-blind readers can
+Each function returns a `matplotlib.figure.Figure`; `savefig` writes it to a
+file. Figures are as narrow as a phone, in colours that colour-blind readers can
 distinguish.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from keras_synth.analysis.statistics import AttentionStatistics
 
 _WIDTH = 4.8  # inches
-# Okabe and Ito's colours, the dark ones first; with more lines they are dashed.
+# Okabe and Ito's colours, dark ones first; additional lines are dashed.
 _COLORS = "#0072B2 #D55E00 #009E73 #CC79A7 #56B4E9 #E69F00".split()
 _STYLES = [*itertools.product(("-", "--", ":", "-."), _COLORS)]
 
@@ -22,20 +22,20 @@ Statistics = Mapping[str, AttentionStatistics]
 
 
 def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
-    """Draws all heads of all layers on one sheet, a row for each layer.
+    """Draws all heads of all layers in one figure, a row for each layer.
 
-    Colours follow square roots, so that small weights are visible, too.
+    Colours follow square roots, so that small weights are visible.
 
     Args:
         weights: Dictionary from names of layers to arrays `(B, H, T, S)`, as
-            `attention_weights` returns it, or `(H, T, S)`, such as averages.
-        sample: Integer, which of the batch to draw.
+            from `attention_weights`, or `(H, T, S)`, such as averages.
+        sample: Integer, index in the batch.
 
     Returns:
         `matplotlib.figure.Figure`.
 
     Raises:
-        ValueError: If there is nothing to draw, or no such sample.
+        ValueError: If there is nothing to draw, or `sample` is out of range.
 
     Example:
 
@@ -79,12 +79,12 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
 def plot_histograms(
     statistics: Statistics | Mapping[str, Statistics],
 ) -> Any:
-    """Draws how often weights of each size occur, a line for each layer.
+    """Draws a histogram of weights, a line for each layer.
 
     Args:
-        statistics: Dictionary from names to `AttentionStatistics`, as
-            `attention_statistics` returns it; or one from titles to such
-            dictionaries, for a panel each.
+        statistics: Dictionary from names to `AttentionStatistics`, as from
+            `attention_statistics`; or a dictionary from titles to such
+            dictionaries, with a panel for each.
 
     Returns:
         `matplotlib.figure.Figure`.
@@ -149,7 +149,7 @@ def plot_distance_profile(
 
 
 def _lines(statistics, draw, xlabel, ylabel):
-    """A figure with a panel for each group of statistics, a line for each."""
+    """A figure with a panel per group of statistics, and a line per layer."""
     _check_any(statistics)
     grouped = isinstance(next(iter(statistics.values())), Mapping)
     groups = statistics if grouped else {"": statistics}
@@ -185,14 +185,14 @@ def _figure(down, across, height):
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "Pictures are drawn by Matplotlib: pip install 'keras-synth[plot]'"
+            "Figures need Matplotlib: pip install 'keras-synth[plot]'"
         ) from error
     figure = Figure((_WIDTH, height), layout="constrained", dpi=150)
     return figure, figure.subplots(down, across, squeeze=False)
 
 
 def _short_names(names):
-    """Paths without the components that all of them have."""
+    """Paths without their common components."""
     paths = [name.split("/") for name in names]
     if len(paths) < 2 or len({*map(len, paths)}) > 1:
         return [*names]
@@ -204,6 +204,6 @@ def _check_any(things):
     """Raises a `ValueError` if there is nothing to draw."""
     if not things:
         raise ValueError(
-            "A dictionary with at least one entry is expected, such as "
-            f"`attention_weights` returns. Received: {things!r}"
+            "Expected a dictionary with at least one entry, as from "
+            f"`attention_weights`. Received: {things!r}"
         )

@@ -1,7 +1,7 @@
-"""How calls of attention layers are recorded.
+"""Recorders of calls of attention layers.
 
-Mixers of this package ask in each call whether an observer is set, and leave
-the call to it. Keras' own layers do not: their `call` is replaced.
+Mixers of this package pass each call to the observer, if there is one. For
+Keras' layers the recorder replaces `call`.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class CapturedAttention(NamedTuple):
 
     Fields:
         weights: Array `(B, H, T, S)`, float32, before dropout.
-        visible: Boolean array `(B, H or 1, T, S)`, which pairs may attend.
+        visible: Boolean array `(B, H or 1, T, S)`, True for visible pairs.
         query_mask: Boolean array `(B, T)`, False for padding.
         key_mask: Boolean array `(B, S)`, False for padding.
         is_self: Whether queries and keys are the same tokens.
@@ -52,7 +52,7 @@ class CapturedAttention(NamedTuple):
 
 
 class Recorder:
-    """Calls mixers, and a function with what each of some layers did."""
+    """Calls mixers, and a function with the record of each call."""
 
     def __init__(self, keep, parts, layers=None):
         self._keep, self._parts = keep, parts
@@ -67,7 +67,7 @@ class Recorder:
             return layer._call_flat(call)
         output, weights = layer._call_flat(call._replace(with_scores=True))
         result = (output, weights) if call.with_scores else output
-        if not _has_values(weights):  # by a traced weight of the layer
+        if not _has_values(weights):  # a weight of the layer is traced
             return result
         queries = call.mask.queries
         is_self = _same(call.query, call.value)
@@ -78,22 +78,22 @@ class Recorder:
         return result
 
     def add(self, path, weights, visible, query_mask, is_self):
-        """Takes tensors or arrays; `query_mask` may be `None`."""
+        """Adds a record from tensors or arrays; `query_mask` can be `None`."""
         weights = _array(weights)
         if weights.ndim != 4:
             raise ValueError(
-                f"The weights of {path!r} must have the axes (B, H, T, S); "
-                "Keras' attention over several axes has more of them. "
+                f"The weights of {path!r} must have the axes (B, H, T, S). "
+                "Keras' attention over several axes is not supported. "
                 f"Received: weights.shape={weights.shape}"
             )
         batch, _, rows, columns = weights.shape
         visible = np.broadcast_to(
             visible, (batch, visible.shape[1], rows, columns)
         )
-        key_mask = visible.any((1, 2))  # padding is what no token may see
+        key_mask = visible.any((1, 2))  # padding is not visible to any token
         if is_self:
             self._tokens = key_mask
-        own = self._tokens  # in cross-attention those of the layer before
+        own = self._tokens  # in cross-attention of the previous layer
         if own is None or own.shape != (batch, rows):
             own = np.ones((batch, rows), bool)
         if query_mask is not None:
@@ -109,14 +109,14 @@ class Recorder:
 
 
 def _masks(layer, call):
-    """The masks of a layer's groups of heads: patterns and limits included."""
+    """The masks of a layer's groups of heads, with patterns and limits."""
     if not isinstance(layer, SyntheticAttention):
         return [call.mask]
     return layer._groups.masks(layer._limited(call.mask))
 
 
 def _visible(layer, call):
-    """Which pairs may attend, an array `(B or 1, H or 1, T, S)`."""
+    """The visible pairs, an array `(B or 1, H or 1, T, S)`."""
     masks = _masks(layer, call)
     pairs = [_pairs(mask, call) for mask in masks]
     if all(mask is masks[0] for mask in masks):
@@ -128,7 +128,7 @@ def _visible(layer, call):
 
 
 def _pairs(mask, call):
-    """Which pairs an `AttentionMask` allows, an array of four axes."""
+    """The pairs that an `AttentionMask` allows, an array of four axes."""
     lengths = call.query.shape[1], call.value.shape[1]
     mask = mask.with_pairs(*lengths).materialize()
     return np.ones((1, 1, 1, 1), bool) if mask is None else _array(mask)
@@ -156,7 +156,7 @@ def _parts(layer, call):
 
 
 def _logits(synthesizer, query, keys, length):
-    """Yields the parts of a mixture, nested ones too, and their logits."""
+    """Yields the parts of a mixture, also nested ones, and their logits."""
     if isinstance(synthesizer, MixtureSynthesizer):
         for part, own_keys, logits in synthesizer.logits_of_parts(
             query, keys, length=length
@@ -189,7 +189,7 @@ def asked_for_scores(layer, recorder):
         found = (output, *([weights] if scores else []), *others)
         return found if len(found) > 1 else output
 
-    own["call"] = observing  # not by `setattr`, which Keras tracks
+    own["call"] = observing  # without `setattr`, which Keras tracks
     try:
         yield
     finally:
@@ -198,7 +198,7 @@ def asked_for_scores(layer, recorder):
 
 
 def _visible_by_arguments(layer, given, shape):
-    """Which pairs may attend, by the arguments of MultiHeadAttention."""
+    """The visible pairs, by the arguments of MultiHeadAttention."""
     rows, columns = (np.arange(n) for n in shape[-2:])
     distance = (rows[:, None] - columns)[None, None]
     visible = np.ones_like(distance, bool)
@@ -217,7 +217,7 @@ def _visible_by_arguments(layer, given, shape):
 
 
 def _has_values(*tensors):
-    """Whether tensors have values to look at."""
+    """Whether tensors have values, and are not symbolic or traced."""
     return not (is_compiled_by_torch() or is_transformed()) and all(
         is_eager(x) and not is_placeholder(x)
         for x in tensors

@@ -10,20 +10,19 @@ import numpy as np
 def sample_of(inputs: Mapping[str, Any], sample: int = 0) -> dict[str, Any]:
     """Returns the inputs of one sample, without its padding.
 
-    What a model does with it has no rows and columns of padding. Each mask
-    named `...padding_mask` cuts the inputs whose names start like its own:
+    A model's weights for them have no rows and columns of padding. Each mask
+    named `...padding_mask` cuts the inputs with the same prefix:
     `"encoder_padding_mask"` cuts `"encoder_token_ids"`.
 
     Args:
-        inputs: Dictionary of arrays `(B, T, ...)`, such as a preprocessor
-            makes.
-        sample: Integer, which of the batch.
+        inputs: Dictionary of arrays `(B, T, ...)`, as from a preprocessor.
+        sample: Integer, index in the batch.
 
     Returns:
         Dictionary of NumPy arrays `(1, n, ...)`.
 
     Raises:
-        ValueError: If an input has no mask, or there is no such sample.
+        ValueError: If an input has no mask, or `sample` is out of range.
 
     Example:
 
@@ -34,8 +33,8 @@ def sample_of(inputs: Mapping[str, Any], sample: int = 0) -> dict[str, Any]:
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(
-            "A dictionary of a model's inputs is expected. "
-            f"Received: {type(inputs).__name__}"
+            "Expected a dictionary of a model's inputs. Received: "
+            f"{type(inputs).__name__}"
         )
     arrays = {k: keras.ops.convert_to_numpy(x) for k, x in inputs.items()}
     end = "padding_mask"
@@ -45,8 +44,8 @@ def sample_of(inputs: Mapping[str, Any], sample: int = 0) -> dict[str, Any]:
         own = [side for side in sides if name.startswith(side)]
         if not own:
             raise ValueError(
-                f"{name!r} needs a mask, an input named {end!r} or with this "
-                f"ending. Received: {[*arrays]}"
+                f"{name!r} needs a mask, an input whose name is or ends in "
+                f"{end!r}. Received: {[*arrays]}"
             )
         if not -len(x) <= sample < len(x):
             raise ValueError(

@@ -10,16 +10,16 @@ from keras_synth.analysis.averages import Averages, batches, distances_of
 from keras_synth.analysis.capturing import observe
 from keras_synth.analysis.recording import CapturedAttention
 
-# Weights of long sequences are small: bins of equal width on a logarithmic
-# scale, and one for all below.
+# Bins of equal width on a logarithmic scale, because weights of long sequences
+# are small, and a bin for all smaller weights.
 BINS = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 41)])
 
 
 class AttentionStatistics(Averages):
-    """Statistics of the heads of one attention layer, batch by batch.
+    """Statistics of the heads of an attention layer, batch by batch.
 
-    Queries and keys that are padding are left out. `attention_statistics`
-    makes one of these for each layer of a model.
+    They exclude padding of queries and keys. `attention_statistics` makes them
+    for each layer of a model.
 
     Args:
         num_heads: Integer, `H`.
@@ -59,13 +59,13 @@ class AttentionStatistics(Averages):
             query_mask: Boolean array `(B, T)`, False for padding.
             key_mask: Boolean array `(B, S)`, False for padding.
             attention_mask: Boolean array that broadcasts to `(B, H, T, S)`,
-                True for pairs that may attend.
+                True for visible pairs.
         """
         weights = np.asarray(weights)
         if weights.ndim != 4 or weights.shape[1] != self.num_heads:
             raise ValueError(
-                f"Weights of {self.num_heads} heads, (B, H, T, S), are "
-                f"expected. Received: weights.shape={weights.shape}"
+                f"Expected weights (B, H, T, S) of {self.num_heads} heads. "
+                f"Received: weights.shape={weights.shape}"
             )
         batch, _, rows, columns = weights.shape
         queries = _mask("query_mask", query_mask, (batch, rows))
@@ -82,7 +82,7 @@ class AttentionStatistics(Averages):
         self._first += weights[samples, :, :, first].sum((0, 2))
 
     def _add_rows(self, head, weights, pairs):
-        inside = np.clip(weights[pairs], 0, 1)  # rounding may exceed 1
+        inside = np.clip(weights[pairs], 0, 1)  # rounding can exceed 1
         self._histogram[head] += np.histogram(inside, BINS)[0]
         totals = weights.sum(-1)
         rows = totals > 0
@@ -92,19 +92,18 @@ class AttentionStatistics(Averages):
         self._rows[head] += rows.sum()
 
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns how often weights of each size occur.
+        """Returns a histogram of weights.
 
         Returns:
             Edges of bins `(n + 1,)` from 0 to 1, of equal width on a
-            logarithmic scale above 1e-4, and counts `(H, n)` of the pairs that
-            may attend.
+            logarithmic scale above 1e-4, and counts `(H, n)` of visible pairs.
         """
         return BINS.copy(), self._histogram.copy()
 
     def entropy(self) -> np.ndarray:
         """Returns the mean entropy of a query's weights, in nats, `(H,)`.
 
-        Weights are divided by their sum; queries without any are left out.
+        Weights are divided by their sum. Queries without weights do not count.
         """
         return self._entropy / np.maximum(self._rows, 1)
 
@@ -117,8 +116,8 @@ class AttentionStatistics(Averages):
         """Returns the average weight at each distance.
 
         Returns:
-            Distances `j - i` `(n,)`, in tokens, of pairs that may attend; and
-            means over these pairs `(H, n)`.
+            Distances `j - i` of visible pairs `(n,)`, in tokens, and means over
+            these pairs `(H, n)`.
         """
         distances = distances_of(*self.sums.shape[1:])
         first = distances.min()
@@ -132,7 +131,7 @@ class AttentionStatistics(Averages):
         return places, sums[:, seen] / np.maximum(counts[:, seen], 1)
 
     def window_share(self, window: int) -> np.ndarray:
-        """Returns the share of the weight at `|i - j| <= window`, `(H,)`.
+        """Returns the fraction of the weight at `|i - j| <= window`, `(H,)`.
 
         Args:
             window: Integer, in tokens.
@@ -141,17 +140,17 @@ class AttentionStatistics(Averages):
         return (self.sums * near).sum((1, 2)) / self._total()
 
     def first_share(self) -> np.ndarray:
-        """Returns the share of the weight on the first token, `(H,)`."""
+        """Returns the fraction of the weight on the first token, `(H,)`."""
         return self._first / self._total()
 
     def summary(self, window: int = 2) -> dict[str, float]:
-        """Returns the means over heads of what these methods return.
+        """Returns a dictionary of means over heads.
 
-        `"entropy"`, `"mean_distance"`, `"window_share"`, `"first_share"` and
-        `"input_dependence"`.
+        Its keys are the methods `"entropy"`, `"mean_distance"`,
+        `"window_share"`, `"first_share"` and `"input_dependence"`.
 
         Args:
-            window: Integer, as of `window_share`.
+            window: Integer, as for `window_share`.
         """
         numbers = {
             "entropy": self.entropy(),
@@ -174,14 +173,14 @@ def attention_statistics(
 ) -> dict[str, AttentionStatistics]:
     """Returns statistics of a model's attention over a data set.
 
-    One batch is in memory at a time, and averages `(H, T, S)` of each layer.
-    Padding is what no token may see; queries of cross-attention are those of
-    the self-attention before it.
+    Only one batch and the averages `(H, T, S)` of each layer are in memory.
+    Keys that no token sees count as padding. The queries of cross-attention are
+    those of the previous self-attention.
 
     Args:
         model: As for `attention_weights`.
-        data: The model's inputs: arrays, or a dictionary of them, or an
-            iterable of batches.
+        data: The model's inputs: arrays, a dictionary of arrays, or an iterable
+            of batches.
         layers: Paths of layers; all by default.
         parts: As for `attention_weights`.
 
@@ -190,7 +189,7 @@ def attention_statistics(
         `AttentionStatistics`.
 
     Raises:
-        ValueError: If the data have no batch, and as `attention_weights` does.
+        ValueError: If the data have no batch, or as for `attention_weights`.
 
     Example:
 

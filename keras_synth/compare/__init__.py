@@ -1,7 +1,7 @@
-"""Variants side by side: the same data, initial weights and batches.
+"""Compares variants with the same data, initial weights and batches.
 
-`keras-synth compare` runs the tasks of this package; `run` does the same with
-a model function of a script.
+`keras-synth compare` runs the tasks of this package. `run` runs the model
+function of a script.
 """
 
 import shlex
@@ -33,38 +33,38 @@ def run(
     ray: str | None = None,
     gpus: int = 0,
 ) -> Any:
-    """Trains a script's own models, each in a process of its own.
+    """Trains the models of a script, each in a separate process.
 
-    All runs of a seed have the same batches, and those of a variant and a seed
-    the same initial weights on every backend.
+    All runs of a seed have the same batches. All runs of a variant and a seed
+    have the same initial weights on every backend.
 
     Args:
-        build_model: Function of a script from a variant, a string, to a
-            compiled model. Each run imports the script, so call `run` below
-            `if __name__ == "__main__":`.
+        build_model: Function in a script from a variant, a string, to a
+            compiled model. Each run imports the script, so call `run` below `if
+            __name__ == "__main__":`.
         variants: Strings.
         seeds: Integers.
-        backends: Of `"jax"`, `"tensorflow"` and `"torch"`; by default
-            `KERAS_BACKEND`, or the first that is installed.
-        train: Tuple `(x, y)`: an array of numbers, or a tuple or dictionary
-            of such, and an array.
-        validation: As `train`, scored after each epoch.
-        test: As `train`, scored once.
+        backends: Some of `"jax"`, `"tensorflow"` and `"torch"`; by default
+            `KERAS_BACKEND`, or the first installed one.
+        train: Tuple `(x, y)`: an array of numbers, or a tuple or dictionary of
+            them, and an array.
+        validation: Like `train`, scored after each epoch.
+        test: Like `train`, scored once.
         epochs: Integer.
         batch_size: Integer.
         score: Name of one of the model's metrics; by default its loss.
         folder: Path of a folder for results and reports.
-        resume: Whether results that are there count.
-        callbacks: `"module:function"` that makes callbacks of a run.
-        jobs: Integer, runs at a time.
-        ray: Address of a Ray cluster that does the runs, or `"local"`.
+        resume: Whether to keep existing results.
+        callbacks: `"module:function"` that makes the callbacks of a run.
+        jobs: Integer, number of simultaneous runs.
+        ray: Address of a Ray cluster for the runs, or `"local"`.
         gpus: Integer, GPUs of each run on Ray.
 
     Returns:
         `pandas.DataFrame`, a row for each run in `folder`.
 
     Raises:
-        ValueError: If anything is wrong, before a run begins.
+        ValueError: If an argument is wrong, before the first run.
         RuntimeError: If `run` is called when the script is imported.
 
     Example:
@@ -92,7 +92,7 @@ def run(
     def make(folder):
         path = scripts.write(folder, task.name, train, validation, test)
         settings = {"epochs": epochs, "batch_size": batch_size}
-        # The functions of a script count as its data do.
+        # The functions of a script count as part of its data.
         settings["script"] = data.digest_of_files([script[0]])
         return Comparison(
             task,

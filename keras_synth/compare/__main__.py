@@ -1,4 +1,4 @@
-"""`python -m keras_synth.compare`: the command `keras-synth`."""
+"""The command `keras-synth` as `python -m keras_synth.compare`."""
 
 from keras_synth.compare.command import run
 

@@ -1,4 +1,4 @@
-"""Tasks with classes or numbers: of texts, of pairs, of words."""
+"""Tasks with classes or numbers for texts, pairs or words."""
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from keras_synth.compare.task import (
 
 
 class Classification(Task):
-    """Texts, or pairs of them, and their classes.
+    """Texts or pairs of texts, and their classes.
 
     Args:
-        kind: String, how texts are split into tokens.
-        pairs: Whether there must be two columns of texts; otherwise two are
-            one text.
+        kind: String, kind of tokens.
+        pairs: Whether two columns of texts are required. Otherwise two columns
+            are joined to one text.
         **options: As for `Task`.
     """
 
@@ -40,7 +40,7 @@ class Classification(Task):
         )
 
     def examples(self, settings, source):
-        """Returns splits of texts and numbers, and the names of classes."""
+        """Returns splits of texts and numbers, and names of classes."""
         splits = data.examples(self, settings, source)
         texts, labels = zip(*splits, strict=True)
         if source.data:
@@ -51,14 +51,14 @@ class Classification(Task):
         return list(zip(texts, labels, strict=True)), names
 
     def columns(self, texts):
-        """Returns texts as this task reads them."""
+        """Returns texts in the form for this task."""
         if self.pairs and not isinstance(texts, tuple):
             raise ValueError(
-                "Pairs need two columns of texts. Received: one, in --text"
+                "Pairs need two columns of texts. Received: one in --text"
             )
         if isinstance(texts, tuple) and not self.pairs:
             texts = [" ".join(row) for row in zip(*texts, strict=True)]
-        if self.kind == "words":  # published ListOps has parentheses, too
+        if self.kind == "words":  # published ListOps also has parentheses
             texts = [x.replace("( ", "").replace(" )", "") for x in texts]
         return texts
 
@@ -77,7 +77,7 @@ class Classification(Task):
         return data.tokenized(preprocessor, splits, log), notes
 
     def baseline(self, labels, references, settings):
-        """Returns the score of a model that knows the labels only."""
+        """Returns the score of a model that sees only labels."""
         score = most_frequent(labels, references, settings.get("metric"))
         return {"name": "the majority", "score": score}
 
@@ -99,7 +99,7 @@ class Classification(Task):
 
 
 class Scores(Classification):
-    """Pairs of texts, or texts, and a number for each."""
+    """Texts or pairs of texts, and a number for each."""
 
     validation = "loss"
 
@@ -113,7 +113,7 @@ class Scores(Classification):
     def examples(self, settings, source):
         splits = data.examples(self, settings, source)
         if any(np.asarray(y).dtype.kind not in "fiu" for _, y in splits):
-            raise ValueError("All labels must be numbers. Received: texts")
+            raise ValueError("All labels must be numbers. Received: strings")
         return [(x, np.asarray(y, "float32")) for x, y in splits], []
 
     def baseline(self, labels, references, settings):
@@ -127,7 +127,7 @@ class Scores(Classification):
 
         labels, found = predicted(model, batches)
         found = found[:, 0]
-        if not np.ptp(found):  # there is no correlation with a constant
+        if not np.ptp(found):  # a constant has no correlation
             return {"score": 0.0, "spearman": 0.0}
         return {
             "score": float(stats.pearsonr(labels, found)[0]),
@@ -138,8 +138,7 @@ class Scores(Classification):
 class Tagging(Task):
     """Words and their classes.
 
-    Words beyond `sequence_length` word pieces are neither trained nor tested
-    on.
+    Training and test ignore words beyond `sequence_length` word pieces.
     """
 
     model = "SynthesizerTokenClassifier"
@@ -172,7 +171,7 @@ class Tagging(Task):
 
 
 def figure(metric, labels, predictions):
-    """Returns a score of scikit-learn's, or the accuracy."""
+    """Returns a score from scikit-learn, or the accuracy."""
     if metric in (None, "accuracy"):
         return float(np.mean(labels == predictions))
     from sklearn import metrics
@@ -182,7 +181,7 @@ def figure(metric, labels, predictions):
 
 
 def most_frequent(labels, references, metric=None):
-    """Returns the score of whoever says the most frequent label."""
+    """Returns the score of predicting the most frequent label."""
     value = int(np.bincount(labels).argmax())
     return figure(metric, references, np.full(len(references), value))
 
@@ -205,7 +204,7 @@ def numbered(splits):
         unknown = labels[names[places] != labels]
         if len(unknown):
             raise ValueError(
-                "All labels must occur in the examples to train on: "
+                "All labels must occur in the training examples: "
                 f"{names[:20].tolist()}. Received: {unknown[0].item()!r}"
             )
         found.append(places.astype("int32"))

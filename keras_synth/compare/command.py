@@ -28,13 +28,13 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser with errors of one line."""
 
     def error(self, message):
         self.stop(f"{message}. {self.prog} --help lists all options")
 
     def stop(self, message):
-        """Ends the process, whose command cannot be done."""
+        """Ends the process with an error."""
         self.exit(2, f"{self.prog}: {message}\n")
 
 
@@ -56,7 +56,7 @@ def main(arguments=None):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_options(made, name)
-    made = choices.add_parser("report", help="show results on disk again")
+    made = choices.add_parser("report", help="show the results in a folder")
     made.add_argument("output", type=pathlib.Path, help="folder of results")
     given = commands.parse_args(arguments)
     parser = choices.choices[given.command]
@@ -65,7 +65,7 @@ def main(arguments=None):
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:
-            raise  # a fault of this package or of the user's own modules
+            raise  # a fault of this package or of the user's modules
         parser.stop(f'needs {package}: pip install "keras-synth[compare]"')
     except OSError as error:
         parser.stop(f"{error}. Repeat the command with --resume to continue.")
@@ -78,25 +78,25 @@ def _add_options(parser, command):
 
     parser.add_argument("--task", choices=TASKS, default="classification")
     group = parser.add_argument_group(
-        "data", "Without --data, most tasks generate examples."
+        "data", "Without --data most tasks generate examples."
     )
     add = group.add_argument
     paths = {"nargs": "+", "default": (), "metavar": "PATH"}
     add("--data", help="a file or folder; two files of parallel lines", **paths)
-    add("--validation-data", help="by default a tenth is held out", **paths)
-    add("--test-data", help="by default a tenth is held out", **paths)
+    add("--validation-data", help="by default a tenth of --data", **paths)
+    add("--test-data", help="by default a tenth of --data", **paths)
     add("--format", help="csv, tsv, jsonl, folders, lines, conllu, text")
     add("--text", nargs="+", metavar="COLUMN", help="one, or two for pairs")
-    add("--label", nargs="+", metavar="COLUMN", help="one, or several to write")
+    add("--label", nargs="+", metavar="COLUMN", help="one, or more references")
     add("--no-header", dest="header", action="store_false")
     add("--delimiter", help="of columns", metavar="X")
-    add("--skip-empty", action="store_true", help="leave out empty rows")
+    add("--skip-empty", action="store_true", help="ignore empty rows")
     add = parser.add_argument_group("runs").add_argument
     if command == "compare":
         add("--variants", nargs="+", default=["V", "R", "D", "R+V"])
         add("--seeds", nargs="+", type=int, default=[0])
         add("--backends", nargs="+", choices=BACKENDS, default=[])
-        add("--jobs", type=int, default=1, help="runs at a time")
+        add("--jobs", type=int, default=1, help="simultaneous runs")
         add("--ray", metavar="ADDRESS", help="HOST:PORT of a cluster, or local")
         add("--gpus-per-run", type=int, default=0, help="with --ray")
     else:
@@ -105,11 +105,11 @@ def _add_options(parser, command):
         add("--seed", dest="seeds", nargs=1, type=int, default=[0])
         add("--backend", dest="backends", nargs=1, choices=BACKENDS, default=[])
     add("--output", type=pathlib.Path, default=pathlib.Path(command))
-    add("--resume", action="store_true", help="do the runs without a result")
+    add("--resume", action="store_true", help="only runs without a result")
     name = "MODULE:FUNCTION"
-    add("--callbacks", metavar=name, help="Keras callbacks of yours")
+    add("--callbacks", metavar=name, help="your Keras callbacks")
     group = parser.add_argument_group(
-        "settings", "By default what suits the task, or else the value shown."
+        "settings", "Defaults depend on the task, unless they are shown."
     )
     for name, (default, kind, text) in SETTINGS.items():
         known = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
@@ -145,7 +145,7 @@ def _train(given):
         arrays = data.read_arrays(path)
         if not len(task.batches(arrays, settings, 0)[0]):
             raise ValueError(
-                "There are too few examples to train on for a batch. Pass a "
+                "There are too few training examples for a batch. Pass a "
                 f"smaller --batch-size. Received: {settings['batch_size']}"
             )
         return runs.Comparison(
@@ -175,7 +175,7 @@ def _train(given):
 
 
 def _source(given):
-    """Returns the `Source` of the options, or else of the task."""
+    """Returns the `Source` of the options, or of the task."""
     from keras_synth.compare.data import Source
     from keras_synth.compare.tasks import TASKS
 
@@ -192,7 +192,7 @@ def _source(given):
 
 
 def check_variant(variant, task, settings):
-    """Raises unless a variant can be made with these sizes."""
+    """Raises if a variant cannot be made with these sizes."""
     import keras_synth
     from keras_synth.compare import own
 
@@ -226,4 +226,4 @@ def run():
         sys.exit(130)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # libraries may wait for threads of theirs
+    os._exit(status)  # libraries may wait for their threads

@@ -1,4 +1,4 @@
-"""From files, or a generator, to the arrays that all runs of a task read."""
+"""From files or a generator to the arrays for all runs of a task."""
 
 import hashlib
 import itertools
@@ -15,13 +15,13 @@ from keras_synth.datasets.splitting import take
 from keras_synth.version import __version__
 
 SPLITS = ("train", "validation", "test")
-GENERATED, HELD_OUT = 6_000, 1_000  # examples to train on, and of other splits
-# Generators whose examples are all distinct, and how many are held out.
+GENERATED, HELD_OUT = 6_000, 1_000  # examples of training and other splits
+# Generators with only distinct examples, and how many are held out.
 DISTINCT = {
     datasets.generated_translations: 500,
     datasets.generated_listops: 2_000,
 }
-AT_ONCE = 512  # texts to tokenize
+AT_ONCE = 512  # texts to tokenize together
 # Settings that change arrays.
 RELEVANT = "sequence_length vocabulary_size keep examples tokens init".split()
 
@@ -40,7 +40,7 @@ class Source(NamedTuple):
     skip_empty: bool = False
 
     def read(self, paths, **changes):
-        """Returns what `datasets.read` makes of paths: of two, parallel lines.
+        """Returns the result of `datasets.read`: for two paths, parallel lines.
 
         Options in `changes` replace those of the source.
         """
@@ -53,8 +53,8 @@ class Arrays(NamedTuple):
     """Examples, a dictionary of arrays for each split.
 
     Attributes:
-        notes: Dictionary, for JSON: what else a model needs.
-        digest: String. The same content has the same one.
+        notes: Dictionary for JSON, with further data for a model.
+        digest: String, equal for the same content.
     """
 
     train: dict
@@ -65,14 +65,14 @@ class Arrays(NamedTuple):
 
 
 def examples(task, settings, source, test=None):
-    """Reads or draws texts and labels to train, to validate and to test on.
+    """Reads or draws texts and labels of the three splits.
 
     Args:
         task: `Task`.
-        settings: Dictionary; of `"examples"`, 0 for all, the first ones in a
-            random order are trained on.
-        source: `Source`. Without files for it, a tenth is held out.
-        test: Optional dictionary of options for the file to test on.
+        settings: Dictionary. `"examples"` is the number of training examples in
+            a random order, or 0 for all.
+        source: `Source`. A split without files is a tenth of the examples.
+        test: Optional dictionary of options for the test file.
     """
     count = settings["examples"]
     if not source.data:
@@ -92,8 +92,8 @@ def examples(task, settings, source, test=None):
     if count:
         if count > len(train[1]):
             raise ValueError(
-                f"--examples must be at most {len(train[1])}, the examples to "
-                f"train on. Received: {count}"
+                f"--examples must be at most {len(train[1])}, the number of "
+                f"training examples. Received: {count}"
             )
         rows = np.random.default_rng(0).permutation(len(train[1]))[:count]
         train = take(train, rows)
@@ -101,10 +101,9 @@ def examples(task, settings, source, test=None):
 
 
 def generated(generator, count, **options):
-    """Draws splits in which no text of one is in another.
+    """Draws splits without common texts.
 
-    Those to validate and to test on do not depend on the count, 0 for the
-    usual number.
+    Only the training split depends on the count, 0 for the default.
     """
     count = count or GENERATED
     if generator in DISTINCT:
@@ -116,7 +115,7 @@ def generated(generator, count, **options):
     seen = {*texts_of(test)}
     validation = _without(validation, seen)
     seen |= {*texts_of(validation)}
-    # Not the first of more: pairs are made by fours, which say nothing singly.
+    # Not the first of more, because pairs are made in fours.
     train, seed = _without(generator(count, seed=0), seen), 2
     while len(train[1]) < count:
         seed += 1
@@ -127,7 +126,7 @@ def generated(generator, count, **options):
 
 
 def texts_of(examples):
-    """Returns the texts of examples, all columns of each, as tuples."""
+    """Returns the texts of examples as tuples of all columns."""
     sides = examples[0] if isinstance(examples[0], tuple) else (examples[0],)
     return [tuple(map(str, row)) for row in zip(*sides, strict=True)]
 
@@ -146,12 +145,12 @@ def _without(examples, seen):
 
 
 def text_splits(source, held_out):
-    """Reads plain texts, and holds out the ends of those to train on.
+    """Reads plain texts, and holds out the ends of training texts.
 
     Args:
         source: `Source`.
-        held_out: Integer, per cent of each text to validate on, and to test
-            on.
+        held_out: Integer, per cent of each text for validation, and for the
+            test.
 
     Returns:
         Three lists of lines, with their ends.
@@ -176,13 +175,13 @@ def text_splits(source, held_out):
         if not any(map(str.strip, part)):
             raise ValueError(
                 f"There are too few lines of text for the {name} split. Pass "
-                f"more, or a file of its own. Received: {[*source.data]}"
+                f"more lines, or a separate file. Received: {[*source.data]}"
             )
     return parts
 
 
 def prepare(task, settings, source, folder, log):
-    """Makes a task's arrays in a folder, or finds that this has been done.
+    """Makes a task's arrays in a folder, unless they exist.
 
     Returns:
         Path of the file, for `read_arrays`.
@@ -220,7 +219,7 @@ def digest_of_files(paths):
 
 
 def write_arrays(path, splits, notes):
-    """Writes the arrays of three splits, dictionaries, and notes."""
+    """Writes the arrays of three splits (dictionaries) and notes."""
     arrays = {
         f"{split}/{name}": values
         for split, found in zip(SPLITS, splits, strict=True)
@@ -231,14 +230,15 @@ def write_arrays(path, splits, notes):
 
 
 def read_arrays(path):
-    """Returns the `Arrays` of a file that `write_arrays` wrote."""
+    """Returns the `Arrays` of a file from `write_arrays`."""
     try:
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files}
         notes = json.loads(str(arrays.pop("notes")))
     except Exception as error:
         raise ValueError(
-            f"{path} cannot be read ({error}). Remove it, and it is made again."
+            f"{path} cannot be read ({error}). Remove it, and repeat the "
+            "command."
         ) from error
     content = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     splits: dict[str, dict] = {name: {} for name in SPLITS}

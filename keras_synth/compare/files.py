@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic writing of files."""
 
 import contextlib
 import errno
@@ -11,11 +11,11 @@ import tempfile
 
 @contextlib.contextmanager
 def writing(path, mode="w"):
-    r"""Opens a file that takes its name once all of it is on disk.
+    r"""Opens a file that gets its name only when it is complete.
 
-    Content goes to a hidden file beside it, which an error removes: `path` is
-    then as it was. If the process is killed, that file stays and can be
-    deleted.
+    The content is written to a hidden file in the same folder. An error removes
+    this file and does not change `path`. If the process is killed, the hidden
+    file stays and can be deleted.
 
     ```python
     with writing("results.csv") as file:
@@ -23,14 +23,14 @@ def writing(path, mode="w"):
     ```
 
     Args:
-        path: String or path-like. Folders that are missing are made.
-        mode: `"w"` for text, UTF-8 with line ends as they are, or `"wb"`.
+        path: String or path-like. Missing folders are made.
+        mode: `"w"` for text, UTF-8 with unchanged line ends, or `"wb"`.
 
     Yields:
         The open file.
 
     Raises:
-        OSError: It cannot be written; the error names `path`.
+        OSError: If the file cannot be written; the error names `path`.
     """
     path = pathlib.Path(path)
     partial = path.with_name(
@@ -53,12 +53,12 @@ def writing(path, mode="w"):
 
 @contextlib.contextmanager
 def folder_beside(path, room=0):
-    """A temporary folder on the disk of a path, removed at the end.
+    """Makes a temporary folder on the disk of a path.
 
     Args:
-        path: String or path-like. Folders above it that are missing are made.
-        room: Integer, the bytes about to be written. HDF5 may end the process
-            where a disk turns out to be full.
+        path: String or path-like. Missing parent folders are made.
+        room: Integer, the bytes to be written. On a full disk HDF5 may end the
+            process.
 
     Yields:
         The folder's path.

@@ -1,4 +1,4 @@
-"""Processes that do runs: here, or on machines of a Ray cluster."""
+"""Processes of runs, on this machine or a Ray cluster."""
 
 import concurrent.futures
 import contextlib
@@ -11,25 +11,25 @@ import sys
 
 from keras_synth.compare.scripts import IN_WORKER
 
-LAST_LINES = 5  # of a failed run's log, to show
+LAST_LINES = 5  # of a failed run's log
 RAY_RETRIES = 3  # of a run whose machine died
 
 
 class RunError(Exception):
-    """A run failed; the words say where its log is."""
+    """A run failed; the message has the path of its log."""
 
 
 def execute(spec, emit=lambda event: None, processes=None):
-    """Does a run in a process of its own; returns its result.
+    """Executes a run in a separate process and returns its result.
 
     Args:
-        spec: Dictionary, as of `Comparison.spec`.
+        spec: Dictionary from `Comparison.spec`.
         emit: Function of an event, a dictionary.
-        processes: Optional set, in which the process is while it lives.
+        processes: Optional set, which contains the process while it lives.
 
     Raises:
         RunError: If the run failed.
-        OSError: If a file cannot be written: no other run could be, either.
+        OSError: If a file cannot be written, so that no run can succeed.
     """
     environment = {**os.environ, "KERAS_BACKEND": spec["backend"]}
     environment[IN_WORKER] = "1"
@@ -58,7 +58,7 @@ def execute(spec, emit=lambda event: None, processes=None):
         process.wait()
     finally:
         process.kill()
-        with contextlib.suppress(BrokenPipeError):  # what it has not read
+        with contextlib.suppress(BrokenPipeError):  # for unread input
             process.stdin.close()
         processes.discard(process)
     if "stop" in last:
@@ -71,7 +71,7 @@ def execute(spec, emit=lambda event: None, processes=None):
 
 
 def locally(specs, emit, jobs):
-    """Yields runs that ended here and functions that return their results."""
+    """Yields finished runs, and functions that return their results."""
     processes: set = set()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         futures = {}
@@ -89,7 +89,7 @@ def locally(specs, emit, jobs):
 
 
 def on_ray(specs, emit, address, gpus):
-    """Yields runs that ended on a Ray cluster, as `locally` does."""
+    """Yields finished runs on a Ray cluster, like `locally`."""
     try:
         import ray
     except ImportError as error:
@@ -101,7 +101,7 @@ def on_ray(specs, emit, address, gpus):
         ray.init(logging_level="ERROR", log_to_driver=False, **known)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"Ray does not answer at --ray {address}. Received: "
+            f"There is no answer from Ray at --ray {address}. Received: "
             f"{' '.join(str(error).split())}"
         ) from error
 

@@ -1,4 +1,4 @@
-"""What users bring: synthesizers, mixers and callbacks in modules of theirs."""
+"""Synthesizers, mixers and callbacks in users' modules."""
 
 import importlib
 import pathlib
@@ -12,12 +12,12 @@ _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
 class RunInfo(NamedTuple):
-    """The run that a function of `--callbacks` makes callbacks for.
+    """The run for which a function of `--callbacks` makes callbacks.
 
     Attributes:
-        name: String, no other run's in this folder.
+        name: String, unique in the folder.
         settings: Dictionary of the settings of all runs.
-        folder: Path where callbacks may write; it need not exist.
+        folder: Path for the files of callbacks, which may not exist yet.
     """
 
     name: str
@@ -29,10 +29,10 @@ class RunInfo(NamedTuple):
 
 
 def registered(variant, folder="."):
-    """Registers the classes in a variant's name, and returns the name to use.
+    """Registers the classes in a variant's name, and returns a name for `get`.
 
-    `"mine:CosineSynthesizer(width=2) + V"` has the class `CosineSynthesizer`
-    of the module `mine`, which is installed or in a folder.
+    `"mine:CosineSynthesizer(width=2) + V"` uses the class `CosineSynthesizer`
+    of the module `mine`, which is installed or in the working directory.
     """
 
     def name_of(match):
@@ -55,13 +55,13 @@ def callbacks(name, spec):
         made = function(info)
     except Exception as error:
         raise ValueError(
-            f"--callbacks {name} must take a run and return Keras callbacks. "
-            f"Received: {_words(error)}"
+            f"--callbacks {name} must be a function from a run to Keras "
+            f"callbacks. Received: {_words(error)}"
         ) from error
     made = [*made] if isinstance(made, (list, tuple)) else [made]
     if not all(isinstance(x, keras.callbacks.Callback) for x in made):
         raise ValueError(
-            f"--callbacks {name} must return a keras.callbacks.Callback, or a "
+            f"--callbacks {name} must return a keras.callbacks.Callback or a "
             f"list of them. Received: {made!r}"
         )
     return made

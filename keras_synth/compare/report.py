@@ -1,4 +1,4 @@
-"""Results on disk, as tables and as one page to send on."""
+"""Tables and a page of results."""
 
 import io
 import itertools
@@ -11,22 +11,22 @@ import pandas as pd
 from keras_synth.compare.files import writing
 
 CONFIDENCE = 0.95
-ALL_PAIRS = 4  # variants; of more, each is compared with the reference
-# What runs of a table have in common.
+ALL_PAIRS = 4  # variants; more are compared only with the reference
+# Keys that are equal for all runs of a table.
 SHARED = ("task", "settings", "data", "start")
-COSTS = {  # what they are divided by, their format and heading
+COSTS = {  # divisor, format and heading
     "steps_per_second": (1, ".2f", "steps/s"),
     "train_seconds": (1, ".0f", "training, s"),
     "parameters": (1e6, ".3f", "weights, 1e6"),
     "multiplications": (1e6, ".0f", "mult., 1e6"),
     "peak_memory_bytes": (2**20, ".0f", "peak, MiB"),
 }
-DRAWN = 10  # variants in a chart, those with the best scores
+DRAWN = 10  # variants in a chart, by score
 STYLES = {"jax": "-", "tensorflow": "--", "torch": ":"}
 
 
 def read(folder):
-    """Returns all results in a folder, dictionaries, oldest first."""
+    """Returns all results (dictionaries) in a folder, oldest first."""
     found = []
     paths = [*pathlib.Path(folder).glob("runs/[!.]*.json")]
     for path in sorted(paths, key=lambda x: (x.stat().st_mtime, x.name)):
@@ -45,7 +45,7 @@ def read(folder):
 
 
 def report(folder, console):
-    """Prints the tables of a folder's results, and writes files about them.
+    """Prints the tables of a folder's results, and writes its reports.
 
     Args:
         folder: Path, for `results.csv`, `results.md` and `report.html`.
@@ -79,7 +79,7 @@ def report(folder, console):
 
 
 def section(group, groups):
-    """Returns what the template shows of results that share a table."""
+    """Returns the template's data for the results of a table."""
     first = group[0]
     gaps, digits = differences(group), first["score"]["digits"]
     for name in ("difference", "low", "high") if len(gaps) else ():
@@ -102,7 +102,7 @@ def section(group, groups):
 
 
 def title(group, groups):
-    """Its task, and the settings that other tables do not have."""
+    """The task, and the settings that differ from other tables."""
     first = group[0]
     others = [x[0]["settings"] for x in groups if x[0]["task"] == first["task"]]
     words = ", ".join(
@@ -140,7 +140,7 @@ def _versions(content):
 
 
 def _validation(history):
-    """The figure of the validation, its loss if need be, and its values."""
+    """The validation figure, or the loss, and its values."""
     names = [x for x in history if x.startswith("val_")]
     name = min(names, key=lambda x: x == "val_loss")
     return name.removeprefix("val_"), history[name]
@@ -150,7 +150,7 @@ def summary(results):
     """Returns a line for each variant and backend, a `pandas.DataFrame`.
 
     `±` is the standard error of the mean over seeds. Runs of other versions
-    have lines of their own. The last line is a model that reads no text.
+    have separate lines. The last line is a model that reads no text.
     """
     runs, score = frame(results), results[0]["score"]
     apart = ["variant", "backend"]
@@ -179,8 +179,8 @@ def summary(results):
 def differences(results):
     """Returns differences of variants on each backend, a `pandas.DataFrame`.
 
-    Student's t on the differences of seeds that both variants have; Welch's
-    of two means where they have other seeds.
+    Student's t-test is on the differences of common seeds. For other seeds it
+    is Welch's t-test of two means.
     """
     runs, score = frame(results), results[0]["score"]
     lines = []
@@ -220,8 +220,8 @@ def _pairs(variants):
 
 
 def _interval(one, other):
-    """The difference of means, and its 95 % interval where there is one."""
-    from scipy import stats  # commands start faster
+    """The difference of means, and its 95 % interval if possible."""
+    from scipy import stats  # here, so that commands start faster
 
     gap = float(one.mean() - other.mean())
     paired = [*one.index] == [*other.index]
@@ -249,7 +249,7 @@ def markdown(table):
 
 
 def drawn_variants(group):
-    """Returns the variants to draw, those with the best scores: colours."""
+    """Returns the colours of the variants with the best scores."""
     runs, better = frame(group), group[0]["score"]["higher_is_better"]
     means = runs.groupby("variant", sort=False)["score"].mean()
     chosen = {*means.sort_values(ascending=not better).index[:DRAWN]}
@@ -279,7 +279,7 @@ def seeds(group):
 
 
 def curves(group):
-    """Draws the losses of each step, and the figures of each epoch."""
+    """Draws the losses by step, and the figures by epoch."""
     variants = drawn_variants(group)
 
     def draw(figure):
@@ -309,7 +309,7 @@ def curves(group):
 
 def chart(draw, width, height):
     """Returns an SVG picture, for a page."""
-    import matplotlib  # commands start faster
+    import matplotlib  # here, so that commands start faster
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(

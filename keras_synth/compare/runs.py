@@ -1,4 +1,4 @@
-"""Runs: what identifies each, which are left to do, and their results."""
+"""Runs, their identity, and their results."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ from keras_synth.compare.launching import locally, on_ray
 from keras_synth.compare.settings import BACKENDS, digest
 from keras_synth.version import __version__
 
-FORMAT = 1  # of a file of a result
+FORMAT = 1  # of a result's file
 
 
 class Run(NamedTuple):
@@ -33,17 +33,17 @@ class Run(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What all runs have in common.
+    """The common data of all runs.
 
     Attributes:
         task: `Task`.
         settings: Dictionary.
         data: Path of the arrays.
-        data_digest: String, of their content.
+        data_digest: String, digest of the arrays.
         folder: Path for all files.
-        command: String that repeats it.
+        command: String, the command that repeats the comparison.
         presets: Optional dictionary from a variant and a seed to the digest of
-            the preset that a run starts from.
+            the initial preset.
         callbacks: Optional string, `"module:function"`.
         preset: Whether the only model is saved, in `folder / "preset"`.
         script: Tuple of arguments of `ScriptTask`, or `None`.
@@ -63,7 +63,7 @@ class Comparison(NamedTuple):
     baseline: dict | None = None
 
     def identity(self, run):
-        """What makes a run what it is: contents and versions, not paths."""
+        """The identity of a run: contents and versions, but not paths."""
         settings = {k: x for k, x in self.settings.items() if k != "init"}
         return {
             "task": self.task.name,
@@ -76,7 +76,7 @@ class Comparison(NamedTuple):
         }
 
     def spec(self, run):
-        """Returns what the process of a run is told, a dictionary."""
+        """Returns the dictionary for the process of a run."""
         identity = self.identity(run)
         key = digest(FORMAT, identity)
         backend_free = {**identity, "backend": "", "versions": ""}
@@ -98,7 +98,7 @@ class Comparison(NamedTuple):
             "log": str(folder / "logs" / f"{name}.txt"),
             "callbacks": self.callbacks,
             "callback_folder": str(folder / "callbacks" / name),
-            "folder": os.getcwd(),  # where users' modules are
+            "folder": os.getcwd(),  # of users' modules
             "preset": preset,
             "command": self.command,
             "script": self.script,
@@ -106,18 +106,18 @@ class Comparison(NamedTuple):
         }
 
     def path(self, run):
-        """Where the result of a run is."""
+        """The path of a run's result."""
         return self.folder / "runs" / f"{self.spec(run)['name']}.json"
 
     def is_done(self, run):
-        """Whether there is a result, and the preset, if one is saved."""
+        """Whether the result, and the preset if one is saved, exist."""
         preset = self.spec(run)["preset"]
         return self.path(run).exists() and (
             not preset or pathlib.Path(preset).is_dir()
         )
 
     def write(self, run, result):
-        """Writes the result of a run, the whole file or nothing."""
+        """Writes the result of a run atomically."""
         content = {
             "format": FORMAT,
             **self.identity(run),
@@ -131,7 +131,7 @@ class Comparison(NamedTuple):
 
 
 def versions(backend):
-    """Returns the versions of what numbers depend on."""
+    """Returns the versions of packages that affect results."""
     found = {"keras_synth": __version__}
     for name in ("keras", backend):
         with contextlib.suppress(PackageNotFoundError):
@@ -140,15 +140,15 @@ def versions(backend):
 
 
 def installed(backends):
-    """Returns the backends, or the default one; raises if one is missing."""
+    """Returns the backends, or the default one, or raises if one is missing."""
     if not backends:
         found = os.environ.get("KERAS_BACKEND")
         backends = [found or next(filter(find_spec, BACKENDS), "jax")]
     for backend in backends:
         if backend not in BACKENDS or not find_spec(backend):
             raise ValueError(
-                f"Backends are {', '.join(BACKENDS)}, as far as they are "
-                f"installed. Received: {backend}"
+                f"Backends must be installed ones of {', '.join(BACKENDS)}. "
+                f"Received: {backend}"
             )
     return backends
 
@@ -156,16 +156,16 @@ def installed(backends):
 def run_all(
     make, variants, seeds, backends, folder, resume, jobs=1, ray=None, gpus=0
 ):
-    """Does all runs that have no result yet, and reports on all.
+    """Executes all runs without a result, and reports all results.
 
     Args:
-        make: Function from a folder to the `Comparison`.
+        make: Function from a folder to a `Comparison`.
         variants: Strings.
         seeds: Integers.
-        backends: Names; nothing for the default one.
+        backends: Names; empty for the default one.
         folder: Path for all files.
-        resume: Whether results that are there count.
-        jobs: Integer, runs at a time.
+        resume: Whether to keep existing results.
+        jobs: Integer, number of simultaneous runs.
         ray: Address of a Ray cluster, `"local"` or `None`.
         gpus: Integer, GPUs of each run on Ray.
 
@@ -193,8 +193,8 @@ def run_all(
         lock.acquire(timeout=0)
     except filelock.Timeout as error:
         raise ValueError(
-            f"Another process writes to {folder}. Wait until it ends, or name "
-            "another folder with --output"
+            f"Another process writes to {folder}. Wait until it ends, or pass "
+            "another --output"
         ) from error
     with lock:
         for left_over in folder.rglob(".*-partial"):  # of a killed process
@@ -208,9 +208,9 @@ def run_all(
         if len(todo) < len(wanted):
             if not resume:
                 raise ValueError(
-                    f"{folder} has results of these runs. Pass --resume to go "
-                    "on with them, or another --output. Received: "
-                    f"{done} runs that are done"
+                    f"{folder} already has results of these runs. Pass "
+                    "--resume to keep them, or another --output. Received: "
+                    f"{done} finished runs"
                 )
             console.print(f"{done} are done")
         if comparison.callbacks:
@@ -222,16 +222,16 @@ def run_all(
 
 
 def complete(comparison, todo, launcher, console):
-    """Does runs; returns how many failed.
+    """Executes runs; returns the number of failures.
 
     Args:
         comparison: `Comparison`.
         todo: List of `Run`.
-        launcher: `locally` or `on_ray`, of specs by their runs and a function
-            of events.
+        launcher: `locally` or `on_ray`, a function of specs by run, and of a
+            function of events.
         console: `rich.console.Console`.
     """
-    from rich import progress  # commands start faster
+    from rich import progress  # here, so that commands start faster
 
     failed, began = 0, time.monotonic()
     score = comparison.task.score(comparison.settings)
@@ -252,7 +252,7 @@ def complete(comparison, todo, launcher, console):
             shown.update(lines[run], **event)
 
         specs = {run: comparison.spec(run) for run in todo}
-        # Stopped in between, it ends what runs.
+        # If it is stopped, it ends all processes.
         with contextlib.closing(launcher(specs, emit)) as ended:
             for count, (run, result) in enumerate(ended, 1):
                 try:
@@ -274,7 +274,7 @@ def complete(comparison, todo, launcher, console):
                 if count == 1 and len(todo) > 1:
                     seconds = (time.monotonic() - began) * (len(todo) - 1)
                     console.print(
-                        f"The other {len(todo) - 1} runs take about "
+                        f"The other {len(todo) - 1} runs need about "
                         f"{seconds / 60:.1f} minutes, one at a time",
                         highlight=False,
                     )

@@ -1,4 +1,4 @@
-"""Runs of a script's own model function, for `keras_synth.compare.run`."""
+"""Runs of a script's model function, for `keras_synth.compare.run`."""
 
 import inspect
 import os
@@ -12,12 +12,12 @@ from keras_synth.compare.data import SPLITS, write_arrays
 from keras_synth.compare.task import Score, Task
 from keras_synth.training import EpochBatches
 
-IN_WORKER = "KERAS_SYNTH_WORKER"  # in the environment of a run's process
+IN_WORKER = "KERAS_SYNTH_WORKER"  # environment variable of a run's process
 LOWER = ("loss", "error", "perplexity", "crossentropy")
 
 
 class Rows(EpochBatches):
-    """Batches of a split: whole ones in random order, or all in order."""
+    """Batches of a split: full ones in random order, or all in order."""
 
     def __init__(self, split, batch_size, shuffle=True, seed=0):
         super().__init__(seed, 0)
@@ -43,7 +43,7 @@ class ScriptTask(Task):
     Args:
         path: Path of the script.
         function: Name of its function from a variant to a compiled model.
-        figure: Name of the metric that is the score; by default the loss.
+        figure: Name of the metric for the score; by default the loss.
     """
 
     def __init__(self, path, function, figure=None):
@@ -69,16 +69,16 @@ def place_of(build_model):
     """Returns the file and the name of a function."""
     if os.environ.get(IN_WORKER):
         raise RuntimeError(
-            "Each run imports the script: call keras_synth.compare.run below "
+            "Each run imports the script. Call keras_synth.compare.run below "
             'if __name__ == "__main__":'
         )
     path = inspect.getsourcefile(build_model) or ""
     name = build_model.__qualname__
     if not os.path.exists(path) or "." in name:
         raise ValueError(
-            "build_model must be a function of a file, since each run imports "
-            "it: in a notebook, write the cell with %%writefile models.py and "
-            f"import it. Received: {name} of {path or 'no file'}"
+            "build_model must be a function in a file, because each run "
+            "imports it. In a notebook, write the cell with %%writefile "
+            f"models.py and import it. Received: {name} of {path or 'no file'}"
         )
     return os.path.abspath(path), name
 
@@ -90,8 +90,9 @@ def write(folder, name, train, validation, test):
         counts = {len(x) for x in arrays.values()}
         if len(counts) != 1 or 0 in counts:
             raise ValueError(
-                f"{split} must be (x, y) of one length, x an array, or a tuple "
-                f"or dictionary of arrays. Received: lengths {sorted(counts)}"
+                f"{split} must be (x, y) of the same length, where x is an "
+                "array, or a tuple or dictionary of arrays. Received: lengths "
+                f"{sorted(counts)}"
             )
     path = pathlib.Path(folder, "data", f"{name}.npz")
     write_arrays(path, splits, {})
@@ -108,14 +109,14 @@ def _flat(examples):
     for name, values in found.items():
         if values.dtype.kind not in "biuf":
             raise ValueError(
-                "Arrays must hold numbers: tokenize texts first, once for all "
-                f"runs. Received: {name} of dtype {values.dtype}"
+                "Arrays must contain numbers. Tokenize texts first, once for "
+                f"all runs. Received: {name} of dtype {values.dtype}"
             )
     return {**found, "y": np.asarray(y)}
 
 
 def _nested(arrays):
-    """The opposite of `_flat`."""
+    """The inverse of `_flat`."""
     if "x" in arrays:
         return arrays["x"], arrays["y"]
     x = {k.removeprefix("x:"): v for k, v in arrays.items() if k != "y"}

@@ -1,4 +1,4 @@
-"""What runs have in common, besides their data: sizes and training."""
+"""The settings of runs: sizes and training."""
 
 import argparse
 import hashlib
@@ -8,7 +8,7 @@ BACKENDS = ("jax", "tensorflow", "torch")
 
 
 def _number(kind, words, holds):
-    """Returns a type of argparse's."""
+    """Returns a type for argparse."""
 
     def convert(text):
         try:
@@ -27,7 +27,7 @@ def _number(kind, words, holds):
 POSITIVE = _number(int, "an integer of at least 1", lambda x: x >= 1)
 NATURAL = _number(int, "an integer of at least 0", lambda x: x >= 0)
 RATE = _number(
-    float, "a number from 0 up to, not including, 1", lambda x: 0 <= x < 1
+    float, "a number of at least 0 and below 1", lambda x: 0 <= x < 1
 )
 INFINITY = float("inf")
 ABOVE_0 = _number(float, "a number above 0", lambda x: 0 < x < INFINITY)
@@ -35,43 +35,44 @@ AT_LEAST_0 = _number(
     float, "a number of at least 0", lambda x: 0 <= x < INFINITY
 )
 
-# Name -> default, type or choices, help. A task has those of its `defaults`.
+# Name -> default, type or choices, help. A task has the settings in its
+# `defaults`.
 SETTINGS = {
     "sequence_length": (64, POSITIVE, "longest input, in tokens"),
-    "lengths": ([], POSITIVE, "lengths that shorter batches are padded to"),
-    "num_layers": (2, POSITIVE, "blocks, of encoder and decoder each"),
+    "lengths": ([], POSITIVE, "lengths of shorter batches"),
+    "num_layers": (2, POSITIVE, "blocks, in encoder and decoder each"),
     "num_heads": (4, POSITIVE, "heads of each attention layer"),
     "hidden_dim": (128, POSITIVE, "model width"),
     "intermediate_dim": (0, NATURAL, "feed-forward width; 0 is 4 x model's"),
     "dropout": (0.1, RATE, "dropout rate"),
     "vocabulary_size": (10_000, POSITIVE, "word pieces or byte pairs to learn"),
-    "keep": ("end", ("start", "end"), "which part of texts too long"),
+    "keep": ("end", ("start", "end"), "part of a long text to keep"),
     "pooling": ("mean", ("mean", "first"), "from tokens to one vector"),
     "metric": (
         "accuracy",
         ("accuracy", "matthews", "f1"),
-        "the score on the test",
+        "score of the test",
     ),
-    "tokens": ("words", ("words", "bytes", "subwords"), "what is read"),
+    "tokens": ("words", ("words", "bytes", "subwords"), "kind of tokens"),
     "label_smoothing": (0.0, RATE, "of the loss"),
     "epochs": (3, POSITIVE, "passes over the training examples"),
     "steps_per_epoch": (0, NATURAL, "steps of an epoch; 0 is a whole pass"),
     "batch_size": (64, POSITIVE, "examples per training step"),
-    "learning_rate": (1e-3, ABOVE_0, "the highest one, after the warm-up"),
-    "warmup_steps": (0, NATURAL, "steps until then; 0 is a tenth of all"),
+    "learning_rate": (1e-3, ABOVE_0, "highest, after the warm-up"),
+    "warmup_steps": (0, NATURAL, "warm-up; 0 is a tenth of all steps"),
     "schedule": (
         "cosine",
         ("cosine", "inverse_sqrt"),
-        "how the rate falls after the warm-up",
+        "decay of the rate after the warm-up",
     ),
     "weight_decay": (0.004, AT_LEAST_0, "AdamW's"),
-    "examples": (0, NATURAL, "examples to train on; 0 is all, or 6,000"),
+    "examples": (0, NATURAL, "training examples; 0 is all, or 6,000"),
     "dtype_policy": (
         "float32",
         ("float32", "mixed_bfloat16"),
-        "precision of computing",
+        "precision of the computation",
     ),
-    "init": ("", str, "pretrained preset, or --output that has presets"),
+    "init": ("", str, "pretrained preset, or --output with presets"),
     "init_weights": (
         "pretrained",
         ("pretrained", "random"),
@@ -86,7 +87,7 @@ def option(name):
 
 
 def with_defaults(task, values):
-    """Returns all settings of a task; raises where they do not fit together."""
+    """Returns all settings of a task, or raises if they do not fit."""
     for name, value in values.items():
         if name not in task.defaults:
             raise ValueError(
@@ -112,6 +113,6 @@ def with_defaults(task, values):
 
 
 def digest(*contents):
-    """Returns a short name of contents that JSON can hold."""
+    """Returns a short name of JSON contents."""
     text = json.dumps(contents, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

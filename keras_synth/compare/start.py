@@ -1,13 +1,13 @@
-"""Pretrained presets to start from: `--init FOLDER`.
+"""Pretrained presets: `--init FOLDER`.
 
-A folder is a preset, the `--output` of `keras-synth train`, or that of a
+A folder is a preset, or the `--output` of `keras-synth train` or of a
 comparison that saved a preset for each variant.
 """
 
 import json
 import pathlib
 
-import keras_synth  # its models take seconds to import, when first asked for
+import keras_synth  # its models need seconds for their import, at first use
 from keras_synth.compare import own
 from keras_synth.compare.data import digest_of_files
 
@@ -24,9 +24,8 @@ def presets(init):
     found = sorted(x.parent for x in folder.glob(f"presets/[!.]*/{CONFIG}"))
     if not found:
         raise ValueError(
-            f"--init must name a preset, the --output of `keras-synth train`, "
-            "or that of a comparison with --task masked_lm. Received: "
-            f"--init {init}"
+            "--init must be a preset, or the --output of `keras-synth train` "
+            f"or of a comparison with --task masked_lm. Received: --init {init}"
         )
     return found
 
@@ -37,30 +36,30 @@ def config(preset):
 
 
 def sizes(init):
-    """Returns the settings that presets decide, the same in all."""
+    """Returns the settings that presets determine, equal in all."""
     found = [{x: config(preset)[x] for x in SIZES} for preset in presets(init)]
     if any(x != found[0] for x in found):
         raise ValueError(
-            "The presets to start from must have one size. Name one of them. "
+            "The presets of --init must have the same size. Pass one of them. "
             f"Received: --init {init} with {found}"
         )
     return found[0]
 
 
 def preset_of(init, variant, seed):
-    """Returns the preset for a variant: of the same seed, if there is one."""
+    """Returns the preset for a variant, of the same seed if possible."""
     found = [x for x in presets(init) if _fits(config(x), variant)]
     if not found:
         raise ValueError(
-            f"No preset in --init has the variant. Received: {variant!r} and "
-            f"--init {init}"
+            f"No preset in --init is for the variant. Received: {variant!r} "
+            f"and --init {init}"
         )
     same = [x for x in found if f"-seed{seed}-" in x.name]
     return (same or found)[0]
 
 
 def check(init, variants, seeds, settings):
-    """Raises unless there are presets for all, with one vocabulary.
+    """Raises unless there are presets for all, with the same vocabulary.
 
     Returns:
         Dictionary from `(variant, seed)` to the digest of the preset.
@@ -72,16 +71,15 @@ def check(init, variants, seeds, settings):
             longest = config(preset)["max_sequence_length"]
             if settings["sequence_length"] > longest:
                 raise ValueError(
-                    f"--sequence-length must be at most {longest}, the longest "
-                    f"input of {preset}. Received: "
-                    f"{settings['sequence_length']}"
+                    f"--sequence-length must be at most {longest}, the limit "
+                    f"of {preset}. Received: {settings['sequence_length']}"
                 )
             vocabularies.add(digest_of_files([preset / TOKENIZER]))
             files = [preset / x for x in (CONFIG, WEIGHTS, TOKENIZER)]
             digests[variant, seed] = digest_of_files(files)
     if len(vocabularies) > 1:
         raise ValueError(
-            "All presets must have the same vocabulary, since all runs read "
+            "All presets must have the same vocabulary, because all runs read "
             f"the same tokens. Received: --init {init}"
         )
     return digests
@@ -108,7 +106,7 @@ def _fits(known, variant):
 
 
 def _without(config, *names):
-    """Returns a config without some of its keys, at any depth."""
+    """Returns a config without some keys, at any depth."""
 
     def keep(known):
         return {k: x for k, x in known.items() if k not in names}
@@ -122,7 +120,7 @@ def tokenizer(cls, init):
     found = cls.from_preset(str(preset))
     if not isinstance(found, cls):
         raise ValueError(
-            f"The task needs a preset with a {cls.__name__}. Received: "
+            f"This task needs a preset with a {cls.__name__}. Received: "
             f"{preset} with a {type(found).__name__}"
         )
     return found

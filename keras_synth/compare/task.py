@@ -1,8 +1,8 @@
-"""The contract of tasks, and the model that each of them trains."""
+"""The base class of tasks."""
 
 from typing import NamedTuple
 
-import keras_synth  # its models take seconds to import, when first asked for
+import keras_synth  # its models need seconds for their import, at first use
 from keras_synth.compare import start
 from keras_synth.compare.settings import SETTINGS
 from keras_synth.training import (
@@ -12,7 +12,7 @@ from keras_synth.training import (
     adamw,
 )
 
-# Settings of all tasks; each has others of its own.
+# Settings of all tasks.
 COMMON = """
     sequence_length num_layers num_heads hidden_dim intermediate_dim dropout
     epochs steps_per_epoch batch_size learning_rate warmup_steps schedule
@@ -27,7 +27,7 @@ TOKENIZERS = {
 
 
 class Score(NamedTuple):
-    """A figure that says how good a model is; it is shown times `scale`."""
+    """The score of a model, shown times `scale`."""
 
     name: str
     scale: float = 1.0
@@ -37,26 +37,25 @@ class Score(NamedTuple):
 
 
 class Task:
-    """What is learned: examples to arrays, arrays to batches, and a model.
+    """Base class: makes arrays of examples, batches of arrays, and a model.
 
     Args:
         name: String.
-        own: String of names of settings, besides the common ones.
-        generator: Function of what is learned without files.
-        options: Dictionary of `Source` options that differ from its defaults.
-        **defaults: Settings that differ from the usual ones.
+        own: String, names of settings in addition to the common ones.
+        generator: Function that generates examples without files.
+        options: Dictionary of options of `Source`.
+        **defaults: Default settings of this task.
 
     Attributes:
         model: Name of a class of `keras_synth.models`.
-        new: Arguments of its backbone, unless a preset has them.
-        head: Names of settings that the model takes.
-        compiled: Further arguments of its `compile`.
-        validation: Which of Keras' logs is shown after each epoch, without
-            its `"val_"`.
-        needs: Attributes of `keras_synth.mixers.Mixer` that variants must
-            have.
-        sides: How many sequences its model reads.
-        keeps: Whether all models are saved, for others to start from.
+        new: Arguments of its backbone without a preset.
+        head: Names of settings of the model.
+        compiled: Other arguments of its `compile`.
+        validation: Name, without `"val_"`, of Keras' log to show after each
+            epoch.
+        needs: Attributes of `keras_synth.mixers.Mixer` that variants need.
+        sides: Number of sequences that the model reads.
+        keeps: Whether to save all models as initial presets.
     """
 
     model = ""
@@ -79,11 +78,11 @@ class Task:
         raise NotImplementedError
 
     def prepare(self, settings, source, log):
-        """Returns the arrays of three splits, dictionaries, and notes."""
+        """Returns the arrays of three splits (dictionaries) and notes."""
         raise NotImplementedError
 
     def batches(self, arrays, settings, seed):
-        """Returns datasets to train, to validate and to test on."""
+        """Returns datasets of the three splits."""
         options = [{"seed": seed}, {"shuffle": False}, {"shuffle": False}]
         return [
             self.split(split, arrays.notes, settings, **own)
@@ -91,7 +90,7 @@ class Task:
         ]
 
     def split(self, split, notes, settings, shuffle=True, seed=0):
-        """Returns batches of a split: whole ones of all, or all in order."""
+        """Returns batches of a split: shuffled full ones, or all in order."""
         features = dict(split)
         weight = features.pop("sample_weight", None)
         return LengthBuckets(
@@ -106,7 +105,7 @@ class Task:
         )
 
     def build(self, variant, seed, settings, notes, steps):
-        """Returns the compiled model of a run of so many training steps."""
+        """Returns the compiled model of a run, for a number of steps."""
         import keras
 
         cls = getattr(keras_synth.models, self.model)
@@ -132,7 +131,7 @@ class Task:
         return model
 
     def backbone(self, cls, variant, seed, settings, notes):
-        """Returns a new backbone, or that of a preset with `--init`."""
+        """Returns a new backbone, or with `--init` that of a preset."""
         options = {}
         if "pairs" in notes:
             options["num_segments"] = 2 if notes["pairs"] else 0
@@ -171,7 +170,7 @@ class Task:
 
 
 def optimizer(settings, steps):
-    """AdamW, or Adam, with rates that rise to the highest, and fall again."""
+    """AdamW or Adam, with a warm-up and a decay of the rate."""
     import keras
 
     peak = settings["learning_rate"]
@@ -190,7 +189,7 @@ def optimizer(settings, steps):
 
 
 def learn_tokenizer(kind, texts, settings, log):
-    """Returns a tokenizer of texts, or that of the preset with `--init`."""
+    """Returns a tokenizer of texts, or with `--init` that of the preset."""
     cls = getattr(keras_synth.models, TOKENIZERS[kind])
     if settings.get("init"):
         return start.tokenizer(cls, settings["init"])
@@ -202,7 +201,7 @@ def learn_tokenizer(kind, texts, settings, log):
 
 
 def tokenizer_notes(tokenizer):
-    """Returns notes, for JSON, that `tokenizer_of` makes it from again."""
+    """Returns notes for JSON, from which `tokenizer_of` makes a tokenizer."""
     arguments = []
     if hasattr(tokenizer, "merges"):
         arguments = [dict(tokenizer.vocabulary), list(tokenizer.merges)]

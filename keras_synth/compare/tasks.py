@@ -1,4 +1,4 @@
-"""The tasks by name, with the settings that suit each."""
+"""The tasks by name, with their default settings."""
 
 from keras_synth import datasets
 from keras_synth.compare.classes import Classification, Scores, Tagging

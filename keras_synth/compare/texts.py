@@ -1,10 +1,10 @@
-"""Tasks that learn from plain texts: what follows, and what is hidden."""
+"""Tasks on plain texts: next tokens and hidden tokens."""
 
 import random
 
 import numpy as np
 
-import keras_synth  # its models take seconds to import, when first asked for
+import keras_synth  # its models need seconds for their import, at first use
 from keras_synth import datasets
 from keras_synth.compare import data
 from keras_synth.compare.task import (
@@ -14,17 +14,17 @@ from keras_synth.compare.task import (
     tokenizer_notes,
 )
 
-LEARNED_FROM = 100_000  # lines, at most, for word pieces and byte pairs
+LEARNED_FROM = 100_000  # maximum lines for word pieces and byte pairs
 SENTINELS = 100  # of T5's vocabulary, at its end
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")  # never hidden
 
 
 class Texts(Task):
-    """Base class of tasks that learn from plain texts.
+    """Base class of tasks on plain texts.
 
     Attributes:
-        own: String, names of settings of its own.
-        held_out: Per cent of each text to validate on, and to test on.
+        own: String, names of additional settings.
+        held_out: Per cent of each text for validation, and for the test.
     """
 
     keeps = True
@@ -70,11 +70,11 @@ class Texts(Task):
         notes["baseline"] = self.baseline(found, notes, settings)
         arrays = [{"tokens": ids.astype("int32")} for ids in found]
         counts = (f"{len(ids):,}" for ids in found)
-        log("{} tokens to train on, {} to validate, {} to test".format(*counts))
+        log("Tokens: {} training, {} validation, {} test".format(*counts))
         return arrays, notes
 
     def lines(self, lines, settings):
-        """Returns the lines that count, as they are tokenized."""
+        """Returns the lines to tokenize."""
         return [line for line in lines if line.strip()]
 
     def ids(self, tokenizer, settings):
@@ -82,15 +82,15 @@ class Texts(Task):
         return {}
 
     def per_unit(self, ids, lines, settings):
-        """Returns how many tokens there are for each unit of the score."""
+        """Returns the number of tokens per unit of the score."""
         return 1.0
 
     def figure(self, nats, notes, settings):
-        """Returns the score of so many nats per token."""
+        """Returns the score for a loss in nats per token."""
         return nats
 
     def baseline(self, found, notes, settings):
-        """Returns the score of whoever knows how frequent tokens are."""
+        """Returns the score of predicting by the frequency of tokens."""
         size = max(notes["vocabulary_size"], 1 + max(x.max() for x in found))
         counts = np.bincount(found[0], minlength=size) + 1.0
         nats = float(-np.log(counts / counts.sum())[found[2]].mean())
@@ -108,7 +108,7 @@ class Texts(Task):
 
 
 class LanguageModel(Texts):
-    """A text to go on with: its words, bytes or byte pairs."""
+    """Language models of words, bytes or byte pairs."""
 
     model = "SynthesizerCausalLM"
     new = {"causal": True, "positions": "learned"}
@@ -154,7 +154,7 @@ class LanguageModel(Texts):
 
 
 class MaskedLM(Texts):
-    """Tokens that are hidden, to be guessed: BERT's objective."""
+    """BERT's objective: hidden tokens."""
 
     model = "SynthesizerMaskedLM"
 
@@ -185,7 +185,7 @@ class MaskedLM(Texts):
 
 
 class SpanCorruption(Texts):
-    """Texts with gaps in, what was in the gaps out: T5's objective."""
+    """T5's objective: removed spans."""
 
     model = "SynthesizerSeq2SeqLM"
     needs = ("supports_causal_mask",)

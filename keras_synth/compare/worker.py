@@ -1,8 +1,8 @@
-"""One run, in a process of its own: `python -m keras_synth.compare.worker`.
+"""A run in a separate process: `python -m keras_synth.compare.worker`.
 
-It reads its spec, JSON, from standard input, which stays open as long as the
-process that started it lives, and writes events to standard output: a JSON
-object a line, changes of a progress bar, the last one with the result.
+It reads its spec, JSON, from standard input, which stays open while the parent
+process lives. It writes events to standard output, a JSON object per line:
+changes of a progress bar, and last the result.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ from keras_synth.compare.data import read_arrays
 from keras_synth.compare.files import folder_beside, writing
 from keras_synth.compare.tasks import TASKS
 
-# No other run could write its files, either.
+# Other runs could not write their files either.
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
-EVENT_SECONDS = 0.2  # between two events
+EVENT_SECONDS = 0.2  # between events
 POINTS = 200  # of a curve of losses
 CARD = """---
 library_name: keras
@@ -56,7 +56,7 @@ Settings:
 
 
 class Steps(keras.utils.PyDataset):
-    """Batches in epochs of so many steps, whatever a pass takes."""
+    """Batches in epochs of a given number of steps."""
 
     def __init__(self, batches, steps):
         super().__init__()
@@ -72,7 +72,7 @@ class Steps(keras.utils.PyDataset):
 
 
 class Log(keras.callbacks.Callback):
-    """Notes losses and times, and emits what happens.
+    """Records losses and times, and emits events.
 
     Args:
         batches: Dataset with an `epoch`.
@@ -106,17 +106,17 @@ class Log(keras.callbacks.Callback):
         self.emit({"completed": len(self.losses), "note": note})
 
     def curve(self):
-        """Steps, and the mean loss of the epoch until then, as Keras has it."""
+        """Steps, and Keras' mean loss of the epoch up to them."""
         count = len(self.losses)
         places = np.linspace(0, count - 1, min(POINTS, count)).astype(int)
         return [[int(i) + 1, round(self.losses[i], 5)] for i in places]
 
 
 def share_initial_weights(model, path):
-    """Gives a model the initial weights in a file, or writes them there.
+    """Loads a model's initial weights from a file, or writes the file.
 
-    Backends draw other numbers from the same seed, so the first run to come
-    draws for all.
+    Backends draw different numbers from the same seed, so the first run draws
+    for all.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def share_initial_weights(model, path):
 
 
 def train(spec, emit):
-    """Trains a model as a spec of `Comparison` says; returns its result."""
+    """Trains a model by a spec of `Comparison`; returns its result."""
     settings, seed = spec["settings"], spec["seed"]
     keras.utils.set_random_seed(seed)
     keras.config.set_dtype_policy(settings.get("dtype_policy", "float32"))
@@ -179,7 +179,7 @@ def train(spec, emit):
 
 
 def save(model, spec):
-    """Saves a model as a preset: the whole folder, or nothing."""
+    """Saves a model as a preset, atomically."""
     folder, name = pathlib.Path(spec["preset"]), type(model).__name__
     settings = json.dumps(spec["settings"], indent=1)
     card = CARD.format(**{**spec, "name": name, "settings": settings})
@@ -190,7 +190,7 @@ def save(model, spec):
 
 
 def counted(model, length):
-    """Multiplications of a sample, or `None` where they cannot be counted."""
+    """Multiplications of a sample, or `None` if they cannot be counted."""
     with contextlib.suppress(ValueError, TypeError):
         return int(sum(multiplications(model, length, length).values()))
 
@@ -204,9 +204,9 @@ def peak_memory():
 
 
 def main():
-    """Does what the spec on standard input says; returns the exit status."""
+    """Executes the spec on standard input; returns the exit status."""
     spec = json.loads(sys.stdin.readline())
-    # Others may print: events have a descriptor of their own.
+    # Libraries may print, so events have a separate descriptor.
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -214,7 +214,7 @@ def main():
         print(json.dumps(event), file=events, flush=True)
 
     def end_with_parent():
-        while os.read(0, 1024):  # until the process that started it ends
+        while os.read(0, 1024):  # until the parent process ends
             pass
         os._exit(1)
 
@@ -232,4 +232,4 @@ def main():
 
 
 if __name__ == "__main__":
-    os._exit(main())  # Some libraries wait for their threads at the end.
+    os._exit(main())  # libraries may wait for their threads

@@ -1,4 +1,4 @@
-"""Tasks that write texts: translations, summaries, answers."""
+"""Tasks of text generation: translations, summaries, answers."""
 
 import time
 
@@ -12,12 +12,12 @@ from keras_synth.compare.task import (
     tokenizer_notes,
 )
 
-AT_ONCE = 64  # texts to write, in one shape: JAX and XLA compile for each
+AT_ONCE = 64  # texts to write in one shape, because compilers need fixed ones
 SAMPLES = 10
 
 
 class Writing(Task):
-    """Texts to read and texts to write, scored when all are written.
+    """Texts to read and texts to write, scored on all texts.
 
     Args:
         metric: String, `"BLEU"` or `"ROUGE-L"`.
@@ -83,7 +83,7 @@ class Writing(Task):
         return {**figures, "generate_seconds": seconds, **more}
 
     def figures(self, written, references):
-        """Scores texts, and says how: as sacrebleu and rouge_score do."""
+        """Scores texts by sacrebleu or rouge_score, with a signature."""
         if self.metric == "ROUGE-L":
             from importlib.metadata import version
 
@@ -99,7 +99,7 @@ class Writing(Task):
         from sacrebleu.metrics import BLEU, CHRF
 
         most = max(map(len, references))
-        # Each reference of all texts; where a text has fewer, its first one.
+        # Each reference of all texts, or the first one of a text with fewer.
         columns = [
             [x[i] if i < len(x) else x[0] for x in references]
             for i in range(most)
@@ -113,7 +113,7 @@ class Writing(Task):
 
 
 def write_all(model, sources):
-    """Returns what a model writes for sources, in batches of one size."""
+    """Returns a model's texts for sources, in batches of equal size."""
     order = np.argsort([*map(len, sources)], kind="stable")
     size = min(AT_ONCE, len(order))
     written = [""] * len(order)
@@ -127,10 +127,10 @@ def write_all(model, sources):
 
 
 def _short_enough(pairs, tokenizer, settings, log):
-    """The pairs that need not be cut: half a translation teaches wrongly."""
+    """The pairs that fit, because half a translation would be wrong."""
     most = settings["sequence_length"]
-    # Sources have a start and an end token. Targets have one of them on each
-    # side of the decoder, which reads them one apart.
+    # Sources have a start and an end token. Targets have the start token as
+    # decoder input, and the end token as label.
     fit = [
         np.array([len(ids) <= longest for ids in tokenizer(list(side))])
         for side, longest in zip(pairs, (most - 2, most - 1), strict=True)
@@ -138,12 +138,12 @@ def _short_enough(pairs, tokenizer, settings, log):
     rows = np.flatnonzero(fit[0] & fit[1])
     if len(rows) < len(fit[0]):
         log(
-            f"Left out {len(fit[0]) - len(rows):,} pairs to train on that are "
+            f"Omitted {len(fit[0]) - len(rows):,} training pairs that are "
             f"longer than --sequence-length {most}"
         )
     if not len(rows):
         raise ValueError(
-            "All pairs to train on are longer than --sequence-length. Pass a "
+            "All training pairs are longer than --sequence-length. Pass a "
             f"larger one. Received: {most}"
         )
     return data.take(pairs, rows)

@@ -1,4 +1,4 @@
-"""KerasHub models around the layers. Needs the extra `nlp` (keras-nlp)."""
+"""KerasHub models of the layers. Needs the extra `nlp` (keras-nlp)."""
 
 try:
     import keras_hub  # noqa: F401

@@ -1,7 +1,7 @@
-"""Objectives that need no labels: span corruption and masked tokens.
+"""Objectives without labels: span corruption and masked tokens.
 
-NumPy draws everything from a seed, so that every backend and every model
-trains on the same.
+NumPy draws everything from a seed, so that all backends and models train on the
+same data.
 """
 
 from keras_synth.pretraining.masked_tokens import (

@@ -1,4 +1,4 @@
-"""BERT's objective: some tokens are hidden, and to be guessed.
+"""BERT's objective: predict hidden tokens.
 
 Devlin et al., 2019, https://arxiv.org/abs/1810.04805, section 3.1.
 """
@@ -29,37 +29,37 @@ def mask_tokens(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Hides tokens of texts, drawn by NumPy.
 
-    Of each text `round(selection_rate * tokens)` tokens are chosen, at least
-    one. Of these a share of `mask_rate` becomes the mask token, a share of
-    `random_rate` another token at random, and the rest stay as they are.
+    In each text `round(selection_rate * tokens)` tokens are chosen, at least
+    one. A fraction `mask_rate` of these becomes the mask token, a fraction
+    `random_rate` becomes another random token, and the rest do not change.
 
-    The draw depends on `seed`, `epoch` and the text, not on its place in a
+    The draw depends on `seed`, `epoch` and the text, but not on its place in a
     batch or on the backend.
 
     Args:
         token_ids: Integer array `(B, T)`.
         mask_token_id: Integer, hides tokens.
-        vocabulary_size: Integer; tokens at random are drawn below it.
+        vocabulary_size: Integer; random tokens are below it.
         special_token_ids: Integers that are neither hidden nor drawn: start,
             end and padding tokens.
-        seed: Integer, not negative.
-        epoch: Integer, not negative, or one for each text: each number hides
+        seed: Non-negative integer.
+        epoch: Non-negative integer, or one for each text. Each number hides
             other tokens.
         selection_rate: Float, fraction of the tokens to choose.
-        selection_length: Integer, the most tokens to choose from a text, `M`;
-            by default `round(selection_rate * T)`, at least 1.
+        selection_length: Integer, maximum number of tokens to choose from a
+            text, `M`; by default `round(selection_rate * T)`, at least 1.
         mask_rate: Float, fraction of the chosen tokens to mask.
         random_rate: Float, fraction of the chosen tokens to replace by others.
 
     Returns:
-        `(hidden, positions, labels, weights)`: `token_ids` with tokens hidden,
+        `(hidden, positions, labels, weights)`: `token_ids` with hidden tokens,
         `(B, T)`; the chosen positions in ascending order, `(B, M)`; the
-        tokens that were there; and floats that are 0 where a text has fewer
-        than M positions.
+        original tokens at these positions; and floats, 0 for missing positions
+        of a text with fewer than M.
 
     Raises:
-        ValueError: If the rates are not between 0 and 1, nor the sum of
-            `mask_rate` and `random_rate`.
+        ValueError: If a rate, or the sum of `mask_rate` and `random_rate`, is
+            not between 0 and 1.
 
     Example:
 
@@ -105,25 +105,25 @@ def mask_tokens(
 
 
 class MaskedTokens(EpochBatches):
-    """Batches for masked language models, hidden anew in each epoch.
+    """Batches for masked language models, with new hidden tokens each epoch.
 
-    For `SynthesizerMaskedLM` without preprocessor: batches are
-    `(features, labels, sample_weight)`, see `mask_tokens`.
+    They are for `SynthesizerMaskedLM` without preprocessor: `(features, labels,
+    sample_weight)`; see `mask_tokens`.
 
     Args:
-        features: Dictionary of arrays `(N, T)`, `"token_ids"` and others such
+        features: Dictionary of arrays `(N, T)`: `"token_ids"`, and others such
             as `"padding_mask"`.
         mask_token_id: Integer, as for `mask_tokens`.
-        vocabulary_size: Integer, the same.
-        special_token_ids: Integers, the same.
+        vocabulary_size: Integer, as for `mask_tokens`.
+        special_token_ids: Integers, as for `mask_tokens`.
         batch_size: Integer, rows of a batch.
-        shuffle: Whether to train on them. To evaluate, order and hidden tokens
-            are the same in each pass.
-        drop_remainder: Whether to leave out a last batch that is smaller.
-        seed: Integer, not negative. The same seed gives the same batches on
-            all backends.
-        epoch: Integer, the epoch to start with, an attribute that grows with
-            each pass.
+        shuffle: Whether to shuffle, for training. Otherwise, for evaluation,
+            the order and hidden tokens are the same in each pass.
+        drop_remainder: Whether to omit a smaller last batch.
+        seed: Non-negative integer. The same seed makes the same batches on all
+            backends.
+        epoch: Integer, the first epoch; an attribute that increases with each
+            pass.
 
     Example:
 
@@ -156,7 +156,7 @@ class MaskedTokens(EpochBatches):
         self.shuffle, self.drop_remainder = shuffle, drop_remainder
 
     def __len__(self):
-        """The number of batches of each epoch."""
+        """The number of batches per epoch."""
         batches = len(self.features["token_ids"]) / self.batch_size
         return int(batches if self.drop_remainder else math.ceil(batches))
 
@@ -188,11 +188,11 @@ def pack_tokens(
     """Cuts tokens into full rows, `[CLS] tokens [SEP]`, for `MaskedTokens`.
 
     Args:
-        token_ids: Integer array `(N,)`, the ids of all texts, one after the
-            other. The last ones that do not fill a row are left out.
+        token_ids: Integer array `(N,)`, the concatenated ids of all texts. Last
+            ids that do not fill a row are omitted.
         sequence_length: Integer, tokens of each row, at least 3.
-        start_token_id: Integer, before each row.
-        end_token_id: Integer, after it.
+        start_token_id: Integer, the first token of each row.
+        end_token_id: Integer, the last token of each row.
 
     Returns:
         Dictionary of int32 arrays `(rows, sequence_length)`, `"token_ids"`
@@ -213,7 +213,7 @@ def pack_tokens(
     if inner < 1 or not count:
         raise ValueError(
             "A row needs a start token, an end token and at least one token "
-            "between them. Pass longer texts, or another sequence_length. "
+            "between them. Pass more tokens or another sequence_length. "
             f"Received: {len(token_ids)} tokens and "
             f"sequence_length={sequence_length}"
         )
@@ -233,7 +233,7 @@ def check_rates(
         or mask_rate + random_rate > 1
     ):
         raise ValueError(
-            "Rates must be between 0 and 1, the sum of those of masked and of "
-            f"random tokens too. Received: selection_rate={selection_rate!r}, "
+            "Rates, and the sum of mask_rate and random_rate, must be between "
+            f"0 and 1. Received: selection_rate={selection_rate!r}, "
             f"mask_rate={mask_rate!r}, random_rate={random_rate!r}"
         )

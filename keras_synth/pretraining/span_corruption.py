@@ -1,4 +1,4 @@
-"""T5's objective: spans of tokens are removed, and to be predicted.
+"""T5's objective: predict removed spans of tokens.
 
 Raffel et al., 2020, https://arxiv.org/abs/1910.10683, section 3.1.4.
 """
@@ -21,29 +21,30 @@ def span_mask(
     noise_density: float = NOISE_DENSITY,
     mean_noise_span_length: float = MEAN_SPAN,
 ) -> Tensor:
-    """Draws the tokens to take out, in spans.
+    """Draws spans of tokens to remove.
 
-    `round(length * noise_density)` tokens, at least one and not all, in
-    `round(tokens / mean_noise_span_length)` spans, at least one. Each way to
-    cut the tokens taken out into so many spans is as likely as any other, and
-    so is each way to cut those that stay; the first token stays.
+    It removes `round(length * noise_density)` tokens, at least one and not all,
+    in `round(tokens / mean_noise_span_length)` spans, at least one. All ways to
+    cut the removed tokens into this number of spans are equally likely, as are
+    all ways to cut the other tokens. The first token is not removed.
 
     Args:
         length: Integer, number of tokens, at least 2.
         rng: `numpy.random.Generator`.
-        noise_density: Float between 0 and 1, share of tokens to take out.
-        mean_noise_span_length: Float, at least 1, mean tokens of a span.
+        noise_density: Float between 0 and 1, fraction of tokens to remove.
+        mean_noise_span_length: Float, at least 1, mean length of a span in
+            tokens.
 
     Returns:
-        Boolean array `(length,)`, True for tokens to take out.
+        Boolean array `(length,)`, True for tokens to remove.
 
     Raises:
         ValueError: If there are fewer than two tokens.
     """
     if length < 2:
         raise ValueError(
-            "Span corruption needs texts of at least 2 tokens: one to stay and "
-            f"one to take out. Received: {length} tokens"
+            "Span corruption needs texts of at least 2 tokens, because it "
+            f"keeps one and removes one. Received: {length} tokens"
         )
     noise, spans = _counts(length, noise_density, mean_noise_span_length)
     lengths = np.stack(
@@ -55,18 +56,19 @@ def span_mask(
 def corrupt_spans(
     tokens: Tensor, mask: Tensor, vocabulary_size: int
 ) -> tuple[Tensor, Tensor]:
-    """Puts a sentinel in the place of each span.
+    """Replaces each span by a sentinel.
 
     Sentinels descend from `vocabulary_size - 1`.
 
     Args:
         tokens: Integer array `(n,)`.
-        mask: Boolean array `(n,)`, True for tokens to take out.
-        vocabulary_size: Integer, sentinels included.
+        mask: Boolean array `(n,)`, True for tokens to remove.
+        vocabulary_size: Integer, including sentinels.
 
     Returns:
-        `(inputs, targets)`: integer arrays, the tokens that stay with a
-        sentinel for each span that does not, and the reverse.
+        `(inputs, targets)`: integer arrays, the other tokens with a sentinel
+        for each removed span, and the removed tokens with a sentinel for each
+        other span.
 
     Example:
 
@@ -87,7 +89,7 @@ def corrupted_lengths(
     noise_density: float = NOISE_DENSITY,
     mean_noise_span_length: float = MEAN_SPAN,
 ) -> tuple[int, int]:
-    """Returns the lengths of inputs and targets, end tokens included.
+    """Returns the lengths of inputs and targets, including end tokens.
 
     Args:
         length: Integer, number of raw tokens.
@@ -106,22 +108,23 @@ def window_length(
     noise_density: float = NOISE_DENSITY,
     mean_noise_span_length: float = MEAN_SPAN,
 ) -> int:
-    """Returns how many raw tokens make inputs of a length, end token included.
+    """Returns the number of raw tokens for inputs of a length.
 
-    512 tokens of input come from 568 raw ones, and their targets have 114.
+    Inputs include the end token: inputs of 512 tokens come from 568 raw tokens,
+        and have targets of 114 tokens.
 
     Args:
-        inputs_length: Integer, the most tokens of an input, at least 3.
+        inputs_length: Integer, maximum tokens of an input, at least 3.
         noise_density: Float, as for `span_mask`.
         mean_noise_span_length: Float, as for `span_mask`.
 
     Raises:
-        ValueError: If it is too short for a token, a sentinel and the end.
+        ValueError: If `inputs_length` is less than 3.
     """
     if check_positive("inputs_length", inputs_length) < 3:
         raise ValueError(
-            "Inputs of span corruption hold a token, a sentinel and the end: "
-            f"at least 3 tokens. Received: inputs_length={inputs_length}"
+            "Inputs of span corruption need at least 3 tokens: a token, a "
+            f"sentinel and the end. Received: inputs_length={inputs_length}"
         )
     options = noise_density, mean_noise_span_length
     length = 2
@@ -133,32 +136,32 @@ def window_length(
 class SpanCorruption(EpochBatches):
     """Batches of span corruption from a long sequence of tokens.
 
-    Each epoch the tokens are cut into windows, which come in another order and
-    with other holes. Windows have one length, so batches need no padding; what
-    is left over at the end of the tokens, and windows that do not fill a last
-    batch, are left out.
+    Each epoch cuts the tokens into other windows, in another order and with
+    other removed spans. All windows have the same length, so batches need no
+    padding. Remaining tokens, and windows that do not fill the last batch, are
+    omitted.
 
-    For `SynthesizerSeq2SeqLM` without preprocessor: batches are
-    `(features, labels, sample_weight)`.
+    Batches are for `SynthesizerSeq2SeqLM` without preprocessor: `(features,
+    labels, sample_weight)`.
 
     Args:
-        tokens: Integer array `(N,)`, the ids of all texts, one after the
-            other.
-        inputs_length: Integer, tokens of each input, end token included.
-        vocabulary_size: Integer, sentinels included: the highest ids are
-            theirs, and no token of the texts may have one.
-        end_token_id: Integer, ends inputs and targets.
-        start_token_id: Integer, starts what the decoder is given; T5 takes
-            the padding token.
+        tokens: Integer array `(N,)`, the concatenated ids of all texts.
+        inputs_length: Integer, tokens of each input, including the end token.
+        vocabulary_size: Integer, including sentinels, which have the highest
+            ids. Tokens of the texts must not have these ids.
+        end_token_id: Integer, the last token of inputs and targets.
+        start_token_id: Integer, the first token of the decoder; in T5 the
+            padding token.
         batch_size: Integer, windows of a batch.
-        noise_density: Float, share of tokens to take out.
-        mean_noise_span_length: Float, mean tokens of a span.
-        shuffle: Whether to train on them. To evaluate, windows and holes are
-            the same in each pass, and the last batch may be smaller.
-        seed: Integer, not negative. The same seed gives the same batches on
-            all backends.
-        epoch: Integer, the epoch to start with, an attribute that grows with
-            each pass.
+        noise_density: Float, fraction of tokens to remove.
+        mean_noise_span_length: Float, mean length of a span in tokens.
+        shuffle: Whether to shuffle, for training. Otherwise, for evaluation,
+            windows and removed spans are the same in each pass, and the last
+            batch can be smaller.
+        seed: Non-negative integer. The same seed makes the same batches on all
+            backends.
+        epoch: Integer, the first epoch; an attribute that increases with each
+            pass.
 
     Raises:
         ValueError: If there are too few tokens for a batch, an argument is
@@ -203,7 +206,7 @@ class SpanCorruption(EpochBatches):
         ):
             raise ValueError(
                 "`noise_density` must be between 0 and 1, and "
-                "`mean_noise_span_length` at least 1. Received: "
+                "`mean_noise_span_length` must be at least 1. Received: "
                 f"noise_density={noise_density}, "
                 f"mean_noise_span_length={mean_noise_span_length}"
             )
@@ -221,22 +224,22 @@ class SpanCorruption(EpochBatches):
         needed = self.length * (self.batch_size if shuffle else 1)
         if len(self.tokens) < needed:
             raise ValueError(
-                f"One batch takes {needed} tokens. Pass more texts, a smaller "
-                "batch_size or a smaller inputs_length. "
-                f"Received: {len(self.tokens)} tokens"
+                f"One batch needs {needed} tokens. Pass more texts, a smaller "
+                "batch_size or a smaller inputs_length. Received: "
+                f"{len(self.tokens)} tokens"
             )
         _, spans = _counts(self.length, *self.options)
         if self.tokens.max() >= vocabulary_size - spans:
             raise ValueError(
-                f"The {spans} highest ids of the vocabulary are sentinels' and "
-                "must not occur in the texts. Pass a larger vocabulary_size, "
-                "and build the model with it. Received: "
+                f"The {spans} highest ids of the vocabulary are sentinels, "
+                "which must not occur in the texts. Pass a larger "
+                "vocabulary_size, also to the model. Received: "
                 f"vocabulary_size={vocabulary_size} and a token "
                 f"{self.tokens.max()}"
             )
 
     def __len__(self):
-        """The number of batches of each epoch."""
+        """The number of batches per epoch."""
         count = len(self.tokens) // self.length
         if self.shuffle:
             return count // self.batch_size
@@ -248,7 +251,7 @@ class SpanCorruption(EpochBatches):
         if not self.shuffle:
             return self.length * np.arange(count)
         rng = np.random.default_rng((self.seed, epoch))
-        # Windows begin elsewhere in each epoch.
+        # Windows begin at another token in each epoch.
         first = rng.integers(len(self.tokens) - count * self.length + 1)
         return first + self.length * rng.permutation(count)
 
@@ -268,7 +271,7 @@ class SpanCorruption(EpochBatches):
         return features, targets, np.ones(targets.shape, "float32")
 
     def _corrupted(self, start):
-        """Inputs and targets of the window that starts there."""
+        """Inputs and targets of a window."""
         epoch = self.epoch if self.shuffle else 0
         rng = np.random.default_rng((self.seed, epoch, start))
         window = self.tokens[start : start + self.length]
@@ -280,22 +283,22 @@ class SpanCorruption(EpochBatches):
 
 
 def _counts(length, noise_density, mean_noise_span_length):
-    """How many tokens are taken out, and in how many spans."""
+    """The numbers of removed tokens and of spans."""
     noise = int(np.clip(np.round(length * noise_density), 1, length - 1))
     spans = max(1, int(np.round(noise / mean_noise_span_length)))
     return noise, min(spans, length - noise)
 
 
 def _cut(count, parts, rng):
-    """Lengths, at least 1 each, of so many parts of so many tokens."""
-    starts = np.arange(1, count) <= parts - 1  # so many new parts begin
+    """Random lengths, at least 1, of the parts of a number of tokens."""
+    starts = np.arange(1, count) <= parts - 1  # the number of new parts
     rng.shuffle(starts)
     ends = np.flatnonzero(np.append(starts, True)) + 1
     return np.diff(ends, prepend=0)
 
 
 def _with_sentinels(tokens, out, vocabulary_size):
-    """Tokens, with one sentinel for each span that is taken out."""
+    """Tokens with a sentinel for each removed span."""
     begins = out & ~np.append(False, out[:-1])
     sentinels = vocabulary_size - np.cumsum(begins)
     return np.where(begins, sentinels, tokens)[begins | ~out]

@@ -1,6 +1,6 @@
-"""What training needs beyond Keras: batches of few lengths, a schedule.
+"""Batches of similar lengths, a schedule and a loss.
 
-Metrics, checkpoints, logs and other schedules are those of Keras and KerasHub.
+For metrics, checkpoints, logs and other schedules, use Keras and KerasHub.
 """
 
 from keras_synth.training.batches import EpochBatches, LengthBuckets

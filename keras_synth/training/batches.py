@@ -1,4 +1,4 @@
-"""Batches for `fit` on any backend, drawn by NumPy from seed and epoch."""
+"""Batches for `fit` on any backend, drawn by seed and epoch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,16 +9,16 @@ import numpy as np
 from keras_synth._backend.checks import check_positive
 from keras_synth.types import Tensor
 
-SIDES = ("encoder_", "decoder_")  # what is written comes last
+SIDES = ("encoder_", "decoder_")  # targets come last
 
 
 class EpochBatches(keras.utils.PyDataset):
-    """Batches whose order depends on a seed and the epoch alone.
+    """Batches whose order depends only on a seed and the epoch.
 
     Args:
-        seed: Integer, not negative.
-        epoch: Integer, the epoch to start with; an attribute that grows with
-            each pass.
+        seed: Non-negative integer.
+        epoch: Integer, the first epoch; an attribute that increases with each
+            pass.
 
     Example:
 
@@ -42,48 +42,49 @@ class EpochBatches(keras.utils.PyDataset):
         self._planned: tuple[int, Any] | None = None
 
     def on_epoch_end(self) -> None:
-        """Goes on to the next epoch; Keras calls it."""
+        """Starts the next epoch; Keras calls it."""
         self.epoch += 1
 
     def plan(self, epoch: int) -> Any:
-        """What `make_plan` returns, made once for each epoch in a row."""
+        """The result of `make_plan`, made once for each epoch."""
         planned = self._planned
         if planned is None or planned[0] != epoch:
             self._planned = planned = epoch, self.make_plan(epoch)
         return planned[1]
 
     def make_plan(self, epoch: int) -> Any:
-        """Returns what the batches of an epoch are made from."""
+        """Returns the data from which an epoch's batches are made."""
         raise NotImplementedError
 
 
 class LengthBuckets(EpochBatches):
-    """Batches of about equally long sequences, for `fit` on any backend.
+    """Batches of sequences of similar length, for `fit` on any backend.
 
-    Each batch is as long as the least of `lengths` that holds all of its
-    sequences, source and target alike. There are few lengths and all batches
-    but one have `batch_size` examples, since JAX and XLA compile anew for every
-    shape: sequences that do not fill a batch move to the next length.
+    The length of a batch is the least of `lengths` that fits all of its
+    sequences, both source and target. Because JAX and XLA compile for each
+    shape, there are few lengths, and all batches except one have `batch_size`
+    examples: sequences that do not fill a batch move to the next length.
 
     Args:
-        features: Dictionary of arrays or tensors `(N, T)`, such as
-            preprocessors return, among them `"padding_mask"`, not 0 for real
-            tokens, which come first. Or of arrays `(N, S)` and `(N, T)` whose
-            names start with `"encoder_"` and `"decoder_"`.
+        features: Dictionary of arrays or tensors `(N, T)`, as from
+            preprocessors, including `"padding_mask"`, nonzero for real tokens,
+            which come first. Or of arrays `(N, S)` and `(N, T)` whose names
+            start with `"encoder_"` and `"decoder_"`.
         labels: Array or tensor `(N, ...)`.
         batch_size: Integer, examples per batch.
-        lengths: Integers, the lengths in tokens to cut batches to, besides `T`.
-        shuffle: Whether examples and batches come in a random order, another
-            one in each epoch. Otherwise always in the same one, by length.
-        drop_remainder: Whether to leave out the examples that do not fill a
-            last batch: others in each epoch, drawn from all.
-        seed: Integer, not negative. The same seed gives the same batches on
-            all backends.
-        epoch: Integer, the epoch to start with, an attribute that grows with
-            each pass. Keras may iterate once before the first epoch: for exact
-            numbers, set it in a callback's `on_epoch_begin`.
-        sample_weight: Optional array or tensor `(N, T)`, for generative
-            models: labels are then `(N, T)`, too, and batches hold all three,
+        lengths: Integers, the lengths in tokens to cut batches to, in addition
+            to `T`.
+        shuffle: Whether examples and batches have another random order in each
+            epoch. Otherwise they are always ordered by length.
+        drop_remainder: Whether to omit the examples that do not fill the last
+            batch, drawn from all examples in each epoch.
+        seed: Non-negative integer. The same seed makes the same batches on all
+            backends.
+        epoch: Integer, the first epoch; an attribute that increases with each
+            pass. Keras may iterate once before the first epoch. For exact
+            numbers, set `epoch` in a callback's `on_epoch_begin`.
+        sample_weight: Optional array or tensor `(N, T)`, for generative models.
+            Labels are then also `(N, T)`, and batches contain all three, with
             weights as floats.
 
     Raises:
@@ -141,7 +142,7 @@ class LengthBuckets(EpochBatches):
         self._buckets: Any = np.searchsorted(self.lengths, real)
 
     def __len__(self):
-        """The number of batches of each epoch."""
+        """The number of batches per epoch."""
         if self.drop_remainder:
             return len(self.labels) // self.batch_size
         return -(-len(self.labels) // self.batch_size)
@@ -159,18 +160,18 @@ class LengthBuckets(EpochBatches):
         return features, *(x[rows, :length] for x in tokens)
 
     def make_plan(self, epoch: int) -> Any:
-        """The batches of an epoch, as `(length, row numbers)`."""
+        """The batches of an epoch, as `(length, row indices)`."""
         rows = np.arange(len(self.labels))
         rng = np.random.default_rng((self.seed, epoch))
         if self.shuffle or self.drop_remainder:
             rng.shuffle(rows)
         if self.drop_remainder:
-            # Before they are sorted: the last ones are then the longest.
+            # Before sorting, after which the last rows are the longest.
             rows = rows[: len(self) * self.batch_size]
         if not self.shuffle:
             rows.sort()
-        # A batch takes the length of its longest row: its last one, as rows
-        # are ordered by bucket.
+        # The length of a batch is that of its last row, because rows are
+        # ordered by bucket.
         rows = rows[np.argsort(self._buckets[rows], kind="stable")]
         batches = [
             rows[start : start + self.batch_size]
@@ -180,7 +181,7 @@ class LengthBuckets(EpochBatches):
         if self.shuffle:
             plan = [plan[i] for i in rng.permutation(len(plan))]
         # On TensorFlow, Keras learns from the first two batches which axes
-        # vary: they must not happen to be equally long.
+        # vary, so their lengths must differ.
         for i, (length, _) in enumerate(plan):
             if length != plan[0][0]:
                 plan[1], plan[i] = plan[i], plan[1]
@@ -189,14 +190,14 @@ class LengthBuckets(EpochBatches):
 
 
 def _array(values):
-    """An array as it is, or what a tensor of the backend holds."""
+    """An array as it is, or a tensor of the backend as an array."""
     if isinstance(values, np.ndarray):
         return values
     return keras.ops.convert_to_numpy(values)
 
 
 def _masks(features):
-    """The padding masks, by what the names of their features start with."""
+    """The padding masks, by the prefixes of their features' names."""
     masks = {
         side: features[f"{side}padding_mask"]
         for side in ("", *SIDES)
@@ -204,9 +205,8 @@ def _masks(features):
     }
     if not masks:
         raise ValueError(
-            'features must hold "padding_mask", or "encoder_padding_mask" and '
-            f'"decoder_padding_mask", which tell the lengths. Received: '
-            f"{sorted(features)}"
+            'features must contain "padding_mask", or "encoder_padding_mask" '
+            f'and "decoder_padding_mask". Received: {sorted(features)}'
         )
     return masks
 
@@ -218,15 +218,14 @@ def _check_examples(features, masks, labels):
         }
         if mask.ndim != 2 or len({*shapes.values()}) > 1 or not len(mask):
             raise ValueError(
-                "All features of a sequence must have one shape (N, T), N at "
-                f"least 1. Received: {shapes}"
+                "All features of a sequence must have the same shape (N, T), "
+                f"with N at least 1. Received: {shapes}"
             )
         real = mask != 0
         if (real[:, 1:] > real[:, :-1]).any():
             raise ValueError(
-                f"`{start}padding_mask` must have padding on the right only: "
-                "batches are cut from there. Received: padding before a real "
-                "token"
+                f"`{start}padding_mask` must have padding only on the right, "
+                "where batches are cut. Received: padding before a real token"
             )
         if len(labels) != len(mask):
             raise ValueError(
@@ -239,7 +238,6 @@ def _check_tokens(masks, labels, sample_weight):
     expected = [*masks.values()][-1].shape
     if not labels.shape == sample_weight.shape == expected:
         raise ValueError(
-            f"With sample_weight, labels and it must have the shape {expected} "
-            f"of what is written. Received: {labels.shape} and "
-            f"{sample_weight.shape}"
+            f"labels and sample_weight must both have the shape {expected} of "
+            f"the targets. Received: {labels.shape} and {sample_weight.shape}"
         )

@@ -15,14 +15,13 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     """Cross-entropy of logits with integer labels, smoothed.
 
     `loss = log sum_j exp(z_j) - (1 - s) z_y - s mean_j z_j`: the cross-entropy
-    with a label that gives y the probability `1 - s + s / V` and each other
-    class `s / V`. `keras.losses.CategoricalCrossentropy` smooths alike, but
-    takes labels of V numbers each.
+    with a label that has the probability `1 - s + s / V` for y and `s / V` for
+    other classes. `keras.losses.CategoricalCrossentropy` has the same
+    smoothing, but needs labels of V numbers each.
 
     Args:
         label_smoothing: Float in [0, 1), `s`.
-        reduction: As of `keras.losses.Loss`; by default the mean over what
-            has weight.
+        reduction: As for `keras.losses.Loss`; by default the weighted mean.
         **kwargs: Keyword arguments of `keras.losses.Loss`.
 
     Call arguments:
@@ -60,15 +59,15 @@ class LabelSmoothedCrossentropy(keras.losses.Loss):
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         if len(y_true.shape) >= len(y_pred.shape):
             raise ValueError(
-                "Labels must be integers, one for each row of logits; "
-                "`keras.losses.CategoricalCrossentropy` takes one-hot labels. "
+                "Labels must be integers, one for each row of logits. For "
+                "one-hot labels use `keras.losses.CategoricalCrossentropy`. "
                 f"Received: labels of shape {tuple(y_true.shape)}, logits of "
                 f"shape {tuple(y_pred.shape)}"
             )
         labels = ops.cast(y_true, "int32")[..., None]
         if not kernels.FUSES_OPERATIONS:
-            # One kernel, instead of a pass over all logits for each step of
-            # the sum. Compilers elsewhere make one pass of those.
+            # One kernel, instead of a pass over all logits for each step of the
+            # sum. Other backends' compilers fuse these steps.
             y_pred, loss = ops.log_softmax(y_pred, axis=-1), 0.0
         else:
             loss = ops.logsumexp(y_pred, axis=-1)

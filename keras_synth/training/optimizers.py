@@ -1,22 +1,22 @@
-"""`adamw`: AdamW that decays matrices only."""
+"""`adamw`: AdamW that decays only matrices."""
 
 from typing import Any
 
 import keras
 
-# Of biases, layer and RMS normalizations, and mixtures.
+# Weights of biases, layer and RMS normalizations, and mixtures.
 NOT_DECAYED = ("bias", "gamma", "beta", "scale", "alphas")
 
 
 def adamw(
     learning_rate: Any, weight_decay: float = 0.004, **kwargs: Any
 ) -> keras.optimizers.Optimizer:
-    """AdamW whose weight decay spares biases, normalizations and alphas.
+    """AdamW without weight decay of biases, normalizations and alphas.
 
     Args:
         learning_rate: Float, or a schedule.
         weight_decay: Float.
-        **kwargs: Further arguments of `keras.optimizers.AdamW`.
+        **kwargs: Other arguments of `keras.optimizers.AdamW`.
 
     Returns:
         `keras.optimizers.AdamW`.

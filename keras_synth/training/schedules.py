@@ -1,4 +1,4 @@
-"""`InverseSquareRoot`: the learning rates of the first Transformer."""
+"""`InverseSquareRoot`, the schedule of the first Transformer."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from keras_synth.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
-    """Grows linearly, then falls with the square root of the step.
+    """Increases linearly, then falls with the square root of the step.
 
     `rate(n) = peak * min(n / warmup, sqrt(warmup / n))`, n counting steps from
-    1. Vaswani et al. have `peak = (hidden_dim * warmup_steps) ** -0.5`. To
-    fall along a cosine, Keras has `keras.optimizers.schedules.CosineDecay`.
+    1. Vaswani et al. use `peak = (hidden_dim * warmup_steps) ** -0.5`. For a
+    cosine use `keras.optimizers.schedules.CosineDecay`.
 
     Args:
         peak_learning_rate: Float, the highest rate, at step `warmup_steps`.
@@ -23,7 +23,7 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         name: Optional string.
 
     Call arguments:
-        step: Integer scalar, the number of steps made so far.
+        step: Integer scalar, the number of previous steps.
 
     Returns:
         Float scalar tensor, the learning rate.

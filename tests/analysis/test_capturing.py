@@ -357,9 +357,9 @@ def without():
 @pytest.mark.parametrize(
     ("make", "options", "match"),
     [
-        (Plain, {}, "attention weights is expected.*of Plain"),
+        (Plain, {}, "Expected a model with attention weights.*of Plain"),
         (t5, {}, "graft.*of T5Backbone"),
-        (without, {}, "FourierMixer.*have none"),
+        (without, {}, "FourierMixer.*do not have weights"),
         (flash, {}, "flash"),
         (lambda: "a preset", {}, "Keras layer or model.*'a preset'"),
         (

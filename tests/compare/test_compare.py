@@ -107,8 +107,8 @@ def test_a_run_that_fails_leaves_the_others(tmp_path):
         (["--task", "scores"], "The task scores needs --data"),
         (["--data", "none.csv"], "There is no file or folder none.csv"),
         (["--task", "translation", "--variants", "linformer"], "causal"),
-        (["--init", "nowhere"], "--init must name a preset"),
-        (["--batch-size", "999"], "too few examples"),
+        (["--init", "nowhere"], "--init must be a preset"),
+        (["--batch-size", "999"], "too few training examples"),
         (["--backends", "theano"], "invalid choice"),
         (["--callbacks", "nothing"], "must be MODULE:NAME"),
         (["--variants", "nowhere:Mine"], "the module cannot be imported"),
@@ -290,7 +290,7 @@ def test_a_function_without_a_file_is_an_error(monkeypatch):
 @pytest.mark.once
 def test_arrays_must_hold_numbers(tmp_path):
     texts = np.array(["a", "b"]), np.ones(2)
-    with pytest.raises(ValueError, match="tokenize texts first"):
+    with pytest.raises(ValueError, match="Tokenize texts first"):
         scripts.write(tmp_path, "own", texts, texts, texts)
 
 

@@ -166,7 +166,7 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
     assert backbone.num_layers == 1
     status, _, err = run(*common[:-3], "D", "--init", first, "--output", out)
     assert status == 2
-    assert "No preset in --init has the variant" in err
+    assert "No preset in --init is for the variant" in err
     # Another preset at the same path is another start.
     weights = preset / "model.weights.h5"
     content = bytearray(weights.read_bytes())

@@ -308,7 +308,7 @@ def _copy_bert_block(block, layer):
         ({"key_dim": 0}, "key_dim"),
         ({"cross_num_heads": -1}, "cross_num_heads"),
         ({"cross_key_dim": 1.5}, "cross_key_dim"),
-        ({"num_heads": 5, "key_dim": None}, "where no `key_dim` is given"),
+        ({"num_heads": 5, "key_dim": None}, "or pass `key_dim`"),
     ],
 )
 def test_bad_options_are_refused(options, match):

@@ -416,9 +416,9 @@ def test_what_is_not_a_text_is_refused_in_one_sentence(kind):
     for texts, match in (
         (["the", None], r"\[\d\] must be a text"),
         (["the", float("nan")], r"\[\d\] must be a text"),
-        ([["the", "film"], ["a", "plot"]], "a tuple of columns for pairs"),
+        ([["the", "film"], ["a", "plot"]], "as a tuple of columns"),
         ([], "at least one"),
-        ("the film", "Put a single one into a list"),
+        ("the film", "Put a single example into a list"),
     ):
         x, y = numbered(kind, texts)
         y = None if y is None else [0] * (1 if isinstance(texts, str) else 2)

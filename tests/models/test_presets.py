@@ -274,7 +274,7 @@ def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch):
     (tmp_path / "inside").mkdir()
     monkeypatch.chdir(tmp_path / "inside")
     for folder in (".", tmp_path):
-        with pytest.raises(ValueError, match="a folder of its own"):
+        with pytest.raises(ValueError, match="a separate folder"):
             task("classifier").save_to_preset(folder)
 
 

@@ -207,7 +207,7 @@ def test_without_preprocessor_it_takes_batches():
     batches = LengthBuckets(x, y, 4, [6], sample_weight=weight)
     model.fit(batches, verbose=0)
     model.fit(x, y, sample_weight=weight, verbose=0)
-    with pytest.raises(ValueError, match="with a preprocessor"):
+    with pytest.raises(ValueError, match="needs a preprocessor"):
         model.tag(SENTENCES)
     with pytest.raises(ValueError, match="from 0 to 2"):
         model.fit(x, y - 100, sample_weight=weight)
@@ -273,7 +273,7 @@ def test_multiplications_are_counted():
         ([["dog"]], [0], r"y\[0\] must be a list of words or of labels"),
         ([["dog"]], None, "y=None"),
         (["the dog"], [[0]], r"x\[0\] must be a list of words"),
-        ("the dog", [[0]], "Put a single one into a list"),
+        ("the dog", [[0]], "Put a single example into a list"),
         ([["dog", 3]], [[0, 0]], "Words must be strings"),
         ([["dog", None]], [[0, 0]], "Words must be strings"),
     ],

@@ -119,7 +119,7 @@ def test_batches_of_span_corruption():
     ("options", "match"),
     [
         ({"inputs_length": 2}, "at least 3 tokens"),
-        ({"vocabulary_size": 90}, "are sentinels' and must not occur"),
+        ({"vocabulary_size": 90}, "are sentinels, which must not occur"),
         ({"tokens": np.arange(3, 50)}, "Received: 47 tokens"),
         ({"tokens": np.zeros(2000)}, "must be a sequence of integers"),
         ({"noise_density": 1.0}, "between 0 and 1"),

@@ -117,7 +117,7 @@ def test_fit_takes_batches_of_several_lengths_and_goes_on_with_epochs():
                     "padding_mask": np.ones((4, 3)),
                 }
             },
-            "one shape",
+            "the same shape",
         ),
         ({"labels": np.ones(5)}, "one label per example"),
         ({"batch_size": 0}, "batch_size"),
@@ -190,5 +190,5 @@ def test_what_preprocessors_return_becomes_arrays():
 def test_padding_before_a_real_token_is_an_error(mask):
     features = {"token_ids": np.array([[0, 0, 5, 6]])}
     features["padding_mask"] = np.array([mask])
-    with pytest.raises(ValueError, match="padding on the right only"):
+    with pytest.raises(ValueError, match="padding only on the right"):
         LengthBuckets(features, np.zeros(1), 1, lengths=[2])

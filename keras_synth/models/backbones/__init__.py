@@ -1,1 +1,1 @@
-"""Embeddings and blocks."""
+"""Backbones: embeddings and blocks."""

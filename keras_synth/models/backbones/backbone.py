@@ -17,50 +17,50 @@ from keras_synth.types import Identifier
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerBackbone(StackedBackbone):
-    """A Transformer encoder, or decoder, whose attention is synthesized.
+    """A Transformer encoder or decoder with synthesized attention.
 
-    Token, position and optional segment embeddings, `num_layers` blocks and,
-    in pre-norm form, a last normalisation.
+    It consists of token, position and optional segment embeddings, `num_layers`
+    blocks and, in pre-norm form, a last normalisation.
 
     Args:
         vocabulary_size: Integer, number of token ids.
         num_layers: Integer, number of encoder blocks.
         num_heads: Integer, attention heads of each block.
-        hidden_dim: Integer, model width `d`, divisible by `num_heads` where no
-            `key_dim` is given.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads` unless
+            `key_dim` is set.
         intermediate_dim: Integer, width of the feed-forward networks.
-        synthesizer: Synthesizer or mixer of every block: a name such as
-            `"R"`, `"random + dot_product"` or `"fnet"`, an object without
-            weights, or a config, see `keras_synth.mixers.get`; or a list of
-            them, one for each block. An integer in the list shares an earlier
-            block's synthesizer: `["R", 0, "V", 2]` has one table and one pair
-            of projections of queries and keys.
-        dropout: Float, share to drop in training of embeddings, attention
-            weights and sub-layer outputs.
+        synthesizer: Synthesizer or mixer of every block: a name such as `"R"`,
+            `"random + dot_product"` or `"fnet"`, an object without weights, or
+            a config; see `keras_synth.mixers.get`. Or a list of them, one for
+            each block. An integer in the list shares an earlier block's
+            synthesizer: `["R", 0, "V", 2]` has one table, and one pair of
+            projections of queries and keys.
+        dropout: Float, fraction of embeddings, attention weights and sub-layer
+            outputs to drop in training.
         max_sequence_length: Integer, longest input in tokens; also the
             `max_length` of the synthesizers.
         num_segments: Integer, number of segment ids; 0 for no segments.
         activation: Activation of the feed-forward networks.
         layer_norm_epsilon: Float, epsilon of the normalisations.
         normalize_first: Whether the blocks are pre-norm, which trains from
-            scratch without a warm-up, or post-norm, as BERT.
-        causal: Whether token i attends to tokens `j <= i` only, as in language
+            scratch without a warm-up, or post-norm, as in BERT.
+        causal: Whether token i attends only to tokens `j <= i`, as in language
             models. The blocks are then `SynthesizerDecoder`s, with caches.
         positions: `"learned"` or `"sinusoidal"` position embeddings;
             `"t5_relative"` for T5's table of distances, one for each stack,
-            added to the logits of all blocks; or `None`, where attention
-            itself knows positions, as R and D do.
+            added to the logits of all blocks; or `None`, if attention depends
+            on positions, as R and D do.
         attention_use_bias: Whether the projections of attention have biases.
         key_dim: Integer, features per head, by default
             `hidden_dim // num_heads`.
         normalization: `"layer_normalization"` or `"rms_normalization"`.
         feed_forward_use_bias: Whether the feed-forward networks have biases.
-        use_gated_activation: Whether their hidden layers have gates, see
+        use_gated_activation: Whether their hidden layers have gates; see
             `keras_synth.layers.FeedForward`.
-        feed_forward_dropout: Float, share of these hidden layers to drop in
-            training, as T5 does beside `dropout`.
-        scale_output: Whether the output layer of language models, which is
-            the token embedding, divides by `sqrt(hidden_dim)`, as T5's.
+        feed_forward_dropout: Float, fraction of these hidden layers to drop in
+            training, as in T5, in addition to `dropout`.
+        scale_output: Whether the output layer of language models, which is the
+            token embedding, divides by `sqrt(hidden_dim)`, as in T5.
         dtype: Dtype or dtype policy of computations and weights.
         **kwargs: Keyword arguments of `keras_hub.models.Backbone`.
 
@@ -144,14 +144,14 @@ class SynthesizerBackbone(StackedBackbone):
         # === Config ===
         self._keep({**arguments, "causal": bool(causal)})
 
-    # Keras hands `training` only to a `call` that names it.
+    # Keras passes `training` only to a `call` that names it.
     def call(
         self, inputs, training=None, mask=None, attention_bias=None, **kwargs
     ):
         check_length(
             inputs["token_ids"], self.max_sequence_length, "max_sequence_length"
         )
-        if attention_bias is not None:  # the functional model has no such input
+        if attention_bias is not None:  # not an input of the functional model
             return self.stack(
                 **{name: inputs[name] for name in self.input},
                 attention_bias=attention_bias,

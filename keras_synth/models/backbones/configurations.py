@@ -7,7 +7,7 @@ from keras_synth.mixers.registry import is_mixer, mixer_class
 from keras_synth.synthesizers.registry import tree
 from keras_synth.types import Identifier
 
-# How the authors' released T5 layers make what the paper calls by these names.
+# The authors' released T5 layers for names in the paper.
 _RELEASED = {
     ("dense",): "dense(shared_heads=True)",
     ("dense", "dot_product"): (
@@ -74,7 +74,7 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "positions": "learned",
     },
 }
-# Heads of T5's synthesizers, where they are not those of the dot product.
+# Heads of T5's synthesizers that differ from those of the dot product.
 _OTHER_HEADS = {"t5_base": {"num_heads": 8, "key_dim": 128}}
 
 
@@ -85,26 +85,26 @@ def config(
 
     - `"bert_base"`: BERT base, uncased, for `SynthesizerBackbone`: 12 blocks,
       width 768.
-    - `"transformer_base"`: the translation model of the paper, Vaswani et
-      al.'s base model as in Tensor2Tensor: 6 + 6 blocks, width 512, at most
-      256 tokens. It and T5's are for `SynthesizerSeq2SeqBackbone`.
-    - `"t5_base"`, `"t5_small"`: T5 1.0, 12 + 12 blocks of width 768 and 6 + 6
-      of width 512.
-    - `"t5_tiny"`: not published, for CPUs: 3 + 3 blocks, width 256, 8,000
-      tokens, at most 128 of them in a text.
+    - `"transformer_base"`: the translation model of the paper, for
+      `SynthesizerSeq2SeqBackbone`. It is Vaswani et al.'s base model as in
+      Tensor2Tensor: 6 + 6 blocks, width 512, at most 256 tokens.
+    - `"t5_base"`, `"t5_small"`: T5 1.0, also for `SynthesizerSeq2SeqBackbone`:
+      12 + 12 blocks of width 768, and 6 + 6 blocks of width 512.
+    - `"t5_tiny"`: a T5 for CPUs, not published: 3 + 3 blocks, width 256, 8,000
+      tokens, at most 128 tokens in a text.
 
     With `"V"`, T5 has a table of relative positions for each stack. All other
-    synthesizers are as the authors of the paper released them. They have no
-    relative positions, and in `"t5_base"` 8 heads of 128 instead of 12 of 64.
-    `"D"` shares its second matrix among heads, and the parts of `"D+V"` share
-    the queries. Names with options of their own are taken as they are.
+    synthesizers are as in the authors' released code. They have no relative
+    positions, and in `"t5_base"` they have 8 heads of 128 instead of 12 heads
+    of 64. With `"D"` all heads share the second matrix, and with `"D+V"` the
+    parts share the queries. Names with options do not change.
 
-    Training differs from T5 in one way: query kernels start sqrt(k) times as
-    large, since logits are divided by it here.
+    Training differs from T5 in one way: initial query kernels are sqrt(k) times
+    as large, because logits are divided by it here.
 
     Args:
-        name: String, one of the table.
-        synthesizer: Synthesizer or mixer of the self-attention, see
+        name: String, one of the names above.
+        synthesizer: Synthesizer or mixer of the self-attention; see
             `keras_synth.mixers.get`.
         **changes: Arguments of the backbone to override.
 
@@ -112,7 +112,7 @@ def config(
         Dictionary of keyword arguments.
 
     Raises:
-        ValueError: If there is no such name or synthesizer.
+        ValueError: If the name or synthesizer is unknown.
 
     Example:
 
@@ -149,7 +149,7 @@ def config(
 
 
 def _names(synthesizer):
-    """Full names of a sum's parts, sorted; nothing where they have options."""
+    """Sorted full names of a sum's parts, empty if one has options."""
     if not isinstance(synthesizer, str) or is_mixer(synthesizer):
         return ()
     term = tree(synthesizer)
@@ -160,7 +160,7 @@ def _names(synthesizer):
 
 
 def _check(synthesizer):
-    """Raises if there is none of a name, nor of one in a list of them."""
+    """Raises if a name, or one in a list, is unknown."""
     for one in synthesizer if isinstance(synthesizer, list) else [synthesizer]:
-        if not isinstance(one, int):  # which shares an earlier layer's
+        if not isinstance(one, int):  # an integer shares an earlier one
             mixer_class(as_config(one))

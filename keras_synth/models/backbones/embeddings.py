@@ -1,11 +1,11 @@
-"""Keras' embeddings, trained alike on every backend.
+"""Keras' embeddings, with the same training on all backends.
 
 On TensorFlow the gradient of a lookup is a `tf.IndexedSlices` with a row for
 each *occurrence* of a token. Keras' optimizers square these rows before they
-are added up: Adam's second moment of a token that occurs n times is a sum of n
+add them: Adam's second moment of a token that occurs n times is a sum of n
 squares, not the square of the sum, and too small by a factor of up to n.
-`clipnorm` and `global_clipnorm` miss the same (Keras 3.15.1). Adding the rows
-up first takes no more memory than Adam's moments, which are dense anyway.
+`clipnorm` and `global_clipnorm` have the same error (Keras 3.15.1). The sum of
+rows needs no more memory than Adam's moments, which are dense.
 """
 
 import keras
@@ -27,7 +27,7 @@ class Embedding(keras.layers.Embedding):
         return ops.cast(rows, self.compute_dtype)
 
     def quantize(self, mode=None, type_check=True, config=None):
-        # Keras refuses subclasses, whose calls it does not know.
+        # Keras does not support subclasses.
         return super().quantize(mode, type_check=False, config=config)
 
 
@@ -40,8 +40,9 @@ class ReversibleEmbedding(keras.layers.ReversibleEmbedding, Embedding):
     def _int4_build(self, embeddings_shape=None, config=None):
         super()._int4_build(embeddings_shape, config)
         if config is None:
-            # Of a file: `quantize("int4")` leaves what comes in as it is, but
-            # Keras 3.15 rounds it to int8 in a layer that is built so.
+            # For a loaded layer: `quantize("int4")` does not quantize inputs,
+            # but Keras 3.15 rounds them to int8 in a layer that is built
+            # quantized.
             self.inputs_quantizer = None
 
 
@@ -53,11 +54,12 @@ def token_embedding(
     scale_output=False,
     tie_weights=True,
 ):
-    """The embedding of tokens, which may be the output layer, too.
+    """The embedding of tokens, which can also be the output layer.
 
-    Beside learned positions it starts as they do. Beside sinusoids, which have
-    unit scale, so do tokens: `embed` multiplies them by `sqrt(d)`. T5's start
-    with unit scale, since the output layer divides by `sqrt(d)`.
+    With learned positions it has their initial scale. With sinusoids, which
+    have unit scale, tokens also have unit scale, because `embed` multiplies
+    them by `sqrt(d)`. T5's tokens have unit initial scale, because the output
+    layer divides by `sqrt(d)`.
     """
     initializer = "uniform"
     if scale_output:

@@ -15,14 +15,14 @@ class RelativePositionBias(keras.layers.Layer):
 
     Args:
         num_heads: Integer, `H`.
-        bidirectional: Whether later tokens have buckets of their own.
+        bidirectional: Whether later tokens have their own buckets.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
-        x: Tensor `(B, T, d)`; only its length matters.
-        start: Integer or scalar integer tensor, position of its first token.
-        length: Integer or scalar integer tensor, how many tokens are attended
-            to, `S`; by default T.
+        x: Tensor `(B, T, d)`; only its length is used.
+        start: Integer or scalar integer tensor, position of the first token.
+        length: Integer or scalar integer tensor, number of source tokens, `S`;
+            by default T.
 
     Returns:
         Tensor `(1, H, T, S)`, to be added to logits.
@@ -66,7 +66,7 @@ def make_positions(
     if positions is None:
         return None, None
     if positions == "learned":
-        # Initialised as `keras.layers.Embedding` is.
+        # The initializer of `keras.layers.Embedding`.
         return keras_hub.layers.PositionEmbedding(
             max_length, initializer="uniform", **embedding
         ), None
@@ -78,8 +78,8 @@ def make_positions(
         )
     raise ValueError(
         "`positions` must be one of 'learned', 'sinusoidal', 't5_relative', or "
-        "None for models whose attention knows positions itself. "
-        f"Received: positions={positions!r}"
+        "None for models whose attention depends on positions. Received: "
+        f"positions={positions!r}"
     )
 
 

@@ -17,55 +17,56 @@ from keras_synth.types import Identifier
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerSeq2SeqBackbone(StackedBackbone):
-    """A Transformer whose encoder and decoder attention is synthesized.
+    """A Transformer with synthesized attention in encoder and decoder.
 
-    Both sides share one token embedding.
+    Encoder and decoder share one token embedding.
 
     Args:
         vocabulary_size: Integer, number of token ids, of source and target.
         num_layers: Integer, number of encoder blocks, and of decoder blocks.
         num_heads: Integer, attention heads of each block.
-        hidden_dim: Integer, model width `d`, divisible by `num_heads` where no
-            `key_dim` is given.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads` unless
+            `key_dim` is set.
         intermediate_dim: Integer, width of the feed-forward networks.
-        synthesizer: Synthesizer or mixer in the place of self-attention: a
-            name such as `"R"`, `"random + dot_product"` or `"fnet"`, an object
-            without weights, or a config, see `keras_synth.mixers.get`; or a
-            list of them, one for each encoder block. An integer in the list
-            shares an earlier block's synthesizer: `["R", 0, 0]`.
-        decoder_synthesizer: The same for the decoder; by default that of the
-            encoder. A mixer must have a causal form.
-        cross_synthesizer: The same for the decoder's cross-attention. The
-            paper found no replacement of the dot product there.
+        synthesizer: Synthesizer or mixer of the self-attention: a name such as
+            `"R"`, `"random + dot_product"` or `"fnet"`, an object without
+            weights, or a config; see `keras_synth.mixers.get`. Or a list of
+            them, one for each encoder block. An integer in the list shares an
+            earlier block's synthesizer: `["R", 0, 0]`.
+        decoder_synthesizer: The same for the decoder; by default the encoder's.
+            A mixer must have a causal form.
+        cross_synthesizer: The same for the decoder's cross-attention. (In the
+            paper, only the dot product worked there.)
         cross_num_heads: Integer, heads of the cross-attention, by default
             `num_heads`.
-        cross_key_dim: Integer, features of each, by default `key_dim` or, if
-            there are other heads, `hidden_dim` divided evenly.
-        num_decoder_layers: Integer, number of decoder blocks where it is not
+        cross_key_dim: Integer, features per head of the cross-attention; by
+            default `key_dim`, or `hidden_dim // cross_num_heads` if the number
+            of heads differs.
+        num_decoder_layers: Integer, number of decoder blocks, by default
             `num_layers`.
-        dropout: Float, share to drop in training of embeddings, attention
-            weights and sub-layer outputs.
+        dropout: Float, fraction of embeddings, attention weights and sub-layer
+            outputs to drop in training.
         max_sequence_length: Integer, longest source in tokens.
-        max_decoder_length: Integer, longest target in tokens, where it is not
+        max_decoder_length: Integer, longest target in tokens, by default
             `max_sequence_length`.
-        positions: As for `SynthesizerBackbone`, a table for each stack. So are
-            all other arguments: `activation`, `layer_norm_epsilon`,
-            `normalize_first`, `attention_use_bias`, `key_dim`,
-            `normalization`, `feed_forward_use_bias`, `use_gated_activation`,
+        positions: As for `SynthesizerBackbone`, with a table for each stack,
+            like the arguments `activation`, `layer_norm_epsilon`,
+            `normalize_first`, `attention_use_bias`, `key_dim`, `normalization`,
+            `feed_forward_use_bias`, `use_gated_activation`,
             `feed_forward_dropout`, `scale_output`, `dtype` and keyword
             arguments of `keras_hub.models.Backbone`.
         tie_embedding_weights: Whether the output layer of language models is
-            the token embedding, or has weights of its own, as T5 1.1's.
+            the token embedding. Otherwise it has its own weights, as in T5 1.1.
 
     Call arguments:
         inputs: Dictionary of integer tensors: `"encoder_token_ids"` and
             `"encoder_padding_mask"`, `(B, S)`, `"decoder_token_ids"` and
-            `"decoder_padding_mask"`, `(B, T)`; masks are 1 for real tokens.
+            `"decoder_padding_mask"`, `(B, T)`. Masks are 1 for real tokens.
         encoder_attention_bias: Float tensor that broadcasts to
             `(B, H, S, S)`, added to the logits of the encoder's
             self-attention, in every block.
-        decoder_attention_bias: `(B, H, T, T)`, likewise in the decoder.
-        cross_attention_bias: `(B, H, T, S)`, likewise of cross-attention.
+        decoder_attention_bias: `(B, H, T, T)`, the same for the decoder.
+        cross_attention_bias: `(B, H, T, S)`, the same for cross-attention.
 
     Returns:
         Dictionary of tensors: `"encoder_sequence_output"`,
@@ -197,7 +198,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             "decoder_sequence_output": decoded,
         }
 
-    # Keras hands `training` only to a `call` that names it.
+    # Keras passes `training` only to a `call` that names it.
     def call(
         self,
         inputs,
@@ -224,7 +225,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             cross_attention_bias,
         )
         if any(bias is not None for bias in biases):
-            # They are no inputs of the functional model.
+            # They are not inputs of the functional model.
             return self._read_both(inputs, *biases)
         return super().call(inputs, training=training, mask=mask, **kwargs)
 

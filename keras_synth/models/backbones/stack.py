@@ -13,26 +13,27 @@ from keras_synth.mixers import SyntheticAttention, registry
 from keras_synth.models.backbones.embeddings import Embedding
 from keras_synth.models.backbones.positions import make_positions
 
-# Which attribute of a block an argument of it makes.
+# The attribute of a block for each argument.
 _PLACES = {"synthesizer": "attention", "cross_synthesizer": "cross_attention"}
 
 
 class Stack:
     """Embeddings, blocks and, if pre-norm, a last normalisation.
 
-    Not a layer: its layers belong to the functional model that calls it.
+    It is not a layer: its layers are part of the functional model.
 
     Args:
-        token_embedding: `ReversibleEmbedding`, which stacks may share.
-        synthesizer: As for `SynthesizerBackbone`, as are others of its name.
-        options: namespace of `block_options`, for all blocks.
+        token_embedding: `ReversibleEmbedding`, which stacks can share.
+        synthesizer: As for `SynthesizerBackbone`.
+        options: Namespace from `block_options`, for all blocks.
         num_layers: Integer, number of blocks.
         max_length: Integer, longest sequence in tokens.
-        positions: See there.
-        num_segments: See there.
+        positions: As for `SynthesizerBackbone`.
+        num_segments: As for `SynthesizerBackbone`.
         decoder: Whether the blocks are `SynthesizerDecoder`s.
-        cross_synthesizer: Of their cross-attention, or a list of one each.
-        prefix: String, start of the layers' names; blocks go without it.
+        cross_synthesizer: Synthesizer of the cross-attention, or a list of
+            them.
+        prefix: String, start of the layers' names, except those of blocks.
         **cross: Other options of the decoders' cross-attention.
     """
 
@@ -100,7 +101,7 @@ class Stack:
                 self.blocks[index].share_synthesizer(
                     _PLACES[name], self.blocks[owner]
                 )
-        # Before post-norm blocks, or after pre-norm ones.
+        # Before post-norm blocks, after pre-norm blocks.
         self.layer_norm = normalization_class(options.normalization)(
             epsilon=options.layer_norm_epsilon,
             dtype=dtype,
@@ -119,7 +120,7 @@ class Stack:
     ):
         """Returns hidden states `(B, T, d)` of whole sequences.
 
-        `encoded`, `(B, S, d)`, is what cross-attention attends to; the other
+        `encoded`, `(B, S, d)`, is the source of cross-attention. The other
         arguments are those of the backbones.
         """
         x = self.embed(token_ids, segment_ids)
@@ -147,10 +148,10 @@ class Stack:
         """Returns the input of the first block, `(B, T, d)`.
 
         `start`, an integer or a scalar integer tensor, is the position of the
-        first token; not 0 when decoding.
+        first token, not 0 when decoding.
         """
         x = self.token_embedding(token_ids)
-        if self.scales:  # as Vaswani et al., 2017, 3.4
+        if self.scales:  # Vaswani et al., 2017, 3.4
             x = x * self.token_embedding.output_dim**0.5
         if self.position_embedding is not None:
             x = x + self.position_embedding(x, start_index=start)
@@ -161,7 +162,7 @@ class Stack:
 
     @property
     def overwrites_caches(self):
-        """Whether tokens may be read again: see `Mixer.overwrites_cache`."""
+        """Whether tokens can be read again; see `Mixer.overwrites_cache`."""
         return all(block.attention.overwrites_cache for block in self.blocks)
 
     def call_with_caches(
@@ -177,16 +178,15 @@ class Stack:
 
         Args:
             token_ids: Integer tensor `(B, T)`.
-            caches: Sequence of one cache for each block, of `make_caches`.
+            caches: Sequence of one cache for each block, from `make_caches`.
             start: As for `embed`.
-            sources: Sequence of one cache for each block, of `remember`;
+            sources: Sequence of one cache for each block, from `remember`;
                 empty without cross-attention.
-            encoder_padding_mask: Tensor `(B, S)`, that of the source.
-            padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
+            encoder_padding_mask: Tensor `(B, S)`, the source's mask.
+            padding_mask: Tensor `(B, T)`, 0 for tokens to ignore.
 
         Returns:
-            `(x, caches)`: tensor `(B, T, d)`, and the caches with these
-            tokens added.
+            `(x, caches)`: tensor `(B, T, d)`, and the caches with these tokens.
         """
         x = self.embed(token_ids, start=start)
         filled, bias = [], {}
@@ -214,7 +214,7 @@ class Stack:
         return self._normalized(x), tuple(filled)
 
     def folded_templates(self, folding):
-        """Returns lists of folded synthesizers, by arguments of the blocks."""
+        """Returns lists of folded synthesizers, by the blocks' arguments."""
         if self.position_bias is not None:
             folding = dataclasses.replace(folding, softmax=False)
         configs = [folded_config(block, folding) for block in self.blocks]
@@ -233,7 +233,7 @@ class Stack:
         )
 
     def remember(self, encoded):
-        """Returns the cross-attention caches of the blocks for `(B, S, d)`."""
+        """Returns the cross-attention caches of a source `(B, S, d)`."""
         return tuple(
             block.cross_attention.remember(encoded) for block in self.blocks
         )
@@ -243,18 +243,18 @@ class Stack:
 
 
 def _one_each(synthesizer, num_layers):
-    """One identifier for each block, and which earlier blocks they share.
+    """One identifier for each block, and the earlier blocks they share.
 
     Returns:
-        List of identifiers, and a dictionary from the index of a block to that
-        of the earlier block whose synthesizer it shares.
+        List of identifiers, and a dictionary from the index of a block to the
+        index of the earlier block whose synthesizer it shares.
     """
     if not isinstance(synthesizer, (list, tuple)):
         return [synthesizer] * num_layers, {}
     if len(synthesizer) != num_layers:
         raise ValueError(
-            "A list of synthesizers must name one for each layer. "
-            f"Received: {len(synthesizer)} of them, num_layers={num_layers}"
+            "A list of synthesizers must have one for each layer. Received: "
+            f"{len(synthesizer)} of them, num_layers={num_layers}"
         )
     each, owners = [*synthesizer], {}
     for index, one in enumerate(synthesizer):
@@ -262,17 +262,17 @@ def _one_each(synthesizer, num_layers):
             continue
         if isinstance(one, bool) or not 0 <= one < index:
             raise ValueError(
-                "An integer in a list of synthesizers shares that of an "
-                "earlier layer, whose index it is, 0 for the first. "
-                f"Received: {one!r} for layer {index}"
+                "An integer in a list of synthesizers must be the index, from "
+                "0, of an earlier layer whose synthesizer is shared. Received: "
+                f"{one!r} for layer {index}"
             )
         owners[index] = owner = owners.get(one, one)
         each[index] = each[owner]
         mixer = registry.mixer_class(as_config(each[owner]))
         if mixer is not SyntheticAttention:
             raise ValueError(
-                f"Layers share synthesizers, and a {mixer.__name__} does not "
-                f"have one. Received: {one!r} for layer {index}, where layer "
-                f"{owner} has {each[owner]!r}"
+                f"Only synthesizers can be shared, and a {mixer.__name__} does "
+                f"not have one. Received: {one!r} for layer {index}, and "
+                f"{each[owner]!r} for layer {owner}"
             )
     return each, owners

@@ -17,9 +17,9 @@ from keras_synth.types import FilePath, Tensor
 
 
 class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
-    """Base class of the backbones: their configs, files and LoRA."""
+    """Base class of the backbones: configs, files and LoRA."""
 
-    pretrained = False  # whether weights have been loaded
+    pretrained = False  # whether weights were loaded
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _check_keywords(type(self), kwargs)
@@ -28,7 +28,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         assign_policies(self)
 
     def load_weights(self, filepath, *args, **kwargs):
-        """Loads weights as `keras.Model.load_weights`."""
+        """Loads weights, like `keras.Model.load_weights`."""
         super().load_weights(filepath, *args, **kwargs)
         self.pretrained = True
 
@@ -38,27 +38,27 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         model_parallel_dim_name: str = "model",
         data_parallel_dim_name: str = "batch",
     ) -> keras.distribution.LayoutMap:
-        """Returns how the weights are cut, for `ModelParallel` on JAX.
+        """Returns the layout of weights for `ModelParallel` on JAX.
 
-        Attention is cut by heads: projections, tables such as R, R1 and R2,
-        and their biases; feed-forward networks by their width, the token
-        embedding by tokens. The classes of synthesizers and mixers say so of
-        their weights in `weight_axes`, your own ones too; of others every
-        device holds a copy.
+        Attention (projections, tables such as R, R1 and R2, and their biases)
+        is cut by heads, feed-forward networks by their width, and the token
+        embedding by tokens. The class of a synthesizer or mixer, including your
+        own, declares this in `weight_axes`. Every device has a copy of other
+        weights.
 
         Args:
             device_mesh: `keras.distribution.DeviceMesh`.
-            model_parallel_dim_name: String, the axis of the mesh whose devices
-                share heads, width and vocabulary, which must be divisible by
-                their number.
-            data_parallel_dim_name: String, the axis of the mesh whose devices
-                share batches and, of large matrices, the model width `d`.
+            model_parallel_dim_name: String, the axis of the mesh along which
+                heads, width and vocabulary are cut. Its size must divide them.
+            data_parallel_dim_name: String, the axis of the mesh along which
+                batches and the model width `d` of large matrices are cut.
 
         Returns:
             A `keras.distribution.LayoutMap`.
 
         Raises:
-            ValueError: If there is no device mesh, or an axis is not of it.
+            ValueError: If the argument is not a device mesh, or does not have
+                these axes.
 
         Example:
 
@@ -77,7 +77,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         )
 
     def logits(self, x: Tensor) -> Tensor:
-        """Returns the logits of tokens, by the embedding's own weights.
+        """Returns the logits of tokens, by the embedding's weights.
 
         Args:
             x: Tensor `(B, T, d)`, hidden states.
@@ -90,18 +90,18 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         return self.token_embedding(x, reverse=True)
 
     def _keep(self, arguments):
-        """Keeps a constructor's arguments, from which configs are made."""
+        """Keeps a constructor's arguments for configs."""
         for name, value in arguments.items():
             if name == "activation":
                 value = keras.activations.get(value)
             elif name.endswith("synthesizer"):
                 value = as_config(value)
-            if name != "dtype":  # Keras' own
+            if name != "dtype":  # an attribute of Keras
                 setattr(self, name, value)
 
     def get_config(self) -> dict[str, Any]:
-        # KerasHub's own config has no default policy of a quantized backbone,
-        # and no names of its layers' policies.
+        # KerasHub's config has neither the default policy of a quantized
+        # backbone nor the names of its layers' policies.
         config = {
             "name": self.name,
             "trainable": self.trainable,
@@ -112,20 +112,20 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
     def default_lora_layer_names(self) -> list[str]:
         """Returns the names of the layers that LoRA trains.
 
-        Query and value projections, as of every KerasHub backbone; the hidden
-        layers of Dense synthesizers; and synthesizers, for their tables and
-        alphas: see `keras_synth.synthesizers.Synthesizer.enable_lora`.
+        These are query and value projections, as in KerasHub's backbones, the
+        hidden layers of Dense synthesizers, and synthesizers, for their tables
+        and alphas; see `keras_synth.synthesizers.Synthesizer.enable_lora`.
         """
         names = {layer.name for layer in self._synthesizers()}
         return [*super().default_lora_layer_names(), "hidden", *sorted(names)]
 
     def enable_lora(self, rank, target_layer_names=None):
-        """Freezes the backbone but for updates of low rank.
+        """Freezes the backbone except updates of low rank.
 
         Args:
             rank: Integer, the rank.
-            target_layer_names: List of the names of the layers to train, by
-                default `default_lora_layer_names()`.
+            target_layer_names: List of names of layers to train, by default
+                `default_lora_layer_names()`.
         """
         if target_layer_names is None:
             target_layer_names = self.default_lora_layer_names()
@@ -148,7 +148,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
             filepath: Path ending in `.lora.h5`.
         """
         super().save_lora_weights(filepath)
-        # KerasHub's format holds two factors for each layer, and no more.
+        # KerasHub's format has only two factors for each layer.
         lora_files.add_others(
             filepath,
             [
@@ -159,14 +159,14 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         )
 
     def load_lora_weights(self, filepath: FilePath) -> None:
-        """Loads what `save_lora_weights` saved, and enables LoRA if need be.
+        """Loads weights from `save_lora_weights`, and enables LoRA if needed.
 
         Args:
             filepath: Path ending in `.lora.h5`.
 
         Raises:
-            ValueError: If it is another kind of file, or that of a backbone
-                with other synthesizers or sizes.
+            ValueError: If the file is of another kind, or from a backbone with
+                other synthesizers or sizes.
         """
         layers = [
             layer
@@ -190,10 +190,9 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         wrong = wrong or sorted({*trained} ^ {*values})
         if wrong:
             raise ValueError(
-                "LoRA weights belong to a backbone of the same synthesizer, "
-                "width and length, with the same rank and "
-                "`target_layer_names`. Build such a backbone. Received: "
-                f"{filepath}, which differs in {wrong[0]}"
+                "LoRA weights need a backbone with the same synthesizer, "
+                "width, length, rank and `target_layer_names`. Build such a "
+                f"backbone. Received: {filepath}, which differs in {wrong[0]}"
                 + (f" and {len(wrong) - 1} more" if len(wrong) > 1 else "")
             )
         for path, weight in trained.items():
@@ -206,7 +205,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
 
 
 def _check_keywords(cls, given):
-    """Raises if there is a keyword that the base classes would ignore."""
+    """Raises for a keyword that the base classes would ignore."""
     known = {*inspect.signature(cls.__init__).parameters} - {"self", "kwargs"}
     known |= {"name", "trainable"}
     for name in {*given} - known - {"inputs", "outputs"}:

@@ -1,25 +1,25 @@
-"""Weights from one backbone to another of the same form."""
+"""Copies of weights between backbones of the same form."""
 
 import keras
 
 
 def copy_weights(source: keras.Model, target: keras.Model) -> list[str]:
-    """Gives a backbone the weights of a pre-trained one.
+    """Copies the weights of a pre-trained backbone to another.
 
-    Weights are found by their paths. What the target alone has, such as an
-    embedding of segments, keeps its initial values.
+    Weights are matched by their paths. Weights that only the target has, such
+    as an embedding of segments, keep their values.
 
     Args:
         source: A built `SynthesizerBackbone` or `SynthesizerSeq2SeqBackbone`.
-        target: Another one.
+        target: Another backbone.
 
     Returns:
         List of strings, the paths of the target's weights that kept their
         values.
 
     Raises:
-        ValueError: If the target lacks a weight of the source, or has another
-            shape of it. The target is as it was then.
+        ValueError: If the target lacks a weight of the source, or has it with
+            another shape. The target then does not change.
 
     Example:
 
@@ -47,12 +47,12 @@ def copy_weights(source: keras.Model, target: keras.Model) -> list[str]:
     if wrong:
         raise ValueError(
             "Both backbones must have the same synthesizer, width, length and "
-            "vocabulary. Build the target with the source's config. Received: "
+            "vocabulary. Build the target from the source's config. Received: "
             f"{'; '.join(wrong[:3])}"
             + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
         )
     for path, weight in given.items():
-        # A copy: JAX would share its memory, which training frees.
+        # A copy, because JAX would share memory, which training frees.
         own[path].assign(keras.ops.convert_to_numpy(weight))
     target.pretrained = True
     return [path for path in own if path not in given]

@@ -1,1 +1,1 @@
-"""From texts to arrays."""
+"""Preprocessors and tokenizers: from texts to arrays."""

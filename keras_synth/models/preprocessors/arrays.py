@@ -1,4 +1,4 @@
-"""Functions of NumPy arrays in the pipelines of TensorFlow and Python."""
+"""NumPy functions in the pipelines of TensorFlow and Python."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def in_graph(data: Any) -> bool:
-    """Whether data have symbolic tensors of TensorFlow."""
+    """Whether data contain symbolic tensors of TensorFlow."""
     return any(
         hasattr(part, "graph") for part in keras.tree.flatten(_parts(data))
     )
@@ -17,10 +17,10 @@ def in_graph(data: Any) -> bool:
 def call_numpy(
     function: Callable[..., Any], data: Any, dtypes: Any, shapes: Any
 ) -> Any:
-    """Calls a function of NumPy arrays on tensors, in a TensorFlow graph too.
+    """Calls a NumPy function on tensors, also in a TensorFlow graph.
 
-    For a ragged tensor of rank 2 it is given a list of rows. `dtypes` and
-    `shapes` are those of the arrays that it returns.
+    A ragged tensor of rank 2 becomes a list of rows. `dtypes` and `shapes` are
+    those of the function's results.
     """
     if not in_graph(data):
         return function(*map(as_array, data))
@@ -47,7 +47,7 @@ def call_numpy(
 
 
 def as_array(part: Any) -> Any:
-    """Returns a NumPy array; rows of a ragged tensor, and what is symbolic."""
+    """Returns a NumPy array, rows of a ragged tensor, or a symbolic tensor."""
     if isinstance(part, (list, str)) or in_graph([part]):
         return part
     if hasattr(part, "to_list"):  # a ragged tensor
@@ -58,7 +58,7 @@ def as_array(part: Any) -> Any:
 
 
 def as_integers(mask: Any) -> Any:
-    """Returns a boolean array or tensor of TensorFlow as int32."""
+    """Returns a boolean array or TensorFlow tensor as int32."""
     if not in_graph([mask]):
         return as_array(mask).astype("int32")
     import tensorflow as tf
@@ -67,5 +67,5 @@ def as_integers(mask: Any) -> Any:
 
 
 def _parts(data):
-    """Ragged tensors as the tensors that they consist of."""
+    """The component tensors of ragged tensors."""
     return [getattr(part, "flat_values", part) for part in data]

@@ -17,8 +17,8 @@ from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
     """Tokenizes, packs and pads text for `SynthesizerCausalLM`.
 
-    A start token, the text, an end token; the labels are the same, one token
-    on.
+    Features are a start token, the text and an end token. Labels are the same,
+    one token later.
 
     Args:
         tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
@@ -32,12 +32,12 @@ class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
         x: A string, a list of strings or a string tensor.
 
     Returns:
-        `(features, labels, sample_weight)`, features being a dictionary of
+        `(features, labels, sample_weight)`, where features are a dictionary of
         `(B, T)` tensors, `"token_ids"` and `"padding_mask"`.
 
     Raises:
-        ValueError: If the tokenizer lacks a special token, or a prompt given
-            to `generate_preprocess` is longer than the sequence.
+        ValueError: If the tokenizer lacks a special token, or a prompt for
+            `generate_preprocess` is longer than the sequence.
 
     Example:
 
@@ -60,7 +60,7 @@ class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
         super().__init__(tokenizer, sequence_length, **kwargs)
 
     def generate_preprocess(self, x, sequence_length=None):
-        """Returns prompts as token ids and a mask; none is cut."""
+        """Returns prompts, which are never cut, as token ids and a mask."""
         length = sequence_length or self.sequence_length
         if isinstance(x, (str, list)):
             # One token is the start token.

@@ -1,4 +1,4 @@
-"""Checks of what preprocessors are given, and of what they are given to."""
+"""Checks of preprocessors' inputs, and of backbones for them."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import keras
 from keras_synth._backend.checks import check_positive
 
 _TOKENS = ("start_token", "end_token", "pad_token")
-# Lengths of a preprocessor, and the longest that a backbone takes.
+# Lengths of a preprocessor, and the longest ones of a backbone.
 _LENGTH = {"sequence_length": "max_sequence_length"}
 _LENGTHS = {
     "encoder_sequence_length": "max_sequence_length",
@@ -18,25 +18,25 @@ _LENGTHS = {
 def check_arguments(
     tokenizer: Any, tokens: tuple[str, ...] = _TOKENS, **lengths: int
 ) -> None:
-    """Raises unless a tokenizer has special tokens, and lengths are positive.
+    """Raises unless a tokenizer has special tokens and lengths are positive.
 
     `tokens` are the attributes that a tokenizer must have.
     """
     missing = [name for name in tokens if not hasattr(tokenizer, name)]
     if missing and tokenizer is not None:
         raise ValueError(
-            f"The tokenizer must have the attributes {', '.join(tokens)}; "
-            "keras_synth.models.SynthesizerTokenizer(vocabulary) has them. "
-            f"Received: {type(tokenizer).__name__} without {missing}"
+            f"The tokenizer must have the attributes {', '.join(tokens)}, like "
+            "keras_synth.models.SynthesizerTokenizer(vocabulary). Received: "
+            f"{type(tokenizer).__name__} without {missing}"
         )
     for name, length in lengths.items():
         check_positive(name, length)
 
 
 def check_prompts(tokenized: Any, max_tokens: int) -> None:
-    """Raises if a prompt is too long: packing would cut it silently.
+    """Raises if a prompt is too long, because packing would cut it silently.
 
-    Prompts are a list of ids, or of lists of them.
+    Prompts are a list of ids, or a list of such lists.
     """
     rows = tokenized
     if not len(rows) or not hasattr(rows[0], "__len__"):
@@ -44,9 +44,9 @@ def check_prompts(tokenized: Any, max_tokens: int) -> None:
     longest = max(map(len, rows))
     if longest > max_tokens:
         raise ValueError(
-            f"A prompt has {longest} tokens, but there is room for "
-            f"{max_tokens}. Shorten it, or pass a larger max_length. "
-            f"Received: {longest} tokens"
+            f"A prompt has {longest} tokens, but at most {max_tokens} fit. "
+            f"Shorten it, or pass a larger max_length. Received: {longest} "
+            "tokens"
         )
 
 
@@ -75,7 +75,7 @@ def check_words(words: Any, labels: Any = None) -> None:
 
 
 def check_fits(preprocessor: Any, backbone: keras.Model) -> None:
-    """Raises unless a backbone takes what a preprocessor of ours makes."""
+    """Raises unless a preprocessor of this package fits a backbone."""
     both = hasattr(backbone, "max_decoder_length")
     for made, taken in (_LENGTHS if both else _LENGTH).items():
         length = getattr(preprocessor, made, None)
@@ -83,19 +83,19 @@ def check_fits(preprocessor: Any, backbone: keras.Model) -> None:
         if length is not None and length > longest:
             raise ValueError(
                 f"The preprocessor makes sequences of {length} tokens, longer "
-                f"than the backbone's {taken}={longest}. Give both the same "
-                f"length. Received: {made}={length}"
+                f"than the backbone's {taken}={longest}. Use the same length "
+                f"for both. Received: {made}={length}"
             )
     segments = getattr(preprocessor, "with_segments", None)
     number = getattr(backbone, "num_segments", 0)
     if segments not in (None, bool(number)):
         raise ValueError(
-            "A preprocessor must have segments if the backbone has them, and "
-            f"only then. Received: num_segments={number}, "
+            "A preprocessor must have with_segments=True if, and only if, the "
+            f"backbone has segments. Received: num_segments={number}, "
             f"with_segments={segments}"
         )
     tokenizer = getattr(preprocessor, "tokenizer", None)
-    # The tokenizer of a model that is being loaded has no vocabulary yet.
+    # While a model is loaded, its tokenizer does not yet have a vocabulary.
     if tokenizer is None or getattr(tokenizer, "vocabulary", ()) is None:
         return
     size = tokenizer.vocabulary_size()

@@ -26,10 +26,9 @@ _TOKENS = "start_token", "end_token", "pad_token", "mask_token"
 class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
     """Tokenizes, packs and hides tokens for `SynthesizerMaskedLM`.
 
-    `[CLS] text [SEP]`, or `[CLS] first [SEP] second [SEP]` for a pair of
-    texts, cut and padded to `sequence_length`.
-    `keras_synth.pretraining.mask_tokens` draws the tokens to hide, the same on
-    all backends.
+    `[CLS] text [SEP]`, or `[CLS] first [SEP] second [SEP]` for a pair of texts,
+    cut and padded to `sequence_length`. `keras_synth.pretraining.mask_tokens`
+    draws the hidden tokens, which are the same on all backends.
 
     Args:
         tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
@@ -39,32 +38,32 @@ class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
         truncate: How to cut a pair that is too long, `"round_robin"` or
             `"waterfall"`; see `keras_hub.layers.MultiSegmentPacker`.
         mask_selection_rate: Float, fraction of each text's tokens to choose.
-        mask_selection_length: Integer, the most tokens to choose from a text,
-            `M`; by default `mask_selection_rate` of `sequence_length`.
+        mask_selection_length: Integer, maximum number of tokens to choose from
+            a text, `M`; by default `mask_selection_rate` of `sequence_length`.
         mask_token_rate: Float, fraction of the chosen tokens to mask.
         random_token_rate: Float, fraction of the chosen tokens to replace by
-            others. The rest stay as they are.
-        with_segments: Whether to return `"segment_ids"` too, for a backbone
+            others. The rest do not change.
+        with_segments: Whether to also return `"segment_ids"`, for a backbone
             with `num_segments`.
-        seed: Integer, not negative, of what is hidden.
+        seed: Non-negative integer, seed of the draws.
         **kwargs: Keyword arguments of `keras_hub.models.Preprocessor`.
 
     Call arguments:
-        x: A string, a list of strings, a string tensor, or a tuple of two
-            such for pairs. KerasHub reads a single argument that is a tuple as
-            `(x, y)`: call `preprocessor((first, second), None)`.
-        y: Optional integer, or one for each text: other tokens are hidden for
-            each number. Without it the same text always hides the same.
+        x: A string, a list of strings, a string tensor, or a tuple of two of
+            them for pairs. KerasHub reads a single tuple as `(x, y)`, so call
+            `preprocessor((first, second), None)`.
+        y: Optional integer, or one for each text. Each number hides other
+            tokens. Without it the same text always hides the same tokens.
 
     Returns:
-        `(features, labels, sample_weight)`: features are a dictionary of
+        `(features, labels, sample_weight)`. Features are a dictionary of
         `"token_ids"` and `"padding_mask"`, `(B, T)`, and `"mask_positions"`,
-        `(B, M)`; labels are the tokens at these positions, and weights are 0
-        where a text has fewer than M positions.
+        `(B, M)`. Labels are the tokens at these positions. Weights are 0 for
+        missing positions of a text with fewer than M.
 
     Raises:
         ValueError: If the tokenizer lacks a special token, a rate is out of
-            range, or y are strings.
+            range, or y is not integers.
 
     Example:
 
@@ -77,7 +76,7 @@ class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
     ((1, 6), (1, 1))
     """
 
-    takes_draws = True  # as y, to train: see `with_draws`
+    takes_draws = True  # as y in training; see `with_draws`
     backbone_cls = SynthesizerBackbone
     tokenizer_cls = SynthesizerTokenizer
 
@@ -136,11 +135,11 @@ class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
         return features, labels, weights
 
     def _masked(self, token_ids, draws):
-        """`mask_tokens` of a batch, or of one text."""
+        """`mask_tokens` for a batch, or for one text."""
         if np.asarray(draws).dtype.kind not in "iu":
             raise ValueError(
-                "y must be integers, which vary the hidden tokens. For pairs "
-                "of texts call `preprocessor((first, second), None)`. "
+                "y must be integers, one for each choice of hidden tokens. For "
+                "pairs of texts call `preprocessor((first, second), None)`. "
                 f"Received: y={draws!r:.60}"
             )
         masked = mask_tokens(
@@ -159,7 +158,7 @@ class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
 
     @property
     def special_token_ids(self) -> Any:
-        """Ids that are neither hidden nor guessed, the unknown token's too."""
+        """Ids, also the unknown token's, that are not hidden or guessed."""
         unknown = getattr(self.tokenizer, "oov_token", None)
         ids = list(self.tokenizer.special_token_ids)
         if unknown is not None:

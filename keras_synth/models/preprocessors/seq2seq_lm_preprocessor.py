@@ -21,8 +21,8 @@ from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
     """Tokenizes, packs and pads text pairs for `SynthesizerSeq2SeqLM`.
 
-    A start token, the text, an end token, on both sides; the labels are those
-    of the target, one token on.
+    Sources and targets are a start token, the text and an end token. Labels are
+    the targets, one token later.
 
     Args:
         tokenizer: A `SynthesizerTokenizer`, or any KerasHub tokenizer with
@@ -39,14 +39,14 @@ class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             `"encoder_text"`, the sources, and `"decoder_text"`, the targets.
 
     Returns:
-        `(features, labels, sample_weight)`, features being a dictionary:
+        `(features, labels, sample_weight)`, where features are a dictionary:
         `"encoder_token_ids"` and `"encoder_padding_mask"`, `(B, S)`,
         `"decoder_token_ids"` and `"decoder_padding_mask"`, `(B, T)`.
 
     Raises:
         ValueError: If the tokenizer lacks a special token, a text is missing,
-            or a decoder prompt given to `generate_preprocess` is longer than
-            the target's length.
+            or a decoder prompt for `generate_preprocess` is longer than the
+            targets.
 
     Example:
 
@@ -98,10 +98,10 @@ class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
         Args:
             x: String or list of strings, the sources; or a dictionary as in
-                training, `"decoder_text"` being what targets start with.
+                training, with the start of targets as `"decoder_text"`.
             encoder_sequence_length: Integer, length of sources in tokens.
             decoder_sequence_length: Integer, length of targets in tokens.
-            sequence_length: Another name of the latter.
+            sequence_length: Another name of `decoder_sequence_length`.
 
         Returns:
             Dictionary of features as in training.

@@ -35,25 +35,23 @@ class SynthesizerTextClassifierPreprocessor(
         sequence_length: Integer, length of the output in tokens.
         truncate: How to cut a pair that is too long, `"round_robin"` or
             `"waterfall"`; see `keras_hub.layers.MultiSegmentPacker`.
-        keep: Which part of a text that is too long to keep, `"start"` or
-            `"end"`. Reviews tend to conclude at the end. `"end"` goes with
-            `truncate="round_robin"` only.
-        with_segments: Whether to return `"segment_ids"` too, for a backbone
+        keep: `"start"` or `"end"`, the part of a long text to keep. Reviews
+            tend to conclude at the end. `"end"` needs `truncate="round_robin"`.
+        with_segments: Whether to also return `"segment_ids"`, for a backbone
             with `num_segments`.
         **kwargs: Keyword arguments of
             `keras_hub.models.TextClassifierPreprocessor`.
 
     Call arguments:
-        x: A string, a list of strings, a string tensor, or a tuple of two
-            such for pairs. KerasHub reads a single argument that is a tuple as
-            `(x, y)`: call `preprocessor((first, second), None)`.
-        y: Optional labels, passed through.
-        sample_weight: Optional weights, passed through.
+        x: A string, a list of strings, a string tensor, or a tuple of two of
+            them for pairs. KerasHub reads a single tuple as `(x, y)`, so call
+            `preprocessor((first, second), None)`.
+        y: Optional labels, returned unchanged.
+        sample_weight: Optional weights, returned unchanged.
 
     Returns:
         A dictionary of `(B, T)` integer tensors, `"token_ids"` and
-        `"padding_mask"`; `(x, y)` or `(x, y, sample_weight)` if those were
-        given.
+        `"padding_mask"`. With labels `(x, y)` or `(x, y, sample_weight)`.
 
     Example:
 
@@ -96,7 +94,7 @@ class SynthesizerTextClassifierPreprocessor(
         super().build(input_shape)
         if self.keep == "end":
             self.packer = _LastTokensPacker(
-                # It packs from the end to the start.
+                # It packs from the end.
                 start_value=self.tokenizer.end_token_id,
                 end_value=self.tokenizer.start_token_id,
                 sep_value=self.tokenizer.end_token_id,
@@ -122,7 +120,7 @@ class SynthesizerTextClassifierPreprocessor(
 class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
     """Packs the last tokens of each text instead of the first.
 
-    Texts reversed are packed in reverse order, and the whole is turned round.
+    It packs reversed texts in reverse order, and reverses the result.
     """
 
     def call(self, inputs, *args, **kwargs):
@@ -136,12 +134,12 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
         turned = token_ids[..., ::-1], segment_ids[..., ::-1]
         if in_graph([token_ids]):
             return turned
-        # PyTorch's loaders take no array with a negative stride.
+        # PyTorch's loaders do not support negative strides.
         return tuple(map(np.ascontiguousarray, turned))
 
 
 def _reversed(tokens):
-    """Texts back to front: lists, or ragged tensors of TensorFlow."""
+    """Reversed texts: lists, or ragged tensors of TensorFlow."""
     if not isinstance(tokens, list):
         return tokens[..., ::-1]
     if tokens and isinstance(tokens[0], list):

@@ -24,39 +24,39 @@ FEWEST_TOKENS = 3  # a word between the start and the end token
 class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
     """Tokenizes, packs and pads sentences for `SynthesizerTokenClassifier`.
 
-    `[CLS] pieces of all words [SEP]`, cut and padded to `sequence_length`.
-    The label of a word goes to its first piece; its other pieces, special
-    tokens and padding have the weight 0. A word without pieces, such as a
-    control character, becomes the unknown token, so that every word has its
-    place. Byte pairs have no unknown token, and use a space.
+    `[CLS] pieces of all words [SEP]`, cut and padded to `sequence_length`. The
+    first piece of a word has its label. Other pieces, special tokens and
+    padding have the weight 0. A word without pieces, such as a control
+    character, becomes the unknown token, or a space with byte pairs, which have
+    no unknown token.
 
-    Words after the first are tokenized with a space before them, as in a text:
-    byte pairs tell them from pieces inside a word.
+    Words after the first are tokenized with a space before them, because byte
+    pairs distinguish them from pieces inside a word.
 
     Args:
         tokenizer: A `SynthesizerTokenizer`, a `SynthesizerBytePairTokenizer`,
             or any KerasHub tokenizer with the special tokens `start_token`,
             `end_token` and `pad_token`.
         sequence_length: Integer, length of the output in tokens, at least 3.
-        with_segments: Whether to return `"segment_ids"` too, all 0, for a
+        with_segments: Whether to also return `"segment_ids"`, all 0, for a
             backbone with `num_segments`.
         **kwargs: Keyword arguments of `keras_hub.models.Preprocessor`.
 
     Call arguments:
         x: List of sentences, each a list of words; or a tensor of strings
             `(B, words)`, ragged or padded by empty strings.
-        y: Optional list of lists of integers, a label for each word; or a
+        y: Optional list of lists of integers, a label for each word, or a
             tensor like x.
         sample_weight: Optional array `(B,)`, a weight for each sentence.
 
     Returns:
         A dictionary of `(B, T)` integer arrays, `"token_ids"` and
-        `"padding_mask"`; with labels `(x, y, sample_weight)`, the last two
-        arrays `(B, T)`.
+        `"padding_mask"`. With labels `(x, y, sample_weight)`, where the last
+        two are arrays `(B, T)`.
 
     Raises:
-        ValueError: If a sentence is not a list of words, or has more or fewer
-            labels than words.
+        ValueError: If a sentence is not a list of words, or the numbers of
+            labels and words differ.
 
     Example:
 
@@ -87,8 +87,8 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
         check_arguments(tokenizer, sequence_length=sequence_length)
         if sequence_length < FEWEST_TOKENS:
             raise ValueError(
-                f"`sequence_length` must be at least {FEWEST_TOKENS}: a word "
-                "between two special tokens. Received: "
+                f"`sequence_length` must be at least {FEWEST_TOKENS}, for a "
+                "word between two special tokens. Received: "
                 f"sequence_length={sequence_length}"
             )
         super().__init__(**kwargs)
@@ -149,7 +149,7 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
         return token_ids, padding_mask, placed, weights
 
     def split(self, sentences: Any) -> Any:
-        """Returns the parts of sentences, lists of words that all fit."""
+        """Splits sentences into lists of words that fit."""
         room = self.sequence_length - 2
         parts = []
         for words, pieces in zip(
@@ -190,18 +190,18 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
 
 
 def _rows(data):
-    """The entries of a batch, which are rows of words or of labels."""
+    """The rows of a batch, of words or of labels."""
     rows = as_array(data)
     if isinstance(rows, str) or any(isinstance(x, (str, bytes)) for x in rows):
         raise ValueError(
-            "Sentences must be lists of words: split texts, as in "
+            "Sentences must be lists of words. Split texts, as in "
             f"[text.split() for text in texts]. Received: {data!r:.60}"
         )
     return rows
 
 
 def _words(row):
-    """The words of a sentence as strings, without padding behind them."""
+    """The words of a sentence as strings, without padding."""
     check_words(row)
     words = [x.decode() if isinstance(x, bytes) else x for x in row]
     while isinstance(row, np.ndarray) and words and not words[-1]:

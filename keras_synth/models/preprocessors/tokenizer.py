@@ -1,4 +1,4 @@
-"""Tokenizers that know their special tokens and learn from texts."""
+"""Tokenizers with special tokens, and their training."""
 
 import collections
 import itertools
@@ -19,30 +19,29 @@ from keras_synth.types import FilePath, Tensor
 
 WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 BYTE_PAIRS = ("<pad>", "<s>", "</s>", "<mask>")
-# ASCII's own: null, start of text, end of text, substitute.
+# Of ASCII: null, start of text, end of text, substitute.
 CONTROL_BYTES = ("\0", "\x02", "\x03", "\x1a")
-# How KerasHub's class leaves words whole: no word holds a space, so that none
-# is a suffix of another.
+# A space, so that KerasHub's class does not split words: no word contains it.
 _WHOLE_WORDS = {
     "lowercase": False,
     "strip_accents": False,
     "split": False,
     "suffix_indicator": " ",
 }
-# Each byte, the special tokens and one learned pair: KerasHub needs a rule.
+# All bytes, the special tokens and a learned pair: KerasHub needs a rule.
 FEWEST_BYTE_PAIRS = 256 + len(BYTE_PAIRS) + 1
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
-    """A WordPiece tokenizer that knows its special tokens.
+    """A WordPiece tokenizer with special tokens.
 
     Args:
-        vocabulary: List of strings or path of a file with one token a line,
+        vocabulary: List of strings or path of a file with one token per line,
             for example from
-            `keras_hub.tokenizers.compute_word_piece_vocabulary`. It must hold
-            `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
-        lowercase: Whether text is lowercased first.
+            `keras_hub.tokenizers.compute_word_piece_vocabulary`. It must
+            contain `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
+        lowercase: Whether to lowercase texts.
         **kwargs: Keyword arguments of `keras_hub.tokenizers.
             WordPieceTokenizer`.
 
@@ -65,7 +64,7 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
             ("[SEP]", "sep_token"),
             ("[PAD]", "pad_token"),
             ("[MASK]", "mask_token"),
-            # The names that packers and generic preprocessors use.
+            # Names for packers and generic preprocessors.
             ("[CLS]", "start_token"),
             ("[SEP]", "end_token"),
         ):
@@ -87,19 +86,19 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
 
         Args:
             texts: List, array or pandas column of strings.
-            vocabulary_size: Integer, about how many word pieces to learn, the
-                special tokens included.
-            lowercase: Whether text is lowercased first.
-            **kwargs: Further keyword arguments of the tokenizer.
+            vocabulary_size: Integer, approximate number of word pieces,
+                including the special tokens.
+            lowercase: Whether to lowercase texts.
+            **kwargs: Other keyword arguments of the tokenizer.
 
         Returns:
             `SynthesizerTokenizer`.
 
         Raises:
-            ValueError: There is no text with a word in it.
+            ValueError: If no text has a word.
         """
         texts = _checked_texts(texts, vocabulary_size)
-        import tensorflow as tf  # KerasHub takes its datasets here
+        import tensorflow as tf  # for datasets, which KerasHub needs
 
         vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
             tf.data.Dataset.from_tensor_slices(texts).batch(1024),
@@ -112,12 +111,12 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
-    """A byte-pair tokenizer that knows its special tokens.
+    """A byte-pair tokenizer with special tokens.
 
     Args:
-        vocabulary: Dictionary from token to id, or path of a JSON file with
-            one. It must hold `<s>`, `</s>`, `<pad>` and `<mask>`.
-        merges: List of strings, the merge rules, or path of a file with one a
+        vocabulary: Dictionary from token to id, or path of its JSON file. It
+            must contain `<s>`, `</s>`, `<pad>` and `<mask>`.
+        merges: List of strings, the merge rules, or path of a file with one per
             line.
         **kwargs: Keyword arguments of `keras_hub.tokenizers.
             BytePairTokenizer`.
@@ -145,8 +144,8 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         _check_special(vocabulary, BYTE_PAIRS)
         if isinstance(merges, (list, tuple)) and not merges:
             raise ValueError(
-                "There must be at least one merge rule; `from_texts` learns "
-                "them from texts with words of two bytes or more. Received: "
+                "There must be at least one merge rule. `from_texts` learns "
+                "rules from texts with words of at least two bytes. Received: "
                 f"merges={merges!r}"
             )
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
@@ -155,20 +154,20 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
     def from_texts(
         cls, texts: Sequence[str], vocabulary_size: int, **kwargs: Any
     ) -> Self:
-        """Learns byte pairs from texts, with the `tokenizers` of KerasHub.
+        """Learns byte pairs from texts, with the package `tokenizers`.
 
         Args:
             texts: List, array or pandas column of strings.
-            vocabulary_size: Integer, how many tokens to learn at most, the
-                256 bytes and the special tokens included: at least 261.
-            **kwargs: Further keyword arguments of the tokenizer.
+            vocabulary_size: Integer, maximum number of tokens, including the
+                256 bytes and the special tokens; at least 261.
+            **kwargs: Other keyword arguments of the tokenizer.
 
         Returns:
             `SynthesizerBytePairTokenizer`.
 
         Raises:
-            ValueError: `vocabulary_size` is smaller than that, or no text has
-                a word of two bytes.
+            ValueError: If `vocabulary_size` is less than 261, or no text has a
+                word of two bytes.
         """
         texts = _checked_texts(texts, vocabulary_size)
         if vocabulary_size < FEWEST_BYTE_PAIRS:
@@ -191,7 +190,7 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         )
         learner.train_from_iterator(texts, trainer)
         learned = json.loads(learner.to_str())["model"]
-        # Releases write a rule as a string or as a pair.
+        # A rule is a string or a pair, depending on the release.
         merges = [
             rule if isinstance(rule, str) else " ".join(rule)
             for rule in learned["merges"]
@@ -201,17 +200,17 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerWordTokenizer(SynthesizerTokenizer):
-    """A tokenizer of the words between spaces, each of them a token.
+    """A tokenizer whose tokens are the words between spaces.
 
-    It suits notations, such as `"[MAX 2 [SM 6 7 ] ]"`, which a
-    `SynthesizerTokenizer` splits at every punctuation mark. Words that are not
-    in the vocabulary are `[UNK]`.
+    Use it for notations such as `"[MAX 2 [SM 6 7 ] ]"`, which a
+    `SynthesizerTokenizer` splits at every punctuation mark. Words outside of
+    the vocabulary become `[UNK]`.
 
     Args:
-        vocabulary: List of strings or path of a file with one token a line. It
-            must hold `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
+        vocabulary: List of strings or path of a file with one token per line.
+            It must contain `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
         **kwargs: Keyword arguments of `keras_hub.tokenizers.
-            WordPieceTokenizer`, but for those that say how to split words.
+            WordPieceTokenizer`, except those about splitting words.
 
     Example:
 
@@ -227,7 +226,7 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
         for option, value in _WHOLE_WORDS.items():
             if kwargs.setdefault(option, value) != value:
                 raise ValueError(
-                    f"A word tokenizer splits at spaces only: leave `{option}` "
+                    f"A word tokenizer splits only at spaces. Leave `{option}` "
                     "out, or use a SynthesizerTokenizer. Received: "
                     f"{option}={kwargs[option]!r}"
                 )
@@ -248,23 +247,23 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
 
         Args:
             texts: List, array or pandas column of strings.
-            vocabulary_size: Integer, how many words to learn at most, the
-                special tokens included; `None` for all there are.
-            **kwargs: Further keyword arguments of the tokenizer.
+            vocabulary_size: Integer, maximum number of words, including the
+                special tokens; `None` for all words.
+            **kwargs: Other keyword arguments of the tokenizer.
 
         Returns:
             `SynthesizerWordTokenizer`.
 
         Raises:
-            ValueError: There is no text with a word in it, or
-                `vocabulary_size` has no room for one.
+            ValueError: If no text has a word, or `vocabulary_size` is too small
+                for a word.
         """
         fewest = len(WORD_PIECES) + 1
         size = fewest if vocabulary_size is None else vocabulary_size
         texts = _checked_texts(texts, size)
         if size < fewest:
             raise ValueError(
-                f"`vocabulary_size` must be at least {fewest}: "
+                f"`vocabulary_size` must be at least {fewest}, for "
                 f"{len(WORD_PIECES)} special tokens and a word. Received: "
                 f"vocabulary_size={size}"
             )
@@ -286,21 +285,21 @@ def _between_spaces(texts):
         return texts.split()
     if isinstance(texts, (list, tuple)):
         return [_between_spaces(text) for text in texts]
-    import tensorflow as tf  # KerasHub's tensors of texts are its own
+    import tensorflow as tf  # for KerasHub's tensors of texts
 
     return tf.strings.split(texts)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
-    """A tokenizer of the bytes of UTF-8; there is nothing to learn.
+    """A tokenizer of the bytes of UTF-8, without a vocabulary.
 
     The id of a byte is its value. Control characters of ASCII are the special
-    tokens: null (0) pads, "start of text" (2) stands before a text, "end of
-    text" (3) behind it, "substitute" (26) is the mask.
+    tokens: null (0) is padding, "start of text" (2) and "end of text" (3)
+    enclose a text, and "substitute" (26) is the mask.
 
     Args:
-        lowercase: Whether text is lowercased first.
+        lowercase: Whether to lowercase texts.
         **kwargs: Keyword arguments of `keras_hub.tokenizers.ByteTokenizer`.
 
     Example:
@@ -322,17 +321,17 @@ class SynthesizerByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
         self.file_assets: list[str] = []
 
     def save_assets(self, dir_path: FilePath) -> None:
-        """Does nothing: bytes need no vocabulary."""
+        """Does nothing, because bytes need no vocabulary."""
 
     def load_assets(self, dir_path: FilePath) -> None:
-        """Does nothing: bytes need no vocabulary."""
+        """Does nothing, because bytes need no vocabulary."""
 
     def load_preset_assets(self, preset: FilePath) -> None:
-        """Does nothing: bytes need no vocabulary."""
+        """Does nothing, because bytes need no vocabulary."""
 
 
-# `from_preset` looks for a class whose `backbone_cls` is that of the preset. It
-# makes the tokenizer of the class that was saved.
+# `from_preset` looks for a class with the `backbone_cls` of the preset, and
+# makes a tokenizer of the saved class.
 @keras.saving.register_keras_serializable(package="keras_synth")
 class _Seq2SeqTokenizer(SynthesizerTokenizer):
     backbone_cls = SynthesizerSeq2SeqBackbone
@@ -354,21 +353,22 @@ class _Seq2SeqByteTokenizer(SynthesizerByteTokenizer):
 
 
 def _check_special(vocabulary, tokens):
-    """Raises if a list or dictionary lacks tokens; KerasHub reads files."""
+    """Raises if a list or dictionary lacks tokens. KerasHub reads files."""
     if not isinstance(vocabulary, (dict, list, tuple)):
         return
     known = {*vocabulary}
     missing = [token for token in tokens if token not in known]
     if missing:
         raise ValueError(
-            f"The vocabulary must hold the special tokens {', '.join(tokens)}. "
-            f"Add them, or learn one with `from_texts`. Received: "
-            f"{len(known)} tokens without {', '.join(missing)}"
+            "The vocabulary must contain the special tokens "
+            f"{', '.join(tokens)}. Add them, or learn a vocabulary with "
+            f"`from_texts`. Received: {len(known)} tokens without "
+            f"{', '.join(missing)}"
         )
 
 
 def _checked_texts(texts, vocabulary_size):
-    """Texts as a list of strings, one of them with a word."""
+    """Texts as a list of strings, at least one of them with a word."""
     check_positive("vocabulary_size", vocabulary_size)
     received = texts
     if hasattr(texts, "__len__") and not isinstance(texts, (str, bytes, dict)):

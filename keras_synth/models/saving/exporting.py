@@ -1,4 +1,4 @@
-"""Exports: which sizes a file leaves open, and how each format says so."""
+"""Exports, with open sizes where a format supports them."""
 
 import contextlib
 import os
@@ -12,23 +12,23 @@ from keras_synth import routes
 from keras_synth.types import FilePath, Tensor
 
 BATCH = "batch"
-# Which of the batch size and the lengths a file can leave open, and why no
-# more, where it is not both of them.
+# Whether a file can leave the batch size and the lengths open, and the reason
+# if it cannot leave both.
 OPEN = {
-    ("onnx", "jax"): (set(), "jax2onnx writes it down for the shapes given"),
+    ("onnx", "jax"): (set(), "jax2onnx writes only fixed shapes"),
     ("litert", "tensorflow"): (
         {BATCH},
-        "the file holds the shapes of what is computed",
+        "the file contains fixed shapes",
     ),
     ("litert", "torch"): (set(), "litert-torch writes only fixed shapes"),
 }
-# Of masked models on PyTorch, by the `take_along_dim` of KerasHub's head.
+# For masked models on PyTorch: `take_along_dim` in KerasHub's head.
 MASKED = "mask_positions"
 MASKED_LIMITS: tuple[set[str], str] = (
     set(),
-    "PyTorch records how masked tokens are gathered as it is",
+    "PyTorch records a gather of masked tokens for fixed shapes",
 )
-# What a backend does not write, and what to do instead.
+# Formats that a backend cannot write, and what to do instead.
 IMPOSSIBLE = {
     ("openvino", "jax"): 'OpenVINO reads the files of format="onnx"',
     ("openvino", "torch"): 'OpenVINO reads the files of format="onnx"',
@@ -39,7 +39,7 @@ IMPOSSIBLE = {
 
 
 class Axis(NamedTuple):
-    """An axis of an input: its size, or `None`, and the most that fits."""
+    """An axis of an input: its size, or `None`, and its maximum."""
 
     name: str
     size: int | None
@@ -55,7 +55,7 @@ def export(
     input_signature: Any,
     **kwargs: Any,
 ) -> None:
-    """Does what `ModelMixin.export` says, by the `export` of the base class."""
+    """Implements `ModelMixin.export` by the `export` of the base class."""
     backend = keras.backend.backend()
     if (format, backend) in IMPOSSIBLE:
         raise ValueError(
@@ -95,9 +95,9 @@ def _specs(model, signature):
         (given,) = given
     if not isinstance(given, dict) or {*given} != {*model.input}:
         raise ValueError(
-            "`input_signature` must be a list of one dictionary with the "
-            f"model's inputs, {sorted(model.input)}. "
-            f"Received: input_signature={signature!r}"
+            "`input_signature` must be a list with one dictionary of the "
+            f"model's inputs, {sorted(model.input)}. Received: "
+            f"input_signature={signature!r}"
         )
     return {
         name: keras.InputSpec(
@@ -113,8 +113,8 @@ def _axes(model, name, shape):
     """The axes of an input."""
     if len(shape) != 2:
         raise ValueError(
-            f"The shape of {name!r} must be (batch, length), None for what is "
-            f"to stay open. Received: shape={shape}"
+            f"The shape of {name!r} must be (batch, length), with None for "
+            f"open sizes. Received: shape={shape}"
         )
     batch, length = shape
     if name == MASKED:
@@ -128,15 +128,15 @@ def _axes(model, name, shape):
         longest = backbone.max_decoder_length
     if length is not None and length > longest:
         raise ValueError(
-            f"{name!r} must not be longer than the backbone allows, {longest} "
-            "tokens. Export a shorter length, or build the backbone with a "
+            f"{name!r} must have at most {longest} tokens, the limit of the "
+            "backbone. Export a shorter length, or use a backbone with a "
             f"larger max_sequence_length. Received: shape={shape}"
         )
     return Axis(BATCH, batch), Axis(axis, length, longest)
 
 
 def _check_open(format, backend, inputs):
-    """Whether a size is open; raises if a file cannot leave it open."""
+    """Whether sizes are open; raises if a file cannot leave them open."""
     is_open = {
         axis.name for axes in inputs.values() for axis in axes if not axis.size
     }
@@ -149,10 +149,10 @@ def _check_open(format, backend, inputs):
         sizes = [tuple(axis.size for axis in axes) for axes in inputs.values()]
         raise ValueError(
             f'format="{format}" on {backend} cannot leave open '
-            f"{sorted(is_open - allowed)}: {reason}. Fix it by "
+            f"{sorted(is_open - allowed)}: {reason}. Fix sizes by "
             f"input_signature=[{{name: keras.InputSpec(shape={example}, "
-            f"dtype='int32', name=name) for name in ({names})}}], and pad to "
-            f"that. Received: shapes={sizes}"
+            f"dtype='int32', name=name) for name in ({names})}}], "
+            f"and pad inputs to them. Received: shapes={sizes}"
         )
     return bool(is_open)
 
@@ -189,10 +189,10 @@ def _dynamic(inputs):
 
 
 def _filled(specs, inputs):
-    """Specs with a size for each open axis, to be recorded with.
+    """Specs with a size for each open axis, for the recording.
 
-    Sizes differ from each other and from 1: PyTorch takes equal ones for the
-    same and 1 for a constant.
+    Sizes differ from each other and from 1, because PyTorch identifies equal
+    sizes, and treats 1 as a constant.
     """
     sizes: dict[str, int] = {}
     for axes in inputs.values():
@@ -210,12 +210,12 @@ def _filled(specs, inputs):
 
 
 def _export_onnx(model, filepath, verbose, inputs, specs, opset_version=None):
-    """To ONNX from PyTorch, with open sizes, which Keras would record as 1."""
+    """Exports PyTorch to ONNX with open sizes, which Keras records as 1."""
     torch = sys.modules["torch"]
     names = [*specs]
 
     class Flat(torch.nn.Module):
-        """The model as a function of tensors, which ONNX knows by name."""
+        """The model as a function of tensors, which ONNX names."""
 
         def __init__(self):
             super().__init__()

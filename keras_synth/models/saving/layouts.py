@@ -1,10 +1,10 @@
-"""Which axes of a backbone's weights are cut between devices.
+"""Layouts: which axes of a backbone's weights are cut between devices.
 
-Weights of attention are cut by heads, feed-forward networks by their width,
+Weights of attention are cut by heads, feed-forward networks by their width, and
 the token embedding by tokens. The model width `d` of large matrices is cut
-along the data axis of the mesh: each device keeps a part of them and is given
-the rest when it needs it, as by ZeRO and FSDP. The class that adds a weight
-says so in its `weight_axes`.
+along the data axis of the mesh: each device keeps a part and receives the rest
+on demand, as with ZeRO and FSDP. The class that adds a weight declares its cuts
+in `weight_axes`.
 """
 
 import re
@@ -17,10 +17,10 @@ from keras_synth.mixers.mixer import Mixer
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import WeightAxes
 
-# Groups of heads may be of any number of heads: each device has a copy.
+# Groups of heads can have any number of heads, so each device has a copy.
 WHOLE_HEADS = r"(?!.*/group_\d+/)"
 
-# Where layers stand whose classes have `weight_axes`.
+# Paths of layers whose classes have `weight_axes`.
 _PLACES = {
     Mixer: WHOLE_HEADS + r".*_attention/",
     Synthesizer: WHOLE_HEADS + r".*(_attention/.+|position_bias/table)/",
@@ -35,16 +35,16 @@ _EMBEDDINGS = {
 
 
 def declared() -> WeightAxes:
-    """Returns what all classes say in `weight_axes`, your own ones too.
+    """Returns the `weight_axes` of all classes, including your own.
 
     Returns:
-        Dictionary: regular expression of whole paths of weights -> what their
-        first axes are cut along, `"model"`, `"data"` or `None`; the others are
-        whole. A path matches one of these at most.
+        Dictionary from regular expressions of whole paths of weights to the
+        cuts of their first axes, `"model"`, `"data"` or `None`. Other axes are
+        not cut. A path matches at most one key.
 
     Raises:
-        ValueError: If a class names other axes, or two classes name other axes
-            for weights whose paths are alike.
+        ValueError: If a class has unknown axes, or two classes have different
+            axes for weights with the same path.
     """
     found = dict[str, tuple[str | None, ...]](_EMBEDDINGS)
     owners: dict[str, type] = {}
@@ -56,21 +56,21 @@ def declared() -> WeightAxes:
                 if found.setdefault(path, axes) != axes:
                     raise ValueError(
                         f"Weights {name!r} of {owners[path].__name__} and of "
-                        f"{cls.__name__} have the same path and must be cut "
-                        "along the same axes. Give one of them another name. "
-                        f"Received: weight_axes {found[path]} and {axes}"
+                        f"{cls.__name__} have the same path, but different "
+                        "axes. Give one of them another name. Received: "
+                        f"weight_axes {found[path]} and {axes}"
                     )
                 owners.setdefault(path, cls)
     return found
 
 
 def sharded() -> WeightAxes:
-    """Returns those of `declared` that are cut at all."""
+    """Returns the entries of `declared` with cuts."""
     return {path: axes for path, axes in declared().items() if any(axes)}
 
 
 def _classes(base):
-    """A class and its subclasses; of those defined twice, the last."""
+    """A class and its subclasses, or the last if one is defined twice."""
     found, left = {}, [base]
     while left:
         cls = left.pop(0)
@@ -83,8 +83,8 @@ def _check_axes(cls, name, axes):
     if not isinstance(axes, tuple) or {*axes} - {MODEL, DATA, None}:
         raise ValueError(
             f"`weight_axes` of {cls.__name__} must be tuples of {MODEL!r}, "
-            f"{DATA!r} and None, one for each of a weight's first axes. "
-            f"Received: {name!r}: {axes!r}"
+            f"{DATA!r} and None for the first axes of a weight. Received: "
+            f"{name!r}: {axes!r}"
         )
 
 
@@ -93,7 +93,7 @@ def layout_map(
     model_parallel_dim_name: str = "model",
     data_parallel_dim_name: str = "batch",
 ) -> keras.distribution.LayoutMap:
-    """Returns a `LayoutMap` of `sharded`: see `get_layout_map`."""
+    """Returns a `LayoutMap` of `sharded`; see `get_layout_map`."""
     if not isinstance(device_mesh, keras.distribution.DeviceMesh):
         raise ValueError(
             "`device_mesh` must be a `keras.distribution.DeviceMesh`. "
@@ -112,8 +112,8 @@ def layout_map(
     if model_parallel_dim_name == data_parallel_dim_name:
         raise ValueError(
             "`model_parallel_dim_name` and `data_parallel_dim_name` must be "
-            "different axes of the device mesh, of which one may have length "
-            f"1. Received: {model_parallel_dim_name!r} for both"
+            "different axes of the device mesh. One can have length 1. "
+            f"Received: {model_parallel_dim_name!r} for both"
         )
     axes = {
         None: None,
@@ -127,7 +127,7 @@ def layout_map(
 
 
 def check_matches(model: keras.Model) -> None:
-    """Raises if there is a layout map and it is about no weight of a model.
+    """Raises if there is a layout map that matches no weight of a model.
 
     Raises:
         ValueError: If so.
@@ -142,9 +142,9 @@ def check_matches(model: keras.Model) -> None:
         return
     raise ValueError(
         "The layout map of the distribution matches no weight, so every device "
-        "would hold all of them. Its keys are regular expressions for whole "
-        'paths: start them with ".*", or use '
-        f"`{type(model).__name__}.get_layout_map(device_mesh)`; for copies on "
+        "would have all weights. Its keys are regular expressions for whole "
+        'paths. Start them with ".*", or use '
+        f"`{type(model).__name__}.get_layout_map(device_mesh)`. For copies on "
         "all devices use `keras.distribution.DataParallel`. Received: a map "
         f"for paths such as {model.weights[0].path!r}"
     )

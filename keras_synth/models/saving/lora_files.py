@@ -1,4 +1,4 @@
-"""Files of LoRA weights, read by the paths of the weights."""
+"""Files of LoRA weights, by the paths of weights."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import keras
 
 from keras_synth.types import FilePath, Tensor
 
-_OTHERS = "trained"  # the group of weights that KerasHub's format has not
+_OTHERS = "trained"  # the group of weights beyond KerasHub's format
 _FACTOR = re.compile(r"(.*/)lora_(.+)_([ab])")
 
 
@@ -26,7 +26,7 @@ def read(
 ) -> tuple[int, dict[str, Tensor]]:
     """Returns the rank and the arrays of a file, by path.
 
-    KerasHub names factors by the numbers of `layers`.
+    KerasHub names factors by their index in `layers`.
     """
     values = {}
 
@@ -49,19 +49,19 @@ def read(
         raise
     except (OSError, KeyError):
         raise ValueError(
-            "The file must be one that `save_lora_weights` wrote, and "
-            f"whole. Received: {filepath}"
+            "The file must be a complete file from `save_lora_weights`. "
+            f"Received: {filepath}"
         ) from None
 
 
 def differences(
     values: Mapping[str, Tensor], weights: Sequence[Any], adapted: set[str]
 ) -> list[str]:
-    """Returns the paths of what a file and a backbone do not share.
+    """Returns the paths that differ between a file and a backbone.
 
     Args:
-        values: Dictionary of arrays, of `read`.
-        weights: All weights of the backbone, before `enable_lora` or after it.
+        values: Dictionary of arrays, from `read`.
+        weights: All weights of the backbone, before or after `enable_lora`.
         adapted: Paths of the layers whose kernels LoRA trains.
     """
     shapes = {weight.path: tuple(weight.shape) for weight in weights}

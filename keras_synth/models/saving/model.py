@@ -1,4 +1,4 @@
-"""`ModelMixin`: files, exports and parameters of backbones and tasks."""
+"""`ModelMixin`, the files and exports of backbones and tasks."""
 
 import contextlib
 import os
@@ -15,8 +15,8 @@ from keras_synth._backend.policies import check_quantization
 from keras_synth.models.saving.exporting import export
 from keras_synth.types import FilePath, Mixin
 
-_PARTIAL = ".partial"  # ends the name of a folder that is being written
-# What KerasHub writes into the folder of a preset.
+_PARTIAL = ".partial"  # suffix of a folder during saving
+# Files of KerasHub in the folder of a preset.
 _FILES = re.compile(
     r"(config|metadata|preprocessor|task|tokenizer)\.json|assets"
     r"|(model|model_\d+|task)\.weights\.(h5|json)"
@@ -24,27 +24,26 @@ _FILES = re.compile(
 
 
 class ModelMixin(Mixin):
-    """What backbones and tasks add to KerasHub's saving and exporting.
+    """Adds atomic saving, and exports, to KerasHub's models.
 
-    Mixed into a KerasHub model before its base class. `save`, `save_weights`
-    and `save_to_preset` write beside the old file or folder and rename, so
-    that an error while writing leaves the old one as it was.
+    It comes before the base class of a KerasHub model. `save`, `save_weights`
+    and `save_to_preset` write to another name and rename, so that an error
+    keeps the old file or folder.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # KerasHub 0.32 sets attributes past `torch.nn.Module`, which then sees
-        # no parameters.
+        # KerasHub 0.32 bypasses `torch.nn.Module` when it sets attributes, so
+        # that there are no parameters.
         if keras.config.backend() == "torch":
             self._track_variables()
 
     if keras.config.backend() == "torch":
 
         def named_parameters(self, *args, **kwargs):
-            """`torch.nn.Module.named_parameters`, of the weights as they are.
+            """`torch.nn.Module.named_parameters` of the present weights.
 
-            LoRA and quantization change a layer's weights after the model
-            registered them.
+            LoRA and quantization change weights after their registration.
             """
             self._track_variables()
             return super().named_parameters(*args, **kwargs)
@@ -55,30 +54,29 @@ class ModelMixin(Mixin):
 
     @classmethod
     def from_preset(cls, preset: FilePath, *args: Any, **kwargs: Any) -> Self:
-        """Loads a model from a preset, as KerasHub's classes do."""
+        """Loads a model from a preset, like KerasHub's classes."""
         preset = os.fspath(preset)
         if not os.path.exists(preset):
             _put_back(pathlib.Path(preset).resolve())
         return super().from_preset(preset, *args, **kwargs)
 
     def save(self, filepath, overwrite=True, **kwargs):
-        """Saves the model as `keras.Model.save` does, or not at all."""
+        """Saves the model like `keras.Model.save`, completely or not at all."""
         with _beside(filepath, overwrite) as path:
             super().save(path, overwrite=overwrite, **kwargs)
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
-        """Saves the weights as `keras.Model.save_weights`, or not at all."""
+        """Saves weights like `keras.Model.save_weights`, but atomically."""
         with _beside(filepath, overwrite) as path:
             super().save_weights(path, overwrite=overwrite, **kwargs)
 
     def save_to_preset(self, preset_dir: FilePath, **kwargs: Any) -> None:
-        """Saves a preset, which takes the place of an older one as a whole.
+        """Saves a preset, which replaces an older one as a whole.
 
-        Files of the folder that are not KerasHub's, such as a model card, stay
-        in it.
+        Other files in the folder, such as a model card, stay.
 
         Raises:
-            ValueError: If the folder is the working directory or above it.
+            ValueError: If the folder is or contains the working directory.
         """
         folder = pathlib.Path(preset_dir).resolve()
         if "://" in str(preset_dir) or folder.parent.name.endswith(_PARTIAL):
@@ -86,9 +84,9 @@ class ModelMixin(Mixin):
             return
         if pathlib.Path.cwd().is_relative_to(folder):
             raise ValueError(
-                "A preset needs a folder of its own: it is replaced as a whole."
-                f" Received: preset_dir={str(preset_dir)!r}, the working "
-                "directory or above it"
+                "A preset needs a separate folder, because saving replaces it. "
+                f"Received: preset_dir={str(preset_dir)!r}, which is or "
+                "contains the working directory"
             )
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
@@ -112,29 +110,28 @@ class ModelMixin(Mixin):
         input_signature=None,
         **kwargs,
     ):
-        """Exports the model for inference, as `keras.Model.export` does.
+        """Exports the model for inference, like `keras.Model.export`.
 
-        Batch sizes and lengths that `input_signature` leaves open stay open
-        in the file, the same length for all inputs of a sequence; by default
-        all are open. All formats except `"tf_saved_model"` hold attention in
-        plain operations, see `keras_synth.routes.portable`.
+        Batch sizes and lengths that are None in `input_signature` stay open in
+        the file, with the same length for all inputs of a sequence. By default
+        all are open. All formats except `"tf_saved_model"` use only plain
+        operations for attention; see `keras_synth.routes.portable`.
 
         Args:
-            filepath: Path of the file; its ending gives the format: `".onnx"`,
-                `".tflite"`, `".xml"` for OpenVINO, `".pt2"` for `"torch"`, and
-                none for the folder of a SavedModel.
+            filepath: Path of the file, which must end in `".onnx"`,
+                `".tflite"`, `".xml"` for OpenVINO or `".pt2"` for `"torch"`; or
+                folder of a SavedModel.
             format: `"tf_saved_model"`, `"onnx"`, `"openvino"`, `"litert"` or
-                `"torch"`; the guide to serving says which backend writes
-                which.
-            verbose: Whether to print where the file is.
-            input_signature: Shapes and dtypes of the inputs, a list of one
-                dictionary of `keras.InputSpec`s named as its keys.
+                `"torch"`. The guide to serving lists the formats of each
+                backend.
+            verbose: Whether to print the path of the file.
+            input_signature: Shapes and dtypes of the inputs, a list with one
+                dictionary of `keras.InputSpec`s, named like its keys.
             **kwargs: As for `keras.Model.export`.
 
         Raises:
-            ValueError: If the backend does not write the format, the format
-                cannot leave open what is open, or a length is above the
-                backbone's.
+            ValueError: If the backend cannot write the format, the format does
+                not support open sizes, or a length exceeds the backbone's.
         """
         export(
             self,
@@ -149,9 +146,9 @@ class ModelMixin(Mixin):
 
 @contextlib.contextmanager
 def _beside(filepath: FilePath, overwrite: bool) -> Iterator[str]:
-    """Yields a path to write to, whose files then replace the old ones."""
+    """Yields a path whose files then replace the old ones."""
     path = pathlib.Path(os.fspath(filepath))
-    # Keras handles remote and misnamed paths, and asks about existing ones.
+    # Keras handles remote and wrong paths, and asks about existing files.
     plain = path.suffix in (".keras", ".h5") and "://" not in str(filepath)
     if not plain or (path.exists() and not overwrite):
         yield str(filepath)
@@ -165,14 +162,14 @@ def _beside(filepath: FilePath, overwrite: bool) -> Iterator[str]:
 
 
 def _aside(folder):
-    """Where a preset is while another one takes its place."""
+    """The path of a preset while another one replaces it."""
     return folder.with_name(f".{folder.name}.old")
 
 
 def _put_back(folder):
-    """Moves what is aside back: the preset, or files that are not KerasHub's.
+    """Moves the old preset back, or only its files that are not KerasHub's.
 
-    It stays aside if saving is killed.
+    If saving is killed, the old preset keeps its other name.
     """
     old = _aside(folder)
     if not old.exists():

@@ -1,1 +1,1 @@
-"""Backbones with heads, losses and preprocessing."""
+"""Tasks: backbones with heads, losses and preprocessing."""

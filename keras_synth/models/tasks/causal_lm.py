@@ -25,9 +25,9 @@ from keras_synth.types import Size, Tensor
 class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
     """A language model around a causal `SynthesizerBackbone`.
 
-    The token embedding is the output layer, too. With a preprocessor, `fit`
-    takes raw strings, and `generate` returns strings for strings. Decoding
-    caches values, and keys only where there are dot-product parts.
+    The token embedding is also the output layer. With a preprocessor, `fit`
+    accepts raw strings, and `generate` returns strings for strings. Decoding
+    caches values, and keys only of dot-product parts.
 
     Args:
         backbone: A `SynthesizerBackbone` with `causal=True`.
@@ -85,8 +85,8 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
     ) -> None:
         if not backbone.causal:
             raise ValueError(
-                "A language model needs a backbone with causal=True. Received: "
-                f"causal={backbone.causal}"
+                "A causal language model needs a backbone with causal=True. "
+                f"Received: causal={backbone.causal}"
             )
         check_fits(preprocessor, backbone)
         # === Layers ===
@@ -109,15 +109,14 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
 
         Args:
             token_ids: Integer tensor `(B, T)`.
-            cache: Tuple with an entry for each block, of `make_caches`.
+            cache: Tuple with an entry for each block, from `make_caches`.
             cache_update_index: Integer or scalar integer tensor, position of
                 the first token.
-            padding_mask: Tensor `(B, T)`, 0 for tokens to leave out.
+            padding_mask: Tensor `(B, T)`, 0 for tokens to ignore.
 
         Returns:
-            `(logits, hidden_states, cache)`: tensors `(B, T,
-            vocabulary_size)` and `(B, T, d)`, and the cache with these tokens
-            added.
+            `(logits, hidden_states, cache)`: tensors `(B, T, vocabulary_size)`
+            and `(B, T, d)`, and the cache with these tokens.
         """
         x, cache = self.backbone.stack.call_with_caches(
             token_ids, cache, cache_update_index, padding_mask=padding_mask
@@ -138,8 +137,8 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
                 generate `length` tokens.
 
         Returns:
-            Dictionary like `inputs`, the mask being True up to the end of each
-            text.
+            Dictionary like `inputs`, with a mask that is True up to the end of
+            each text.
         """
         prompt, stack = inputs["token_ids"], self.backbone.stack
         check_length(

@@ -1,4 +1,4 @@
-"""Examples in memory, as datasets that KerasHub's `fit` takes."""
+"""Datasets for KerasHub's `fit` from examples in memory."""
 
 import functools
 import logging
@@ -9,11 +9,11 @@ import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
-BATCH_SIZE = 32  # Keras' own
+BATCH_SIZE = 32  # Keras' default
 
 
 def is_dataset(x: Any) -> bool:
-    """Whether x is a dataset of TensorFlow or of Grain."""
+    """Whether x is a dataset of TensorFlow or Grain."""
     return any(
         kind.__module__.partition(".")[0] in ("tensorflow", "grain")
         and "Dataset" in kind.__name__
@@ -22,30 +22,29 @@ def is_dataset(x: Any) -> bool:
 
 
 def check_not_a_stream(x: Any) -> None:
-    """Raises if x are batches of a kind that KerasHub cannot map."""
+    """Raises if x is a stream of batches that KerasHub cannot map."""
     if isinstance(x, (types.GeneratorType, keras.utils.PyDataset)) or (
         type(x).__name__ == "DataLoader"
     ):
         raise ValueError(
-            "KerasHub applies a preprocessor to examples in memory and to "
+            "KerasHub applies a preprocessor only to examples in memory and to "
             "datasets of TensorFlow and Grain. Use "
             "grain.MapDataset.source(examples).batch(32) or "
-            "tf.data.Dataset.from_generator(...), or set "
-            "model.preprocessor = None and pass tokenized batches. Received: "
-            f"{type(x).__name__}"
+            "tf.data.Dataset.from_generator(...), or set model.preprocessor = "
+            f"None and pass tokenized batches. Received: {type(x).__name__}"
         )
 
 
 def columns(data: Any, name: str, words: bool = False) -> Any:
     """Returns lists, arrays, tensors and pandas columns as NumPy arrays.
 
-    As in `tf.data`, tuples and dictionaries are structure, while a list is one
-    column: the texts or numbers of all examples.
+    As in `tf.data`, tuples and dictionaries are nested structure, and a list is
+    one column: the texts or numbers of all examples.
 
     Args:
         data: Examples, nested or not, or `None`.
-        name: String, what errors call them.
-        words: Whether entries are lists of words, or of their labels.
+        name: String for errors.
+        words: Whether entries are lists of words or of their labels.
     """
     if isinstance(data, tuple):
         return tuple(
@@ -68,7 +67,8 @@ def _column(data, name, words):
         if not data.ndim:
             raise ValueError(
                 f"{name} must be examples: a list, an array, or a column of a "
-                f"table. Put a single one into a list. Received: {data!r:.60}"
+                "table. Put a single example into a list. Received: "
+                f"{data!r:.60}"
             )
         if data.dtype.kind not in "OSTU" and not words:
             return data
@@ -82,9 +82,8 @@ def _column(data, name, words):
         if not isinstance(entry, kinds):
             kind = "a list of words or of labels" if words else "a text"
             raise ValueError(
-                f"{name}[{at}] must be {kind}. Leave out examples without one, "
-                "and pass a tuple of columns for pairs of texts. "
-                f"Received: {entry!r:.60}"
+                f"{name}[{at}] must be {kind}. Remove other examples, and pass "
+                f"pairs of texts as a tuple of columns. Received: {entry!r:.60}"
             )
     return np.fromiter(data, "object", count=len(data))
 
@@ -105,14 +104,14 @@ def batches_of(
 ) -> Any:
     """Returns a dataset of Grain of `(x, y, sample_weight)`, `columns`.
 
-    A seed shuffles it, in another order in each epoch.
+    With a seed it is shuffled, in another order in each epoch.
     """
     grain = _import_grain()
     count, batch_size = count_of(data), batch_size or BATCH_SIZE
     _check_batches(count, batch_size)
     rows = grain.MapDataset.range(count)
     if seed is not None:
-        # With some seeds Grain's shuffle leaves sorted classes half sorted.
+        # With some seeds Grain's shuffle does not mix sorted classes well.
         order = np.random.default_rng(seed).permutation(count)
         rows = grain.MapDataset.source(order).seed(seed).shuffle()
     rows = rows.batch(batch_size)
@@ -120,19 +119,20 @@ def batches_of(
 
 
 def split(data: Any, share: float) -> tuple[Any, Any]:
-    """Returns examples without their last share, and that share."""
+    """Returns the first examples, and the last ones for validation."""
     count = count_of(data)
     first = int(count * (1 - share))
     if not 0 < first < count:
         raise ValueError(
-            "validation_split must leave examples to train on and to validate "
-            f"on. Received: validation_split={share} of {count} examples"
+            "validation_split must leave examples for training and for "
+            f"validation. Received: validation_split={share} of {count} "
+            "examples"
         )
     return _take(data, slice(first)), _take(data, slice(first, None))
 
 
 def with_draws(dataset: Any, seed: int) -> Any:
-    """Returns `(x, draws)` for a dataset of x: an integer for each example.
+    """Returns a dataset `(x, draws)`, with an integer for each example.
 
     Draws differ in each epoch, and depend on the seed.
     """
@@ -140,7 +140,7 @@ def with_draws(dataset: Any, seed: int) -> Any:
         return _with_tensorflow_draws(dataset, seed)
     if isinstance(dataset, _import_grain().MapDataset):
         return dataset.seed(seed).random_map(_with_draws)
-    # It starts anew in each epoch, and would draw the same.
+    # It restarts in each epoch, and would draw the same integers.
     rng = np.random.default_rng(seed)
     return dataset.map(lambda batch: _with_draws(batch, rng))
 
@@ -150,8 +150,9 @@ def _first(batch):
     x, y, sample_weight = unpack_x_y_sample_weight(batch)
     if y is not None or sample_weight is not None:
         raise ValueError(
-            "A masked language model has no labels: a dataset must deliver "
-            "texts, or ((first, second),) for pairs. Received: a batch (x, y)"
+            "A masked language model has no labels. A dataset must contain "
+            "only texts, or ((first, second),) for pairs. Received: a batch "
+            "(x, y)"
         )
     return x
 
@@ -177,7 +178,7 @@ def _with_tensorflow_draws(dataset, seed):
 
 
 def count_of(data: Any) -> int:
-    """Returns the number of examples, or raises unless columns are as long."""
+    """Returns the number of examples, or raises if columns differ in it."""
     counts = [len(x) for x in keras.tree.flatten(data) if x is not None]
     if len({*counts}) != 1 or not counts[0]:
         raise ValueError(
@@ -199,7 +200,7 @@ def _import_grain():
 
 
 def _is_news(record):
-    """Leaves out what Grain says of KerasHub's read-ahead in every `fit`."""
+    """Hides Grain's message about KerasHub's read-ahead in each `fit`."""
     return "prefetch_buffer_size" not in str(record.msg)
 
 
@@ -210,26 +211,26 @@ def _take(data, rows):
 
 
 def _check_batches(count, batch_size):
-    """Raises unless devices can share each batch evenly, the last one too.
+    """Raises unless devices can share all batches evenly.
 
-    JAX itself would raise at that batch, at the end of the first epoch.
+    JAX would raise only at the last batch of the first epoch.
 
     Args:
-        count: Integer, number of examples, or `None` where it is not known.
+        count: Integer, number of examples, or `None` if unknown.
         batch_size: Integer, examples per batch.
     """
     distribution = keras.distribution.distribution()
     if distribution is None:
         return
-    # A process is given its own share of a batch.
+    # A process receives its part of a batch.
     shares = distribution.num_model_replicas // distribution.num_processes
     shares = max(1, shares)
     last = 0 if count is None else count % batch_size
     whole = batch_size if count is None else min(batch_size, count)
     if whole % shares or last % shares:
         raise ValueError(
-            f"{shares} devices must share each batch evenly, the last one too. "
-            f"Choose a `batch_size` divisible by {shares}, and leave out or "
-            "repeat examples until their number is. Received: "
-            f"batch_size={batch_size}, {count} examples"
+            f"{shares} devices must share each batch evenly, including the "
+            "last one. Choose a `batch_size` and a number of examples "
+            f"divisible by {shares}. Received: batch_size={batch_size}, "
+            f"{count} examples"
         )

@@ -1,4 +1,4 @@
-"""Text generation: what causal and sequence-to-sequence models share."""
+"""Text generation of causal and sequence-to-sequence models."""
 
 from keras import ops
 
@@ -16,23 +16,23 @@ def sample_tokens(
     stop_token_ids,
     hidden_states=None,
 ):
-    """Returns token ids and mask of prompts of unequal lengths, continued.
+    """Continues prompts of different lengths; returns ids and a mask.
 
     Args:
-        model: The task, whose sampler chooses the tokens.
+        model: The task, with a sampler.
         step: Function of token ids `(B, T)`, caches, the position of the first
             token and, optionally, `padding_mask=`; returns hidden states
             `(B, T, d)` and filled caches.
         prompt: Integer tensor `(B, length)`.
-        prompt_mask: Tensor `(B, length)`, not 0 for tokens of a prompt.
+        prompt_mask: Tensor `(B, length)`, nonzero for tokens of a prompt.
         caches: Nested tuple of tensors, batch axis first.
         stop_token_ids: Sequence of ids that end a text, or `None`.
         hidden_states: Function that returns the hidden states of the prompt,
-            `(B, length, d)`, where caches must be shown each token once;
-            `None` where tokens that are read again overwrite what was there.
+            `(B, length, d)`, if caches accept each token only once; `None` if
+            tokens that are read again overwrite the cache.
     """
     prompt_mask = ops.cast(prompt_mask, "bool")
-    # The shortest prompt ends here; longer ones keep their tokens.
+    # The shortest prompt ends here. Longer ones keep their tokens.
     end = ops.amin(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     if hidden_states is None:
         hidden, caches = _read(step, prompt, caches, end)
@@ -62,10 +62,10 @@ def sample_tokens(
 
 
 def _read(step, prompt, caches, end):
-    """Fills the caches with the first `end` tokens, which all prompts have.
+    """Fills the caches with `end` tokens, the length of the shortest prompt.
 
-    The tokens that follow overwrite the rest. Compiled functions read `length`
-    tokens, a number that they know.
+    Compiled functions read `length` tokens, a known number, and later tokens
+    overwrite the rest.
     """
     if not is_eager(prompt):
         return step(prompt, caches, 0)
@@ -78,7 +78,7 @@ def _read(step, prompt, caches, end):
 def after_stop_tokens(token_ids, stop_token_ids, prompt_mask):
     """Returns which positions follow the first stop token generated.
 
-    A stop token of the prompt ends nothing.
+    Stop tokens of the prompt do not count.
     """
     stops = ops.zeros_like(token_ids, dtype="bool")
     for token_id in () if stop_token_ids is None else stop_token_ids:

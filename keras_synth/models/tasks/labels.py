@@ -1,4 +1,4 @@
-"""The outputs of classifiers, and their labels: names become integers."""
+"""The output layers and labels of classifiers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,9 +25,10 @@ def make_head(
     dropout: float,
     class_names: Sequence[str] | None,
 ) -> None:
-    """Checks and keeps the arguments of a classifier; makes its last layers.
+    """Checks and keeps the arguments of a classifier, and makes its last
+    layers.
 
-    To be called before KerasHub's constructor, which compiles.
+    Call it before KerasHub's constructor, which compiles.
     """
     check_rate("dropout", dropout)
     names = class_names or []
@@ -36,9 +37,8 @@ def make_head(
         len(texts) == len(names) == max(num_classes, 2)
     ):
         raise ValueError(
-            "class_names must be different strings, one for each of "
-            f"num_classes={num_classes}, or two for a single output. "
-            f"Received: class_names={names!r}"
+            f"class_names must be num_classes={num_classes} different strings, "
+            f"or two for a single output. Received: class_names={names!r}"
         )
     check_fits(preprocessor, backbone)
     task.backbone, task.preprocessor = backbone, preprocessor
@@ -62,19 +62,19 @@ def encode_labels(
 ) -> Tensor:
     """Returns integers for names of classes, and checks numbers.
 
-    JAX and TensorFlow compute with labels that are no classes, and some losses
-    with labels of another shape.
+    JAX and TensorFlow accept labels that are not classes, and some losses
+    accept labels of another shape.
 
     Args:
-        labels: Array of integers, of one-hot rows or of names of classes.
-        num_classes: Integer; labels are smaller. 1 for any numbers, or for 0
-            and 1 with a binary loss.
+        labels: Array of integers, one-hot rows or names of classes.
+        num_classes: Integer; labels are smaller. 1 allows any numbers, or 0 and
+            1 with a binary loss.
         class_names: Sequence of strings, or `None`.
-        loss: What the labels are for, in any form that `compile` takes.
+        loss: The loss, in any form that `compile` accepts.
 
     Raises:
-        ValueError: If a label is not a class, or labels do not have the form
-            that the loss needs.
+        ValueError: If a label is not a class, or labels have the wrong form for
+            the loss.
     """
     labels = np.asarray(labels)
     if labels.dtype.kind in "OSTU":
@@ -83,16 +83,17 @@ def encode_labels(
     columns = labels.shape[1] if labels.ndim > 1 else 1
     if kind.startswith(("sparse", "labelsmoothed")) and columns > 1:
         raise ValueError(
-            f"The loss {kind} takes integers, one for each example. For one-hot"
-            " labels compile with keras.losses.CategoricalCrossentropy("
-            f"from_logits=True). Received: labels of shape {labels.shape}"
+            f"The loss {kind} needs integers, one for each example. For "
+            "one-hot labels compile with "
+            "keras.losses.CategoricalCrossentropy(from_logits=True). Received: "
+            f"labels of shape {labels.shape}"
         )
     if kind.startswith("categorical") and columns != num_classes:
         raise ValueError(
-            f"The loss {kind} takes one-hot labels of shape (N, {num_classes})."
-            " For integers compile with keras.losses."
-            "SparseCategoricalCrossentropy(from_logits=True). Received: labels "
-            f"of shape {labels.shape}"
+            f"The loss {kind} needs one-hot labels of shape (N, "
+            f"{num_classes}). For integers compile with "
+            "keras.losses.SparseCategoricalCrossentropy(from_logits=True). "
+            f"Received: labels of shape {labels.shape}"
         )
     count = 2 if is_binary(loss) else num_classes
     if kind.startswith("categorical") or count < 2:
@@ -101,14 +102,14 @@ def encode_labels(
     wrong = labels[~((labels >= 0) & (labels < count) & whole)]
     if len(wrong):
         raise ValueError(
-            f"Labels must be classes, from 0 to {count - 1}. Give the model "
-            f"another num_classes, or renumber the labels. Received: {wrong[0]}"
+            f"Labels must be classes, from 0 to {count - 1}. Use a larger "
+            f"num_classes, or renumber the labels. Received: {wrong[0]}"
         )
     return labels if is_binary(loss) else labels.astype("int32")
 
 
 def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
-    """Encodes labels, in a dataset of TensorFlow too, where they may be ragged.
+    """Encodes labels, which can be ragged in a dataset of TensorFlow.
 
     `encode` maps an array, or a list of rows, to an array.
     """
@@ -125,19 +126,19 @@ def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
 def weights_of_numbers(
     class_weight: Mapping[Any, float], class_names: Sequence[str] | None
 ) -> dict[Any, float]:
-    """Returns `class_weight` of `fit` by the numbers of classes."""
+    """Returns the `class_weight` of `fit` with numbers as keys."""
     known = {name: at for at, name in enumerate(class_names or ())}
     for key in class_weight:
         if isinstance(key, str) and key not in known:
             raise ValueError(
-                "class_weight must have classes for keys, numbers or names in "
-                f"class_names={class_names}. Received: {key!r}"
+                "The keys of class_weight must be numbers of classes, or names "
+                f"in class_names={class_names}. Received: {key!r}"
             )
     return {known.get(key, key): x for key, x in class_weight.items()}
 
 
 def is_binary(loss: Any) -> bool:
-    """Whether a loss, in any form that `compile` takes, has labels 0 and 1."""
+    """Whether a loss, in any form for `compile`, is for labels 0 and 1."""
     return _name_of(loss).startswith("binary")
 
 
@@ -149,7 +150,7 @@ def _name_of(loss):
 def _numbers_of_names(labels, class_names):
     if class_names is None:
         raise ValueError(
-            "Labels that are strings need a model with class_names. Received: "
+            "String labels need a model with class_names. Received: "
             f"{_text(labels.reshape(-1)[0])!r:.60}"
         )
     known = {name: at for at, name in enumerate(class_names)}
@@ -158,13 +159,13 @@ def _numbers_of_names(labels, class_names):
         numbers = [known[label] for label in labels.reshape(-1)]
     except KeyError as error:
         raise ValueError(
-            f"Labels must be among class_names={list(class_names)}. Give the "
-            "model more classes, or rename the labels. Received: "
+            f"Labels must be among class_names={list(class_names)}. Add "
+            "classes to the model, or rename the labels. Received: "
             f"{_text(error.args[0])!r:.60}"
         ) from None
     return np.array(numbers, "int32").reshape(labels.shape)
 
 
 def _text(label):
-    """A label as Python's own string."""
+    """A label as a Python string."""
     return label.decode() if isinstance(label, bytes) else str(label)

@@ -1,4 +1,4 @@
-"""`SynthesizerMaskedLM`: guesses hidden tokens."""
+"""`SynthesizerMaskedLM`: a model of hidden tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +24,12 @@ from keras_synth.models.tasks.task import TaskMixin
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
-    """Pretrains a `SynthesizerBackbone` by hiding tokens, as BERT.
+    """Pretrains a `SynthesizerBackbone` with hidden tokens, like BERT.
 
-    With a preprocessor, `fit` and `evaluate` take raw strings; without one,
-    what the preprocessor returns, see `keras_synth.pretraining.mask_tokens`.
-    `fit` hides other tokens in each epoch, `evaluate` always the same.
+    With a preprocessor, `fit` and `evaluate` accept raw strings. Without one,
+    they accept the preprocessor's results; see
+    `keras_synth.pretraining.mask_tokens`. `fit` hides other tokens in each
+    epoch; `evaluate` always hides the same tokens.
 
     Args:
         backbone: A `SynthesizerBackbone` that is not causal.
@@ -85,9 +86,9 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
     ) -> None:
         if backbone.causal:
             raise ValueError(
-                "A masked language model reads what comes after a hidden "
-                "token, too. Pass a backbone with causal=False. "
-                f"Received: causal={backbone.causal}"
+                "A masked language model also reads the tokens after a hidden "
+                "one. Pass a backbone with causal=False. Received: "
+                f"causal={backbone.causal}"
             )
         check_fits(preprocessor, backbone)
         # === Layers ===
@@ -115,28 +116,27 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         assign_policies(self)
 
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
-        """Guesses the tokens where texts have `[MASK]`.
+        """Predicts the tokens at `[MASK]`.
 
         Args:
-            texts: A string with one or more mask tokens, or a list of such.
-            top_k: Integer, how many guesses for each.
+            texts: A string with one or more mask tokens, or a list of them.
+            top_k: Integer, number of guesses for each mask token.
 
         Returns:
-            List with an entry for each mask token, in their order: a list of
-            `top_k` tuples, tokens and their probabilities, the likeliest
-            first. For a list of texts a list of such. Special tokens are no
-            guesses.
+            List with an entry for each mask token in order: a list of `top_k`
+            tuples, tokens and their probabilities, the most likely first. For a
+            list of texts, a list of these. Special tokens are never guessed.
 
         Raises:
-            ValueError: If there is no preprocessor, a text has no mask, or is
+            ValueError: If there is no preprocessor, or a text has no mask or is
                 longer than the preprocessor's `sequence_length`.
         """
         check_positive("top_k", top_k)
         if self.preprocessor is None:
             raise ValueError(
-                "`fill_mask` takes strings: build the model with a "
-                "preprocessor, or set model.preprocessor. "
-                "Received: preprocessor=None"
+                "`fill_mask` needs a preprocessor for strings. Build the model "
+                "with one, or set model.preprocessor. Received: "
+                "preprocessor=None"
             )
         alone = isinstance(texts, str)
         rows = [
@@ -169,13 +169,13 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         return guesses[0] if alone else guesses
 
     def _with_masks(self, text):
-        """The ids of a text, mask tokens and special tokens included."""
+        """The ids of a text, including mask tokens and special tokens."""
         tokenizer = self.preprocessor.tokenizer
         first, *others = text.split(tokenizer.mask_token)
         if not others:
             raise ValueError(
-                f"Each text must hold {tokenizer.mask_token}, where a token is "
-                f"to be guessed. Received: {text!r}"
+                f"Each text must contain {tokenizer.mask_token}. Received: "
+                f"{text!r}"
             )
         ids = [tokenizer.start_token_id, *map(int, tokenizer(first))]
         for other in others:
@@ -185,12 +185,12 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         if len(ids) > longest:
             raise ValueError(
                 f"A text is longer than sequence_length={longest} of the "
-                f"preprocessor. Shorten it. Received: {len(ids)} tokens"
+                f"preprocessor. Shorten the text. Received: {len(ids)} tokens"
             )
         return ids
 
     def _best(self, logits, top_k):
-        """The likeliest tokens of each row of logits `(M, vocabulary)`."""
+        """The most likely tokens of each row of logits `(M, vocabulary)`."""
         tokenizer = self.preprocessor.tokenizer
         tokens = np.setdiff1d(
             np.arange(tokenizer.vocabulary_size()),

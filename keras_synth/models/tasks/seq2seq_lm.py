@@ -27,9 +27,9 @@ from keras_synth.types import Size, Tensor
 class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
-    The token embedding is the output layer, too. With a preprocessor, `fit`
-    takes raw strings, and `generate` returns strings for strings. Decoding
-    caches values, and keys only where there are dot-product parts.
+    The token embedding is also the output layer. With a preprocessor, `fit`
+    accepts raw strings, and `generate` returns strings for strings. Decoding
+    caches values, and keys only of dot-product parts.
 
     Args:
         backbone: A `SynthesizerSeq2SeqBackbone`.
@@ -109,15 +109,14 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
             cache: Tuple with an entry for each decoder block.
             cache_update_index: Integer or scalar integer tensor, position of
                 the first token.
-            sources: Tuple of one cross-attention cache for each block, of
+            sources: Tuple of one cross-attention cache for each block, from
                 `call_encoder`.
             encoder_padding_mask: Integer tensor `(B, S)`.
-            padding_mask: Tensor `(B, T)`, 0 for target tokens to leave out.
+            padding_mask: Tensor `(B, T)`, 0 for target tokens to ignore.
 
         Returns:
-            `(logits, hidden_states, cache)`: tensors `(B, T,
-            vocabulary_size)` and `(B, T, d)`, and the cache with these tokens
-            added.
+            `(logits, hidden_states, cache)`: tensors `(B, T, vocabulary_size)`
+            and `(B, T, d)`, and the cache with these tokens.
         """
         x, cache = self.backbone.decoder.call_with_caches(
             token_ids,
@@ -137,8 +136,8 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
             padding_mask: Tensor `(B, S)`, 1 for real tokens.
 
         Returns:
-            Tuple of one cache for each block, as its cross-attention makes
-            it: values, and keys where it compares pairs.
+            Tuple of one cache for each block: values, and keys if its
+            cross-attention compares pairs.
         """
         encoded = self.backbone.encoder(token_ids, padding_mask)
         return self.backbone.decoder.remember(encoded)
@@ -168,7 +167,7 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
         sources = decoder.remember(encoded)
         batch, length = ops.shape(prompt)[:2]
 
-        # Sources go with the caches: beam search repeats both.
+        # Sources are with the caches, because beam search repeats both.
         def step(token_ids, caches, start, padding_mask=None):
             own, sources, encoder_mask = caches
             hidden, own = decoder.call_with_caches(

@@ -1,4 +1,4 @@
-"""`TaskMixin`: data, saving and the default optimizer of all tasks."""
+"""`TaskMixin`, the data, saving and default optimizer of tasks."""
 
 import contextlib
 import functools
@@ -26,13 +26,12 @@ from keras_synth.types import FilePath, Tensor
 
 
 class TaskMixin(ModelMixin):
-    """What all tasks of this package add to KerasHub's.
+    """Adds data in memory, saving and a default optimizer to KerasHub's tasks.
 
-    KerasHub's own `fit`, `evaluate` and `predict` take datasets of TensorFlow
-    and Grain as they are. Examples in memory become a dataset of Grain before,
-    which `fit` shuffles. Without a preprocessor there is nothing to map, and
-    Keras' own methods take whatever they take. Mixed into a KerasHub task
-    before its base class.
+    It comes before the base class of a KerasHub task. KerasHub's `fit`,
+    `evaluate` and `predict` accept datasets of TensorFlow and Grain. Examples
+    in memory first become a dataset of Grain, which `fit` shuffles. Without a
+    preprocessor, Keras' methods receive the data directly.
     """
 
     reads_words = False  # whether examples are lists of words
@@ -48,35 +47,35 @@ class TaskMixin(ModelMixin):
         validation_split=None,
         **kwargs,
     ):
-        """Trains the model, as `keras.Model.fit`.
+        """Trains the model, like `keras.Model.fit`.
 
         Args:
-            x: Examples in memory that the preprocessor takes: a list, array or
-                pandas column of texts, a tuple or a dictionary of such. Or a
-                dataset of TensorFlow or Grain with batches of x, `(x, y)` or
-                `(x, y, sample_weight)`. Without a preprocessor whatever
-                `keras.Model.fit` takes.
+            x: Examples in memory for the preprocessor: a list, array or pandas
+                column of texts, or a tuple or dictionary of them. Or a dataset
+                of TensorFlow or Grain with batches of x, `(x, y)` or `(x, y,
+                sample_weight)`. Without a preprocessor, as for
+                `keras.Model.fit`.
             y: Labels, if the task has labels and x is not a dataset.
-            batch_size: Integer, examples per batch, by default 32; also for
-                validation, unless `validation_batch_size` is given.
+            batch_size: Integer, examples per batch, by default 32; also the
+                default of `validation_batch_size`.
             sample_weight: Optional weights, one for each example.
             validation_data: Tuple `(x,)`, `(x, y)` or
                 `(x, y, sample_weight)`, a list of texts, or a dataset.
-            validation_split: Float, fraction of the examples in memory, the
-                last ones, to validate on.
-            **kwargs: Other arguments of `keras.Model.fit`. Examples in memory
-                come in another random order in each epoch, drawn from the seed
-                of `keras.utils.set_random_seed`, unless `shuffle=False`.
-                Datasets keep their order. The keys of `class_weight` are
-                numbers or names of classes.
+            validation_split: Float, fraction of the examples in memory for
+                validation, the last ones.
+            **kwargs: Other arguments of `keras.Model.fit`. Unless
+                `shuffle=False`, each epoch shuffles the examples in memory, by
+                the seed of `keras.utils.set_random_seed`. Datasets keep their
+                order. The keys of `class_weight` are numbers or names of
+                classes.
 
         Returns:
             The `keras.callbacks.History`.
 
         Raises:
             ValueError: If a text is missing, columns differ in length, or a
-                label is not a class. Of examples in memory, nothing has been
-                trained then.
+                label is not a class. Examples in memory are checked before
+                training.
         """
         if kwargs.get("class_weight") is not None:
             kwargs["class_weight"] = weights_of_numbers(
@@ -88,7 +87,7 @@ class TaskMixin(ModelMixin):
             if isinstance(validation_data, list) and all(
                 isinstance(text, str) for text in validation_data
             ):
-                validation_data = (validation_data,)  # and not (x, y)
+                validation_data = (validation_data,)  # not (x, y)
             validation = self._read(
                 unpack_x_y_sample_weight(validation_data), "validation_"
             )
@@ -122,8 +121,8 @@ class TaskMixin(ModelMixin):
     def evaluate(
         self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs
     ):
-        """Scores the model, as `keras.Model.evaluate`; data as in `fit`."""
-        if not kwargs.get("_use_cached_eval_dataset"):  # which `fit` has read
+        """Scores the model, like `keras.Model.evaluate`; data as in `fit`."""
+        if not kwargs.get("_use_cached_eval_dataset"):  # read by `fit`
             x, y, sample_weight = data = self._read((x, y, sample_weight))
             if self._maps(x) and not is_dataset(x):
                 x, y, sample_weight = batches_of(data, batch_size), None, None
@@ -145,7 +144,7 @@ class TaskMixin(ModelMixin):
         return self._call("predict", x=x, batch_size=batch_size, **kwargs)
 
     def _call(self, method, **kwargs):
-        """Calls KerasHub's method, or Keras' where there is nothing to map."""
+        """Calls KerasHub's method, or Keras' without a preprocessor."""
         if self._maps(kwargs["x"]):
             call = getattr(super(), method)
         else:
@@ -163,8 +162,8 @@ class TaskMixin(ModelMixin):
         return labels
 
     def _maps(self, x):
-        """Whether KerasHub, and not Keras only, reads data."""
-        self._build_preprocessor()  # or threads of Grain do so at once
+        """Whether KerasHub reads data, and not only Keras."""
+        self._build_preprocessor()  # before threads of Grain all do it
         return self.preprocessor is not None or is_dataset(x)
 
     def _build_preprocessor(self):
@@ -185,16 +184,16 @@ class TaskMixin(ModelMixin):
         classifies = hasattr(self, "num_classes")
         if classifies and labels and y is None and self._maps(x):
             raise ValueError(
-                "A classifier is trained and scored by labels: pass y, or a "
-                f"dataset of (x, y). Received: {prefix}y=None"
+                "A classifier needs labels. Pass y, or a dataset of (x, y). "
+                f"Received: {prefix}y=None"
             )
         if self.preprocessor is None:
             return x, y if y is None else self.encode_labels(y), sample_weight
         for name, part in {"y": y, "sample_weight": sample_weight}.items():
             if not classifies and part is not None:
                 raise ValueError(
-                    "The texts of a language model are its labels, and tokens "
-                    f"have weights of their own. Leave out {prefix}{name}, or "
+                    "The texts of a language model are also its labels, and "
+                    f"its tokens have weights. Leave out {prefix}{name}, or "
                     "set model.preprocessor = None and pass tokens. Received: "
                     f"{prefix}{name} in addition to texts"
                 )
@@ -210,17 +209,17 @@ class TaskMixin(ModelMixin):
     def compile(
         self, optimizer="auto", loss="auto", *, jit_compile="auto", **kwargs
     ):
-        """Configures training, as the `compile` of KerasHub's tasks.
+        """Configures training, like the `compile` of KerasHub's tasks.
 
         Args:
-            optimizer: By default `AdamW(1e-3)`, to train from scratch; if the
-                weights of the backbone were loaded, `Adam(5e-5)`, as in
-                KerasHub.
+            optimizer: By default `AdamW(1e-3)` for training from scratch, or
+                `Adam(5e-5)`, as in KerasHub, if the backbone's weights were
+                loaded.
             loss: By default sparse categorical cross-entropy.
             jit_compile: As for `keras.Model.compile`.
-            **kwargs: `weighted_metrics`; of tasks that generate text,
-                `sampler`, a name or a `keras_hub.samplers.Sampler`; and other
-                arguments of `keras.Model.compile`.
+            **kwargs: `weighted_metrics`; for text generation, `sampler`, a name
+                or a `keras_hub.samplers.Sampler`; and other arguments of
+                `keras.Model.compile`.
         """
         if optimizer == "auto" and getattr(self.backbone, "pretrained", False):
             optimizer = keras.optimizers.Adam(5e-5)
@@ -231,7 +230,7 @@ class TaskMixin(ModelMixin):
         )
         self._jit_compile_given = jit_compile
         if isinstance(getattr(self, "sampler", None), str):
-            raise ValueError(  # KerasHub takes any string
+            raise ValueError(  # KerasHub accepts any string
                 "sampler must be beam, contrastive, greedy, random, top_k, "
                 "top_p, or a keras_hub.samplers.Sampler. Received: sampler="
                 f"{self.sampler!r}"
@@ -240,10 +239,10 @@ class TaskMixin(ModelMixin):
     def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()
         if config:
-            # Keras writes down what "auto" means on this backend. On another
-            # one that would run `torch.compile`, or compile nothing.
+            # Keras saves the meaning of "auto" on this backend. Another backend
+            # would then run `torch.compile`, or compile nothing.
             config["jit_compile"] = self._jit_compile_given
-            # Before the first step an optimizer has no state to load.
+            # An optimizer has no state before the first step.
             config["optimizer_built"] = getattr(self.optimizer, "built", False)
         if config and getattr(self, "sampler", None) is not None:
             config["sampler"] = keras.saving.serialize_keras_object(
@@ -252,7 +251,7 @@ class TaskMixin(ModelMixin):
         return config
 
     def compile_from_config(self, config):
-        # Keras does not do so for models that override `compile`.
+        # Keras does not do this for models that override `compile`.
         config = keras.saving.deserialize_keras_object(config)
         built = config.pop("optimizer_built", True)
         self.compile(**config)
@@ -260,7 +259,7 @@ class TaskMixin(ModelMixin):
             self._build_optimizer()
 
     def make_train_function(self, force: bool = False) -> Any:
-        # A step that makes variables is traced twice by TensorFlow.
+        # TensorFlow traces a step that makes variables twice.
         self._build_optimizer()
         return super().make_train_function(force)
 
@@ -270,32 +269,32 @@ class TaskMixin(ModelMixin):
 
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
-        """Loads a task from a preset, as KerasHub's tasks do."""
+        """Loads a task from a preset, like KerasHub's tasks."""
         task = super().from_preset(preset, load_weights, **kwargs)
         if kwargs.get("compile", True):
-            task.compile()  # for weights that have been loaded
+            task.compile()  # with the optimizer for loaded weights
         return task
 
     def save_task_weights(self, filepath: FilePath) -> None:
         """Saves the weights of the task that are not in its backbone."""
-        # KerasHub saves the optimizer's state with them, and cannot load it.
+        # KerasHub would save the optimizer's state, but cannot load it.
         with _without_optimizer(self):
             super().save_task_weights(filepath)
 
     def load_task_weights(self, filepath: FilePath) -> None:
-        """Loads what `save_task_weights` saved."""
+        """Loads weights from `save_task_weights`."""
         with _without_optimizer(self):
             super().load_task_weights(filepath)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        self._build_preprocessor()  # Keras refuses layers that are not built
+        self._build_preprocessor()  # Keras saves only built layers
         return super().quantize(mode, config=config, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
-        if not self.trainable:  # KerasHub forgets it
+        if not self.trainable:  # KerasHub omits it
             config["trainable"] = False
-        # Output layers look up their policy where the backbone's layers do.
+        # Output layers use the policies of the backbone's layers.
         backbone = config["backbone"]["config"]
         config["backbone"]["config"] = with_policies(self, backbone)
         return config
@@ -303,7 +302,7 @@ class TaskMixin(ModelMixin):
 
 @contextlib.contextmanager
 def _without_optimizer(model: Any) -> Iterator[None]:
-    """Hides a compiled model's optimizer from what saves and loads it."""
+    """Hides a compiled model's optimizer from saving and loading."""
     optimizer, model.optimizer = model.optimizer, None
     try:
         yield

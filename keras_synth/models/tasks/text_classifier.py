@@ -33,24 +33,23 @@ POOLINGS = ("mean", "first")
 class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
     """Classifies text with a `SynthesizerBackbone`.
 
-    With a preprocessor, `fit`, `evaluate` and `predict` take raw strings;
-    without one, what the preprocessor would return. Labels are integers, or
-    the names of classes. They are checked before training starts, those of a
-    dataset when their batch is read.
+    With a preprocessor, `fit`, `evaluate` and `predict` accept raw strings.
+    Without one, they accept the preprocessor's results. Labels are integers or
+    names of classes. They are checked before training, or in a dataset when
+    their batch is read.
 
     Args:
         backbone: A `SynthesizerBackbone`.
-        num_classes: Integer, number of classes; labels are 0 up to
-            `num_classes - 1`. With 1 there is a single output: compiled by
-            default for labels 0 and 1, with a sigmoid or as a logit, and with
-            a loss such as `"mse"` for regression, labels being any numbers.
+        num_classes: Integer, number of classes; labels are 0 to `num_classes -
+            1`. With 1 there is a single output, by default for labels 0 and 1,
+            as a logit or with a sigmoid. For regression with any numbers as
+            labels, compile with a loss such as `"mse"`.
         preprocessor: A `SynthesizerTextClassifierPreprocessor` or `None`.
-        activation: Activation of the outputs, by default none: logits.
+        activation: Activation of the outputs; by default outputs are logits.
         dropout: Float, fraction of the pooled features to drop in training.
-        pooling: `"mean"` over the real tokens, or `"first"` token.
-        class_names: Optional sequence of `num_classes` strings, of two for
-            `num_classes=1`, saved with the model. With it, labels may be
-            names, too.
+        pooling: `"mean"` of the real tokens, or `"first"` token.
+        class_names: Optional sequence of `num_classes` strings, or two strings
+            for `num_classes=1`, saved with the model. Labels can then be names.
         **kwargs: Keyword arguments of `keras_hub.models.TextClassifier`.
 
     Call arguments:
@@ -60,8 +59,8 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         Tensor `(B, num_classes)`.
 
     Raises:
-        ValueError: If the preprocessor does not fit the backbone, or labels
-            given to `fit` or `evaluate` are not classes.
+        ValueError: If the preprocessor does not fit the backbone, or labels in
+            `fit` or `evaluate` are not classes.
 
     Example:
 
@@ -110,7 +109,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         softmax = keras.activations.get(activation) is keras.activations.softmax
         if num_classes == 1 and softmax:
             raise ValueError(
-                "A softmax of one class is always 1: use activation='sigmoid' "
+                "A softmax of one class is always 1. Use activation='sigmoid' "
                 "or None for num_classes=1. Received: activation='softmax'"
             )
         # === Layers ===
@@ -140,7 +139,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
     def compile(
         self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs
     ):
-        """Configures training, as the `compile` of all tasks.
+        """Configures training, like the `compile` of all tasks.
 
         Args:
             optimizer: As for `SynthesizerCausalLM.compile`.
@@ -167,7 +166,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         """Returns integers for names of classes, and checks numbers.
 
         Args:
-            labels: Array, or tensor of TensorFlow in a dataset.
+            labels: Array, or TensorFlow tensor in a dataset.
         """
         return apply_to_labels(
             lambda x: encode_labels(
@@ -182,9 +181,9 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Pooling(keras.layers.Layer):
-    """The mean of the real tokens' vectors, or the first one's.
+    """The mean of the real tokens' vectors, or the first token's vector.
 
-    The mean is summed in float32; of a sequence without real tokens it is 0.
+    The mean is computed in float32, and is 0 without real tokens.
 
     Args:
         pooling: `"mean"` or `"first"`.
@@ -192,7 +191,7 @@ class Pooling(keras.layers.Layer):
 
     Call arguments:
         x: Tensor `(B, T, d)`.
-        padding_mask: Tensor `(B, T)`, not 0 for real tokens.
+        padding_mask: Tensor `(B, T)`, nonzero for real tokens.
 
     Returns:
         Tensor `(B, d)`.

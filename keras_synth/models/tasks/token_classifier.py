@@ -32,25 +32,24 @@ from keras_synth.types import Identifier, Tensor
 class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
     """Labels each word of a sentence: parts of speech, names, chunks.
 
-    With a preprocessor, `fit`, `evaluate` and `predict` take sentences as
-    lists of words, and labels as lists of integers or of names of classes, one
-    for each word; or a dataset of them, in TensorFlow ragged tensors
-    `(B, words)`, or tensors padded by empty strings. Without one, they take
-    what the preprocessor would return. The label of a word belongs to its
-    first piece; loss and accuracy count nothing else. Words beyond the
-    preprocessor's `sequence_length` are neither trained on nor evaluated;
-    `tag` labels them, too.
+    With a preprocessor, `fit`, `evaluate` and `predict` accept sentences as
+    lists of words, and labels as lists of integers or names of classes, one for
+    each word. They also accept a dataset of these; in TensorFlow they are
+    ragged tensors `(B, words)`, or tensors padded by empty strings. Without a
+    preprocessor, they accept its results. Loss and accuracy count only the
+    first piece of each word. Words beyond the preprocessor's `sequence_length`
+    are ignored in training and evaluation, but `tag` labels them.
 
     Args:
-        backbone: A `SynthesizerBackbone`. A causal one labels each word by
-            what comes before it.
-        num_classes: Integer, number of classes, at least 2; labels are 0 up to
+        backbone: A `SynthesizerBackbone`. With a causal one, the label of a
+            word depends only on earlier words.
+        num_classes: Integer, number of classes, at least 2; labels are 0 to
             `num_classes - 1`.
         preprocessor: A `SynthesizerTokenClassifierPreprocessor` or `None`.
-        activation: Activation of the outputs, by default none: logits.
+        activation: Activation of the outputs; by default outputs are logits.
         dropout: Float, fraction of the features to drop in training.
         class_names: Optional sequence of `num_classes` strings, saved with the
-            model. With it, labels may be names, too.
+            model. Labels can then be names.
         **kwargs: Keyword arguments of `keras_hub.models.Task`.
 
     Call arguments:
@@ -60,8 +59,8 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         Tensor `(B, T, num_classes)`.
 
     Raises:
-        ValueError: If the preprocessor does not fit the backbone, or labels
-            given to `fit` or `evaluate` are not classes, or not one a word.
+        ValueError: If the preprocessor does not fit the backbone, or labels in
+            `fit` or `evaluate` are not classes, or not one per word.
 
     Example:
 
@@ -110,7 +109,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
     ) -> None:
         if check_positive("num_classes", num_classes) < 2:
             raise ValueError(
-                "A word is labelled with one of two classes or more. Received: "
+                "A token classifier needs at least two classes. Received: "
                 f"num_classes={num_classes}"
             )
         # === Layers ===
@@ -138,12 +137,12 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         weighted_metrics="auto",
         **kwargs,
     ):
-        """Configures training, as the `compile` of all tasks.
+        """Configures training, like the `compile` of all tasks.
 
         Args:
             optimizer: As for `SynthesizerCausalLM.compile`.
-            loss: By default sparse categorical cross-entropy, its mean over
-                the words of a batch.
+            loss: By default sparse categorical cross-entropy, averaged over the
+                words of a batch.
             weighted_metrics: By default `SparseCategoricalAccuracy`, the
                 fraction of the words labelled correctly.
             **kwargs: Other arguments of `keras.Model.compile`.
@@ -165,26 +164,26 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
     def tag(self, sentences: Any, batch_size: int | None = None) -> Any:
         """Labels the words of sentences.
 
-        A sentence with more tokens than the preprocessor's `sequence_length`
-        is read in parts, as many words at a time as fit, so that every word
-        has a label; words do not see those of another part.
+        Every word gets a label: a sentence with more tokens than the
+        preprocessor's `sequence_length` is split into parts of as many words as
+        fit. Words do not see those of another part.
 
         Args:
             sentences: List of lists of words.
             batch_size: Integer, sentences per batch, by default 32.
 
         Returns:
-            List of lists, a label for each word: a name of a class, or an
-            integer where the model has no `class_names`.
+            List of lists with a label for each word: the name of a class, or an
+            integer if the model has no `class_names`.
 
         Raises:
-            ValueError: If there is no preprocessor, or these are no lists of
-                words.
+            ValueError: If there is no preprocessor, or sentences are not lists
+                of words.
         """
         if self.preprocessor is None:
             raise ValueError(
-                "`tag` takes words: build the model with a preprocessor, or "
-                "set model.preprocessor. Received: preprocessor=None"
+                "`tag` needs a preprocessor for words. Build the model with "
+                "one, or set model.preprocessor. Received: preprocessor=None"
             )
         if not len(sentences):
             return []
@@ -225,7 +224,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         if not isinstance(labels, list) and labels.dtype != "object":
             return encode_labels(labels, *classes)
         if isinstance(labels, np.ndarray) and isinstance(labels[0], bytes):
-            # Strings of a dataset, whose rows may be padded.
+            # Strings of a dataset, whose rows can be padded.
             padding = (self.class_names or [b""])[0]
             return encode_labels(
                 np.where(labels == b"", padding, labels), *classes
