@@ -1,1 +1,1 @@
-"""What depends on the backend, and what every layer is made of."""
+"""Code that depends on the backend, and the base of layers."""

@@ -1,4 +1,4 @@
-"""Checks of arguments; each error says how to fix the call."""
+"""Checks of arguments."""
 
 import math
 import numbers
@@ -12,13 +12,13 @@ def check_positive(name, value):
 
 
 def check_optional(name, value):
-    """`check_positive` of all but `None`."""
+    """`check_positive`, except for `None`."""
     return None if value is None else check_positive(name, value)
 
 
 def check_boolean(name, value):
-    """Returns `value` as a bool, or raises unless it is one, 0 or 1."""
-    # NumPy's booleans are not `bool`s.
+    """Returns `value` as a bool, or raises unless it is a bool, 0 or 1."""
+    # NumPy's booleans are not of type `bool`.
     if isinstance(value, (str, type(None))) or value not in (False, True):
         raise _error(name, "True or False", value)
     return bool(value)
@@ -33,21 +33,21 @@ def check_above_zero(name, value):
 
 
 def check_rate(name, value):
-    """Returns `value` as a float, or raises unless it lies in `[0, 1)`."""
+    """Returns `value` as a float, or raises unless it is in `[0, 1)`."""
     if not isinstance(value, numbers.Real) or not 0 <= value < 1:
-        raise _error(name, "a number from 0 up to, not including, 1", value)
+        raise _error(name, "a number of at least 0 and below 1", value)
     return float(value)
 
 
 def check_seed(name, value):
-    """Returns `value` as an int or `None`, or raises if it is neither."""
+    """Returns `value` as an int or `None`, or raises."""
     if value is not None and not _is_integer(value):
         raise _error(name, "an integer or None", value)
     return None if value is None else int(value)
 
 
 def may_be_equal(shape, other):
-    """Whether static shapes, `None` where unknown, may be the same."""
+    """Whether static shapes, `None` if unknown, can be equal."""
     return shape == other or (
         len(shape) == len(other)
         and all(

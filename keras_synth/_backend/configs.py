@@ -1,4 +1,4 @@
-"""Configs from signatures: a layer's config is what its `__init__` takes."""
+"""Configs from signatures: the arguments of a layer's `__init__`."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -23,17 +23,17 @@ _PLAIN = (type(None), bool, int, float, str)
 
 
 class Configured(Mixin):
-    """A layer whose config holds what its `__init__` takes.
+    """A layer whose config has the arguments of its `__init__`.
 
-    Each argument is an attribute of the same name, which may begin with `_`,
-    or an option of the layer's `_projections`. A class with a `get_config` of
-    its own adds its arguments there.
+    Each argument is an attribute of the same name, possibly with `_` before it,
+    or an option of the layer's `_projections`. A class with its own
+    `get_config` adds its arguments there.
     """
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         if hasattr(self, "_projections"):
-            # A Keras layer has an `activity_regularizer` of its own.
+            # A Keras layer has another `activity_regularizer`.
             config |= self._projections.get_config()
         for cls, own in _signatures(type(self)):
             if "get_config" not in vars(cls):
@@ -46,30 +46,30 @@ def config_of(
 ) -> dict[str, Any]:
     """Returns a config with the arguments of a constructor.
 
-    An argument is the attribute of the same name. What the config holds already
-    stays as it is.
+    An argument is the attribute of the same name. Existing entries of the
+    config do not change.
 
     Args:
         layer: A layer, model or preprocessor.
-        cls: The class whose `get_config` this is called from.
-        config: Dictionary, what the base's `get_config` returned.
+        cls: The class of the calling `get_config`.
+        config: Dictionary, the result of the base's `get_config`.
 
     Raises:
-        NotImplementedError: If there is no attribute of that name.
+        NotImplementedError: If an attribute is missing.
     """
     names = [name for name in _own_parameters(cls) if name not in config]
     return {**config, **_values(layer, names)}
 
 
 def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a constructor, of its `locals()`."""
+    """Returns the arguments of a constructor from its `locals()`."""
     return {name: scope[name] for name in _own_parameters(cls)}
 
 
 def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a layer's class and of its bases, by name.
+    """Returns the parameters of a layer's class and its bases, by name.
 
-    Those of Keras' own classes are left out.
+    Keras' classes are not included.
     """
     found: dict[str, inspect.Parameter] = {}
     for _, own in _signatures(cls):
@@ -80,7 +80,7 @@ def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
 def _signatures(
     cls: type,
 ) -> Iterator[tuple[type, dict[str, inspect.Parameter]]]:
-    """Classes and their parameters, as far as `**kwargs` hand them on."""
+    """Classes and their parameters, as long as `**kwargs` pass them on."""
     for base in inspect.getmro(cls):
         if base is keras.layers.Layer:
             break
@@ -93,30 +93,30 @@ def _signatures(
 
 
 def _own_parameters(cls):
-    """Parameters of a constructor but `*args` and `**kwargs`, by name."""
+    """Parameters of a constructor, without `*args` and `**kwargs`, by name."""
     _, *own = inspect.signature(cls.__init__).parameters.values()
     return {p.name: p for p in own if p.kind not in _VARIABLE}
 
 
 def _values(layer, names):
-    """What a layer was made with, as a config holds it."""
+    """The arguments of a layer, in the form of a config."""
     config = {}
     for name in names:
         kept = name if hasattr(layer, name) else f"_{name}"
         if not hasattr(layer, kept):
             raise NotImplementedError(
-                f"A config holds every argument of {type(layer).__name__}, as "
-                f"an attribute of its name. Set `self.{name}`, or add it in a "
-                f"`get_config` of the class. Received: {layer!r} without it"
+                f"The config of {type(layer).__name__} needs each argument as "
+                f"an attribute. Set `self.{name}`, or add the argument in the "
+                f"class's `get_config`. Received: {layer!r} without it"
             )
         config[name] = serialized(name, getattr(layer, kept))
     return config
 
 
 def serialized(name: str, value: Any) -> Any:
-    """Returns the value of an argument as a config holds it.
+    """Returns the value of an argument in the form of a config.
 
-    One with a method `serialized` says itself how.
+    A method `serialized` of the value overrides this.
     """
     if hasattr(value, "serialized"):
         return value.serialized()
@@ -125,7 +125,7 @@ def serialized(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(serialized(name, x) for x in value)
     if isinstance(value, dict):
-        return value  # a config already
+        return value  # already a config
     kind = kind_of(name)
     if kind is None:
         return keras.saving.serialize_keras_object(value)

@@ -1,27 +1,27 @@
-"""The devices that `keras.distribution` spreads a model over."""
+"""The devices of `keras.distribution`."""
 
 import contextlib
 from collections.abc import Iterator
 
 import keras
 
-# What `weight_axes` of a class says that axes of its weights are cut along: the
-# devices that share heads and widths, or those that share batches.
+# Values in the `weight_axes` of a class: devices that share heads and widths,
+# or devices that share batches.
 MODEL, DATA = "model", "data"
 
 
 def number_of_devices() -> int:
-    """Returns over how many devices batches and weights are spread."""
+    """Returns the number of devices for batches and weights."""
     distribution = keras.distribution.distribution()
     return 1 if distribution is None else distribution.device_mesh.devices.size
 
 
 @contextlib.contextmanager
 def copied(when: bool = True) -> Iterator[None]:
-    """Has weights made in a `with` block copied to all devices, if `when`.
+    """If `when`, copies weights made in a `with` block to all devices.
 
-    For tables with one row for all heads, at paths where a layout map expects
-    a row for each.
+    This is for tables with one row for all heads, at paths for which a layout
+    map expects a row for each head.
     """
     distribution = keras.distribution.distribution()
     if distribution is None or not when:

@@ -1,4 +1,4 @@
-"""Where and how operations run: on CPUs or not, one by one or compiled."""
+"""Devices, and eager, traced or compiled execution."""
 
 import contextlib
 
@@ -7,11 +7,11 @@ from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 
 
 def is_eager(x):
-    """Whether operations on `x` run when they are called, one by one.
+    """Whether operations on `x` run eagerly.
 
-    False while a function is being traced, to be compiled as a whole. There a
-    Python loop would be unrolled; here a loop of the backend's would be
-    compiled anew at each call.
+    It is False while a function is traced for compilation. Tracing unrolls a
+    Python loop, but eager execution would compile a backend's loop in each
+    call.
     """
     if JAX:
         return not isinstance(x, JAX.core.Tracer)
@@ -21,8 +21,8 @@ def is_eager(x):
 def is_placeholder(x):
     """Whether `x` has a shape and no values.
 
-    PyTorch's symbolic calls (`keras.Input`) send such tensors through layers,
-    with made-up numbers in place of unknown lengths.
+    PyTorch's symbolic calls (`keras.Input`) use such tensors, with arbitrary
+    numbers for unknown lengths.
     """
     return TORCH is not None and x.device.type == "meta"
 
@@ -30,8 +30,8 @@ def is_placeholder(x):
 def is_traced():
     """Whether PyTorch's older tracer (TorchScript) records operations.
 
-    What it records holds for the sizes that it sees; Keras has it see 1 in
-    place of unknown ones.
+    Its recording is valid only for the traced sizes, and Keras uses 1 for
+    unknown sizes.
     """
     return TORCH is not None and TORCH.jit.is_tracing()
 
@@ -42,10 +42,10 @@ def is_compiled_by_torch():
 
 
 def is_transformed():
-    """Whether `torch.func` maps or differentiates a function that does this.
+    """Whether `torch.func` maps or differentiates the calling function.
 
-    So does the backward pass of `jacobian(..., vectorize=True)`. Tensors then
-    have no values to ask for, and take none in place.
+    The backward pass of `jacobian(..., vectorize=True)` does so, too. Tensors
+    then have no values, and cannot change in place.
     """
     if TORCH is None or TORCH.compiler.is_compiling():
         return False
@@ -53,15 +53,15 @@ def is_transformed():
 
 
 def takes_no_loops():
-    """Whether PyTorch compiles, records or transforms what is computed."""
+    """Whether PyTorch compiles, records or transforms the computation."""
     return is_compiled_by_torch() or is_traced() or is_transformed()
 
 
 def known_to_compilers(function):
-    """Makes what a function returns a constant of what PyTorch compiles.
+    """Makes the result of a function a constant for PyTorch's compiler.
 
-    For functions without arguments that PyTorch's compiler cannot follow: it
-    calls them once.
+    It is for functions without arguments that the compiler cannot trace. They
+    are called once.
     """
     if TORCH is None:
         return function
@@ -69,15 +69,15 @@ def known_to_compilers(function):
 
 
 def without_gradients():
-    """Returns a context in which PyTorch keeps nothing for gradients.
+    """Returns a context in which PyTorch stores nothing for gradients.
 
-    Elsewhere nothing is kept unless it is asked for.
+    Other backends store nothing without a request.
     """
     return contextlib.nullcontext() if TORCH is None else TORCH.no_grad()
 
 
 def may_be_differentiated():
-    """Whether a derivative may be asked for: PyTorch knows."""
+    """Whether PyTorch records derivatives; True for other backends."""
     return TORCH is None or TORCH.is_grad_enabled()
 
 
@@ -87,8 +87,8 @@ def may_be_differentiated():
 def on_cpu(x):
     """Whether operations on a tensor run on a CPU.
 
-    A tensor knows. Where it is being traced the scope does in which that
-    happens, or else the device that the backend takes by default.
+    The tensor has a device. If it is traced, the device is that of the scope,
+    or the backend's default.
     """
     if TORCH:
         return x.device.type == "cpu"
@@ -107,15 +107,15 @@ def on_cpu(x):
 
 
 def first_platform():
-    """JAX's name of the platform that it takes by default."""
+    """JAX's name of its default platform."""
     return JAX.devices()[0].platform
 
 
 def runs_one_by_one(x):
-    """Whether Python launches each operation on an accelerator as it runs.
+    """Whether Python launches each operation on an accelerator.
 
-    A launch then takes longer than most operations, and to read a value is to
-    wait for all that were launched before.
+    A launch then takes longer than most operations, and reading a value waits
+    for all earlier launches.
     """
     eager = is_eager(x) and not is_compiled_by_torch()
     return eager and not on_cpu(x)
@@ -124,9 +124,10 @@ def runs_one_by_one(x):
 def loops_over_slices(x):
     """Whether slices computed one after the other save time and memory.
 
-    On CPUs, whose caches hold a slice. On TensorFlow a rematerialized function
-    gives no gradient to the tensors that it captures; JAX compiles a loop anew
-    at each eager call; and what PyTorch compiles or transforms takes no loop.
+    They do on CPUs, because a slice fits into the cache. There are exceptions.
+    On TensorFlow a rematerialized function has no gradient for captured
+    tensors. JAX compiles a loop in each eager call. PyTorch's compilers and
+    transformations do not support loops.
     """
     if JAX:
         return on_cpu(x) and not is_eager(x)
@@ -134,5 +135,5 @@ def loops_over_slices(x):
 
 
 def runs_torch_eagerly(x):
-    """Whether PyTorch runs operations on a tensor one by one on a CPU."""
+    """Whether PyTorch runs operations on a tensor eagerly on a CPU."""
     return TORCH is not None and on_cpu(x) and not takes_no_loops()

@@ -1,4 +1,4 @@
-"""The package of the backend in use, which Keras has imported."""
+"""The package of the backend in use, imported by Keras."""
 
 import sys
 from typing import Any
@@ -12,5 +12,5 @@ def _if_used(name: str) -> Any:
     return sys.modules[name] if name == BACKEND else None
 
 
-# `None` where another backend is in use.
+# `None` for backends that are not in use.
 TORCH, JAX, TENSORFLOW = map(_if_used, ("torch", "jax", "tensorflow"))

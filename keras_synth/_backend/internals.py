@@ -1,8 +1,8 @@
-"""What is not public in Keras, PyTorch and JAX, and what to do without it.
+"""Private names of Keras, PyTorch and JAX, with alternatives.
 
-No other module of the core uses names that begin with `_`, nor `jax._src`.
-Another version may lack any of them: each function then does the next best
-thing, which `tests/_backend/test_internals.py` sees.
+No other module of the core uses names that begin with `_`, or `jax._src`. Other
+versions may lack these names. Each function then does the next best thing,
+which `tests/_backend/test_internals.py` checks.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from keras_synth._backend.frameworks import JAX, TORCH
 
 
 def torch_transforms() -> bool:
-    """Returns whether PyTorch maps or differentiates functions right now.
+    """Returns whether PyTorch maps or differentiates functions.
 
-    `torch.func` does, and the backward pass of `jacobian(..., vectorize=True)`,
-    by an older way. Without these names: no, so that operations in place, and
-    `torch.utils.checkpoint`, raise PyTorch's own errors there.
+    `torch.func` does, and, by an older API, the backward pass of `jacobian(...,
+    vectorize=True)`. Without these names the result is False, so that
+    operations in place, and `torch.utils.checkpoint`, raise PyTorch's errors.
     """
     core = TORCH._C
     try:
@@ -36,9 +36,9 @@ def torch_transforms() -> bool:
 
 
 def cudnn_checks() -> ModuleType | None:
-    """Returns JAX's checks of what cuDNN's attention takes.
+    """Returns JAX's checks of the arguments of cuDNN's attention.
 
-    `None` without them: attention then takes no kernel of cuDNN's on JAX.
+    It is `None` without them. Attention on JAX then does not use cuDNN.
     """
     try:
         return importlib.import_module(
@@ -50,9 +50,9 @@ def cudnn_checks() -> ModuleType | None:
 
 @contextlib.contextmanager
 def open_for_state(layer: Any) -> Iterator[None]:
-    """Lets weights be added in a `with` block to a layer that is built.
+    """Allows new weights of a built layer in a `with` block.
 
-    A layer without a tracker has nothing that is locked.
+    A layer without a tracker is not locked.
     """
     tracker = getattr(layer, "_tracker", None)
     if tracker is not None:
@@ -65,9 +65,9 @@ def open_for_state(layer: Any) -> Iterator[None]:
 
 
 def untrack(layer: Any, part: Any) -> None:
-    """Makes a layer forget a part of it that it is about to replace.
+    """Makes a layer forget a part that will be replaced.
 
-    Without a tracker the part stays where Keras keeps it.
+    Without a tracker Keras keeps the part.
     """
     tracker = getattr(layer, "_tracker", None)
     if tracker is not None:
@@ -75,11 +75,10 @@ def untrack(layer: Any, part: Any) -> None:
 
 
 def set_policy(layer: Any, policy: Any) -> None:
-    """Gives a layer a dtype policy of its own instead of a map of policies.
+    """Sets a layer's dtype policy, instead of a map of policies.
 
-    The setter of Keras writes into the map: Keras 3.15 cannot save a quantized
-    layer that has a map for its policy. Without the attribute it is the setter
-    that writes.
+    Keras' setter writes into the map, but Keras 3.15 cannot save a quantized
+    layer whose policy is a map. Without the attribute the setter is used.
     """
     if hasattr(layer, "_dtype_policy"):
         layer._dtype_policy = policy
@@ -88,19 +87,19 @@ def set_policy(layer: Any, policy: Any) -> None:
 
 
 def is_empty(variable: Any) -> bool:
-    """Returns whether a variable has lost its value to a training step on JAX.
+    """Returns whether a training step on JAX has taken a variable's value.
 
-    Without the attribute it counts as lost.
+    Without the attribute it counts as taken.
     """
     return getattr(variable, "_value", None) is None
 
 
 @contextlib.contextmanager
 def kept_variables(model: Any) -> Iterator[None]:
-    """Leaves a model its variables when data raise an error in a `with` block.
+    """Keeps a model's variables if data raise an error in a `with` block.
 
-    On JAX, Keras takes them out of a model before it asks for the first
-    batch, and puts them back after the last one (Keras 3.15.1).
+    On JAX, Keras removes them from a model before the first batch, and restores
+    them after the last one (Keras 3.15.1).
     """
     if JAX is None:
         yield
@@ -113,9 +112,9 @@ def kept_variables(model: Any) -> Iterator[None]:
         yield
     except BaseException:
         model.jax_state_sync()
-        model._jax_state = None  # on a version without it nobody reads it
+        model._jax_state = None  # versions without this attribute ignore it
         for variable, value in kept:
-            # Without the attribute the value counts as lost.
+            # Without the attribute the value counts as taken.
             is_lost = getattr(variable, "_value", None) is None
             if is_lost and not value.is_deleted():
                 variable.assign(value)
@@ -123,11 +122,11 @@ def kept_variables(model: Any) -> Iterator[None]:
 
 
 def sublayers(layer: keras.Layer, recursive: bool = True) -> list[keras.Layer]:
-    """Returns the layers that a layer is made of, without itself, each once.
+    """Returns the parts of a layer, without itself, each once.
 
-    Those of a model are its `layers`; those of another layer its attributes,
-    or in lists, tuples and dictionaries of them; and, if `recursive`, those in
-    these layers.
+    The parts of a model are its `layers`. The parts of another layer are its
+    attributes, or in lists, tuples and dictionaries of them. If `recursive`,
+    their parts are included.
     """
     found: dict[int, keras.Layer] = {}
     _collect(layer, recursive, found)

@@ -1,7 +1,7 @@
-"""Keras' `EinsumDense` in a form that is right on TensorFlow, too.
+"""Keras' `EinsumDense`, corrected for TensorFlow.
 
-Weights, names, quantization and LoRA are those of the class that it replaces:
-files fit, and so do configs, which hold no sub-layers.
+Weights, names, quantization and LoRA are those of Keras' class, so files and
+configs fit both.
 """
 
 from typing import Any
@@ -16,24 +16,24 @@ from keras_synth.types import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class EinsumDense(keras.layers.EinsumDense):
-    """A dense layer whose bias is added along its own axes, of any samples.
+    """A dense layer with a correct bias and batch size on TensorFlow.
 
-    `keras.ops.add` is TensorFlow's `bias_add` where one summand has a single
-    axis that is longer than 1. If that is as long as the second axis of the
-    other summand, but not as its last one, it is added along the second: a
-    bias `(H, 1)` of heads along a length `T = H`, known in advance. And
-    `keras.ops.einsum` makes one sample of none there, if none has a token.
-    Tokens are then samples of one token each.
+    `keras.ops.add` is TensorFlow's `bias_add` if one summand has a single axis
+    longer than 1. If this axis fits the second axis of the other summand, but
+    not its last one, the bias is added along the second: a bias `(H, 1)` of
+    heads along a known length `T = H`. And `keras.ops.einsum` turns zero
+    samples without tokens into one. In these cases the layer treats tokens as
+    samples of one token each.
 
     Args:
-        *args: Arguments of `keras.layers.EinsumDense`, for tensors
-            `(B, T, ...)` in and out.
-        **kwargs: Its keyword arguments.
+        *args: Arguments of `keras.layers.EinsumDense`, for inputs and outputs
+            `(B, T, ...)`.
+        **kwargs: Keyword arguments of `keras.layers.EinsumDense`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.supports_masking = True  # Keras warns of masks where it is not
+        self.supports_masking = True  # otherwise Keras warns of masks
 
     if TENSORFLOW:
 
@@ -54,7 +54,7 @@ class EinsumDense(keras.layers.EinsumDense):
         return ops.reshape(outputs, (batch, length, *outputs.shape[2:]))
 
     def _is_mistaken(self, inputs):
-        """Whether TensorFlow takes heads for tokens, or makes up a sample."""
+        """Whether TensorFlow confuses heads and tokens, or adds a sample."""
         if inputs.shape[1] == 0:
             return True
         if self.bias is None:
@@ -63,5 +63,5 @@ class EinsumDense(keras.layers.EinsumDense):
 
     def quantize(self, mode=None, type_check=True, config=None):
         check_quantization(mode)
-        # Keras quantizes subclasses when they ask for it.
+        # Keras quantizes subclasses only if they request it.
         return super().quantize(mode, type_check=False, config=config)

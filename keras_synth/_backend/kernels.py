@@ -1,9 +1,9 @@
-"""Which kernels a backend has, and which of them are right and fast."""
+"""The kernels of a backend: which exist, and which are correct and fast."""
 
 from keras_synth._backend import execution, internals
 from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 
-# Passes over a tensor that follow each other become one: compilers see to that.
+# Compilers fuse consecutive passes over a tensor.
 FUSES_OPERATIONS = TORCH is None
 # A product and its sum over the last axis are one fast loop.
 FUSES_DOT_PRODUCTS = TENSORFLOW is not None
@@ -11,19 +11,18 @@ FUSES_DOT_PRODUCTS = TENSORFLOW is not None
 HAS_SPARSE_GRADIENTS = TENSORFLOW is not None
 # `ops.dot_product_attention` has a kernel for CPUs.
 HAS_CPU_KERNEL = TORCH is not None
-# Flash kernels that Keras takes by itself may be wrong. On TPUs it hands
-# `ops.dot_product_attention` to JAX's Splash kernel, leaves out the bias,
-# applies the first sample's mask to all samples and a causal one where there is
-# none, and scales wrongly. cuDNN's kernel on JAX is right, but fails within a
-# gradient if a length is odd, and older versions of JAX return no gradient of
-# some biases (Keras 3.15.1, JAX 0.10.2).
+# Flash kernels that Keras chooses can be wrong. On TPUs it uses JAX's Splash
+# kernel for `ops.dot_product_attention`, omits the bias, applies the first
+# sample's mask to all samples, adds a causal mask, and scales wrongly. cuDNN's
+# kernel on JAX is correct, but its gradient fails for odd lengths, and older
+# versions of JAX return no gradient of some biases (Keras 3.15.1, JAX 0.10.2).
 HAS_UNSAFE_FLASH_KERNELS = JAX is not None
 
 
 def attends_in_half_precision(x):
-    """Whether `ops.dot_product_attention` takes the dtype of `x` where it is.
+    """Whether `ops.dot_product_attention` supports the dtype of `x`.
 
-    JAX's refuses half precision on CPUs in some shapes ("The precision
+    JAX does not support half precision on CPUs for some shapes ("The precision
     'F16_F16_F32' is not supported by dot_general on CPU").
     """
     return JAX is None or not execution.on_cpu(x)
@@ -35,8 +34,7 @@ def why_no_flash_kernel(x):
         return "Keras has no flash kernel on TensorFlow"
     if JAX and execution.first_platform() == "tpu":
         return (
-            "the kernel that Keras takes on TPUs loses biases and masks, and "
-            "scales wrongly"
+            "Keras' kernel on TPUs loses biases and masks, and scales wrongly"
         )
     if execution.is_placeholder(x):
         return None if TORCH.cuda.is_available() else "there is no GPU"
@@ -44,9 +42,9 @@ def why_no_flash_kernel(x):
 
 
 def widest_cudnn_head(dtype):
-    """How wide heads may be for cuDNN's attention on JAX; 0 if there is none.
+    """The widest head of cuDNN's attention on JAX, or 0 without cuDNN.
 
-    Keras asks the same before it takes that kernel.
+    Keras makes the same check before it uses that kernel.
 
     Args:
         dtype: String, of queries, keys and values.
@@ -67,8 +65,8 @@ def widest_cudnn_head(dtype):
 def has_cudnn_bias_gradient(bias, queries):
     """Whether cuDNN's attention on JAX returns the gradient of a bias.
 
-    Older versions of JAX have none for a bias of each sample: what is trained
-    by it would stay as it is, without a word.
+    Older versions of JAX have none for a bias of each sample, whose weights
+    would silently not be trained.
 
     Args:
         bias: Tensor `(B or 1, H or 1, T, S)`.

@@ -1,4 +1,4 @@
-"""Slices of tensors, one after the other."""
+"""Loops over slices of tensors."""
 
 import keras
 from keras import ops
@@ -8,29 +8,29 @@ from keras_synth._backend.frameworks import TENSORFLOW
 
 
 def one_by_one(function, operands, axes):
-    """Applies a function to one slice after another, along some axes.
+    """Applies a function to slices along some axes, one after the other.
 
-    The loops are nested, the first axis being the outermost. What a slice
-    needs for its gradient is computed again when the gradient is.
+    The loops are nested, with the first axis outermost. The gradient of a slice
+    computes the slice again.
 
     Args:
-        function: Function of a dictionary of tensors, slices whose length is 1
-            along the axes, which returns a tensor of the same rank.
-        operands: Dictionary of tensors of one rank. Those of length 1 along an
-            axis are the same for all slices.
+        function: Function from a dictionary of slices, tensors of length 1
+            along the axes, to a tensor of the same rank.
+        operands: Dictionary of tensors of the same rank. All slices share those
+            of length 1 along an axis.
         axes: Sequence of integers.
 
     Returns:
-        Tensor, the results side by side along the axes.
+        Tensor, the results concatenated along the axes.
     """
     return _one_by_one(rematerialized(function), operands, tuple(axes))
 
 
 def rematerialized(function):
-    """Returns a function of tensors that is computed again for its gradient.
+    """Returns a function that is computed again for its gradient.
 
-    Where no gradient is recorded, or `torch.func` maps or differentiates, which
-    takes no such function, it is the function itself.
+    The function does not change if no gradient is recorded, or if `torch.func`,
+    which does not support this, maps or differentiates.
     """
     if execution.is_transformed() or not execution.may_be_differentiated():
         return function
@@ -60,18 +60,17 @@ def _one_by_one(function, operands, axes):
 
 
 def summed(function, operands, total):
-    """Adds up a function of slices, one after the other.
+    """Sums a function of slices, one after the other.
 
     Args:
         function: Function of tensors, slices of the operands.
-        operands: Tuple of tensors of one length, whose slices lie along their
-            first axis.
-        total: Tensor, what the sum begins with.
+        operands: Tuple of tensors with the same length of the first axis.
+        total: Tensor, the initial sum.
     """
     length = operands[0].shape[0]
     if TENSORFLOW:
-        # XLA differentiates loops only if their length is static, which
-        # `scan` does not say.
+        # XLA differentiates only loops of static length, which `scan` does not
+        # declare.
         return ops.while_loop(
             lambda i, total: i < length,
             lambda i, total: (

@@ -1,30 +1,30 @@
-"""Dtype policies by the paths of layers, as quantized models need them."""
+"""Dtype policies by layer paths, for quantized models."""
 
 import keras
 
 from keras_synth._backend.internals import set_policy, sublayers
 
-# Modes that look at data. Before Keras 3.16 they look at none (keras#23512),
-# and files lose what they computed (keras#23321).
+# Modes that need data. Before Keras 3.16 they do not see any (keras#23512), and
+# files lose their results (keras#23321).
 _CALIBRATED, _RIGHT_SINCE = ("gptq", "awq"), (3, 16)
 
 
 def check_quantization(mode):
-    """Raises where Keras would lose a quantized layer's weights."""
+    """Raises if Keras would lose a quantized layer's weights."""
     version = tuple(map(int, keras.__version__.split(".")[:2]))
     if mode in _CALIBRATED and version < _RIGHT_SINCE:
         raise ValueError(
-            "GPTQ and AWQ need Keras 3.16: before, they look at no data, and "
-            "a file of the model holds no weights. Quantize to 'int8' or "
-            f"'int4' with Keras {keras.__version__}. Received: mode={mode!r}"
+            "GPTQ and AWQ need Keras 3.16, because earlier versions ignore the "
+            f"data and save no weights. With Keras {keras.__version__} "
+            f"quantize to 'int8' or 'int4'. Received: mode={mode!r}"
         )
 
 
 def with_policies(layer, config):
     """Returns a layer's config with the policies of quantized sub-layers.
 
-    Keras saves only a layer's own dtype policy; sub-layers look up theirs in
-    a `DTypePolicyMap`, by their paths, which becomes the config's dtype.
+    Keras saves only a layer's own dtype policy. The config's dtype becomes a
+    `DTypePolicyMap`, in which sub-layers find theirs by path.
     """
     policies = {
         sub.path: sub.dtype_policy
@@ -42,9 +42,9 @@ def with_policies(layer, config):
 
 
 def assign_policies(layer):
-    """Gives sub-layers the policies that they look up in a map, each its own.
+    """Sets the policies of sub-layers from a map.
 
-    Called when all have their paths.
+    Call it when all have their paths.
     """
     for sub in sublayers(layer):
         policy = sub.dtype_policy

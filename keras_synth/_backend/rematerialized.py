@@ -1,9 +1,8 @@
-"""Layers that are computed again for their gradients: `keras.RematScope`.
+"""Layers in a `keras.RematScope`, computed again for their gradients.
 
-Keras hands all arguments of a call to the backend's own way to do that. JAX
-makes tensors of numbers and booleans, and loses what a layer assigns to its
-variables; TensorFlow adds numbers to masks; tensors lose the masks that they
-carry.
+Keras passes all arguments of a call to the backend's function for this. JAX
+turns numbers and booleans into tensors, and loses assignments to variables.
+TensorFlow adds numbers to masks. Tensors lose their Keras masks.
 """
 
 from collections.abc import Callable
@@ -17,25 +16,27 @@ from keras_synth.types import Mixin
 
 
 class Rematerialized(Mixin):
-    """A layer that may be made in a `keras.RematScope` on any backend."""
+    """A layer that works in a `keras.RematScope` on any backend."""
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
         """Returns `layer_call` for a layer made in a `keras.RematScope`.
 
-        Of the arguments only floats are handed to the backend. What the layer
-        changes, such as seeds, is as it was when it is computed again.
+        Only floating-point arguments are passed to the backend. The second
+        computation sees the old values of variables that the layer changes,
+        such as seeds.
         """
         leaves = keras.tree.flatten((args, kwargs))
         at = [i for i, x in enumerate(leaves) if _is_float(x)]
         carried = [_mask_of(leaves[i]) for i in at]
-        # Those that a call may change; on JAX also those that it reads: there a
-        # scope inside of another one hides what that one holds.
+        # Variables that a call can change, and on JAX those that it reads,
+        # because a scope inside of another one hides the variables of the outer
+        # one.
         variables = self.variables if JAX else self.non_trainable_variables
         changed: list[int] = []
         before = [v.value for v in variables]
-        if JAX is None:  # variables are written to
+        if JAX is None:  # variables change in place
             before = list(map(ops.copy, before))
 
         def of_floats(*floats):
@@ -65,7 +66,7 @@ class Rematerialized(Mixin):
 
 
 class _Identity(keras.layers.Layer):
-    """Sees the Keras mask that a tensor carries, or gives it one."""
+    """Reads the Keras mask of a tensor, or sets it."""
 
     def __init__(self):
         super().__init__(autocast=False, name="identity")

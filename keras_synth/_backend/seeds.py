@@ -1,4 +1,4 @@
-"""Seeds of initial values: one for each weight, all from one."""
+"""Seeds of initial values: one for each weight, derived from one seed."""
 
 import zlib
 
@@ -8,9 +8,9 @@ from keras_synth._backend.checks import check_seed
 
 
 def derived(seed, name):
-    """Returns the seed of what is called `name`, from 0 to `2**31 - 1`.
+    """Returns the seed for a name, from 0 to `2**31 - 1`.
 
-    `None` if `seed`, that of the whole, is.
+    It is `None` if `seed` is.
     """
     if check_seed("seed", seed) is None:
         return None
@@ -20,8 +20,8 @@ def derived(seed, name):
 def seeded(initializer, seed, name):
     """Returns a copy of an initializer with a seed for the weight `name`.
 
-    If `seed`, that of the whole, is `None`, it draws a seed of its own: weights
-    must not start out equal. What draws nothing or has a seed stays as it is.
+    If `seed` is `None`, it draws a new one, because weights must not be equal.
+    An initializer that has a seed or draws nothing does not change.
     """
     if not hasattr(initializer, "get_config"):
         return initializer
@@ -33,21 +33,21 @@ def seeded(initializer, seed, name):
 
 
 def normal_unless(initializer, stddev):
-    """Returns an initializer; for `None` normal noise of that deviation."""
+    """Returns an initializer, by default normal with a given deviation."""
     if initializer is None:
         return keras.initializers.RandomNormal(stddev=stddev)
     return keras.initializers.get(initializer)
 
 
 def add_table(layer, name, shape, initializer, **options):
-    """Adds a weight in float32, which mixed precision casts where it is used.
+    """Adds a float32 weight, which mixed precision casts only at its use.
 
     Args:
         layer: Layer with a `seed`.
         name: String.
         shape: Tuple of integers.
         initializer: Initializer.
-        **options: Of `add_weight`.
+        **options: Other arguments of `add_weight`.
     """
     return layer.add_weight(
         name=name,

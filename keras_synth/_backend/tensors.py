@@ -1,7 +1,7 @@
-"""What is asked of tensors many times a call: for less than Keras takes.
+"""Fast versions of frequent operations on tensors.
 
-Where operations run one by one, `ops.shape` and `ops.cast` take longer than
-what they answer, most of all where there is nothing to do.
+In eager execution `ops.shape` and `ops.cast` are slow, even if there is nothing
+to do.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from keras_synth._backend.frameworks import TORCH
 
 
 def axis_size(x, axis):
-    """The length of an axis: an integer where it is known, else a scalar."""
+    """The length of an axis: an integer if it is known, or a scalar."""
     known = x.shape[axis]
     return ops.shape(x)[axis] if known is None else known
 
@@ -24,10 +24,10 @@ def cast_like(x, like):
 
 
 def pad(x, widths, value=0):
-    """Puts a value before and after the entries of each axis.
+    """Pads each axis with a value.
 
-    `ops.pad` makes an object with a name at each call, which PyTorch's
-    compiler cannot do. `widths` is a list of a pair for each axis.
+    `ops.pad` makes an object with a name in each call, which PyTorch's compiler
+    does not support. `widths` is a list with a pair for each axis.
     """
     if TORCH is None:
         return ops.pad(x, widths, constant_values=value)
@@ -36,10 +36,10 @@ def pad(x, widths, value=0):
 
 
 def product(x, y):
-    """`x y`, of tensors `(b, h, ., .)`.
+    """`x y` for tensors `(b, h, ., .)`.
 
-    TensorFlow 2.21 on CPUs (oneDNN) writes beyond the end of a product of
-    `(b, 1, m, k)` and `(1, 1, k, n)`; of three axes it does not.
+    TensorFlow 2.21 on CPUs (oneDNN) writes beyond the end of a product of `(b,
+    1, m, k)` and `(1, 1, k, n)`, but not with three axes.
     """
     if x.shape[1] == y.shape[1] == 1:
         return ops.matmul(x[:, 0], y[:, 0])[:, None]
@@ -47,19 +47,18 @@ def product(x, y):
 
 
 def from_array(x):
-    """A NumPy array as a tensor, within what PyTorch compiles, too."""
+    """A NumPy array as a tensor, also in code that PyTorch compiles."""
     return ops.convert_to_tensor(TORCH.from_numpy(x) if TORCH else x)
 
 
 def constant(number, like):
-    """A scalar tensor, of the dtype and on the device of another.
+    """A scalar tensor with the dtype and device of another.
 
-    PyTorch would fill a new one each time, an operation of its own: there it
-    is kept.
+    For PyTorch it is cached, because a new one needs an additional operation.
     """
     if TORCH is None:
         return ops.cast(number, like.dtype)
-    # Of tensors that only look like tensors none must be kept.
+    # Do not cache tensors without values.
     plain = type(like) in (TORCH.Tensor, TORCH.nn.Parameter)
     key = number, like.dtype, like.device
     if (
@@ -81,9 +80,9 @@ _CONSTANTS: dict[tuple[Any, ...], Any] = {}
 
 
 def _is_fleeting():
-    """Whether what is filled now must not be kept.
+    """Whether a new tensor must not be cached.
 
-    `torch.func` wraps it, and a CUDA graph fills it only when it runs.
+    `torch.func` wraps it, and a CUDA graph fills it only when the graph runs.
     """
     cuda = TORCH.cuda
     return execution.is_transformed() or (
@@ -94,10 +93,10 @@ def _is_fleeting():
 def gathered(x, positions, axis):
     """Entries of a tensor along one of its first axes.
 
-    The length of `positions`, an integer tensor of one axis, may be a symbol.
+    The length of `positions`, an integer tensor of one axis, can be symbolic.
     """
     if TORCH:
-        # There `take` squeezes an axis that ONNX takes for a single entry.
+        # Here `take` squeezes an axis that ONNX treats as a single entry.
         index = ops.cast(positions, "int64")
         return x[(slice(None),) * axis + (index,)]
     return ops.take(x, positions, axis=axis)

@@ -1,7 +1,7 @@
-"""Texts, series and graphs: generated, or read from files.
+"""Texts, series and graphs, generated or read from files.
 
-Texts are Python strings; labels are NumPy arrays, or lists of strings. A pair
-of texts is a tuple of two lists. Series and graphs are NumPy arrays.
+Texts are Python strings, and labels are NumPy arrays or lists of strings. Pairs
+of texts are a tuple of two lists. Series and graphs are NumPy arrays.
 """
 
 from keras_synth.datasets.generated import (
@@ -21,7 +21,7 @@ from keras_synth.datasets.series import pad_series, series_windows
 from keras_synth.datasets.splitting import train_validation_split
 from keras_synth.datasets.translations import generated_translations
 
-# Of labels that are numbers, and of words.
+# Names of labels that are numbers, and of labels of words.
 CLASS_NAMES = {
     "generated_reviews": ("negative", "positive"),
     "generated_pairs": ("different", "same"),

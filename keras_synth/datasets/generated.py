@@ -1,4 +1,4 @@
-"""Texts from generators, each beyond what counting words can tell."""
+"""Generators of texts that counts of words cannot classify."""
 
 from typing import Any
 
@@ -26,38 +26,38 @@ def generated_reviews(
     min_sentences: int = 3,
     max_sentences: int = 6,
 ) -> tuple[Any, ...]:
-    """Writes labelled, English-like movie reviews of about 20 to 60 words.
+    """Generates labelled, English-like movie reviews of about 20 to 60 words.
 
     An opinion is an adjective that praises or blames, as in "The plot was
     truly dull from start to finish". All other words are neutral.
 
-    - *Easy* reviews: about two thirds of the sentences hold an opinion, and
+    - *Easy* reviews: about two thirds of the sentences contain an opinion, and
       the majority decides.
-    - *Hard* reviews: one sentence denies one opinion and asserts the opposite
-      one, by negation ("The plot was not dull but moving") or by order ("At
-      first the plot seemed dull, in the end it was moving"). The assertion
-      decides; all other sentences are neutral.
+    - *Hard* reviews: one sentence denies an opinion and asserts the opposite,
+      by negation ("The plot was not dull but moving") or by order ("At first
+      the plot seemed dull, in the end it was moving"). The assertion decides.
+      All other sentences are neutral.
 
-    Hard reviews are made in pairs of opposite labels that have the same words
-    the same number of times, so a bag of words is right on one of the two: with
-    half of the reviews hard it reaches at most 75 % accuracy. The word before
-    each adjective suffices for 100 %.
+    Hard reviews come in pairs with opposite labels and the same counts of
+    words, so a bag of words is right on one of the two. If half of the reviews
+    are hard, its accuracy is at most 75 %. The word before each adjective is
+    enough for 100 %.
 
     Args:
         num_examples: Integer, number of reviews.
-        seed: Integer, not negative. The same seed gives the same reviews.
-        hard_fraction: Float in [0, 1], share of hard reviews, rounded to whole
-            pairs.
-        min_sentences: Integer, fewest sentences of a review.
-        max_sentences: Integer, most sentences of a review.
+        seed: Non-negative integer. The same seed makes the same reviews.
+        hard_fraction: Float in [0, 1], fraction of hard reviews, rounded to
+            whole pairs.
+        min_sentences: Integer, minimum number of sentences.
+        max_sentences: Integer, maximum number of sentences.
 
     Returns:
-        `(texts, labels)`, shuffled: a list of strings and an int32 array, 0
-        negative, 1 positive. Both labels are equally frequent; of an odd
+        `(texts, labels)`, shuffled: a list of strings and an int32 array, 0 for
+        negative, 1 for positive. Both labels are equally frequent; in an odd
         number, one more is negative.
 
     Raises:
-        ValueError: An argument is out of range, or a count no integer.
+        ValueError: If an argument is out of range or not an integer.
 
     Example:
 
@@ -99,7 +99,7 @@ def _review(sentences, order):
 
 
 def _hard_pair(rng, num_sentences):
-    """A negative and a positive review of the same words, with labels."""
+    """A negative and a positive review with the same words, and labels."""
     others = _neutral(rng, num_sentences - 1)
     sentence = fill(rng, pick(rng, words.HARD_SENTENCES))
     bad, good = (pick(rng, adjectives) for adjectives in OPINIONS)
@@ -131,36 +131,36 @@ def generated_pairs(
     num_topics: int = 12,
     words_per_topic: int = 2,
 ) -> tuple[Any, ...]:
-    """Writes pairs of sentences and asks if both are about the same thing.
+    """Generates pairs of sentences, labelled by whether they share a topic.
 
-    Each sentence of 6 to 13 words names one topic by one of its words, as in
-    "On Monday a quiet stranger asked me about the violin" and "I dreamt of the
-    trumpet again", twice a musical instrument. All other words are drawn from
-    the same list whatever the topic. The two sentences never share the word of
+    Each sentence of 6 to 13 words contains one word for a topic: "On Monday a
+    quiet stranger asked me about the violin" and "I dreamt of the trumpet
+    again" are both about musical instruments. All other words are drawn from
+    the same list for all topics. The two sentences never share the word of
     their topic, unless each topic has only one.
 
-    Pairs are made by fours: two sentences about a topic, and the same two with
-    words of another topic, each first one with each second one. So each
-    sentence, and each word in a pair, is as frequent with label 0 as with
-    label 1: logistic regression on them learns nothing, and any sum of a score
-    of the first sentence and a score of the second is right on at most three
-    of the four. The two words must be compared.
+    Pairs are made in fours: two sentences about a topic, and the same two with
+    words of another topic, in all combinations of first and second sentences.
+    Each sentence, and each word in a pair, is as frequent with label 0 as with
+    label 1. Logistic regression on words learns nothing, and the sum of a score
+    of the first sentence and a score of the second is right on at most three of
+    four pairs. A model must compare the two words.
 
     Args:
-        num_examples: Integer, number of pairs. If it is no multiple of four,
-            the last four are cut short.
-        seed: Integer, not negative. The same seed gives the same pairs.
+        num_examples: Integer, number of pairs. If it is not a multiple of four,
+            the last four are incomplete.
+        seed: Non-negative integer. The same seed makes the same pairs.
         num_topics: Integer from 2 to 24, number of topics.
-        words_per_topic: Integer from 1 to 6, number of words that name each of
-            them. With 1, a repeated word tells the label.
+        words_per_topic: Integer from 1 to 6, number of words for each topic.
+            With 1, a repeated word determines the label.
 
     Returns:
-        `((first, second), labels)`, shuffled: two lists of strings and an
-        int32 array, 0 different topics, 1 the same. Both labels are equally
-        frequent; of an odd number, one more is 0.
+        `((first, second), labels)`, shuffled: two lists of strings and an int32
+        array, 0 for different topics, 1 for the same. Both labels are equally
+        frequent; in an odd number, one more is 0.
 
     Raises:
-        ValueError: An argument is out of range, or no integer.
+        ValueError: If an argument is out of range or not an integer.
 
     Example:
 
@@ -184,7 +184,7 @@ def generated_pairs(
 
 
 def _four_pairs(rng, topics):
-    """Each of two first sentences with each of two second ones, and labels."""
+    """All pairs of two first and two second sentences, and labels."""
     one, two = (fill(rng, pick(rng, words.PAIR_SENTENCES)) for _ in range(2))
     chosen = rng.choice(len(topics), size=2, replace=False)
     (a, other_a), (b, other_b) = (
@@ -199,25 +199,25 @@ def _four_pairs(rng, topics):
 
 
 def generated_entities(num_examples: int, seed: int = 0) -> tuple[Any, ...]:
-    """Writes sentences of words, with persons, places and organisations.
+    """Generates sentences of words with persons, places and organisations.
 
-    A label is `"O"`, or `"B-"` at the first word of an entity and `"I-"` at
-    the others, with its kind: `"PER"`, `"LOC"`, `"ORG"`. All kinds have the
+    A label is `"O"`, or, for the first word of an entity, `"B-"`, and for the
+    others `"I-"`, with the kind: `"PER"`, `"LOC"`, `"ORG"`. All kinds have the
     same 40 names: "My uncle married Florence on Monday", "The train from
     Florence came on Sunday", "Florence dismissed twenty workers". The words
-    around a name tell its kind. Whoever gives each word its most frequent label
-    knows which words are names, and of a third of them the kind.
+    around a name determine its kind. The most frequent label of each word finds
+    all names, but only a third of their kinds.
 
     Args:
         num_examples: Integer, number of sentences.
-        seed: Integer, not negative. The same seed gives the same sentences.
+        seed: Non-negative integer. The same seed makes the same sentences.
 
     Returns:
-        `(sentences, labels)`: two lists of lists of strings, a label for each
-        word. `CLASS_NAMES["generated_entities"]` are all labels.
+        `(sentences, labels)`: two lists of lists of strings, with a label for
+        each word. `CLASS_NAMES["generated_entities"]` has all labels.
 
     Raises:
-        ValueError: `num_examples` is no positive integer.
+        ValueError: If `num_examples` is not a positive integer.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Graphs: masks for attention, and generators with labels."""
+"""Attention masks of graphs, and generators of labelled graphs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from keras_synth.datasets.words import (
 )
 from keras_synth.types import Tensor
 
-GREY, COLORS = 0, (1, 2, 3, 4)  # the first two are those that are asked for
+GREY, COLORS = 0, (1, 2, 3, 4)  # the label is about the first two
 
 
 def graph_masks(
@@ -20,23 +20,22 @@ def graph_masks(
     length: int | None = None,
     self_loops: bool = True,
 ) -> Any:
-    """Makes attention masks of graphs: a node sees its neighbours and itself.
+    """Makes attention masks of graphs: nodes see neighbours and themselves.
 
-    One layer of attention is then one round of messages between neighbours,
-    and `L` layers reach `L` steps.
+    A layer of attention is then one round of messages between neighbours, and
+    `L` layers reach `L` steps.
 
     Args:
-        adjacencies: Sequence of `B` boolean arrays `(n_i, n_i)`. Where `(i,
-            j)` is True, node i sees node j; an undirected graph has `(j, i)`,
-            too.
-        length: Integer, the nodes `T` of the result; by default those of the
-            largest graph.
+        adjacencies: Sequence of `B` boolean arrays `(n_i, n_i)`. If `(i, j)` is
+            True, node i sees node j; in an undirected graph `(j, i)` is also
+            True.
+        length: Integer, number of nodes `T` of the result; by default that of
+            the largest graph.
         self_loops: Whether each node sees itself. Otherwise a node without
             neighbours has a context of zero.
 
     Returns:
-        Boolean array `(B, T, T)`, an `attention_mask`. Padded nodes see no
-        node, and none sees them.
+        Boolean array `(B, T, T)`, an `attention_mask`, False for padded nodes.
 
     Raises:
         ValueError: If an adjacency is not boolean, not square, or larger than
@@ -61,9 +60,9 @@ def graph_masks(
     for i, x in enumerate(arrays):
         if x.shape != 2 * (len(x),) or x.dtype != bool or len(x) > nodes:
             raise ValueError(
-                "An adjacency must be a boolean array (n, n), n at most "
-                f"{nodes}; `adjacency.toarray() != 0` makes one of a sparse "
-                f"matrix. Received: graph {i} of shape {x.shape} and dtype "
+                "An adjacency must be a boolean array (n, n) with n at most "
+                f"{nodes}. For a sparse matrix pass `adjacency.toarray() != "
+                f"0`. Received: graph {i} of shape {x.shape} and dtype "
                 f"{x.dtype}"
             )
     mask: np.ndarray = np.zeros((len(arrays), nodes, nodes), bool)
@@ -75,32 +74,33 @@ def graph_masks(
 def generated_graphs(
     num_examples: int, seed: int = 0, max_extra_nodes: int = 6
 ) -> tuple[Any, ...]:
-    """Draws graphs of coloured nodes and asks who is near to whom.
+    """Draws graphs of coloured nodes, labelled by which colours are near.
 
-    Each graph has four nodes of the colours 1 to 4, one of each; all others
-    are grey, 0. Two grey nodes stand between 1 and 2, and two others between
-    3 and 4: label 1. Or they stand between 1 and 4, and between 3 and 2:
-    label 0. More grey nodes hang about.
+    Each graph has one node of each of the colours 1 to 4; all other nodes are
+    grey, 0. For label 1, two grey nodes connect 1 and 2, and two others connect
+    3 and 4. For label 0, they connect 1 and 4, and 3 and 2. Further grey nodes
+    are added.
 
-    Graphs are made in pairs of opposite labels that differ in one exchange:
-    edges `a - b` and `c - d` of four grey nodes become `a - d` and `c - b`.
-    Both have the same nodes with the same neighbours, as far as colours tell,
-    so counts of neighbourhoods, or sums over one round of messages, are right
-    on one of the two. After two rounds a grey node beside colour 1 knows which
-    colour its grey neighbour is beside, and that is the label.
+    Graphs come in pairs with opposite labels that differ in one exchange: edges
+    `a - b` and `c - d` of four grey nodes become `a - d` and `c - b`. Both
+    graphs have the same colours of nodes and neighbours, so counts of
+    neighbourhoods, or sums over one round of messages, are right on one of the
+    two. After two rounds, a grey node next to colour 1 has the colour next to
+    its grey neighbour, which determines the label.
 
     Args:
         num_examples: Integer, number of graphs.
-        seed: Integer, not negative. The same seed gives the same graphs.
-        max_extra_nodes: Integer, the most nodes besides those 8.
+        seed: Non-negative integer. The same seed makes the same graphs.
+        max_extra_nodes: Integer, maximum number of nodes in addition to these
+            8.
 
     Returns:
         `((colors, adjacencies), labels)`, shuffled: lists of int32 arrays
-        `(n,)` and of boolean ones `(n, n)`, symmetric, and an int32 array.
-        Both labels are equally frequent; of an odd number, one more is 0.
+        `(n,)` and of symmetric boolean arrays `(n, n)`, and an int32 array.
+        Both labels are equally frequent; in an odd number, one more is 0.
 
     Raises:
-        ValueError: If an argument is out of range, or no integer.
+        ValueError: If an argument is out of range or not an integer.
 
     Example:
 
@@ -123,9 +123,9 @@ def generated_graphs(
 
 
 def _two_graphs(rng, num_extra):
-    """Two graphs of opposite labels, that of label 0 first."""
+    """Two graphs with the labels 0 and 1."""
     colors = np.array([*COLORS, *[GREY] * (4 + num_extra)], "int32")
-    # Of the colours 1, 2, 3, 4, each beside a grey node: 4, 5, 6, 7.
+    # Nodes of the colours 1, 2, 3, 4, next to the grey nodes 4, 5, 6, 7.
     shared = [(i, 4 + i) for i in range(4)]
     for node in range(8, len(colors)):
         ends = rng.choice(np.arange(4, node), rng.integers(1, 3), replace=False)
@@ -152,23 +152,24 @@ def generated_communities(
 ) -> tuple[Any, ...]:
     """Draws graphs by a stochastic block model, and a hint for each node.
 
-    Each node belongs to a community. Two nodes are joined with probability
-    `within` if theirs is the same, else with probability `between`. A node's
-    hint is its community with probability `hint_rate`, and any community
-    otherwise. Neighbours, and theirs, tell more than the hint.
+    Each node belongs to a community. Two nodes are connected with probability
+    `within` if they have the same community, and with probability `between`
+    otherwise. A node's hint is its community with probability `hint_rate`, and
+    a random community otherwise. The hints of neighbours, and of their
+    neighbours, contain more information.
 
     Args:
         num_examples: Integer, number of graphs.
-        seed: Integer, not negative. The same seed gives the same graphs.
+        seed: Non-negative integer. The same seed makes the same graphs.
         num_nodes: Integer, at least 2, nodes of each graph, `n`.
         num_communities: Integer, at least 2.
         within: Float in (0, 1], probability of an edge inside a community.
-        between: Float in [0, 1], probability of an edge between two.
-        hint_rate: Float in [0, 1], how often a hint is not drawn at random.
+        between: Float in [0, 1], probability of an edge between communities.
+        hint_rate: Float in [0, 1], fraction of hints that are not random.
 
     Returns:
-        `((hints, adjacencies), communities)`: arrays `(N, n)` int32,
-        `(N, n, n)` boolean, symmetric, and `(N, n)` int32.
+        `((hints, adjacencies), communities)`: int32 array `(N, n)`, symmetric
+        boolean array `(N, n, n)`, and int32 array `(N, n)`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -191,8 +192,8 @@ def generated_communities(
     check_rates(within=within, between=between, hint_rate=hint_rate)
     if not within:
         raise ValueError(
-            "within must be more than 0, or communities have no edges. "
-            f"Received: {within!r}"
+            "within must be above 0, or communities have no edges. Received: "
+            f"{within!r}"
         )
     rng = np.random.default_rng(seed)
     shape = num_examples, num_nodes

@@ -1,7 +1,7 @@
-"""ListOps: nested lists of digits and operators, and what they evaluate to.
+"""ListOps: nested lists of digits and operators, with their values.
 
-Nangia and Bowman, 2018, https://aclanthology.org/N18-4013/; the rules are
-those of Long Range Arena, https://arxiv.org/abs/2011.04006.
+Nangia and Bowman, 2018, https://aclanthology.org/N18-4013/, with the rules of
+Long Range Arena, https://arxiv.org/abs/2011.04006.
 """
 
 from typing import Any
@@ -11,14 +11,14 @@ import numpy as np
 from keras_synth.datasets.words import check_integers
 
 END = "]"
-_OPERATOR_RATE = 0.25  # of what may be an operator or a digit
+_OPERATOR_RATE = 0.25  # of arguments above the last level
 _SHORTEST = 4  # tokens: an operator, two digits and the end
-_PATIENCE = 100_000  # draws in search of one more expression
+_PATIENCE = 100_000  # draws in search of another expression
 
 
 def _median(values):
     values, half = sorted(values), len(values) // 2
-    # Of an even number the mean of the middle two, rounded down.
+    # For an even number, the mean of the middle two, rounded down.
     return (values[half] + values[-half - 1]) // 2
 
 
@@ -47,7 +47,7 @@ def evaluate_listops(expression: str) -> int:
     >>> keras_synth.datasets.evaluate_listops("[MAX 2 [SM 6 7 ] 1 ]")
     3
     """
-    lists: list[list[Any]] = [[]]  # an operator and its arguments each
+    lists: list[list[Any]] = [[]]  # operators with their arguments
     for token in expression.split():
         if token in OPERATORS:
             lists.append([token])
@@ -61,9 +61,9 @@ def evaluate_listops(expression: str) -> int:
             break
     if len(lists) > 1 or len(lists[0]) != 1:
         raise ValueError(
-            f"An expression has digits and operators, {', '.join(OPERATORS)}, "
-            f"with arguments and a closing {END}, separated by spaces. "
-            f"Received: {expression!r:.120}"
+            "An expression must have digits, and operators "
+            f"{', '.join(OPERATORS)} with arguments and a closing {END}, "
+            f"separated by spaces. Received: {expression!r:.120}"
         )
     return lists[0][0]
 
@@ -76,29 +76,32 @@ def generated_listops(
     min_length: int = _SHORTEST,
     max_length: int = 200,
 ) -> tuple[Any, ...]:
-    """Writes expressions of nested lists, and evaluates them.
+    """Generates expressions of nested lists, and their values.
 
     `[SM 4 [MAX 2 [MED 0 9 3 ] ] 1 ]` is 8: `[MIN`, `[MAX`, `[MED` (median,
     rounded down) and `[SM` (sum modulo 10) have 2 to `max_args` arguments. An
-    argument is an operator with probability 0.25, never on the last level, and
-    a digit otherwise. Long Range Arena has `max_depth=10, min_length=501,
+    argument is an operator with probability 0.25, except on the last level, and
+    a digit otherwise. Long Range Arena uses `max_depth=10, min_length=501,
     max_length=1999`.
 
     Args:
-        num_examples: Integer, number of expressions; more begin with the same.
-        seed: Integer, not negative. The same seed gives the same expressions.
-        max_depth: Integer, most levels, at least 2: with 2, all arguments are
-            digits.
-        max_args: Integer, most arguments of an operator, at least 2.
-        min_length: Integer, fewest tokens of an expression.
-        max_length: Integer, most tokens of an expression, at least 4.
+        num_examples: Integer, number of expressions. A larger number begins
+            with the same expressions.
+        seed: Non-negative integer. The same seed makes the same expressions.
+        max_depth: Integer, maximum number of levels, at least 2. With 2, all
+            arguments are digits.
+        max_args: Integer, maximum number of arguments of an operator, at least
+            2.
+        min_length: Integer, minimum number of tokens of an expression.
+        max_length: Integer, maximum number of tokens of an expression, at least
+            4.
 
     Returns:
         `(texts, labels)`: a list of distinct strings, tokens separated by
         spaces, and an int32 array of their values, 0 to 9.
 
     Raises:
-        ValueError: If an argument is out of range, or there are too few such
+        ValueError: If an argument is out of range, or there are too few
             expressions.
 
     Example:
@@ -128,16 +131,17 @@ def generated_listops(
                 break
         else:
             raise ValueError(
-                f"Found {len(values)} distinct expressions of {min_length} to "
-                f"{max_length} tokens, and no other in {_PATIENCE:,} draws. "
-                "Ask for fewer, or allow more lengths, levels or arguments. "
-                f"Received: num_examples={num_examples}"
+                f"Found only {len(values)} distinct expressions of "
+                f"{min_length} to {max_length} tokens, and no other in "
+                f"{_PATIENCE:,} draws. Use a smaller number, or allow more "
+                "lengths, levels or arguments. Received: "
+                f"num_examples={num_examples}"
             )
     return list(values), np.array(list(values.values()), "int32")
 
 
 def _numbers(rng):
-    """Yields floats in [0, 1), drawn by the block."""
+    """Yields floats in [0, 1), drawn in blocks."""
     while True:
         yield from rng.random(4096).tolist()
 
@@ -155,6 +159,6 @@ def _append(tokens, draw, levels, max_args, max_length):
             tokens.append(str(value))
         values.append(value)
         if len(tokens) > max_length:
-            break  # it will not be used
+            break  # not used
     tokens.append(END)
     return OPERATORS[operator](values)

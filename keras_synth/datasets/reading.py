@@ -1,4 +1,4 @@
-"""`read`: texts and labels from files, whatever their format."""
+"""`read`: texts and labels from files of several formats."""
 
 import contextlib
 import csv
@@ -29,7 +29,7 @@ def read(
     delimiter: str | None = None,
     skip_empty: bool = False,
 ) -> Any:
-    r"""Reads texts, and what belongs to them, from a file or folder.
+    r"""Reads texts and their labels from a file or folder.
 
     | format | files | returns |
     |---|---|---|
@@ -39,26 +39,26 @@ def read(
     | `"conllu"` | words and parts of speech | `(sentences, tags)` |
     | `"text"` | one, or all `.txt` of a folder | string, or list of strings |
 
-    Files are UTF-8, and may be gzipped. In TSV files, as in those of GLUE,
-    quotation marks are ordinary characters.
+    Files are UTF-8, and can be gzipped. In TSV files, as in GLUE, quotation
+    marks are ordinary characters.
 
     Args:
         path: String or path-like; for `"lines"` a sequence of two.
-        format: One of the above. By default the suffix decides; two paths are
-            `"lines"`, a folder with folders in it is `"folders"`, anything
-            else `"text"`.
-        text: Name of the column of texts, or its number where there is no
-            header. Two of them make pairs.
-        label: Name or number of the column of labels; several make a list of
-            each row's. `None` reads texts only.
-        header: Whether the first row of a table holds the names of columns.
-        delimiter: What separates columns, if neither commas nor, in TSV, tabs.
-        skip_empty: Whether to leave out rows with an empty text or label.
+        format: One of the formats above. By default it depends on the suffix;
+            two paths are `"lines"`, a folder that contains folders is
+            `"folders"`, and other paths are `"text"`.
+        text: Name of the column of texts, or its number without a header. Two
+            columns make pairs.
+        label: Name or number of the column of labels. With several columns, the
+            label of a row is a list. `None` reads only texts.
+        header: Whether the first row of a table has the names of columns.
+        delimiter: Separator of columns; by default a comma, or in TSV a tab.
+        skip_empty: Whether to omit rows with an empty text or label.
 
     Returns:
-        As above. `texts` is a list of strings, or a tuple of two lists
-        for pairs. `labels` is an array where all labels are numbers, else a
-        list of strings.
+        As above. `texts` is a list of strings, or a tuple of two lists for
+        pairs. `labels` is an array if all labels are numbers, or a list of
+        strings.
 
     Raises:
         ValueError: If a file cannot be read as this format, or a field is
@@ -78,8 +78,9 @@ def read(
         format = format or ("lines" if len(paths) == 2 else None)
         if format != "lines" or len(paths) != 2:
             raise ValueError(
-                "Two paths are files of parallel lines; read others one at a "
-                f"time. Received: {len(paths)} paths, format={format!r}"
+                "Two paths must be files of parallel lines. Read other files "
+                f"one at a time. Received: {len(paths)} paths, "
+                f"format={format!r}"
             )
         return _parallel_lines(*paths)
     path = Path(path)  # type: ignore[arg-type]
@@ -91,8 +92,8 @@ def read(
     readers = {"folders": _folders, "conllu": _conllu, "text": _plain}
     if format not in readers:
         raise ValueError(
-            f"format must be one of {', '.join(FORMATS)}; `lines` takes two "
-            f"paths. Received: format={format!r} for {path}"
+            f"format must be one of {', '.join(FORMATS)}, with two paths for "
+            f"`lines`. Received: format={format!r} for {path}"
         )
     return readers[format](path)
 
@@ -105,7 +106,7 @@ def _format_of(path):
 
 
 def _open(path):
-    """The text of a file, UTF-8 with or without a byte-order mark."""
+    """The text of a UTF-8 file, with or without a byte-order mark."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rt", encoding="utf-8-sig") as file:
@@ -158,8 +159,8 @@ def _columns(path, table, text, label, skip_empty):
     for name in (*sides, *answers):
         if name not in table.columns:
             raise ValueError(
-                f"{path} has no column {name!r}. Name them by `text` and "
-                "`label` (a command's --text and --label), or pass numbers and "
+                f"{path} has no column {name!r}. Pass names as `text` and "
+                "`label` (in a command --text and --label), or numbers and "
                 f"header=False (--no-header). Columns: {[*table.columns]}"
             )
     table = table[[*sides, *answers]]
@@ -169,13 +170,13 @@ def _columns(path, table, text, label, skip_empty):
             row, column = np.argwhere(blank.to_numpy())[0]
             raise ValueError(
                 f"{path}: row {row + 1} has no {table.columns[column]!r}. Fill "
-                "it in, or leave out such rows by skip_empty=True "
-                "(a command's --skip-empty). "
-                f"Received: {int(blank.any(axis=1).sum())} such rows"
+                "it in, or omit such rows with skip_empty=True (in a command "
+                f"--skip-empty). Received: {int(blank.any(axis=1).sum())} such "
+                "rows"
             )
         table = table[~blank.any(axis=1)]
     if not len(table):
-        raise ValueError(f"{path} must have a row to read. Received: none")
+        raise ValueError(f"{path} must have at least one row. Received: 0 rows")
     texts = [table[name].astype(str).tolist() for name in sides]
     texts = tuple(texts) if len(texts) > 1 else texts[0]
     if not answers:
@@ -190,7 +191,7 @@ def _columns(path, table, text, label, skip_empty):
 
 
 def _folders(path):
-    """The files of each class's folder, in the order of their names."""
+    """The files in the folder of each class, sorted by name."""
     found = [
         (_open(file), folder.name)
         for folder in sorted(x for x in path.iterdir() if x.is_dir())
@@ -199,7 +200,7 @@ def _folders(path):
     ]
     if len({label for _, label in found}) < 2:
         raise ValueError(
-            f"{path} must have a folder for each class, and files in at least "
+            f"{path} must have a folder for each class, with files in at least "
             f"two of them. Received: {len(found)} files"
         )
     texts, labels = zip(*found, strict=True)
@@ -211,8 +212,8 @@ def _parallel_lines(*paths):
     for i, pair in enumerate(itertools.zip_longest(*sides), 1):
         if not all(x and x.strip() for x in pair):
             raise ValueError(
-                f"{paths[0]} and {paths[1]} must have a text on each line, "
-                f"and as many lines. Received: {len(sides[0])} and "
+                f"{paths[0]} and {paths[1]} must have a text on each line, and "
+                f"the same number of lines. Received: {len(sides[0])} and "
                 f"{len(sides[1])} lines, the first without a text is line {i}"
             )
     return tuple(sides)
@@ -230,11 +231,10 @@ def _conllu(path):
             fields = line.split("\t")
             if len(fields) != _CONLLU_FIELDS:
                 raise ValueError(
-                    f"{path}, line {number}: a word has {_CONLLU_FIELDS} "
-                    "fields, separated by tabs. Received: "
-                    f"{line[:60]!r}"
+                    f"{path}, line {number}: a word must have {_CONLLU_FIELDS} "
+                    f"fields, separated by tabs. Received: {line[:60]!r}"
                 )
-            if fields[0].isdigit():  # not "1-2", several words, nor "8.1"
+            if fields[0].isdigit():  # neither several words, "1-2", nor "8.1"
                 sentences[-1].append(fields[1])
                 tags[-1].append(fields[_CONLLU_TAG])
     return [*filter(None, sentences)], [*filter(None, tags)]
@@ -245,7 +245,5 @@ def _plain(path):
         return _open(path)
     files = sorted({*path.rglob("*.txt"), *path.rglob("*.txt.gz")})
     if not files:
-        raise ValueError(
-            f"{path} must have files called .txt in it. Received: none"
-        )
+        raise ValueError(f"{path} must contain .txt files. Received: none")
     return [_open(file) for file in files]

@@ -1,4 +1,4 @@
-"""Series as arrays for attention."""
+"""Arrays of series for attention."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,25 +12,24 @@ from keras_synth.types import Tensor
 def pad_series(
     series: Sequence[Tensor], length: int | None = None
 ) -> tuple[Any, Any]:
-    """Pads series of unequal lengths with zeros at their ends.
+    """Pads series of different lengths with zeros at their ends.
 
-    A series has steps first and features last, as a spectrogram, measurements,
-    or the features of a graph's nodes.
+    A series has steps first and features last: a spectrogram, measurements, or
+    the features of a graph's nodes.
 
     Args:
         series: Sequence of `N` arrays `(T_i, d)`, or `(T_i,)`, of finite
             numbers.
-        length: Integer, the steps `T` of the result; by default those of the
-            longest series.
+        length: Integer, number of steps `T` of the result; by default that of
+            the longest series.
 
     Returns:
-        `(values, padding_mask)`: an array `(N, T, d)`, or `(N, T)`, float32
-        or, of integers, int32; and a boolean one `(N, T)`, True for real
-        steps.
+        `(values, padding_mask)`: an array `(N, T, d)` or `(N, T)`, float32, or
+        int32 for integers; and a boolean array `(N, T)`, True for real steps.
 
     Raises:
-        ValueError: If a series is longer than `length`, has other features
-            than the first, or holds numbers that are not finite.
+        ValueError: If a series is longer than `length`, has other features than
+            the first, or contains numbers that are not finite.
 
     Example:
 
@@ -60,24 +59,24 @@ def pad_series(
 def series_windows(
     series: Tensor, length: int, horizon: int = 1, stride: int = 1
 ) -> tuple[Any, Any]:
-    """Cuts a series into windows to read and what follows them, to forecast.
+    """Cuts a series into windows, and the steps after them as targets.
 
-    Cut the series into parts to train and to test on before, so that no step
-    to forecast is in both.
+    First cut the series into training and test parts, so that no target is in
+    both.
 
     Args:
-        series: Array `(T,)` or `(T, d)` of finite numbers, one a step.
-        length: Integer, steps to read.
-        horizon: Integer, steps to forecast.
-        stride: Integer, steps from the start of a window to that of the next.
+        series: Array `(T,)` or `(T, d)` of finite numbers.
+        length: Integer, number of input steps.
+        horizon: Integer, number of target steps.
+        stride: Integer, number of steps between the starts of windows.
 
     Returns:
         `(inputs, targets)`: arrays `(N, length)` and `(N, horizon)`, followed
-        by `d` if the series has features; float32 or, of integers, int32.
+        by `d` if the series has features; float32, or int32 for integers.
 
     Raises:
-        ValueError: If the series is shorter than `length + horizon`, or holds
-            numbers that are not finite.
+        ValueError: If the series is shorter than `length + horizon`, or
+            contains numbers that are not finite.
 
     Example:
 
@@ -115,7 +114,8 @@ def _numbers(name, values):
     array = array.astype("float32" if array.dtype.kind == "f" else "int32")
     if not np.isfinite(array).all():
         raise ValueError(
-            f"{name} must hold finite numbers. Fill in missing ones, or cut "
-            f"there. Received: {int((~np.isfinite(array)).sum())} others"
+            f"{name} must contain only finite numbers. Fill in missing ones, "
+            "or cut the series there. Received: "
+            f"{int((~np.isfinite(array)).sum())} others"
         )
     return array

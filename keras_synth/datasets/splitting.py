@@ -1,4 +1,4 @@
-"""A part of some examples, held out, and copies of a text on one side."""
+"""Splits of examples."""
 
 from typing import Any
 
@@ -8,21 +8,21 @@ import numpy as np
 def train_validation_split(
     texts: Any, labels: Any, validation_fraction: float = 0.1, seed: int = 0
 ) -> tuple[Any, Any]:
-    """Splits examples in two; copies of a text stay on one side.
+    """Splits examples in two, with copies of a text on the same side.
 
-    Each class is split in the same proportion. Labels that are floats, texts
-    or lists are not classes: they are split as a whole.
+    Each class is split in the same proportion, unless labels are floats, texts
+    or lists, which are not classes.
 
     Args:
         texts: List of strings or of lists of words; a tuple of two lists for
             pairs of texts.
         labels: List or array of the same length.
         validation_fraction: Float between 0 and 1.
-        seed: Integer, not negative. The same seed gives the same split.
+        seed: Non-negative integer. The same seed makes the same split.
 
     Returns:
-        `(train_texts, train_labels), (val_texts, val_labels)`, both shuffled,
-        of the types received.
+        `(train_texts, train_labels), (val_texts, val_labels)`, shuffled, with
+        the types of the arguments.
 
     Raises:
         ValueError: If lengths differ, the fraction is out of range, or there
@@ -44,7 +44,7 @@ def train_validation_split(
     sides = texts if isinstance(texts, tuple) else (texts,)
     if {len(side) for side in sides} != {len(labels)}:
         raise ValueError(
-            "There must be a label for each text. Received: "
+            "There must be one label for each text. Received: "
             f"{[len(side) for side in sides]} texts, {len(labels)} labels"
         )
     numbers: dict[Any, int] = {}  # of distinct texts
@@ -56,8 +56,8 @@ def train_validation_split(
     )
     if len(numbers) < 2:
         raise ValueError(
-            "There must be two distinct texts: one to train on, one to "
-            f"validate on. Received: {len(numbers)}"
+            "There must be two distinct texts: one for training, one for "
+            f"validation. Received: {len(numbers)}"
         )
     rng = np.random.default_rng(seed)
     held_out: np.ndarray = np.zeros(len(numbers), bool)
@@ -91,13 +91,13 @@ def _key(row):
 
 
 def _classes(labels):
-    """Row numbers of each class; all rows where labels are not classes."""
+    """Rows of each class, or all rows if labels are not classes."""
     array = labels if isinstance(labels, np.ndarray) else None
     if array is None and all(isinstance(x, str) for x in labels):
         array = np.array(labels)
     if array is None or array.dtype.kind == "f":
         return [np.arange(len(labels))]
     names, numbers = np.unique(array, return_inverse=True)
-    if 2 * len(names) > len(labels):  # texts rather than classes
+    if 2 * len(names) > len(labels):  # probably texts
         return [np.arange(len(labels))]
     return [np.flatnonzero(numbers == i) for i in range(len(names))]

@@ -1,4 +1,4 @@
-"""Sentences and their translations from a generator, never word by word."""
+"""A generator of sentences and translations that are not word by word."""
 
 from typing import Any, NamedTuple
 
@@ -9,16 +9,16 @@ from keras_synth.datasets.words import check_integers, pick
 
 
 def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
-    """Writes English sentences and translates them to an invented language.
+    """Generates English sentences and translations to an invented language.
 
-    Each sentence has one right translation. It depends on
+    Each sentence has one correct translation. It depends on
 
-    - *words*: 24 nouns, 12 verbs, 10 adjectives and some others,
-    - *order*: the verb is last, the adverb first, an adjective after its noun,
-      and a noun with its preposition before the noun it is about,
-    - *agreement*: articles, adjectives and verbs end in one of six ways, by
-      gender and number of their noun. Only the noun tells its gender, and
-      other nouns come between the subject and its verb.
+    - *words*: 24 nouns, 12 verbs, 10 adjectives and a few others,
+    - *order*: the verb is last and the adverb first, an adjective is after its
+      noun, and a noun with its preposition is before the noun that it modifies,
+    - *agreement*: articles, adjectives and verbs have one of six endings, by
+      gender and number of their noun. Only the noun determines its gender, and
+      other nouns are between the subject and its verb.
 
     ```
     the big dogs near a cat saw two foxes today
@@ -29,16 +29,17 @@ def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
     ```
 
     Args:
-        count: Integer, number of sentences; more begin with the same.
-        seed: Integer, not negative. The same seed gives the same sentences.
+        count: Integer, number of sentences. A larger number begins with the
+            same sentences.
+        seed: Non-negative integer. The same seed makes the same sentences.
 
     Returns:
         `(sources, targets)`, two lists of strings: words in lower case,
         separated by spaces, 5 to 14 in a source. All sources are distinct, so
-        parts of the lists are a training and a test set.
+        parts of the lists can be training and test sets.
 
     Raises:
-        ValueError: `count` is no positive integer.
+        ValueError: If `count` is not a positive integer.
 
     Example:
 
@@ -61,14 +62,14 @@ class _Phrase(NamedTuple):
     english: str
     translation: str
     is_plural: bool
-    ending: str  # of all that agrees with the noun
+    ending: str  # of words that agree with the noun
 
 
 def _sentence(rng):
     """A sentence and its translation."""
     numbers = rng.choice(len(words.NOUNS), size=3, replace=False)
     subject, other, third = (_noun_phrase(rng, words.NOUNS[i]) for i in numbers)
-    place = rng.integers(3)  # of the third noun: by either one, or nowhere
+    place = rng.integers(3)  # of a third noun: with one of the two, or none
     if place == 0:
         subject = _with_preposition(rng, subject, third)
     elif place == 1:
@@ -103,7 +104,7 @@ def _noun_phrase(rng, noun):
 
 
 def _with_preposition(rng, phrase, other):
-    """A phrase with a preposition and another one; it agrees as before."""
+    """A phrase with a preposition and another phrase."""
     preposition, postposition = pick(rng, words.PREPOSITIONS)
     return phrase._replace(
         english=_spaced(phrase.english, preposition, other.english),
@@ -129,7 +130,7 @@ def _verb(rng, subject):
 
 
 def _maybe(rng, rows):
-    """Any of the rows, half of the time two empty strings."""
+    """A random row, or with probability 0.5 two empty strings."""
     return pick(rng, rows) if rng.integers(2) else ("", "")
 
 

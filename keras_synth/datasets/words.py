@@ -1,4 +1,4 @@
-"""The words and the grammar of `words.toml`, and sentences made of them."""
+"""Words and grammar from `words.toml`, and sentences of them."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ def _rows(text):
     return [row.split() for row in text.strip().splitlines()]
 
 
-# Reviews and pairs. Opinions by label, 0 negative.
+# Reviews and pairs. Opinions by label, 0 for negative.
 OPINIONS = tuple(words.split() for words in _WORDS["opinions"].values())
 SLOTS = {slot: words.split() for slot, words in _WORDS["slots"].items()}
 NEUTRAL_SENTENCES, OPINION_SENTENCES, HARD_SENTENCES, PAIR_SENTENCES = _WORDS[
@@ -25,7 +25,7 @@ NEUTRAL_SENTENCES, OPINION_SENTENCES, HARD_SENTENCES, PAIR_SENTENCES = _WORDS[
 ].values()
 TOPICS = _rows(_WORDS["pairs"]["topics"])
 
-# Entities. By kind, forms of names, words and sentences.
+# Entities. Forms of names, words and sentences by kind.
 _ENTITIES = _WORDS["entities"]
 ENTITY_NAMES, JOINERS = _ENTITIES["names"].split(), _ENTITIES["joiners"]
 ENTITIES = {
@@ -55,12 +55,12 @@ COUNTERS, ENDINGS, DETERMINERS, PATTERNS = (
 
 
 def pick(rng, options):
-    """Returns any of the options, all equally likely."""
+    """Returns a random option."""
     return options[rng.integers(len(options))]
 
 
 def fill(rng, sentence):
-    """Fills the slots named in `SLOTS`, and leaves the others."""
+    """Fills the slots in `SLOTS`, but not others."""
     return re.sub(
         r"{(\w+)}",
         lambda slot: pick(rng, SLOTS.get(slot[1], [slot[0]])),
@@ -69,7 +69,7 @@ def fill(rng, sentence):
 
 
 def shuffled(rng, examples):
-    """Returns columns of examples in a random order, the last an array."""
+    """Returns shuffled columns of examples, with the last as array."""
     examples = [examples[i] for i in rng.permutation(len(examples))]
     *sides, labels = map(list, zip(*examples, strict=True))
     return *sides, np.array(labels, "int32")

@@ -28,7 +28,7 @@ def test_each_side_is_cut_by_its_mask_wherever_padding_is():
 @pytest.mark.parametrize(
     ("inputs", "sample", "words"),
     [
-        (IDS, 0, "A dictionary .* Received: ndarray"),
+        (IDS, 0, "Expected a dictionary .* Received: ndarray"),
         ({"x": IDS, "y_padding_mask": MASK}, 0, "'x' needs a mask"),
         ({"padding_mask": MASK}, 2, "2 samples. Received: sample=2"),
     ],

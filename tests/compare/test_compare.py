@@ -27,7 +27,7 @@ def test_there_is_a_result_for_each_run(compared):
     folder, out, err = compared
     found = {(x["variant"], x["seed"], x["backend"]) for x in results(folder)}
     assert found == {(v, s, BACKEND) for v in "VR" for s in (0, 1)}
-    assert "The other 3 runs take about" in err
+    assert "The other 3 runs need about" in err
     assert "(the majority)" in out
     for name in ("results.csv", "results.md", "report.html"):
         assert (folder / name).stat().st_size > 100
@@ -101,7 +101,7 @@ def test_a_run_that_fails_leaves_the_others(tmp_path):
         (["--variants", "Q"], "'Q'"),
         (["--keep", "end", "--task", "translation"], "--keep has no effect"),
         (["--epochs", "0"], "--epochs: must be an integer of at least 1"),
-        (["--dropout", "1"], "--dropout: must be a number from 0"),
+        (["--dropout", "1"], "--dropout: must be a number of at least 0"),
         (["--lengths", "99"], "--lengths must be at most --sequence-length"),
         (["--num-heads", "3"], "must be divisible"),
         (["--task", "scores"], "The task scores needs --data"),

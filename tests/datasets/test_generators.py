@@ -86,7 +86,7 @@ WRONG = {
     datasets.generated_communities: [
         ("num_nodes must be at least 2", {"num_nodes": 1}),
         ("num_communities must be at least 2", {"num_communities": 1}),
-        ("within must be more than 0", {"within": 0.0}),
+        ("within must be above 0", {"within": 0.0}),
         ("within must be from 0", {"within": 1.5}),
         ("between must be from 0", {"between": -0.1}),
         ("hint_rate must be from 0", {"hint_rate": float("nan")}),

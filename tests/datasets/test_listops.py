@@ -106,7 +106,9 @@ def test_more_expressions_than_there_are_is_an_error():
     + ["[MIN 1 [SM ] ]", "", "[MAX1 2 ]"],
 )
 def test_what_is_not_an_expression_is_an_error(expression):
-    with pytest.raises(ValueError, match=r"An expression has digits.*Received"):
+    with pytest.raises(
+        ValueError, match=r"An expression must have digits.*Received"
+    ):
         datasets.evaluate_listops(expression)
 
 

@@ -88,7 +88,7 @@ def test_words_of_a_treebank_are_those_with_a_number(tmp_path):
     path = write(tmp_path / "a.conllu", "\n".join(lines))
     assert datasets.read(path) == ([["do", "n't"]], [["AUX", "PART"]])
     write(path, "1\tdo\tAUX\n")
-    with pytest.raises(ValueError, match="line 1: a word has 10 fields"):
+    with pytest.raises(ValueError, match="line 1: a word must have 10 fields"):
         datasets.read(path)
 
 
@@ -109,7 +109,7 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
             "no column 'b'.*Columns",
         ),
         ("a.csv", b"text,label\na,1,2,3\nb,1\n", {}, "cannot be read as csv"),
-        ("a.csv", b"text,label\n", {}, "must have a row"),
+        ("a.csv", b"text,label\n", {}, "must have at least one row"),
         ("a.csv", b"", {}, "cannot be read as csv"),
         ("a.csv", b"\xff\xfe", {}, "cannot be read as csv"),
         ("a.txt", b"\xff\xfe", {}, "must be UTF-8"),

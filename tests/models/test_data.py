@@ -341,7 +341,7 @@ WRONG = {
     ),
     "not binary": ([0, 3] * 4, {"loss": "binary_crossentropy"}, "0 to 1"),
     "too few": ([0, 1], {}, "same number of examples"),
-    "none": (None, {}, "pass y"),
+    "none": (None, {}, "Pass y"),
 }
 
 

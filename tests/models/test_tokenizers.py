@@ -112,7 +112,7 @@ def test_words_that_look_like_pieces_stay_words():
 def test_options_that_would_split_words_are_refused():
     words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a"]
     for option, given in (("split", True), ("lowercase", True)):
-        with pytest.raises(ValueError, match=f"leave `{option}`.*{given}"):
+        with pytest.raises(ValueError, match=f"Leave `{option}` out.*{given}"):
             models.SynthesizerWordTokenizer(words, **{option: given})
     with pytest.raises(ValueError, match="at least 6: 5 special tokens"):
         models.SynthesizerWordTokenizer.from_texts(["a"], 5)
