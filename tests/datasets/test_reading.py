@@ -205,7 +205,7 @@ def test_pairs_and_words_are_split_too():
     [
         (["a", "b"], 1.0, "between 0"),
         (["a", "a"], 0.1, "two distinct"),
-        (["a"], 0.1, "a label for each"),
+        (["a"], 0.1, "one label for each"),
     ],
 )
 def test_what_cannot_be_split_is_an_error(texts, fraction, message):

@@ -114,7 +114,7 @@ def test_options_that_would_split_words_are_refused():
     for option, given in (("split", True), ("lowercase", True)):
         with pytest.raises(ValueError, match=f"Leave `{option}` out.*{given}"):
             models.SynthesizerWordTokenizer(words, **{option: given})
-    with pytest.raises(ValueError, match="at least 6: 5 special tokens"):
+    with pytest.raises(ValueError, match="at least 6, for 5 special tokens"):
         models.SynthesizerWordTokenizer.from_texts(["a"], 5)
 
 
