@@ -225,7 +225,7 @@ def register(name: str, cls: type) -> None:
 
     Raises:
         ValueError: If the name belongs to the package or is not an identifier,
-            or if the class has none of these bases.
+            or if the class is not derived from these.
 
     Example:
 

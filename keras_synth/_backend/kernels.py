@@ -65,8 +65,8 @@ def widest_cudnn_head(dtype):
 def has_cudnn_bias_gradient(bias, queries):
     """Whether cuDNN's attention on JAX returns the gradient of a bias.
 
-    Older versions of JAX have none for a bias of each sample, whose weights
-    would silently not be trained.
+    Older versions of JAX do not return it for a bias of each sample, whose
+    weights would silently not be trained.
 
     Args:
         bias: Tensor `(B or 1, H or 1, T, S)`.

@@ -287,8 +287,8 @@ def t5_relative(
         T: Integer, tokens of the query.
         S: Integer, tokens of the source.
         max_distance: Integer, in tokens.
-        bidirectional: Whether later tokens have buckets of their own, half of
-            all. Otherwise they share the bucket of distance 0.
+        bidirectional: Whether later tokens have their own buckets, half of all.
+            Otherwise they share the bucket of distance 0.
 
     Returns:
         Tensor `(H, T, S)`.
@@ -351,8 +351,8 @@ def pattern(names: Sequence[str], T: int, S: int, width: int = 2) -> Tensor:
 
     Args:
         names: Sequence of H strings: `"current"`, `"previous"` or `"next"`
-            token; `"window"`, up to `width` tokens away; `"left"` or
-            `"right"`, all tokens but the nearest; `"start"` or `"end"`.
+            token; `"window"`, up to `width` tokens away; `"left"` or `"right"`,
+            all tokens except the nearest; `"start"` or `"end"`.
         T: Integer, tokens of the query.
         S: Integer, tokens of the source.
         width: Integer, in tokens.

@@ -31,7 +31,7 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
     Args: see `SynthesizerEncoder`.
     """
 
-    # What the mixer must support: attributes of `Mixer`.
+    # Attributes of `Mixer` that must be true.
     needs: tuple[str, ...] = ()
 
     def __init__(

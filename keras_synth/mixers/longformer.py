@@ -22,10 +22,10 @@ class LongformerAttention(MultiHeadMixer):
     global_tokens)).
 
     In the original, the task chooses the global tokens of each text, and the
-    causal form has none. Here they are the first tokens; with a causal mask
-    they see only earlier tokens. The original's `attention_window` is `2
-    window`. A cache is a dictionary of keys and values `(B, S, H, k + v)`, for
-    all `tokens` and for `global_tokens`.
+    causal form does not have them. Here they are the first tokens; with a
+    causal mask they see only earlier tokens. The original's `attention_window`
+    is `2 window`. A cache is a dictionary of keys and values `(B, S, H, k +
+    v)`, for all `tokens` and for `global_tokens`.
 
     Args:
         num_heads: Integer, `H`.

@@ -177,7 +177,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         scores = axes.unflatten_scores(scores, query, value)
         return axes.unflatten(output, query), scores
 
-    # --- what a mixer of this package says of itself --------------------------
+    # --- for mixers of this package -------------------------------------------
 
     def _call_flat(self, call):
         """Returns the result of a `Call`, along one axis of tokens.

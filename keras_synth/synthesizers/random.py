@@ -176,8 +176,8 @@ class FactorizedRandomSynthesizer(Synthesizer):
     instead of `N^2`. (In the authors' public code all rows of S are equal,
     because of a broadcast instead of a matrix product.)
 
-    The initial standard deviation of R1 and R2 is `((0.1 / g)^2 / r)^(1/4)`, so
-    that that of the logits is 0.1, as in `RandomSynthesizer`.
+    The initial standard deviation of R1 and R2 is `((0.1 / g)^2 / r)^(1/4)`.
+    The one of the logits is then 0.1, as in `RandomSynthesizer`.
 
     Args:
         num_heads: Integer, `H`.

@@ -64,7 +64,7 @@ def test_a_quantized_classifier_is_folded_with_its_head(synthesizer):
 def test_shorter_padding_changes_no_output_or_is_refused(name):
     model = task("classifier", name)
     if MIXERS[name] & {"amount"}:
-        with pytest.raises(ValueError, match=r"counts the padding.*Received"):
+        with pytest.raises(ValueError, match=r"the padding.*Received"):
             keras_synth.fold(model, 6)
         assert keras_synth.fold(model, 8).preprocessor.sequence_length == 8
         return

@@ -92,7 +92,7 @@ def _query_products(queries, keys):
         return ops.transpose(products, (0, 2, 1))[:, :, None]
     length, heads, width = keys.shape[1:]
     own = ops.eye(heads, dtype=queries.dtype)[None, :, :, None] * queries
-    own = ops.reshape(own, (-1, heads, heads * width))  # zero but for one head
+    own = ops.reshape(own, (-1, heads, heads * width))  # zero except one head
     columns = ops.reshape(keys, (-1, length, heads * width))
     products = ops.matmul(columns, ops.transpose(own, (0, 2, 1)))  # (B, S, H)
     return ops.transpose(products, (0, 2, 1))[:, :, None]

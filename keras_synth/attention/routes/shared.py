@@ -76,8 +76,8 @@ class SharedRoute(Route):
     def cost(self, request: Request) -> float:
         """A softmax for all samples and one product.
 
-        In a batch of one sample, logits are always the same for all samples,
-        but for queries other routes are better.
+        A batch of one sample always has the same logits for all samples, but
+        with queries other routes are faster.
         """
         single = request.values.shape[0] == 1
         compares = getattr(request.logits, "queries", None) is not None

@@ -9,7 +9,7 @@ from keras_synth.folding import folded_config
 @folded_config.register(keras_hub.models.Task)
 def _folded_config(task, folding):
     config = task.get_config()
-    # Where the layers of a task, too, look up whether they are quantized.
+    # Layers of a task find their quantization here.
     dtype = config["backbone"]["config"]["dtype"]
     backbone = folding.rebuilt(task.backbone, dtype=dtype)
     preprocessor, length = task.preprocessor, folding.max_length
@@ -26,16 +26,16 @@ def _check_shortened(task, preprocessor, max_length):
     for layer in (task, *sublayers(task)):
         if getattr(layer, "sees_padding", False):
             raise ValueError(
-                f"{type(layer).__name__} counts the padding, too: padded to "
-                "other lengths the same texts have other outputs. Leave out "
-                "`max_length`, or train with a preprocessor of this length. "
-                f"Received: max_length={max_length}, where texts are padded to "
+                f"Outputs of {type(layer).__name__} depend on the length of "
+                "the padding. Leave out `max_length`, or train with a "
+                "preprocessor of this length. Received: "
+                f"max_length={max_length}, and texts padded to "
                 f"{_lengths(task.preprocessor)}"
             )
 
 
 def shortened(preprocessor, max_length):
-    """A preprocessor of the same tokenizer whose sequences are not longer."""
+    """A preprocessor with the same tokenizer and limited lengths."""
     config = preprocessor.get_config()
     for name, value in _lengths(preprocessor).items():
         config[name] = min(value, max_length)
@@ -44,7 +44,7 @@ def shortened(preprocessor, max_length):
 
 
 def _lengths(preprocessor):
-    """The lengths in tokens that it cuts and pads to, by their names."""
+    """The lengths of a preprocessor in tokens, by name."""
     return {
         name: value
         for name, value in preprocessor.get_config().items()
