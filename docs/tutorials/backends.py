@@ -1,25 +1,23 @@
 """
 Title: Switching backends
-Description: Run one model on TensorFlow, JAX and PyTorch: the same predictions,
-files that go from one to another, times, and a comparison of variants on all of
-them.
+Description: Run one model on TensorFlow, JAX and PyTorch, with the same
+predictions and files, and compare times and variants on all of them.
 """
 
 """
 ## Introduction
 
-Keras computes with TensorFlow, JAX or PyTorch, and `keras_synth` calls nothing
-but Keras, so every synthesizer, model and file here works on all three. Which
-one is used is the environment variable `KERAS_BACKEND`, which Keras reads once,
-when it is imported:
+Keras computes with TensorFlow, JAX or PyTorch. `keras_synth` is built on
+Keras, so every synthesizer, model and file works on all three. The environment
+variable `KERAS_BACKEND` selects the backend. Keras reads it once, when it is
+imported:
 
 ```shell
 KERAS_BACKEND=torch python train.py
 ```
 
 A running process cannot change it. To compare backends, we start a process for
-each. This one, which makes the model and draws the pictures, has a backend,
-too.
+each. This process makes the model and draws the pictures.
 """
 
 import importlib.util
@@ -46,11 +44,11 @@ print(f"this process: {here}; compared: {', '.join(backends)}")
 """
 ## One model in one file
 
-A classifier of reviews with a mixture of R and V, small and not trained yet. It
-has no dropout: each backend has random numbers of its own, and dropout would be
-drawn differently. (So would initial weights, which is why we make them once and
-save them.) Data sets of `keras_synth.datasets` are drawn by NumPy, and are the
-same everywhere.
+The model is a small, untrained classifier of reviews with a mixture of Random
+(R) and dot product (V). It has no dropout, because each backend has different
+random numbers. (Initial weights would also differ, so we make them once and
+save them.) NumPy draws the data sets of `keras_synth.datasets`, which are
+therefore the same on all backends.
 """
 
 texts, labels = datasets.generated_reviews(2_000, max_sentences=4)
@@ -81,12 +79,12 @@ print(f"{pathlib.Path('initial.keras').stat().st_size:,} bytes")
 """
 ## The same script on each backend
 
-The script loads the file, predicts, trains for one epoch and saves. Nothing in
-it names a backend. `import keras_synth.models` lets Keras know the classes in
-the file, and the vocabulary is in the file as well, so that it takes strings.
+The script loads the file, predicts, trains for one epoch and saves. It does
+not name a backend. `import keras_synth.models` registers the classes of the
+file in Keras. The file contains the vocabulary, so the model accepts strings.
 
-Training takes tokens rather than strings, from `LengthBuckets`, whose order of
-batches depends on a seed alone. `StepLog` notes the loss and the duration of
+The model is trained on tokens from `LengthBuckets`, whose order of batches
+depends only on a seed. The callback `Log` records the loss and the duration of
 every step.
 """
 
@@ -164,8 +162,8 @@ for backend in backends:
 """
 ## The same predictions
 
-The backends do the same arithmetic in different orders, and floats of 32 bits
-have seven digits. So predictions agree, but for rounding:
+The backends do the same arithmetic in different orders, and 32-bit floats have
+seven digits. So predictions agree up to rounding:
 """
 
 expected = classifier.predict(texts[:256], verbose=0)
@@ -177,11 +175,10 @@ for backend, result in results.items():
 """
 ## The same training
 
-Same weights, same batches: the curves lie on each other. On the right is how
-far the loss of each step is from that of the first backend. Each step is
-computed from the weights of the one before, so rounding errors may grow, as
-they do in any long computation. (`StepLog` keeps five decimals: 1e-5 stands for
-everything below.)
+With the same weights and batches, the curves are equal. The right plot shows
+the difference of each loss to that of the first backend. Each step starts from
+the weights of the previous one, so rounding errors may grow, as in any long
+computation. (The plot shows smaller differences as 1e-5.)
 """
 
 styles = ["-", "--", ":"]
@@ -206,9 +203,9 @@ plt.show()
 """
 ## The same file
 
-Each process has saved what it trained, with the state of the optimizer. All
-files load here, whichever backend wrote them, and training could go on from any
-of them.
+Each process has saved its trained model with the state of the optimizer. All
+files load here, whichever backend wrote them, and training can continue from
+any of them.
 """
 
 test_texts, test_labels = datasets.generated_reviews(
@@ -223,9 +220,9 @@ for backend in backends:
 """
 ## Time
 
-What differs is speed. JAX and TensorFlow compile the training step, which makes
-the first steps slow; PyTorch does not. The longer the training, the less that
-matters.
+The backends differ in speed. JAX and TensorFlow compile the training step, so
+their first steps are slow. PyTorch does not compile. In long training, this
+matters little.
 """
 
 print("            first steps, s  further steps/s")
@@ -236,16 +233,16 @@ for backend, result in results.items():
     )
 
 """
-Take such figures for what they are: one model, this machine, one run. Another
-size can turn the order around, and a GPU does. Measure your own model before
-you choose; with Keras that costs an environment variable.
+These figures are for one model, one machine and one run. With another size,
+the order may be reversed, and on a GPU it is. Measure your own model before
+you choose a backend.
 
 ## Comparing variants on all backends
 
-`keras-synth compare`, or `python -m keras_synth.compare compare`, does all this
-for a whole grid: variants x seeds x backends, each run in a process of its
-own, with the same data, the same initial weights and the same batches. Two
-variants on the generated reviews, small enough for a minute or two:
+`keras-synth compare`, or `python -m keras_synth.compare compare`, does this
+for a grid of variants x seeds x backends. Each run has a separate process,
+with the same data, initial weights and batches. Here are two variants on the
+generated reviews, which take a minute or two:
 """
 
 print(
@@ -258,31 +255,30 @@ print(
 )
 
 """
-The table has a line for each variant and backend, and, with several `--seeds`,
-the standard error of their mean. The last line is a model that always says the
-most frequent class.
+The table has a line for each variant and backend. With several `--seeds`, it
+shows the standard error of the mean. The last line is a baseline that always
+predicts the most frequent class.
 
-- **accuracy** is the score on the test, looked at once; **validation** that on
-  other examples, by which to choose settings. Without dropout, lines of one
-  variant agree across backends, to the extent that rounding allows.
-- **steps/s** is that of the median step, since some compile.
-- **weights** and **mult.**, multiplications per sample, depend on no backend;
-  **peak** memory is that of the whole process, with all that the backend itself
-  takes.
+- **accuracy** is the score on the test split, measured once. **validation** is
+  the score on other examples, for the choice of settings. Without dropout,
+  lines of one variant agree across backends up to rounding.
+- **steps/s** is computed from the median step, because some steps compile.
+- **weights** and **mult.**, multiplications per sample, do not depend on the
+  backend. **peak** is the memory of the whole process, including the backend.
 
-`report.html` in the folder shows learning curves, the differences of variants
-and how sure they are. `--seeds 0 1 2` is worth its time before any conclusion.
+`report.html` in the folder shows learning curves, and the differences of
+variants with their intervals. Before you draw conclusions, run `--seeds 0 1
+2`.
 
 ## For the real thing
 
-- Set the backend for all of your programs in `~/.keras/keras.json`;
-  `KERAS_BACKEND` takes precedence over it.
+- Set the backend for all programs in `~/.keras/keras.json`. `KERAS_BACKEND`
+  has precedence over it.
 - `keras-synth compare --help` lists tasks and settings. `--data mine.csv`
-  compares on your own texts, and `--resume` goes on with a grid that was
-  stopped, or adds variants, seeds and backends to it.
-- Give small models and short trainings to the backend that compiles least, long
-  ones to the one with the most steps per second.
-- Train where it is fast, serve where it is convenient: a `.keras` file or a
-  preset goes from any backend to any other, LoRA and quantized weights
-  included.
+  compares variants on your own texts. `--resume` continues a stopped grid, or
+  adds variants, seeds and backends to it.
+- For small models and short training, use the backend with the shortest
+  compilation. For long training, use the one with the most steps per second.
+- Train and serve with different backends: `.keras` files and presets load
+  under all of them, including LoRA and quantized weights.
 """

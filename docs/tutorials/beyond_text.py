@@ -1,20 +1,19 @@
 """
 Title: Beyond text
-Description: Classify pictures with attention over two axes, look at what a
-table of positions has learned as pictures, and label the words of sentences.
+Description: Classify pictures with attention over two axes, show a trained
+table of positions as pictures, and label the words of sentences.
 """
 
 """
 ## Introduction
 
-Synthesizers come from language, but their question, who attends to whom, can be
-asked of anything that has tokens. Here tokens are patches of a picture, with an
-axis for the height and one for the width, and then words that each need a label
-of their own.
+Synthesizers work with any tokens. Here, tokens are first patches of a picture,
+with an axis for the height and one for the width, and then words that need a
+label each.
 
-Both tasks hide their answer in a relation. In the pictures it is one of places,
-in the sentences one of words, so R and V, which know one of these each, come
-out differently.
+In the pictures, the answer is a relation of positions, which Random (R) can
+learn in a table. In the sentences, it is a relation of words, which dot
+product (V) compares.
 """
 
 import os
@@ -32,15 +31,15 @@ SEED = 0
 keras.utils.set_random_seed(SEED)
 
 """
-## Pictures with a question
+## Symmetric pictures
 
-Each picture is a blot of 6 x 6 patches, 4 x 4 pixels each, half of them ink. It
-is symmetric, but for one patch in twenty, which is flipped. *In which way?*
-Left for right, top for bottom, by half a turn, or along the diagonal: four
-classes.
+Each picture is a blot of 6 x 6 patches of 4 x 4 pixels. Half of the patches
+are ink. The picture is symmetric, except for one patch in twenty, which is
+flipped. The four classes are the symmetries: left and right, top and bottom,
+half a turn, and the diagonal.
 
-Colours are random, and all classes have about as much ink. Whoever looks at
-patches one by one learns nothing; a patch has to be seen beside its mirror
+Colours are random, and all classes have about the same amount of ink. So
+single patches do not help; each patch has to be compared with its mirror
 image.
 """
 
@@ -81,16 +80,16 @@ plt.show()
 """
 ## Attention over two axes
 
-A convolution turns each patch into a vector, which gives `(B, 6, 6, 32)`. There
-is no need to flatten that: `attention_axes=(1, 2)` says that all 36 patches
-attend to each other, along height and width, and `max_length` is the product of
-the two. Axes that are not named stay apart, as the batch does:
-`attention_axes=(2,)` would be attention within each row.
+A convolution turns each patch into a vector, with shape `(B, 6, 6, 32)`. This
+need not be flattened: with `attention_axes=(1, 2)`, all 36 patches attend to
+each other along height and width, and `max_length` is the product of both.
+Other axes are treated like the batch: `attention_axes=(2,)` would be attention
+within each row.
 
 The rest is a small [vision Transformer](https://arxiv.org/abs/2010.11929). V
-sees no places, so position embeddings are added to the patches, the same for
-all variants. A second model on the same layers returns the attention weights of
-the last block.
+does not depend on positions, so position embeddings are added to the patches
+in all variants. A second model with the same layers returns the attention
+weights of the last block.
 """
 
 
@@ -151,8 +150,8 @@ def train(
 
 """
 The learning rate is high for a Transformer. Entries of a table start near zero
-and have to grow to several units before one patch outweighs 35 others, and Adam
-moves a weight by no more than about the learning rate in each step.
+and have to grow to several units before one patch has more weight than 35
+others. In each step, Adam changes a weight by at most about the learning rate.
 """
 
 curves, scores = {}, {}
@@ -178,21 +177,20 @@ plt.legend()
 plt.show()
 
 """
-Symmetry is a matter of places, and R learns it as a table. For some epochs
-nothing is gained, until entries have grown; then it gets nearly all right. V
-has to find out from position embeddings which places belong together. It gains
-from the first epochs on, and is overtaken.
+Symmetry depends on positions, and R learns it as a table. It does not improve
+for some epochs, until entries have grown, and is then almost always right. V
+has to learn from position embeddings which positions correspond. It improves
+from the first epochs, but R overtakes it.
 
-R+V follows V rather than R here, with one seed: a mixture is not always as good
-as the better of its parts. Both parts begin with equal shares of one softmax,
-and V is the first to be of use. So compare with the parts alone, not with V
-only.
+With this seed, R+V follows V instead of R: a mixture is not always as good as
+the better part. The alphas of both parts are initially equal, and V improves
+first. So compare mixtures with each of their parts.
 
-## A table, seen as pictures
+## A table as pictures
 
 Scores have the axes of the picture, `(B, H, 6, 6, 6, 6)`: for each head and
-each patch a map of 6 x 6 weights, where that patch looks. Below, head by head,
-the map of the patch with the red frame:
+each patch, a map of 6 x 6 weights. Here are the maps of the patch with the red
+frame, for each head:
 """
 
 row, column = 1, 0
@@ -217,9 +215,10 @@ for head, axis in enumerate(axes[0]):
 plt.show()
 
 """
-V and the mixture look at single patches, and at others in every picture. R has
-spread its attention, and some heads point to a mirror image of the patch. Added
-up over the heads, and for more patches, with a dot on each mirror image:
+V and the mixture attend to single patches, which differ between pictures. R
+attends to many patches, and some heads to a mirror image of the patch. The
+next maps are sums over the heads, for more patches, with a dot on each mirror
+image:
 """
 
 
@@ -254,14 +253,15 @@ same = np.array_equal(maps["V"][0], maps["V"][1])
 print(f"V has the same weights for two pictures: {same}")
 
 """
-R has more on mirror images than even attention would, but not all of it: the
-class can be told from some pairs of places, and the table has no reason to
-learn the others. It is one table for all pictures; V makes another for each.
+R has more weight on mirror images than uniform attention, but not all of it:
+some pairs of positions are enough to find the class, so the table does not
+learn the others. R has one table for all pictures. V computes a matrix for
+each picture.
 
 ## Photographs
 
-The same model takes CIFAR-10, in patches of 4 x 4. `DOWNLOAD = True` fetches
-the data, 170 MB; until they are there, this cell does nothing.
+The same model works for CIFAR-10, in patches of 4 x 4. `DOWNLOAD = True`
+downloads the data, 170 MB. Without the data, this cell does nothing.
 """
 
 DOWNLOAD = False
@@ -285,18 +285,18 @@ if DOWNLOAD or (home / "datasets" / "cifar-10-batches-py-target").exists():
         print(f"{name:4} test accuracy on CIFAR-10 {curve[-1]:.1%}")
 
 """
-That takes 10,000 photographs and three epochs. For figures worth comparing,
-take all 50,000, several blocks, flips and crops, and tens of epochs on a GPU.
+This uses 10,000 photographs and three epochs. For comparable scores, use all
+50,000, several blocks, flips and crops, and tens of epochs on a GPU.
 """
 
 """
 ## A label for each word
 
-Sentences have one axis, and a question for each word of it: is this the name of
-a person (`PER`), a place (`LOC`), an organisation (`ORG`), or none (`O`)? `B-`
-marks the first word of a name and `I-` the others. `generated_entities` gives
-all three kinds the same names, so that only the words around a name tell which
-it is: sometimes the next one, sometimes one three words on.
+Sentences have one axis. Each word is labelled as the name of a person (`PER`),
+a place (`LOC`) or an organization (`ORG`), or as another word (`O`). `B-`
+marks the first word of a name and `I-` the others. In `generated_entities`,
+all three kinds have the same names, so the kind depends on the words around a
+name: sometimes the next word, sometimes one three words later.
 """
 
 train_sentences, train_tags = datasets.generated_entities(3_000, seed=2 * SEED)
@@ -307,9 +307,9 @@ for sentence, tags in zip(train_sentences[:3], train_tags, strict=False):
     print(" ".join(f"{w}/{t}" for w, t in zip(sentence, tags, strict=True)))
 
 """
-`SynthesizerTokenClassifier` takes lists of words and lists of labels. Its
-tokenizer may cut a word into pieces; the label of a word stands at its first
-piece, and the others do not count. `tag` returns a label for each word.
+`SynthesizerTokenClassifier` accepts lists of words and lists of labels. Its
+tokenizer may cut a word into pieces. Each word's label is assigned to its
+first piece, and the others do not count. `tag` returns a label for each word.
 """
 
 pieces = models.SynthesizerBytePairTokenizer.from_texts(
@@ -342,9 +342,9 @@ def train_tagger(synthesizer):
 
 
 """
-Most words are no names, so accuracy says little. `entity_f1` counts whole
-names: right are those whose words and kind are all right. Whoever knows the
-names, but not which kind each is, would be right on a third of them.
+Most words are not names, so accuracy means little. `entity_f1` counts whole
+names: a name is right if all of its words and its kind are right. A model that
+finds the names but guesses their kinds is right on a third of them.
 """
 
 
@@ -375,10 +375,10 @@ for name in ["V", "R", "R+V"]:
     print(f"{name:4} entity F1 {score:.3f}")
 
 """
-Where are they wrong? In most sentences the word that tells is beside the name
-or one further off. In "wrote about Lincoln , the widow" and "spoke of Bristol ,
-a brewery of the fisherman" it comes later, and another noun may follow. Here is
-the share of names that are right, of either sort:
+Where are they wrong? In most sentences, the word that determines the kind is
+next to the name or one word further. In "wrote about Lincoln , the widow" and
+"spoke of Bristol , a brewery of the fisherman", it is later, and another noun
+may follow. Here is the fraction of correct names of both sorts:
 """
 
 
@@ -415,11 +415,11 @@ figure.legend(ncols=3, loc="outside upper center")
 plt.show()
 
 """
-The order is the other way round. Words move about from sentence to sentence, so
-a table has to learn for every place anew where to look, while V looks for a
-*kind* of word, wherever it stands.
+Here the order is reversed. Words have different positions in each sentence, so
+a table has to learn the relation for every position, while V finds a *kind* of
+word at any position.
 
-The last tagger, R+V, reads any words:
+The last tagger, R+V, accepts any words:
 """
 
 words = (
@@ -431,16 +431,16 @@ for word, tag in zip(words, tagger.tag([words])[0], strict=True):
 """
 ## For the real thing
 
-- `attention_axes` takes any axes: `(1,)` and `(2,)` in turns are attention
-  along columns and along rows, with `max_length` the length of one; of a video,
-  `(1, 2, 3)` is everything, and `max_length` the product of three.
-- Tables belong to one size of picture. D, R and FR take the first rows and
-  columns of theirs for what is smaller, which for pictures means other places:
-  train at the size that you use.
-- R has as many weights per head as the square of the number of patches: 14 x 14
-  patches have 38,416, which `"FR(rank=8)"` brings down to 3,136.
-- Which synthesizer suits is a matter of what your data ask, places or contents.
-  Where you do not know, compare V, R and R+V with several seeds.
+- `attention_axes` accepts any axes. `(1,)` and `(2,)` in turn are attention
+  along columns and rows, and `max_length` is the length of one. For a video,
+  `(1, 2, 3)` are all axes, and `max_length` is their product.
+- Tables are for one size of picture. For smaller inputs, Dense (D), R and
+  Factorized Random (FR) use the first rows and columns, which in pictures are
+  other positions. Train with the size that you use.
+- R has as many weights per head as the square of the number of patches: 38,416
+  for 14 x 14 patches. `"FR(rank=8)"` has 3,136.
+- The best synthesizer depends on whether the answer is in positions or
+  contents. If you do not know, compare V, R and R+V with several seeds.
 - `examples/sequence_labelling.py` trains taggers on UD English EWT, with
   learning curves and model cards.
 """

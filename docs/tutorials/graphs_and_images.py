@@ -1,18 +1,18 @@
 """
 Title: Graphs and images
-Description: Give attention the edges of a graph as its mask, label graphs and
-nodes, and compare attention with convolutions on images, for few data and many.
+Description: Use the edges of a graph as an attention mask, label graphs and
+nodes, and compare attention with convolutions on images, for few and many
+data.
 """
 
 """
 ## Introduction
 
-Attention is a graph: each token sees all others. Take edges away by a mask, and
-a Transformer becomes a network for graphs, whose layers are rounds of messages
-between neighbours. Put tokens on a grid, and it reads images.
+Attention is a graph in which each token sees all others. If a mask removes
+edges, a Transformer becomes a network for graphs, whose layers are rounds of
+messages between neighbours. If tokens are on a grid, it reads images.
 
-Both have baselines that cost nothing, and they are in each table. Each run is
-repeated with three seeds.
+Each table includes simple baselines. Each run is repeated with three seeds.
 """
 
 import gzip
@@ -45,7 +45,7 @@ SEEDS = range(3)
 
 `generated_graphs` draws small graphs of grey nodes, with one node of each of
 four colours. *Are red and blue three steps apart?* If not, red and green are.
-Graphs are made in pairs, which differ in one exchange of two edges:
+The two graphs of a pair differ in one exchange of two edges:
 """
 
 PALETTE = np.array(["lightgrey", "tab:red", "tab:blue", "gold", "tab:green"])
@@ -69,12 +69,12 @@ for axis, i in zip(axes, np.argsort(labels), strict=True):
 plt.show()
 
 """
-Both graphs of a pair have the same nodes with the same neighbours, as far as
-colours tell. So whoever looks at nodes and their neighbours, and adds up, is
-right on one of the two. Two rounds of messages are needed.
+In both graphs of a pair, nodes and their neighbours have the same colours. So
+a model that adds up nodes and their neighbours is right on only one of the
+two. Two rounds of messages are needed.
 
 `graph_masks` makes attention masks: a node sees its neighbours and itself.
-Graphs have 8 to 14 nodes, so they are padded, by `pad_series`.
+Graphs have 8 to 14 nodes, and `pad_series` pads them.
 """
 
 NODES = 14
@@ -96,8 +96,7 @@ test_graphs, test_labels = read_graphs(1_000, seed=2)
 print({name: x.shape for name, x in train_graphs.items()})
 
 """
-What is not a graph is refused: weights of edges, and a table that is not
-square.
+Weights of edges, and tables that are not square, raise an error:
 """
 
 for wrong in [np.full((3, 3), 0.5), np.ones((3, 2), bool)]:
@@ -107,8 +106,9 @@ for wrong in [np.full((3, 3), 0.5), np.ones((3, 2), bool)]:
         print(error)
 
 """
-Two baselines: logistic regression on how many edges join which colours, and on
-how many walks of three steps do. The second knows what is asked for.
+The baselines are logistic regressions on the numbers of edges between colours,
+and on the numbers of walks of three steps between colours. The second uses
+knowledge of the question.
 """
 
 
@@ -131,9 +131,10 @@ for name, steps in [("edges", 1), ("walks of 3 steps", 3)]:
     ]
 
 """
-The network: colours are embedded, and encoder blocks get the mask. There are no
-position embeddings, since the order of nodes means nothing. The mean over the
-nodes tells the label; with `pool=False`, each node has one of its own.
+In the network, colours are embedded, and encoder blocks receive the mask.
+There are no position embeddings, because the order of nodes is arbitrary. The
+label is predicted from the mean over the nodes. With `pool=False`, each node
+has a label.
 """
 
 
@@ -170,8 +171,8 @@ def graph_network(
 
 """
 As in [Sound and series](sound_and_series.md), a model is compiled once and
-trained several times, each time with the initial weights of another seed, and
-always for the same number of steps.
+trained several times for the same number of steps, each time with the initial
+weights of another seed.
 """
 
 
@@ -259,23 +260,23 @@ rows["V, 1 layer"] = two_hop_network("V", depth=1).accuracies(
 table(rows)
 
 """
-With two layers V, R and D are always right. With one layer, or without edges, V
-guesses: the edges do the work, and each layer is one round. As nodes come in
-any order, tables of R and D cannot know who is who; behind a mask they are
-nearly a mean over the neighbours, and that suffices here.
+With two layers, dot product (V), Random (R) and Dense (D) are always right.
+With one layer, or without edges, V guesses, because edges are needed and each
+layer is one round. Nodes have a random order, so tables of R and D cannot
+distinguish them. With a mask, they are nearly a mean over the neighbours,
+which suffices here.
 
-So does logistic regression on walks of three steps, in a second. Whoever knows
-the question can count the answer; the networks had to find it.
+Logistic regression on walks of three steps is also always right, in a second,
+because it uses knowledge of the question.
 
 ## A label for each node
 
-In a *stochastic block model* nodes belong to communities, and are joined more
-often inside than between. `generated_communities` gives each node a hint, which
-tells its community in four cases of ten and is drawn at random in the others.
-How much do neighbours know?
+In a *stochastic block model*, nodes belong to communities, with more edges
+within than between communities. In `generated_communities`, each node has a
+hint, which is its community in four of ten cases and random in the others.
 
-The baselines are again logistic regressions, on the node's own hint, and on its
-hint and the mean hints of its neighbours and of theirs.
+The baselines are again logistic regressions, on the node's own hint, and on
+its hint and the mean hints of its neighbours and their neighbours.
 """
 
 
@@ -320,21 +321,20 @@ for name in ["V", "R"]:
 table(rows)
 
 """
-Two rounds of means and logistic regression come within the spread of the
-networks, or nearly. All that is to be known is in the hints around a node, and
-their means hold most of it. A network is worth its price where messages have
-more to say than a mean does, as above.
+Two rounds of means and logistic regression are within or near the spread of
+the networks, because the means of the hints contain most of the information. A
+network is better if messages contain more than a mean, as above.
 
 ## The karate club
 
 [Zachary](https://doi.org/10.1086/jar.33.4.3629752) recorded who met whom
-outside a karate club of 34, before it split between its instructor and its
-president. Tell a network which two nodes they are, nothing else, and ask where
-the others went. The two labels count in the loss by their sample weights, and
-each node's token is its own number.
+outside a karate club of 34 members, before it split between its instructor and
+its president. Only these two nodes are labelled, by sample weights in the
+loss. The network predicts the side of the others. Each node's token is its own
+number.
 
-The baseline, `harmonic_function`, spreads the two labels along the edges. Label
-1 is the president's side.
+The baseline, `harmonic_function`, spreads the two labels along the edges.
+Label 1 is the president's side.
 """
 
 club = nx.karate_club_graph()
@@ -387,16 +387,15 @@ for axis, (title, colors) in zip(axes, pictures.items(), strict=True):
 plt.show()
 
 """
-A node is 3 points here. R does as well as the baseline: its weights are nearly
-a mean over neighbours, as those of a graph convolution are. V can weigh them as
-it likes, and two labels do not tell it how.
+Each node is 3 points. R scores as well as the baseline: its weights are nearly
+a mean over neighbours, as in a graph convolution. V's weights can vary more,
+and two labels are not enough to learn them.
 
 ## Images: few or many
 
-*Convolutions for few data, attention for many*: here are their learning curves.
-Images are MNIST's digits, 28 x 28, if `KERAS_SYNTH_DATA` names a folder that
-holds them in `mnist`, as on this page; otherwise the smaller ones, 8 x 8, that
-come with scikit-learn.
+Here are learning curves for *convolutions for few data, attention for many*.
+If `KERAS_SYNTH_DATA` is a folder with `mnist`, as on this page, images are
+MNIST's digits, 28 x 28. Otherwise they are the digits of scikit-learn, 8 x 8.
 """
 
 
@@ -439,9 +438,9 @@ COUNTS = [100, 1_000, 10_000] if SIZE == 28 else [100, 400, 1_400]
 print(train[0].shape, test[0].shape)
 
 """
-Attention reads patches of 4 x 4 pixels: `attention_axes=(1, 2)` lets each of
-the 7 x 7 patches see all others. [Beyond text](beyond_text.md) explains more,
-and has the same for photographs.
+Attention reads patches of 4 x 4 pixels. With `attention_axes=(1, 2)`, each of
+the 7 x 7 patches sees all others. See also [Beyond text](beyond_text.md),
+which has photographs.
 """
 
 
@@ -542,27 +541,27 @@ plt.legend()
 plt.show()
 
 """
-The convolution is ahead at every size, by about six points over V at 100 images
-and three at 10,000. R is about as good as logistic regression, V a little
-better from 1,000 images on. So the first half of the saying holds here; for the
-second, the curves come closer, and do not cross. Runs are short, too: in 400
-steps of 32, most of 10,000 images are seen only once.
+The convolution is best at every size. It is about six points ahead of V at 100
+images, and three at 10,000. R is about as good as logistic regression. V is
+slightly better from 1,000 images. So the first half of the rule is true here.
+For the second half, the curves approach each other but do not cross. Runs are
+short: in 400 steps of 32, most of 10,000 images are seen only once.
 
 ## For the real thing
 
-- A large graph has too many pairs of nodes for a mask. Sample the neighbourhood
-  of some nodes for each batch, as a small graph.
-- `graph_masks(..., self_loops=False)` keeps a node from seeing itself. Weights
-  of edges are an `attention_bias`, such as their logarithms.
-- With a mask for each sample, R's weights are computed for each sample, and not
-  once a batch.
-- For images, take more layers, augment them, and train for longer. Vision
-  Transformers overtook convolutions after
-  [14 to 300 million images](https://arxiv.org/abs/2010.11929).
-- Choose learning rates for each network by a part of the training data that you
-  hold out. Here, those of the images are first guesses. The others were chosen
-  by the scores that this page shows, which are too good by as much: of 5e-3,
-  2e-3 and 1e-3 for the label of two rounds, where at 5e-3 after 600 steps V was
-  right, R still guessing with all three seeds, and D right with one of them; of
-  1e-2, 3e-3 and 1e-3 for the karate club.
+- A large graph has too many pairs of nodes for a mask. For each batch, sample
+  the neighbourhood of some nodes as a small graph.
+- With `graph_masks(..., self_loops=False)`, nodes do not see themselves. Pass
+  weights of edges as `attention_bias`, for example their logarithms.
+- With a mask for each sample, R's weights are computed for each sample instead
+  of once per batch.
+- For images, use more layers, augmentation and longer training. Vision
+  Transformers overtook convolutions after [14 to 300 million
+  images](https://arxiv.org/abs/2010.11929).
+- Choose learning rates for each network on held-out training data. Here, those
+  of the images are first guesses. The others were selected by the scores on
+  this page, which are therefore too high: from 5e-3, 2e-3 and 1e-3 for the
+  label of two rounds (at 5e-3 after 600 steps, V was right, R guessed with all
+  three seeds, and D was right with one of them), and from 1e-2, 3e-3 and 1e-3
+  for the karate club.
 """

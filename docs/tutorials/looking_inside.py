@@ -1,20 +1,21 @@
 """
 Title: Looking inside
-Description: See what the attention heads of a trained model do, in pictures and
-in numbers, and find out which of them need no queries and keys.
+Description: Show the attention heads of a trained model in pictures and
+numbers, and find the heads that need no queries and keys.
 """
 
 """
 ## Introduction
 
-`keras_synth.analysis` reads attention weights out of a model while it runs: a
-model of this package, KerasHub's BERT, GPT-2 and others, or any Keras model
-with `MultiHeadAttention` or `SyntheticAttention`. The model stays as it is.
+`keras_synth.analysis` returns the attention weights of a model while it runs.
+The model may be from this package, KerasHub's BERT, GPT-2 and others, or any
+Keras model with `MultiHeadAttention` or `SyntheticAttention`. It is not
+changed.
 
-We train a small tagger whose attention is the dot product, as it is everywhere
-else, and ask of each of its eight heads: does it compare tokens, or does it do
-nearly the same for all sentences? A head of the second sort can be a table. At
-the end we replace some heads by tables, and see whether we were right.
+We train a small tagger with dot-product attention (V). For each of its eight
+heads, we find out whether it compares tokens or has nearly the same weights
+for all sentences. A table can replace a head of the second kind. At the end,
+we replace some heads with tables and measure the effect.
 """
 
 import keras
@@ -30,11 +31,11 @@ LENGTH = 32  # tokens
 keras.utils.set_random_seed(SEED)
 
 """
-## A model to look at
+## A trained model
 
-The task is to find names, and to say whether each is a person's, a place's or
-an organisation's. All three kinds have the same names, so that the model has to
-look at the words around: sometimes the next one, sometimes one three words on.
+The task is to find names of persons, places and organizations. All three kinds
+have the same names, so the model needs the words around them: sometimes the
+next word, sometimes one three words later.
 """
 
 sentences, tags = datasets.generated_entities(3_000, seed=2 * SEED)
@@ -102,9 +103,9 @@ print(f"entity F1 of {len(test_sentences)} new sentences: {score(tagger):.3f}")
 """
 ## One sentence
 
-`attention_weights` takes a batch of the model's inputs, such as the
-preprocessor makes of strings, and returns an array `(B, H, T, S)` for each
-layer. `sample_of` takes one sentence out of the batch, without its padding.
+`attention_weights` accepts a batch of inputs, for example from the
+preprocessor, and returns an array `(B, H, T, S)` for each layer. `sample_of`
+selects one sentence of the batch, without padding.
 """
 
 sentence = "The sailor wrote about Lincoln , the widow , and left .".split()
@@ -120,9 +121,9 @@ for name, array in weights.items():
 analysis.plot_heads(weights)
 
 """
-Rows of the sheet are layers, and columns are heads. In a panel each row is a
-token that attends, each column one that is attended to. A closer look at the
-second layer, with the tokens beside it:
+Rows of the figure are layers, and columns are heads. In a panel, each row is a
+token that attends, and each column is a token that it attends to. Here is the
+second layer with its tokens:
 """
 
 first, second = weights
@@ -137,23 +138,23 @@ for head, axis in enumerate(panels.flat):
 plt.show()
 
 """
-Heads 0 and 3 look at the name, *Lincoln*, from many places. In another sentence
-the name is elsewhere, and a table could not follow it. But a picture of one
-sentence only suggests what a head does. To know whether it does so in every
-sentence, count.
+In heads 0 and 3, many tokens attend to the name, *Lincoln*. In another
+sentence, the name has another position, which a table does not depend on. A
+picture shows only one sentence, so we compute statistics of many.
 
-## Numbers over many sentences
+## Statistics of many sentences
 
-`attention_statistics` runs over a data set and holds one batch at a time.
-Padding is left out. Each number has an entry for each head:
+`attention_statistics` reads a data set, with one batch in memory at a time.
+Padding is excluded. Each statistic has an entry for each head:
 
-- *entropy*, in nats: how many tokens a query spreads its weight over;
-- *mean distance*, in tokens: how far it reaches;
-- *input dependence*: the share of the weights that their average over all
-  sentences leaves over, `sum (A - mean A)^2 / sum A^2`. It is 0 for a head that
-  does the same for all inputs.
+- *entropy*, in nats, is larger if a query attends to more tokens;
+- *mean distance*, in tokens, is the mean distance of query and key;
+- *input dependence*, `sum (A - mean A)^2 / sum A^2`, is the fraction of the
+  weights not explained by their average over all sentences. It is 0 for a head
+  with the same weights for all inputs.
 
-We take training sentences, so that nothing is chosen by those that we test on.
+We use training sentences, so that the choice of heads does not depend on the
+test data.
 """
 
 data = {
@@ -177,13 +178,12 @@ plt.ylabel("layer")
 plt.show()
 
 """
-## Which heads could be static
+## Which heads could be static?
 
-A table is the best that does not look at its input, and input dependence says
-what such a table leaves over. So heads with the lowest input dependence should
-be the ones to replace, and those with the highest the ones to keep.
-`surgery.synthesize` replaces the heads that we name by tables, which it fits to
-the heads' weights over `data`. Nothing is trained:
+Input dependence is the error of the best table. So heads with the lowest input
+dependence should be replaced, and heads with the highest should be kept.
+`surgery.synthesize` replaces the given heads with tables, fitted to their
+weights on `data`, without training:
 """
 
 order = [
@@ -211,14 +211,15 @@ axis.legend()
 plt.show()
 
 """
-The number was right about the order. In this run tables cost 0.02 of the score
-if they replace the two heads that depend least, and 0.57 of it if they replace
-the two that depend most.
+Input dependence predicts the order. In this run, tables for the two heads with
+the lowest input dependence cost 0.02 of the score, and tables for the two with
+the highest cost 0.57.
 
-It says nothing about how many heads you may replace. Here even the lowest is
-far from 0, since this task asks for comparisons. So replace a few, and score on
-held-out data. `synthesize` chooses by the same number by itself, and `distill`
-trains the result to do what the model did, without labels:
+It does not predict how many heads you can replace. Here, even the lowest is
+far from 0, because the task needs comparisons. So replace a few heads, and
+score on held-out data. By default, `synthesize` selects heads by input
+dependence. `distill` trains the result to reproduce the outputs of the model,
+without labels:
 """
 
 everything = {
@@ -237,11 +238,11 @@ print(f"two static heads, distilled:     {score(student):.3f}")
 [Convert a pretrained encoder](converting_an_encoder.md) does the same with a
 published model.
 
-## What a mixture weighs
+## The alphas of a mixture
 
-A model with `"R+V"` has both in every head, and *learns* how much of each it
-needs: a share for each part, which begins at a half. `tables` returns the
-shares as `alphas`, with all that a model has learned about positions.
+A model with `"R+V"` has Random (R), a trained table of positions, and V in
+every head. It learns an alpha for each part, initially 0.5. `tables` returns
+the alphas and all tables of positions.
 """
 
 mixed = train("R+V", epochs=2)
@@ -251,9 +252,10 @@ for name, table in analysis.tables(mixed.backbone).items():
         print(name.split("/")[0], "share of R:", table[0].round(2))
 
 """
-In two epochs the shares have hardly moved. That does not say that both parts do
-as much: a part also grows by its own weights. `parts=True` returns what each
-part would do alone, R in the rows of `part_0` and V in those of `part_1`:
+After two epochs, the alphas have changed little. That does not mean that both
+parts have the same influence, because a part also grows by its own weights.
+`parts=True` returns the weights of each part, R in the rows of `part_0` and V
+in the rows of `part_1`:
 """
 
 alone = analysis.attention_weights(mixed.backbone, one, parts=True)
@@ -261,18 +263,18 @@ alone = {name: array for name, array in alone.items() if "part_" in name}
 analysis.plot_heads(alone)
 
 """
-R is still close to even attention, and V does what there is to do, with half of
-the share.
+R is still close to uniform attention, and V determines the output, with an
+alpha of about one half.
 
 ## For the real thing
 
-- Take data as the model will see them. Numbers of one corpus need not hold for
-  another, nor those of short texts for long ones.
-- Look at several seeds before you say what "the" model does: heads trade
+- Use data like those that the model will receive. Statistics of one corpus may
+  differ from another, and those of short texts from long ones.
+- Look at several seeds before you draw conclusions, because heads change
   places.
-- Low input dependence is a reason to *try* R or a table. A head that looks at
-  the last separator is simple and depends on the input, since the place of the
-  separator does.
-- [Looking inside](../analysis.md) lists all numbers and pictures, and shows 72
+- Low input dependence is a reason to *try* a table. A head that attends to the
+  last separator is simple, but depends on the input, because the position of
+  the separator does.
+- [Looking inside](../analysis.md) lists all statistics and plots, and shows 72
   heads of a published encoder.
 """

@@ -1,8 +1,8 @@
 """
 Title: Many devices
-Description: Train one model on four devices by Keras' DataParallel and
-ModelParallel, see which device holds which part of which weight, and find the
-losses of a single device.
+Description: Train one model on four devices with Keras' DataParallel and
+ModelParallel, show the part of each weight on each device, and compare the
+losses with those of a single device.
 """
 
 """
@@ -10,20 +10,19 @@ losses of a single device.
 
 `keras.distribution` trains a model on several devices in one of two ways:
 
-- `DataParallel` gives each device a copy of the model and a share of each
-  batch. Use it where the model fits one device.
-- `ModelParallel` cuts the weights as well, by a *layout map*, which says along
-  which axis of the devices each weight is cut. Use it where the model does not
-  fit.
+- With `DataParallel`, each device has a copy of the model and a part of each
+  batch. Use it if the model fits one device.
+- With `ModelParallel`, weights are also sharded. A *layout map* defines the
+  axes of devices for each weight. Use it if the model does not fit one device.
 
-The layout map has to know the model. `get_layout_map` of the backbones here
-makes it, for the tables of synthesizers, too.
+`get_layout_map` of a backbone makes the layout map, including the tables of
+synthesizers.
 
-Keras does this on JAX alone, so this page runs on JAX, whatever
-`KERAS_BACKEND` says. [Scale to many devices](../scaling.md) says what to take
-on TensorFlow and PyTorch. You need no cluster to try it: the flag below, set
-before JAX starts, makes four devices of one CPU. They share its cores, so they
-show what goes where, and nothing about speed.
+Keras supports this only on JAX, so this page runs on JAX, whatever
+`KERAS_BACKEND` is. For TensorFlow and PyTorch, see [Scale to many
+devices](../scaling.md). You do not need a cluster: the flag in the next cell,
+set before JAX starts, makes four devices of one CPU. They use the same cores,
+so they do not show the speed of several devices.
 """
 
 import os
@@ -42,10 +41,11 @@ print(keras.distribution.list_devices())
 """
 ## A model and its data
 
-A classifier of generated reviews, with `"R+V"` for attention. To compare losses
-to the last digit, everything else has to be the same: seeds, the order of
-batches, and no dropout. Of each weight the number of devices must divide the
-axis that is cut: here heads, width and vocabulary are even.
+The model is a classifier of generated reviews with `"R+V"`, a mixture of
+Random (R) and dot product (V). To compare losses exactly, seeds and the order
+of batches are the same, and there is no dropout. The number of devices must
+divide the sharded axis of each weight, so heads, width and vocabulary are
+even.
 """
 
 LENGTH, BATCH_SIZE = 48, 32
@@ -82,12 +82,12 @@ def build(synthesizer):
 """
 ## Three distributions
 
-A mesh is a grid of devices whose axes have names. For `ModelParallel` we take
-two by two: along `"batch"` each pair of devices has half of a batch, and along
-`"model"` two devices share the weights.
+A mesh is a grid of devices whose axes have names. For `ModelParallel`, we use
+two by two devices: along `"batch"`, each pair of devices has half of a batch,
+and along `"model"`, the weights are divided between two devices.
 
-Say which distribution to use *before* the model is made or loaded. `None` is a
-single device.
+Set the distribution *before* the model is made or loaded. `None` is a single
+device.
 """
 
 devices = keras.distribution.list_devices()
@@ -125,13 +125,13 @@ for name in ["DataParallel", "ModelParallel"]:
     print(f"{name} differs by {difference:.0e} at most")
 
 """
-The losses are those of one device, but for the order in which floats are added.
-Nothing else changed: not the model, not `fit`, not the data.
+The losses equal those of one device up to the order of additions. Model, `fit`
+and data are unchanged.
 
-## What is cut, and along which axis
+## Shards of the weights
 
-Each weight is a JAX array that knows where its pieces are. Here are weights of
-the first layer and the shape of the piece that each device holds:
+Each weight is a JAX array with a sharding. Here are weights of the first layer
+and the shape of their shard on each device:
 """
 
 model = trained["ModelParallel"]
@@ -150,8 +150,7 @@ for title, path in shown.items():
     print(f"{title:17} {weight.value.shape!s:15} each device: {piece}")
 
 """
-The same as a picture. A weight is drawn by the two axes along which it is cut,
-and each piece names the devices that hold it:
+In this picture of the same weights, each shard is labelled with its devices:
 """
 
 
@@ -196,16 +195,16 @@ for axis, (title, array) in zip(axes, arrays.items(), strict=True):
 plt.show()
 
 """
-Large matrices are cut along both axes of the mesh, so each device holds a
-quarter. The table R is cut by heads alone: devices 0 and 2, which have other
-samples, each need the whole table of their heads. Alphas are too small to cut,
+Large matrices are sharded along both axes of the mesh, so each device has a
+quarter. The table R is sharded only by heads, because devices 0 and 2, which
+have different samples, need the whole table of their heads. Alphas are small,
 and each device has a copy.
 
-## How much each device holds
+## Memory of each device
 
-Bytes of all weights of the backbone on the first device, for three
-synthesizers. Training with Adam takes four times as much, for gradients and two
-moments, and activations on top:
+The next cell prints the bytes of all weights of the backbone on the first
+device, for three synthesizers. Training with Adam needs four times as much,
+for gradients and two moments, in addition to activations:
 """
 
 
@@ -224,14 +223,14 @@ for synthesizer in ["V", "R", "R+V"]:
     print(f"{synthesizer:4} {one:8.0f} kB  {data:9.0f} kB  {cut:10.0f} kB")
 
 """
-`DataParallel` saves nothing here: it is for speed. `ModelParallel` brings V
-close to a quarter, and R less far, since its tables are only halved. A mesh of
-one by four would quarter them, too, and share a batch between none.
+`DataParallel` does not save memory. With `ModelParallel`, V needs almost a
+quarter. R needs more, because its tables are only halved. A mesh of one by
+four would also quarter the tables, but would not divide the batch.
 
-## Save on four, load on one
+## Save on four devices, load on one
 
-A file has whole weights, and no word of devices. What was trained on four loads
-on one, and the other way round:
+A file contains whole weights and does not depend on devices. A model trained
+on four devices loads on one, and vice versa:
 """
 
 model.save("reviews.keras")
@@ -248,11 +247,11 @@ print(f"logits differ from those trained on one by {difference:.0e} at most")
 """
 ## For the real thing
 
-- On a machine with GPUs or TPU cores leave `XLA_FLAGS` out, and take
-  `keras.distribution.list_devices()` as it is.
-- Start with `DataParallel`. Take `ModelParallel` where memory ends, with the
-  model axis as short as will do: devices along it talk in every layer.
-- A synthesizer of your own says how its weights may be cut by one attribute,
-  `weight_axes`. [Scale to many devices](../scaling.md#on-jax) shows it, with
-  all rules, several machines, and what a device holds of a T5 base.
+- On a machine with GPUs or TPU cores, leave out `XLA_FLAGS`, and use
+  `keras.distribution.list_devices()`.
+- Start with `DataParallel`. If memory is not sufficient, use `ModelParallel`
+  with a short model axis, because its devices communicate in every layer.
+- Custom synthesizers define the sharding of their weights with the attribute
+  `weight_axes`. [Scale to many devices](../scaling.md#on-jax) explains it,
+  with all rules, several machines, and the memory of a T5 base.
 """

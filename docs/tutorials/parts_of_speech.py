@@ -1,20 +1,19 @@
 """
 Title: A label for each word
 Description: Train a tagger of parts of speech on UD English EWT, compare it
-with a dictionary, on known words and on new ones, and tag your own sentences.
+with a dictionary on known and new words, and tag your own sentences.
 """
 
 """
 ## Introduction
 
-Is *watch* a noun or a verb? That depends on the words around it. A tagger gives
-each word of a sentence a label: here its part of speech, elsewhere the names of
-persons and places, or what is to be cut out of a text.
+Is *watch* a noun or a verb? That depends on the words around it. A tagger
+labels each word of a sentence, here with its part of speech.
 
 The tagger is an encoder with a dense layer at each token. Its attention is
-`"relative + V"`: dot products, and a trained weight for each distance between
-two words, since what decides a part of speech is mostly close by. To be beaten
-is a dictionary, which gives each word the label that it has most often.
+`"relative + V"`: dot products (V), and a trained weight for each distance
+between two words, because part of speech mostly depends on nearby words. The
+baseline is a dictionary with the most frequent label of each word.
 """
 
 import collections
@@ -36,10 +35,9 @@ keras.utils.set_random_seed(SEED)
 
 [UD English EWT](https://github.com/UniversalDependencies/UD_English-EWT) has
 12,544 sentences from weblogs, mails, reviews and answers, labelled by people.
-Name the folder that holds `ud_english_ewt` in `KERAS_SYNTH_DATA`, or put it
-beside the notebook. Without it we take generated sentences, whose labels are
-persons, places and organisations. Long sentences are cut into parts of 24
-words.
+Set `KERAS_SYNTH_DATA` to a folder with `ud_english_ewt`, or put it next to the
+notebook. Otherwise, sentences are generated, and their labels are persons,
+places and organizations. Long sentences are cut into parts of 24 words.
 """
 
 WORDS = 24
@@ -74,8 +72,8 @@ for word, label in zip(train[0][1][:8], train[1][1], strict=False):
 """
 ## The dictionary
 
-It knows the words of the training text. A word that it has never seen gets the
-label that is most frequent of all.
+The dictionary contains the words of the training text. New words have the most
+frequent label of all words.
 """
 
 counts = collections.defaultdict(collections.Counter)
@@ -108,13 +106,13 @@ for group, value in scores["dictionary"].items():
 """
 ## A tagger
 
-The tokenizer cuts rare words into pieces. With few pieces, 1,500, it does so
-often, and the model learns what endings such as *-ing* or *-ly* tell: that is
-what helps with words that it has never seen. The label of a word stands at its
-first piece; the others do not count.
+The tokenizer cuts rare words into pieces. With only 1,500 pieces, many words
+are cut, and the model learns from endings such as *-ing* or *-ly*, which helps
+with new words. Each word's label is assigned to its first piece. The other
+pieces do not count.
 
-`fit` takes lists of words and lists of labels. Of parts with more than 48
-pieces the last words get no label, and count as wrong.
+`fit` accepts lists of words and lists of labels. In parts with more than 48
+pieces, the last words have no predicted label and count as wrong.
 """
 
 LENGTH = 48  # pieces
@@ -174,14 +172,12 @@ figure.legend(ncols=2, loc="outside upper center")
 plt.show()
 
 """
-The tagger is ahead for what it does with new words. On words that it knows the
-dictionary still is, by a little: with twelve thousand sentences, counting is
-hard to beat.
+The tagger is better because of new words. On known words, the dictionary is
+slightly better: with twelve thousand sentences, it is a strong baseline.
 
-## Where it is wrong
+## Where is it wrong?
 
-Which labels does it take for which others? The most frequent mistakes, as
-shares of all of them:
+The most frequent confusions, as fractions of all mistakes:
 """
 
 mistakes = collections.Counter(
@@ -204,16 +200,17 @@ for sentence in ["They watch the birds .", "He lost his watch yesterday ."]:
     print(" ".join(f"{w}/{t}" for w, t in zip(words, labels, strict=True)))
 
 """
-The first *watch* is a verb, and is found to be one. The second is a noun, and
-is taken for a verb as well.
+The first *watch* is a verb and labelled as one. The second is a noun, but is
+also labelled as a verb.
 
 ## For the real thing
 
-- Twelve thousand sentences are few. On a pretrained encoder taggers are several
-  points better: [Pretrain and fine-tune](pretraining_and_fine_tuning.md) shows
-  how, and the [tables of accuracy](../benchmarks/accuracy_tables.md) have the
-  scores of four variants, pretrained and from scratch.
-- Where labels mark names of several words (`B-PER`, `I-PER`), score whole names
-  rather than words: [Beyond text](beyond_text.md) does.
-- `examples/sequence_labelling.py` trains a tagger on a treebank of yours.
+- Twelve thousand sentences are few. With a pretrained encoder, taggers are
+  several points better ([Pretrain and
+  fine-tune](pretraining_and_fine_tuning.md)). The [tables of
+  accuracy](../benchmarks/accuracy_tables.md) list the scores of four variants,
+  pretrained and from scratch.
+- If labels mark names of several words (`B-PER`, `I-PER`), score whole names
+  instead of words, as in [Beyond text](beyond_text.md).
+- `examples/sequence_labelling.py` trains a tagger on your own treebank.
 """

@@ -1,21 +1,21 @@
 """
 Title: Pretrain and fine-tune
-Description: Pretrain an encoder on plain text by masked tokens, look at what it
-knows, save it as a preset with a model card, and fine-tune it on few labels,
-against the same model from scratch.
+Description: Pretrain an encoder on plain text with masked tokens, save it as a
+preset with a model card, and fine-tune it on few labels, against the same
+model from scratch.
 """
 
 """
 ## Introduction
 
-Labels are rare, text is not. A model that has learned to guess hidden words in
-plain text knows which words go together, and in which order. A classifier that
-starts from its weights has less left to learn from labels.
+Texts are frequent, but labels are rare. A model that predicts hidden words in
+plain text learns which words occur together and in which order. A classifier
+that starts from its weights has less to learn from labels.
 
-We pretrain a small encoder with a mixture of R and V on reviews without labels,
-as [BERT](https://arxiv.org/abs/1810.04805) was, save it, and fine-tune it on a
-few hundred labelled reviews. The same classifier from random weights is what to
-beat.
+Like [BERT](https://arxiv.org/abs/1810.04805), we pretrain a small encoder,
+with a mixture of Random (R) and dot product (V), on reviews without labels. We
+save it, and fine-tune it on a few hundred labelled reviews. The baseline is
+the same classifier with random initial weights.
 """
 
 import pathlib
@@ -34,10 +34,10 @@ keras.utils.set_random_seed(SEED)
 """
 ## Plain text
 
-`generated_reviews` writes reviews of a few sentences. We throw their labels
-away. Half of them are easy, since most of their adjectives praise or blame; the
-others come in pairs of the same words, "not dull but moving" and "not moving
-but dull", so that counting words tells nothing.
+`generated_reviews` generates reviews of a few sentences. We discard their
+labels. Half of them are easy, because most of their adjectives praise or
+blame. The others are pairs with the same words, "not dull but moving" and "not
+moving but dull", so that counting words does not help.
 """
 
 
@@ -53,8 +53,8 @@ for text in plain_texts[:3]:
     print(text)
 
 """
-The vocabulary is learned from the same texts. A masked language model needs a
-`[MASK]` token, which `SynthesizerTokenizer`, WordPiece, has.
+The vocabulary is learned from the same texts. A masked language model needs
+the `[MASK]` token of `SynthesizerTokenizer` (WordPiece).
 """
 
 tokenizer = models.SynthesizerTokenizer.from_texts(
@@ -65,10 +65,10 @@ print(f"{tokenizer.vocabulary_size()} word pieces")
 """
 ## Pretraining
 
-`SynthesizerMaskedLM` is a backbone with a layer that guesses tokens. With a
-preprocessor it takes strings: `fit` hides a share of the tokens of each text,
-others in each epoch, and `evaluate` always the same. BERT hides 15%; these
-texts are short and plain, and we learn from a quarter at a time.
+`SynthesizerMaskedLM` is a backbone with a layer that predicts tokens. With a
+preprocessor it accepts strings. `fit` hides a fraction of the tokens of each
+text, different ones in each epoch. `evaluate` always hides the same tokens.
+BERT hides 15%. These texts are short and simple, so we hide a quarter.
 """
 
 EPOCHS, BATCH_SIZE = 4, 32
@@ -112,8 +112,8 @@ history = masked_lm.fit(
 ).history
 
 """
-The loss, in nats per hidden token, has to be compared with something: how well
-would the frequencies of tokens do, without a look at the text?
+The baseline predicts tokens by their frequencies, without the text. Losses are
+in nats per hidden token:
 """
 
 counts = np.bincount(
@@ -126,11 +126,11 @@ print(f"frequencies alone:            {unigram:.2f} nats")
 print(f"after pretraining, held out:  {history['val_loss'][-1]:.2f} nats")
 
 """
-## What it knows
+## Predicting hidden words
 
-`fill_mask` returns the likeliest tokens for each `[MASK]`, with probabilities.
-The first questions are about what is said in which words, the last two about
-opinions: "not dull but ..." asks for an adjective of the other side.
+`fill_mask` returns the most likely tokens for each `[MASK]`, with
+probabilities. The first questions are about phrases, and the last two are
+about opinions: "not dull but ..." needs a positive adjective.
 """
 
 questions = [
@@ -147,17 +147,16 @@ for question, (guesses,) in zip(
     print("   ", ", ".join(f"{token} {share:.2f}" for token, share in guesses))
 
 """
-Where only one word fits, it knows that word. The last two answers show what it
-does not know: they are much the same, whichever word is denied. Both sides
-occur equally often after "but", so to guess better it has to learn of eighty
-adjectives which side they are on, which takes longer than the few minutes it
-had.
+If only one word is possible, the model predicts it. The last two answers are
+similar, whichever word is denied. Positive and negative adjectives are equally
+frequent after "but". To predict them better, the model would have to learn the
+class of eighty adjectives, which takes longer than a few minutes.
 
 ## A preset with a model card
 
-`save_to_preset` writes weights, configuration and vocabulary into a folder. The
-model card, a `README.md`, says what is in it: what model, which data, which
-figures, how to load it. Model hubs show it, and so does any editor.
+`save_to_preset` writes weights, configuration and vocabulary to a folder. The
+model card, a `README.md`, describes the model, its data, its scores and how to
+load it. Model hubs show it.
 """
 
 masked_lm.save_to_preset("reviews_encoder")
@@ -185,12 +184,11 @@ print(pathlib.Path("reviews_encoder/README.md").read_text())
 ## Fine-tuning
 
 `SynthesizerTextClassifier.from_preset("reviews_encoder", num_classes=2,
-preprocessor=None)` would be a classifier with the pretrained backbone already.
-Here we take the longer way, which shows each step and gives us the model from
-scratch, too: a new backbone of the same configuration, and `copy_weights`,
-which fills it and returns the weights that it found nothing for. (The new
-backbone may have more than the old one, such as `num_segments=2` for pairs of
-texts.)
+preprocessor=None)` makes a classifier with the pretrained backbone. Here, we
+show each step and also make the model from scratch: a new backbone with the
+same configuration, and `copy_weights`, which copies the weights and returns
+the names of new ones. (The new backbone may have additional weights, such as
+`num_segments=2` for pairs of texts.)
 """
 
 tokenizer = models.SynthesizerTokenizer.from_preset("reviews_encoder")
@@ -212,9 +210,9 @@ def build_classifier(start):
 
 
 """
-Both starts have the same labelled reviews, number of steps, learning rates and
-seed. None of the labelled reviews, and none of those to test on, was among the
-plain texts. A bag of words could be right on three quarters at most.
+Both models have the same labelled reviews, number of steps, learning rates and
+seed. The plain texts contain neither the labelled reviews nor the test
+reviews. A bag of words can be right on at most three quarters.
 """
 
 test_texts, test_labels = reviews(600, seed=3)
@@ -265,25 +263,24 @@ figure.legend(ncols=3, loc="outside upper center")
 plt.show()
 
 """
-Both fit the reviews that they are trained on. What the pretrained model learns
-from them holds more often for others: it knew phrases and their order before,
-and does not have to read them out of a few hundred labels. On 600 test reviews
-a figure is uncertain by a point or two, so repeat this with other seeds before
-you trust a difference of that size.
+Both models fit their training reviews. The pretrained model is more often
+right on other reviews, because it learned phrases and their order before. With
+600 test reviews, a score is uncertain by a point or two, so repeat this with
+other seeds before you trust such a difference.
 
-These texts flatter pretraining. A generator made them, with one vocabulary and
-a few sentence patterns, and the plain text is of just the kind that the labels
-are for. Real text takes hours of pretraining before there is much to transfer.
+These texts favour pretraining: they are generated with one vocabulary and a
+few sentence patterns, and the plain texts are of the same kind as the labelled
+ones. Real text needs hours of pretraining.
 
 ## For the real thing
 
-- `examples/pretraining.py` pretrains on a text file or a folder of them.
-  `keras-synth train --task masked_lm` does it in any size, and packs the tokens
-  of long texts into full rows; `--task span_corruption` trains models that
-  write, as T5.
-- Hide 15% and use dropout 0.1 where there is more to learn than here.
-- Fine-tune with a smaller learning rate than you pretrained with, and repeat it
-  with several seeds: with few labels they differ by points.
+- `examples/pretraining.py` pretrains on a text file or a folder of text files.
+  `keras-synth train --task masked_lm` trains models of any size, and packs the
+  tokens of long texts into full rows. `--task span_corruption` trains models
+  that generate text, like T5.
+- For more complex data, hide 15% and use dropout 0.1.
+- Fine-tune with a smaller learning rate than in pretraining, and with several
+  seeds. With few labels, seeds differ by several points.
 - `keras-synth compare --task masked_lm` pretrains a grid of variants, and
-  `--init` fine-tunes them, so that you can ask which synthesizer gains most.
+  `--init` fine-tunes them, to find the synthesizer that gains most.
 """

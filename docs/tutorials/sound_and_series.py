@@ -1,22 +1,21 @@
 """
 Title: Sound and series
-Description: Tell speakers apart by their vowels, forecast the temperature of
-the sea and the spots of the sun, and see where attention is worth its price.
+Description: Recognize speakers by their vowels, forecast sea temperatures and
+sunspots, and compare attention with baselines.
 """
 
 """
 ## Introduction
 
-A sound is a series of frames, a record of measurements a series of numbers:
-tokens that need no vocabulary. A dense layer takes the place of the embedding,
-and the rest of the model is the same as for text.
+A sound is a series of frames, and measurements are a series of numbers. These
+tokens need no vocabulary. A dense layer replaces the embedding, and the rest
+of the model is the same as for text.
 
-Both tasks are small, as such tasks often are, and both have baselines that
-practitioners use. Each run is repeated with three seeds. Read the tables for
-what beats what, not for the third digit.
+Both tasks are small and have common baselines. Each run is repeated with three
+seeds. Small differences in the tables are not meaningful.
 
-The series come with statsmodels, the sounds with aeon. Of aeon only one file is
-read, so its wheel is enough, and none of what it depends on:
+The series are from statsmodels, and the sounds are from aeon. Only one file of
+aeon is needed, so we download its wheel without dependencies:
 """
 
 import importlib.util
@@ -62,9 +61,9 @@ if importlib.util.find_spec("statsmodels") is None:
 ## Who is speaking?
 
 [Japanese Vowels](https://archive.ics.uci.edu/dataset/128/japanese+vowels) are
-recordings of nine men who say /ae/. A frame is 12 cepstral coefficients, which
-tell the shape of its spectrum, and a recording has 7 to 29 frames. There are
-270 recordings to train on and 370 to test.
+recordings of nine men who say /ae/. A frame has 12 cepstral coefficients,
+which describe the shape of its spectrum. A recording has 7 to 29 frames. There
+are 270 recordings for training and 370 for testing.
 """
 
 
@@ -98,9 +97,9 @@ axes[0].set_ylabel("coefficient")
 plt.show()
 
 """
-`pad_series` stacks recordings of unequal lengths, and returns the padding mask
-that goes with them. It refuses what would fail later or, worse, would not:
-other features than the first has, and numbers that are missing.
+`pad_series` stacks recordings of unequal lengths, and returns their padding
+mask. If features differ between recordings or numbers are missing, it raises
+an error:
 """
 
 LENGTH = max(map(len, train_recordings + test_recordings))
@@ -116,7 +115,7 @@ train_sounds, test_sounds = map(as_inputs, [train_recordings, test_recordings])
 print(train_sounds["values"].shape, train_sounds["padding_mask"].shape)
 
 """
-The first baseline forgets the order of the frames: logistic regression on the
+The first baseline ignores the order of the frames: logistic regression on the
 mean and the spread of each coefficient.
 """
 
@@ -131,9 +130,9 @@ accuracy = logistic.score(summaries(test_recordings), test_speakers)
 print(f"logistic regression: {accuracy:.1%}")
 
 """
-The second is two small convolutions. The encoder block of a Transformer stands
-against it, with V, R or D inside. Tables of R and D are as long as the longest
-recording; padded frames are hidden from both by the mask.
+The second baseline is two small convolutions. We compare them with the encoder
+block of a Transformer, with dot product (V), Random (R) or Dense (D). Tables
+of R and D are as long as the longest recording. The mask hides padded frames.
 """
 
 
@@ -186,10 +185,10 @@ def attention(synthesizer, width=32):
 
 
 """
-JAX and TensorFlow compile a model once, and compiling takes longer than these
-runs. So one compiled model is trained again and again: each run gives it the
-initial weights of its seed and an optimizer that has done nothing. It takes
-the same number of steps whatever the number of examples.
+JAX and TensorFlow compile a model once, which takes longer than these runs. So
+each run reuses the compiled model, with the initial weights of its seed and a
+new optimizer state. The number of steps does not depend on the number of
+examples.
 """
 
 
@@ -265,10 +264,9 @@ for name, values in accuracies.items():
 """
 ## Few recordings or many
 
-*Convolutions for few data, attention for many*, it is said: what is near
-matters to a convolution before it has seen anything, while attention has to
-learn it. Here are both, and logistic regression, with 3 to 30 recordings of
-each speaker.
+A common rule is *convolutions for few data, attention for many*: convolutions
+prefer nearby frames from the start, while attention has to learn this. Here
+are both, and logistic regression, with 3 to 30 recordings of each speaker.
 """
 
 COUNTS = [3, 6, 12, 30]
@@ -316,22 +314,23 @@ plt.legend()
 plt.show()
 
 """
-With three recordings of each speaker logistic regression is ahead, and V is far
-behind. With thirty it is last, and V is within a point of the convolution. V
-gains most from more data, but of "many" there is nothing here: 270 recordings
-do not show attention in front. [Graphs and images](graphs_and_images.md) goes
-on to thousands.
+With three recordings of each speaker, logistic regression is best, and V is
+far behind. With thirty, logistic regression is last, and V is within a point
+of the convolution. V gains most from more data, but 270 recordings are not
+enough for attention to be best. [Graphs and images](graphs_and_images.md) has
+thousands of examples.
 
-R is hardly better than logistic regression: the same sound takes from 7 to 29
-frames, so a table of places has little to say. D, which also reads what is said
-in a frame, is as good as V and the convolution.
+R is hardly better than logistic regression, because the same sound has 7 to 29
+frames, so a table of positions does not help. D, which depends on the content
+of a frame, is as good as V and the convolution.
 
 ## Forecasts
 
-Two series: the temperature of the sea off Peru and Ecuador, one number a month
-since 1950, and the number of sunspots, one a year since 1700. The first has a
-season of 12 months, and El Niño; the second a cycle of about 11 years that is
-never the same. The last quarter of each is for the test.
+The first series is the temperature of the sea off Peru and Ecuador, monthly
+since
+1950. It has a season of 12 months and El Niño. The second is the number of
+      sunspots, yearly since 1700. It has an irregular cycle of about 11 years.
+      The last quarter of each is for testing.
 """
 
 import statsmodels.api as sm
@@ -355,11 +354,10 @@ for axis, (name, (values, _)) in zip(axes, SERIES.items(), strict=True):
 plt.show()
 
 """
-`series_windows` cuts windows of 36 steps to read and 12 to forecast. A series
-that is shorter than one window is refused. The series is cut *before* the
-windows are, so that no step of the test is ever a target in training; the first
-window of the test reads the last steps of the training series, as it would in
-use.
+`series_windows` makes windows of 36 input steps and 12 steps to forecast. A
+series shorter than one window raises an error. The series is split *before*
+windows are made, so that test steps are never targets in training. As in
+practice, the first test window reads the last steps of the training series.
 """
 
 
@@ -380,10 +378,10 @@ except ValueError as error:
     print(error)
 
 """
-Two baselines. *Seasonal naive* says that everything will be as it was a season
-ago. *Ridge regression* takes each of the 12 steps for a weighted sum of the 36
-before; one strength of its penalty serves all. The network forecasts what is to
-be added to the last 12 steps.
+There are two baselines. *Seasonal naive* repeats the last season. *Ridge
+regression* predicts each of the 12 steps as a weighted sum of the 36 before,
+with one penalty for all. The network forecasts the difference to the last 12
+steps.
 """
 
 
@@ -453,12 +451,12 @@ for kind in found["sea"][1]:
     print(f"{kind:14} {cells[0]:14} {cells[1]:14}".rstrip())
 
 """
-Here the baselines win. On the sea ridge regression is ahead of every network,
-though these come near. On the sunspots all networks are far behind both
-baselines, and ridge regression is behind the last cycle: most cycles of the
-test are higher than those before, as the picture shows. The networks have a few
-hundred windows to learn from, which share most of their steps, and more weights
-than that. V and D are alike within the spread, R is a little worse on the sea.
+Here the baselines are better. For the sea, ridge regression is slightly better
+than every network. For the sunspots, all networks are far behind both
+baselines, and ridge regression is behind the repeated cycle, because most test
+cycles are higher than those before, as the picture shows. The networks have
+more weights than training windows, which also overlap. V and D are equal
+within the spread. R is slightly worse for the sea.
 """
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
@@ -479,17 +477,17 @@ plt.show()
 """
 ## For the real thing
 
-- Begin with the baselines. On series as short as these they are hard to beat,
-  and they take no time.
-- Attention needs more: many series for one model, or many recordings. Read
-  longer windows then, in patches of several steps, a token each.
-- Choose the learning rate, the number of steps and the dropout by a part of the
-  training data that you hold out. Here they are first guesses, the same for all
-  networks of a task. The steps for the recordings were cut from 550 to 300 to
-  save time, after a look at the scores of both.
-- Longer sounds have thousands of frames. `pattern="local(window=16)"` keeps
-  attention near, and `"compressed"` or `"linformer"` shorten what it sees:
-  [Mixers](../mixers.md).
-- R and D have as many columns as the longest sound. `"FR(rank=8)"` has fewer
-  weights; V has none for pairs of places.
+- Start with the baselines. For short series, they are hard to beat and need no
+  time.
+- Attention needs many series for one model, or many recordings. Then use
+  longer windows, in patches of several steps, with a token for each patch.
+- Choose the learning rate, the number of steps and the dropout on held-out
+  training data. Here they are first guesses, the same for all networks of a
+  task. To save time, the steps for the recordings were reduced from 550 to
+  300, after a look at the scores of both.
+- Longer sounds have thousands of frames. `pattern="local(window=16)"` limits
+  attention to nearby frames, and `"compressed"` or `"linformer"` shorten the
+  source: [Mixers](../mixers.md).
+- R and D have as many columns as the longest sound. Factorized Random,
+  `"FR(rank=8)"`, has fewer weights. V has no weights for pairs of positions.
 """

@@ -1,18 +1,17 @@
 """
 Title: Text classification
 Description: Train a classifier on strings, save it, load it under another
-backend, turn it into a preset, adapt it by LoRA and quantize it to int8.
+backend, make a preset, adapt it with LoRA and quantize it to int8.
 """
 
 """
 ## Introduction
 
-The models of `keras_synth.models` are KerasHub models: a *backbone*,
-Transformer blocks with any synthesizer; a *task* around it, here a classifier;
-and a *preprocessor*, which turns strings into token ids. They do what
-KerasHub's own models do. This tutorial follows one model through its whole
-life: trained on strings, saved, loaded elsewhere, adapted to a second task,
-made small.
+The models of `keras_synth.models` are KerasHub models. They consist of a
+*backbone*, which is a stack of Transformer blocks with any synthesizer, a
+*task*, here a classifier, and a *preprocessor*, which turns strings into token
+ids. This tutorial trains a model on strings, saves it, loads it under another
+backend, adapts it to a second task, and makes it smaller.
 """
 
 import os
@@ -37,15 +36,14 @@ def kilobytes(path):
 """
 ## Data
 
-Reviews of the [IMDB data set](https://ai.stanford.edu/~amaas/data/sentiment/),
-25,000 to train on. We keep the last 80 words of each, where most writers say
-what they think. For a second task there are news of four topics, from [AG
-News](https://arxiv.org/abs/1509.01626).
+The data are 25,000 reviews of the [IMDB data
+set](https://ai.stanford.edu/~amaas/data/sentiment/). We keep the last 80 words
+of each, because most reviews end with an opinion. The second task uses news of
+four topics, from [AG News](https://arxiv.org/abs/1509.01626).
 
-Name the folder that holds `imdb` and `ag_news` in `KERAS_SYNTH_DATA`, or put
-them beside the notebook. Without them reviews
-come from a generator: two thirds of their sentences hold an opinion, and the
-majority of opinions is the label.
+Set `KERAS_SYNTH_DATA` to a folder with `imdb` and `ag_news`, or put them next
+to the notebook. Otherwise, reviews are generated: two thirds of their
+sentences contain an opinion, and the majority of opinions is the label.
 """
 
 folder = pathlib.Path(os.environ.get("KERAS_SYNTH_DATA", "."))
@@ -82,10 +80,10 @@ for text, label in zip(train_texts[:3], train_labels[:3], strict=True):
 print(f"{len(train_texts):,} to train on, {len(test_texts):,} to test on")
 
 """
-`datasets.read` reads any table with a column of texts and one of labels, and
-returns strings and labels as above, so all that follows stays the same.
+`datasets.read` reads any table with a column of texts and a column of labels,
+and returns strings and labels as above.
 
-## What to beat
+## Baseline
 
 Naive Bayes counts words. A text is positive if its words are more frequent in
 positive texts than in negative ones:
@@ -114,13 +112,13 @@ print(f"naive Bayes: {counted_accuracy:.1%}")
 """
 ## Fit on strings
 
-A tokenizer learns its vocabulary from the training texts. The preprocessor adds
-a start and an end token, and pads or cuts to `sequence_length`.
-`max_sequence_length` is the size of R's table, the longest text that this model
-will ever read.
+A tokenizer learns its vocabulary from the training texts. The preprocessor
+adds a start and an end token, and pads or cuts to `sequence_length`.
 
-Attention is `"R"`, one table for all texts. It compares no tokens, and so is
-the fastest there is; for the opinion of a review that is enough.
+Attention is Random, `"R"`, one trained table for all texts. It does not
+compare tokens and is therefore fast. For the opinion of a review, this is
+enough. `max_sequence_length` is the size of the table and the longest text of
+the model.
 """
 
 tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
@@ -156,13 +154,14 @@ print(f"accuracy on {len(test_texts):,} unseen reviews: {accuracy:.1%}")
 print(f"naive Bayes, on the same words: {counted_accuracy:.1%}")
 
 """
-One epoch and one layer, on the end of each review, do not beat counting words.
-Two layers on whole reviews reach about 86%, see the [tables of
-accuracy](../benchmarks/accuracy_tables.md). Set the bar before you train.
+One layer, after one epoch on the ends of the reviews, does not beat the
+baseline of word counts. Two layers on whole reviews reach about 86% (see the
+[tables of accuracy](../benchmarks/accuracy_tables.md)). Choose a baseline
+before you train.
 
-Without `compile` the optimizer would be `AdamW(1e-3)`, and loss and accuracy
-those that suit the labels, as they are here. `predict` takes strings, too, and
-returns logits. As `class_names` are given, labels could be names as well.
+Without `compile`, the optimizer is `AdamW(1e-3)`, and loss and accuracy depend
+on the labels, as here. `predict` also accepts strings, and returns logits.
+With `class_names`, labels may be names.
 """
 
 reviews = [
@@ -176,9 +175,8 @@ for review, best in zip(reviews, np.argmax(logits, axis=-1), strict=True):
 """
 ## Save, and load under another backend
 
-A `.keras` file holds all: architecture, vocabulary, weights, optimizer. It is
-not bound to a backend. Here another process loads it under another one, and
-predicts:
+A `.keras` file contains architecture, vocabulary, weights and optimizer, for
+any backend. Here, another process loads it under another backend and predicts:
 """
 
 classifier.save("reviews.keras")
@@ -207,10 +205,10 @@ print(f"{keras.backend.backend()} and {other} differ by {difference:.0e}")
 """
 ## A preset
 
-A preset is a folder of plain files: configurations as JSON, the vocabulary, the
-weights. `from_preset` reads a local folder, or an address such as
-`"hf://user/name"` once it has been uploaded. Others should see what it is:
-Hugging Face and Kaggle show its `README.md`, the model card.
+A preset is a folder of plain files: configurations as JSON, the vocabulary and
+the weights. `from_preset` loads a local folder or, after an upload, an address
+such as `"hf://user/name"`. Hugging Face and Kaggle show its `README.md`, the
+model card.
 """
 
 classifier.save_to_preset("reviews")
@@ -235,18 +233,18 @@ for path in sorted(pathlib.Path("reviews").rglob("*")):
         print(kilobytes(path))
 
 """
-A preset holds no optimizer. In return, a task made of it may have other
-classes; its head is then new, its backbone the trained one.
+A preset does not contain the optimizer. A task loaded from it may have other
+classes. Its head is then new, and its backbone is the trained one.
 
-## Another task, by LoRA
+## Another task, with LoRA
 
-What is a text about? LoRA freezes the backbone and learns updates of low rank
-for it: `R` becomes `R + A B`, a projection `W` becomes `W + A B`. These A and
-B, and weights that are small anyway, are all of the backbone that is trained
-and saved. The head is new, since there are other classes.
+The second task is the topic of a text. LoRA freezes the backbone and learns
+updates of low rank: `R` becomes `R + A B`, and a projection `W` becomes `W + A
+B`. In the backbone, only A, B and small weights are trained and saved. The
+head is new, because the classes are new.
 
-News have four topics. Without them the question is which of the generated
-reviews mention a relative of the writer.
+News have four topics. Without these data, the task is to find the generated
+reviews that mention a relative of the writer.
 """
 
 RELATIVES = {
@@ -292,20 +290,20 @@ topics.backbone.save_lora_weights("topics.lora.h5")
 print(kilobytes("topics.lora.h5"))
 
 """
-That is better than a constant answer, and not good: what one epoch of opinions
-has taught the backbone says little about topics, and updates of rank 4 cannot
-make up for it. LoRA is for backbones that know more.
+This is better than a constant answer, but not good. A backbone trained for one
+epoch on opinions has learned little about topics, and updates of rank 4 cannot
+compensate for that. Use LoRA with a backbone that was trained on more data.
 
-`load_lora_weights` brings them back to a backbone of the preset. The new head
-is not among them: to keep the task whole, save it as a `.keras` file or as a
-preset. Both hold the sums, and load as plain models.
+`load_lora_weights` loads the updates into a backbone of the preset. They do
+not include the new head. To save the whole task, write a `.keras` file or a
+preset. Both contain the sums and load as plain models.
 
 ## int8
 
 `quantize` turns the weights of projections, feed-forward layers and the token
-embedding into 8-bit integers with a scale each. Tables of positions, such as R,
-and alphas stay float. The model keeps working as before, on strings, and its
-`.keras` file stays int8:
+embedding into 8-bit integers with scales. Tables of positions, such as R, and
+alphas stay float. The model still accepts strings, and its `.keras` file stays
+int8:
 """
 
 
@@ -323,10 +321,10 @@ print(f"weights {weight_kilobytes(classifier):.0f} kB, before: {before:.0f} kB")
 classifier.save("reviews_int8.keras")
 
 """
-R and the position embedding stay float32: in a model as small as this they are
-a good part of what is left.
+R and the position embedding stay float32. In a model as small as this, they
+are a large part of the file.
 
-## What works with what
+## Comparison of files
 
 | | `.keras` | preset |
 |---|---|---|
@@ -334,10 +332,9 @@ a good part of what is left.
 | architecture, weights, vocabulary | yes | yes |
 | optimizer, loss, metrics | yes | no: compiled by default |
 | another number of classes | no | yes, with a new head |
-| LoRA | holds the sums | holds the sums |
-| int8 | yes | no: quantize what loads |
+| LoRA | contains the sums | contains the sums |
+| int8 | yes | no: quantize after loading |
 
-[Save and load](../saving.md) has the details. Taggers,
-language models and translators have the same life, by the same calls;
-translation is the next tutorial.
+[Save and load](../saving.md) has the details. Taggers, language models and
+translation models have the same methods.
 """

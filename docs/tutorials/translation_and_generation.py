@@ -1,18 +1,17 @@
 """
 Title: Translation and generation
-Description: Train a translation model and a language model with synthesized
-attention, let them write with several samplers, and measure the decoding cache.
+Description: Train a translation model and a language model with synthesizers,
+generate text with several samplers, and measure the decoding cache.
 """
 
 """
 ## Introduction
 
-A Transformer writes one token at a time. Not to read the whole text again for
-each, it keeps the keys and values of all earlier tokens in a cache, and for
-long texts and large batches that cache is what fills the memory. A synthesizer
-that compares no tokens has no keys: its cache holds values alone, half as much.
-This tutorial trains a translation model with such a decoder, measures its
-cache, and ends with a language model.
+A Transformer generates one token at a time, and caches the keys and values of
+all earlier tokens. For long texts and large batches, this cache fills the
+memory. A synthesizer that does not compare tokens has no keys, so its cache is
+half as large. This tutorial trains a translation model with such a decoder,
+measures its cache, and trains a language model.
 """
 
 import collections
@@ -34,12 +33,12 @@ keras.utils.set_random_seed(0)
 ## Data
 
 [Multi30K](https://github.com/multi30k/dataset) has captions of photographs,
-translated from English to German. Name the folder that holds `multi30k` in
-`KERAS_SYNTH_DATA`, or put it beside the notebook. To be done in minutes on a
-CPU, we train and test on captions of at most ten words.
+translated from English to German. Set `KERAS_SYNTH_DATA` to a folder with
+`multi30k`, or put it next to the notebook. To train in minutes on a CPU, we
+use only captions of at most ten words.
 
-Without the folder we take generated English sentences and their translations to
-an invented language, in which the verb comes last, adjectives follow their
+Without the folder, we use generated English sentences and their translations
+to an invented language, in which the verb is last, adjectives follow their
 nouns, and endings agree.
 """
 
@@ -78,15 +77,15 @@ for i in range(2):
     print(sources[i], "->", targets[i])
 
 """
-`datasets.read` reads your own pairs of files, too, and returns two lists of
+`datasets.read` also reads your own pairs of files, and returns two lists of
 strings.
 
-## What to beat
+## Baseline
 
-A translation memory knows the training pairs. It looks up the source that
-shares most words with the new sentence, rare words counting more, and returns
-that one's translation. BLEU counts which words, and rows of up to four words,
-are those of the right translation; 100 is a perfect match.
+The baseline is a translation memory of the training pairs. It finds the source
+with the most words of the new sentence, where rare words count more, and
+returns its translation. BLEU measures how many words, and sequences of up to
+four words, are in the correct translation; 100 is a perfect match.
 """
 
 places = collections.defaultdict(list)
@@ -114,10 +113,10 @@ print(f"BLEU of the translation memory: {remembered:.1f}")
 """
 ## A translation model
 
-One vocabulary serves both languages. The encoder mixes tables and dot products,
-`"R+V"`. The decoder attends to its own earlier tokens by position alone, `"R"`.
-Cross-attention, by which it reads the source, stays a dot product: the paper
-found nothing that takes its place.
+Both languages have one vocabulary. The encoder has a mixture of Random (R) and
+dot product (V), `"R+V"`. The decoder attends to its own earlier tokens only by
+position, `"R"`. Cross-attention to the source is a dot product, as in the
+paper.
 """
 
 tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
@@ -154,7 +153,7 @@ translator.compile(
 translator.fit(train, batch_size=64, epochs=epochs, verbose=2)
 
 """
-`generate` takes strings and returns strings:
+`generate` accepts strings and returns strings:
 """
 
 written = translator.generate(test_sources, max_length=LENGTH)
@@ -166,17 +165,16 @@ print(f"BLEU {learned:.1f}; of the translation memory {remembered:.1f}")
 print(f"{right:.0%} of {len(written)} new sentences are right to the letter")
 
 """
-The model learned in minutes to put frequent words in order and to make them
-agree. Rare ones it makes up: two captions here have an *igloo*. Trained on all
-captions, and for longer, models of this kind reach the BLEU that the
-[benchmarks](../benchmarks/accuracy.md) name.
+In minutes, the model has learned the order and agreement of frequent words.
+Rare words are wrong: two captions contain an *igloo*. The
+[benchmarks](../benchmarks/accuracy.md) list the BLEU of such models after
+longer training on all captions.
 
 ## Half the cache
 
-What must be kept of each earlier token, for the decoder's own attention?
-`make_caches` makes the caches that `generate` fills; here are their sizes for a
-batch of 32 texts of 512 tokens in a decoder of 6 layers. Nothing is trained,
-only measured:
+`make_caches` makes the caches that `generate` fills. Here are their sizes for
+the decoder's self-attention, with a batch of 32 texts of 512 tokens and 6
+layers. The models are not trained:
 """
 
 
@@ -209,15 +207,16 @@ axis.set(xlabel="cache, MiB", xlim=(0, 1.15 * max(sizes.values())))
 plt.show()
 
 """
-R, FR and D need half of V's. A mixture with V caches V's keys, so it saves
-nothing. Other mixers go further: a window forgets, and linear attention keeps
-sums alone. What cross-attention remembers of the source, keys and values of its
-tokens, comes on top in a translation model; it is made once for each text, and
-does not grow.
+R, Factorized Random (FR) and Dense (D) need half as much as V. A mixture with
+V caches V's keys, so it saves nothing. Other mixers need even less: a window
+caches only the last tokens, and linear attention only sums. In a translation
+model, cross-attention also caches the keys and values of the source, once for
+each text.
 
-How does R write with no keys? At step t its weights are row t of a table. Here
-is the table of the trained decoder, as multiples of a uniform weight. Rows are
-positions that write, columns positions that are read; those to come are hidden:
+Without keys, R's weights at step t are row t of a table. Here is the table of
+the trained decoder, as multiples of a uniform weight. Rows are positions that
+attend, columns are positions that they attend to, and later positions are
+hidden:
 """
 
 attention = translator.backbone.decoder.blocks[0].attention
@@ -234,13 +233,13 @@ figure.colorbar(image, ax=axes)
 plt.show()
 
 """
-The latest tokens weigh more than those long past. Most rows further down are
-still near their start, at 1: few sentences are that long.
+Recent tokens have more weight than older ones. Most of the lower rows are
+still close to their initial value, 1, because few sentences are that long.
 
-## A language model, and samplers
+## A language model and samplers
 
-`SynthesizerCausalLM` continues a prompt. Trained on the English sentences
-alone, here with D for attention, it soon writes its own:
+`SynthesizerCausalLM` continues a prompt. Here, it has D for attention and is
+trained only on the English sentences:
 """
 
 lm = models.SynthesizerCausalLM(
@@ -261,10 +260,9 @@ lm.compile(optimizer=keras.optimizers.Adam(3e-3), sampler="greedy")
 lm.fit(sources, batch_size=64, epochs=2, verbose=2)
 
 """
-A sampler decides what becomes of the probabilities of the next token.
-`"greedy"` takes the likeliest one, and so writes the same text each time.
-`"top_k"` draws among the k likeliest. Prompts of one batch may have different
-lengths:
+A sampler selects the next token from its probabilities. `"greedy"` selects the
+most likely token, so the text is always the same. `"top_k"` draws among the k
+most likely tokens. Prompts of a batch may have different lengths:
 """
 
 samplers = {
@@ -277,20 +275,20 @@ for name, sampler in samplers.items():
         print(f"{name}: {text}")
 
 """
-The others are `"top_p"`, `"random"`, `"contrastive"`, and `"beam"`, which
-follows several texts at once and keeps the likeliest as a whole: for
-translations that are harder than these, `translator.compile(sampler="beam")`.
+Other samplers are `"top_p"`, `"random"`, `"contrastive"`, and `"beam"`, which
+follows several texts and returns the most likely one. For harder translations,
+use `translator.compile(sampler="beam")`.
 
 ## For the real thing
 
-- Translate with a model of some size: `models.transformer_base("R+V")` returns
-  the paper's arguments. `examples/translation.py` trains on your own pairs, and
-  `keras-synth compare --task translation` compares variants.
-- `max_sequence_length` bounds what a decoder with tables ever writes: set it to
-  the longest text you want.
-- Long texts on few tokens of memory: a layer or two with V among many with R or
-  D keep most of the saving, since each layer has its own cache. `synthesizer=`
-  takes a list, one name for each layer.
-- [Generation](../generation.md) has the details,
-  [benchmarks](../benchmarks/speed.md) the speed.
+- For a larger translation model, `models.config("transformer_base", "R+V")`
+  returns the paper's arguments. `examples/translation.py` trains on your own
+  pairs, and `keras-synth compare --task translation` compares variants.
+- `max_sequence_length` limits the texts of a decoder with tables. Set it to
+  the length of the longest text.
+- A decoder with V in one or two layers and R or D in the others still saves
+  most of the cache, because each layer has its own. `synthesizer=` accepts a
+  list with one name for each layer.
+- See also [Generate text](../generation.md) and
+  [Speed](../benchmarks/speed.md#generating-texts).
 """

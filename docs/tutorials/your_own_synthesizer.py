@@ -1,18 +1,18 @@
 """
-Title: A synthesizer of your own, and a mixer
-Description: Write a new synthesizer in thirty lines, save it, mix it, put it in
-a backbone; then a new mixer with a causal form and a decoding cache.
+Title: Your own synthesizer and mixer
+Description: Write a synthesizer in thirty lines, save it, mix it, and use it in
+a backbone. Then write a mixer with a causal form and a decoding cache.
 """
 
 """
 ## Introduction
 
-There are two doors for new ideas. Does yours say how much each token attends to
-each other one? Then it has *logits*, and is a `Synthesizer`: masks, softmax,
-dropout, values, heads, decoding and cross-attention are there already. Does it
-mix tokens in another way? Then it is a `Mixer`, a layer called like
-`keras.layers.MultiHeadAttention`. Either may stand wherever a name such as
-`"R+V"` does.
+If your idea computes how much each token attends to each other token, it has
+*logits* and is a `Synthesizer`. Masks, softmax, dropout, values, heads,
+decoding and cross-attention then exist already. If it mixes tokens in another
+way, it is a `Mixer`, a layer that is called like
+`keras.layers.MultiHeadAttention`. Both can be used instead of a name such as
+`"R+V"`, the mixture of Random (R) and dot product (V).
 """
 
 import keras
@@ -28,14 +28,14 @@ keras.utils.set_random_seed(0)
 """
 ## A synthesizer in thirty lines
 
-Each token shall decide how far it looks. From token i we predict a number per
-head, how steeply attention falls with distance:
+In this synthesizer, each token determines how far it attends. From token i, we
+predict a slope per head:
 
 `S[i, j] = -softplus(w_h x_i + b_h) |i - j|`
 
-A steep row sees its neighbours, a flat one takes the mean of all. As in Dense
-("D"), a row depends on its own token alone, but it needs `d + 1` weights a head
-and has no longest sequence.
+With a steep slope, a token attends to its neighbours. With slope 0, it attends
+equally to all tokens. As in Dense (D), a row depends only on its own token,
+but there are only `d + 1` weights per head, and no longest sequence.
 """
 
 
@@ -77,25 +77,23 @@ class ReachSynthesizer(synthesizers.Synthesizer):
 """
 The contract, line by line:
 
-- `build` makes the weights, from the shape of the query.
-- `call` returns `Logits`: a `bias` of shape `(B, H, T, S)`, or `queries` and
-  `keys` whose product they are, or both. An axis B of 1 means that all samples
-  share them.
-- `start` is the position of the first query token. It is 0 but for decoding,
-  where a call brings one new token and `length` of them to look at.
-  `self.lengths` reads both, and checks them against `max_length` if there is
-  one.
-- What looks at the source as well, as the dot product does, sets `key_dim` and
-  implements `project_keys`, whose result is cached. What reads no token at all,
-  as R does, sets `reads_tokens = False`.
-- `get_config` holds the arguments of your own.
+- `build` makes the weights from the shape of the query.
+- `call` returns `Logits`: a `bias` of shape `(B, H, T, S)`, or the product of
+  `queries` and `keys`, or both. If axis B is 1, all samples share them.
+- `start` is the position of the first query token. It is 0 except when
+  decoding, where a call receives one new token and attends to `length` tokens.
+  `self.lengths` returns both, and checks them against `max_length`.
+- Synthesizers that read the source, such as the dot product, set `key_dim` and
+  implement `project_keys`, whose result is cached. Synthesizers that do not
+  read tokens, such as R, set `reads_tokens = False`.
+- `get_config` contains your own arguments.
 
 ## Does it learn?
 
-A task made for it: each token has a value and a kind. Tokens of the one kind
-shall return a mean of their neighbourhood, in which each step away counts half
-as much, and those of the other kind the mean of all. The kinds are random, so
-no table of positions can know them.
+In this task, each token has a value and a kind. Tokens of one kind must return
+a mean of their neighbourhood, with half the weight for each step of distance.
+Tokens of the other kind must return the mean of all tokens. The kinds are
+random, so tables of positions cannot solve the task.
 """
 
 LENGTH = 32
@@ -141,9 +139,9 @@ for synthesizer in ["V", "R", ReachSynthesizer(1)]:
     print(f"{name:5} error {error:.4f}, {weights:,} weights for the logits")
 
 """
-With 17 weights it does what a table of a thousand cannot. Its matrix shows who
-looks near and who looks far; rows marked at the left are tokens that shall look
-near:
+With 17 weights, it solves a task that a table of a thousand weights cannot.
+Rows marked at the left of its matrix are tokens that must attend to their
+neighbourhood:
 """
 
 kinds = test_inputs[0, :, 1:]
@@ -160,7 +158,7 @@ plt.show()
 """
 ## Saved
 
-`register_keras_serializable` and `get_config` are all that saving needs:
+Saving needs only `register_keras_serializable` and `get_config`:
 """
 
 model.save("reach.keras")
@@ -174,8 +172,8 @@ print("same predictions after loading:", same)
 """
 ## In a mixture
 
-Logits add, so a new synthesizer mixes with all others. Names are mixed by a
-sum, objects by a list:
+Logits can be added, so a new synthesizer can be mixed with all others. Write a
+sum of names, or a list of objects:
 """
 
 mixture = synthesizers.MixtureSynthesizer(
@@ -193,10 +191,9 @@ for weight in mixture.weights:
 """
 ## In a backbone, and decoding
 
-A backbone takes the object as it takes a name, and makes each layer one of its
-own. In a causal one it decodes, too. No line was written for that: `start` and
-`length` are all it takes. Step by step, with a cache of values, it gives what
-the whole sequence gives at once:
+A backbone accepts the object like a name, and makes a copy for each layer. A
+causal backbone also decodes, using `start` and `length`. With a cache of
+values, decoding step by step returns the same outputs as the whole sequence:
 """
 
 backbone = models.SynthesizerBackbone(
@@ -229,14 +226,13 @@ print(f"largest difference: {largest_difference(lm):.0e}")
 """
 ## A mixer
 
-Now for something without logits: an exponential moving average,
+This mixer has no logits. It is an exponential moving average,
 
 `h_t = a h_(t-1) + (1 - a) x_t`
 
-with a decay `a` for each feature, which is learned. It has a causal form, and
-in the other one it runs from both ends. A `SelfMixer` mixes the tokens of one
-sequence; class attributes say what it can do, and whatever it cannot is refused
-with an error.
+with a learned decay `a` for each feature. It has a causal form. In the other
+form, it runs from both ends. A `SelfMixer` mixes the tokens of one sequence.
+Class attributes declare the supported features; others raise an error.
 """
 
 
@@ -291,14 +287,14 @@ class MovingAverage(mixers.SelfMixer):
 
 
 """
-- `mix` gets the tokens, a padding mask, and whether later tokens are hidden.
-  Padding must not have any influence, whatever it holds: hence `where`, not a
-  product, which would let NaN through.
-- `make_cache` and `call_with_cache` decode. The state is one vector, however
-  long the text: no keys, no values, no past tokens. It cannot be overwritten as
-  a cache of values can, and `overwrites_cache = False` says so.
+- `mix` receives the tokens, a padding mask, and whether later tokens are
+  hidden. Padding must not have any influence, so we use `where` instead of a
+  product, which would propagate NaN.
+- `make_cache` and `call_with_cache` decode. The state is one vector, whatever
+  the length of the text. Unlike a cache of values, it cannot be overwritten,
+  so `overwrites_cache = False`.
 
-Blocks and backbones take it, here below a layer of R+V, and it decodes:
+Blocks and backbones accept it, here below a layer of R+V, and it decodes:
 """
 
 backbone = models.SynthesizerBackbone(
@@ -319,7 +315,7 @@ for layer, cache in zip(
     print(f"{type(layer.attention).__name__:20} cache {tuple(cache.shape)}")
 
 """
-What it cannot do, it refuses:
+Unsupported arguments raise an error:
 """
 
 try:
@@ -330,17 +326,16 @@ except ValueError as error:
 """
 ## For the real thing
 
-- Compare yours with the rest before you believe in it: the same data, seeds and
-  batches for all. `keras-synth compare` does that for everything that
-  has a name; `keras-synth compare --task pairs --variants V R` is a
-  first run. `keras_synth.register` names a class of your code; the command
-  needs a name in the package, see `CONTRIBUTING.md`.
-- Test the promises, not the code: that future tokens do not change the past,
-  that padding has no influence, that cached decoding equals the whole sequence.
-  `tests/synthesizers/test_synthesizers.py` asks them of each one here, and
-  of yours for one more line in `tests/helpers/cases.py`.
-- Logits that do not depend on tokens should keep a batch axis of 1: the softmax
-  is then computed once for the whole batch.
-- [Architecture](../architecture.md) has all contracts, [mixers](../mixers.md)
-  another mixer.
+- Compare your class with other variants, with the same data, seeds and
+  batches. `keras-synth compare --task pairs --variants V mine:MyClass` imports
+  a class from the module `mine` ([Compare variants](../compare.md)).
+  `keras_synth.register` gives it a name.
+- Test that future tokens do not change the past, that padding has no
+  influence, and that cached decoding equals the whole sequence.
+  `tests/synthesizers/test_synthesizers.py` tests this for every synthesizer of
+  the package.
+- Logits that do not depend on tokens should have a batch axis of 1, so that
+  the softmax is computed once for the whole batch.
+- [Architecture](../architecture.md) lists all contracts.
+  [Mixers](../mixers.md) shows another mixer.
 """
