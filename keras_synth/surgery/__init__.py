@@ -3,6 +3,7 @@
 from keras_synth.surgery.conversions import register
 from keras_synth.surgery.distilling import distill
 from keras_synth.surgery.grafting import graft
+from keras_synth.surgery.reporting import report
 from keras_synth.surgery.resizing import lengthen, shorten
 from keras_synth.surgery.synthesizing import synthesize
 
@@ -11,6 +12,7 @@ __all__ = [
     "graft",
     "lengthen",
     "register",
+    "report",
     "shorten",
     "synthesize",
 ]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from keras_synth.surgery.grafting import grafted
-from keras_synth.surgery.observing import Sums
 from keras_synth.surgery.replacing import Exact
 from keras_synth.surgery.static_heads import Fitted
+from keras_synth.surgery.sums import Sums
 
 _ON = 40.0  # a softmax of (40, -40) is (1, 0) in float32
 

@@ -8,8 +8,9 @@ import numpy as np
 from keras import ops
 
 from keras_synth import synthesizers
-from keras_synth.surgery.observing import Sums, watch
+from keras_synth.surgery.observing import watch
 from keras_synth.surgery.replacing import Exact
+from keras_synth.surgery.sums import Sums
 from keras_synth.synthesizers import (
     DenseSynthesizer,
     FactorizedRandomSynthesizer,

@@ -343,3 +343,36 @@ def test_lengths_of_tasks_of_kerashub_change():
     assert again.preprocessor.sequence_length == small_models.N
     with pytest.raises(ValueError, match="fixed by the model's inputs"):
         surgery.lengthen(grafted("own ViT"), 20)
+
+
+@pytest.mark.parametrize("name", ["BertTextClassifier", "own ViT"])
+def test_a_report_says_what_can_be_replaced(name):
+    model, given = made(name), inputs_of(name)
+    found = surgery.report(model, given)
+    assert [row.number for row in found.rows] == [0, 1]
+    assert all(
+        row.path in {x.path for x in sublayers(model)} for row in found.rows
+    )
+    assert {row.kind for row in found.rows} == {
+        "TransformerEncoder" if name[0] == "B" else "MultiHeadAttention"
+    }
+    least = surgery.synthesize(model, given, heads=1)
+    row, head = min(
+        ((x, i) for x in found.rows for i in range(small_models.H)),
+        key=lambda pair: pair[0].input_dependence[pair[1]],
+    )
+    named = surgery.synthesize(model, given, by=[(row.number, head)])
+    np.testing.assert_allclose(
+        outputs(named, name), outputs(least, name), atol=1e-6
+    )
+    # Two projections of d by k, logits and their products.
+    length = found.length
+    assert row.saved == 2 * length * 16 * row_key_dim(name) + length**2 * (
+        row_key_dim(name)
+    )
+    assert str(found).count("\n") == 4
+    assert row.path in str(found)
+
+
+def row_key_dim(name):
+    return 16 if name == "own ViT" else 8

@@ -8,7 +8,7 @@ from backend import numpy
 
 from keras_synth import fold
 from keras_synth.surgery import static_heads, synthesize
-from keras_synth.surgery.observing import Sums
+from keras_synth.surgery.sums import Sums
 
 LAYERS, H, D, N, B, T = 2, 4, 8, 9, 5, 6
 
