@@ -294,6 +294,24 @@ def test_padded_columns_of_a_bias_may_hold_anything(name, batch, poison):
     np.testing.assert_allclose(found[row], expected[row], atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["V", "R", "R + V", "D"])
+def test_a_bias_of_forbidden_pairs_may_hold_anything(name):
+    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=8)
+    x = ops.convert_to_tensor(normal(3, 8, 16))
+    allowed = np.random.default_rng(5).random((3, 8, 8)) < 0.6
+    allowed[0, 2] = False  # a row that sees nothing
+    bias = normal(3, 1, 8, 8, seed=4)
+    expected = numpy(layer(x, attention_mask=allowed, attention_bias=bias))
+    for poison in (np.nan, np.inf):
+        bias = np.where(allowed[:, None], bias, poison).astype("float32")
+        given = {"attention_mask": allowed, "attention_bias": bias}
+        found = layer(x, **given)
+        explicit, scores = layer(x, return_attention_scores=True, **given)
+        for output in (found, explicit):
+            np.testing.assert_allclose(numpy(output), expected, atol=1e-5)
+        assert not numpy(scores)[~np.repeat(allowed[:, None], 2, 1)].any()
+
+
 @pytest.mark.each_backend
 @pytest.mark.parametrize(
     "name", ["V", "R + V", "alibi + V", "local(window=2)", "D", "FD"]
