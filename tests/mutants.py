@@ -131,9 +131,9 @@ MUTANTS = [
     ),
     Mutant(
         "attention/normalizers.py",
-        "top = ops.maximum(top, 0.0)",
-        "top = ops.maximum(top, -100.0)",
-        "softmax1 overflows where all logits are far below zero",
+        "return exponentials / (total + ops.exp(-top))",
+        "return exponentials / (total + 1.0)",
+        "the sink of softmax1 moves with the largest logit",
     ),
     Mutant(
         "attention/normalizers.py",
