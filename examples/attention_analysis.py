@@ -1,5 +1,5 @@
 """
-Title: What attention does, with and without comparing tokens
+Title: Attention with and without comparisons of tokens
 Author: The keras_synth authors
 Date created: 2026/11/24
 Last modified: 2026/11/26

@@ -1,5 +1,5 @@
 """
-Title: What attention can learn from positions, and what from words
+Title: Attention that learns from positions or from words
 Author: The keras_synth authors
 Date created: 2026/11/22
 Last modified: 2026/11/26

@@ -3,7 +3,7 @@ Title: Language models with Synthesizers
 Author: The keras_synth authors
 Date created: 2026/11/21
 Last modified: 2026/11/26
-Description: Train a language model with synthesized attention; it writes.
+Description: Train a language model with synthesizers and generate text.
 Accelerator: None
 """
 

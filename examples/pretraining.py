@@ -3,7 +3,7 @@ Title: Pretraining and fine-tuning
 Author: The keras_synth authors
 Date created: 2026/11/22
 Last modified: 2026/11/26
-Description: Pretrain an encoder on texts without labels, then classify.
+Description: Pretrain an encoder on unlabelled texts, then train a classifier.
 Accelerator: None
 """
 

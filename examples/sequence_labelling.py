@@ -3,7 +3,7 @@ Title: Labelling words with Synthesizers
 Author: The keras_synth authors
 Date created: 2026/11/22
 Last modified: 2026/11/26
-Description: Train a tagger with synthesized attention.
+Description: Train a tagger with synthesizers.
 Accelerator: None
 """
 

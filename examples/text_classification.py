@@ -3,7 +3,7 @@ Title: Text classification with Synthesizers
 Author: The keras_synth authors
 Date created: 2026/11/20
 Last modified: 2026/11/26
-Description: Train text classifiers with synthesized attention.
+Description: Train text classifiers with synthesizers.
 Accelerator: None
 """
 

@@ -3,7 +3,7 @@ Title: Translation with Synthesizers
 Author: The keras_synth authors
 Date created: 2026/11/21
 Last modified: 2026/11/26
-Description: Train a sequence-to-sequence model with synthesized attention.
+Description: Train a sequence-to-sequence model with synthesizers.
 Accelerator: None
 """
 

@@ -1,8 +1,8 @@
 """Data, model and processes of the examples in this folder.
 
-A classifier with R+V learns whether a word occurs. Data are generated, and
-there is neither dropout nor another order in each epoch, so that any number of
-devices must find the same losses.
+A classifier with R+V learns whether a word occurs. Data are generated. There is
+neither dropout nor shuffling, so that losses do not depend on the number of
+devices.
 """
 
 import json

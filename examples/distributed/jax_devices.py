@@ -1,17 +1,17 @@
 """`DataParallel` and `ModelParallel` of Keras, on JAX.
 
-Eight devices are made of one CPU; on a machine with eight GPUs or TPU cores
-leave `XLA_FLAGS` out.
+One CPU is divided into eight devices. On a machine with eight GPUs or TPU
+cores, leave out `XLA_FLAGS`.
 
 ```shell
 KERAS_BACKEND=jax python examples/distributed/jax_devices.py \\
     --distribution model
 ```
 
-`data` gives each device a copy of the model and an eighth of each batch.
-`model` makes two groups of four devices: a group has half of each batch, and
-its devices share heads, feed-forward networks and vocabulary, as
-`get_layout_map` says. `none` is one device. All three find the same losses.
+With `data`, each device has a copy of the model and an eighth of each batch.
+With `model`, there are two groups of four devices. A group has half of each
+batch, and `get_layout_map` divides heads, feed-forward networks and vocabulary
+between its devices. `none` is one device. All three have the same losses.
 """
 
 import argparse

@@ -4,14 +4,14 @@
 KERAS_BACKEND=jax python examples/distributed/jax_processes.py
 ```
 
-starts both on this machine. On several machines start one on each, with
+starts both on this machine. On several machines, start one on each. Set
 `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `KERAS_DISTRIBUTION_NUM_PROCESSES` and
-`KERAS_DISTRIBUTION_PROCESS_ID` set, as `environment` does below, and
-`PROCESS` as the last of these.
+`KERAS_DISTRIBUTION_PROCESS_ID` as `environment` does below, and `PROCESS` like
+the last of these.
 
-Each process writes a checkpoint after each epoch, and all end if one is killed.
-The same command then goes on after the last epoch of which all have one.
-`--processes 1` finds the same losses.
+Each process writes a checkpoint after each epoch. If one is killed, all end.
+The same command then continues after the last epoch for which all checkpoints
+exist. `--processes 1` has the same losses.
 """
 
 import argparse
@@ -43,11 +43,11 @@ def train(options, process):
     import keras
     import tensorflow as tf
 
-    import keras_synth.models  # noqa: F401, what is saved can then be loaded
+    import keras_synth.models  # noqa: F401, so that Keras can load its classes
 
     if "KERAS_DISTRIBUTION_NUM_PROCESSES" in os.environ:
         keras.distribution.initialize()  # before anything is computed
-    # Each process reads all data and keeps its share of each batch.
+    # Each process reads all data and uses its part of each batch.
     keras.distribution.set_distribution(keras.distribution.DataParallel())
     dataset = tf.data.Dataset.from_tensor_slices(common.data())
     dataset = dataset.batch(common.BATCH_SIZE)
@@ -66,8 +66,8 @@ def train(options, process):
         model = common.classifier()
 
     def save(epoch, logs):
-        # To save is a computation of all processes. A file is written whole
-        # or not at all: tasks write beside it, then rename.
+        # Saving is a computation of all processes. A file is complete or
+        # absent: tasks write a temporary file and rename it.
         model.save(checkpoint(folder, process, epoch + 1))
         if process == 0:
             print(f"epoch {epoch + 1}: loss {logs['loss']:.6f}", flush=True)

@@ -1,13 +1,13 @@
 """`tf.distribute.MirroredStrategy`: TensorFlow on several devices.
 
-Two devices are made of one CPU; on a machine with GPUs leave that out and give
-`MirroredStrategy` no devices.
+One CPU is divided into two devices. On a machine with GPUs, leave that out and
+pass no devices to `MirroredStrategy`.
 
 ```shell
 KERAS_BACKEND=tensorflow python examples/distributed/tensorflow_mirrored.py
 ```
 
-Each device has a copy of the model and half of each batch. `--devices 1` finds
+Each device has a copy of the model and half of each batch. `--devices 1` has
 the same losses.
 """
 

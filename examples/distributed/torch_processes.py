@@ -4,12 +4,12 @@
 KERAS_BACKEND=torch python examples/distributed/torch_processes.py
 ```
 
-starts both on this machine, on CPUs (gloo). `torchrun` sets the same
-environment variables on one machine or several; then also set `PROCESS` to
-`RANK`, and choose `nccl` for GPUs.
+starts both on this machine, on CPUs (gloo). With `torchrun`, which sets the
+same environment variables on one or several machines, also set `PROCESS` to
+`RANK`, and use `nccl` for GPUs.
 
-Keras' `fit` knows nothing of other processes, so the loop is PyTorch's.
-`--processes 1` finds the same losses.
+On PyTorch, Keras' `fit` does not support several processes, so the training
+loop is plain PyTorch. `--processes 1` has the same losses.
 """
 
 import argparse
