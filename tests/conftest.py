@@ -46,7 +46,7 @@ with contextlib.suppress(ImportError):  # a new device has pytest at most
 
 
 def pytest_configure():
-    """Says in one line what is not there."""
+    """Reports missing data in one line."""
     backend = os.environ.get("KERAS_BACKEND")
     if backend not in INSTALLED:
         raise pytest.UsageError(
@@ -67,7 +67,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_objects():
-    """Spares the garbage collector what outlives a test.
+    """Hides objects that outlive a test from the garbage collector.
 
     Keras collects garbage at each weight that quantization replaces, and
     TensorFlow alone has millions of objects to look at.
@@ -102,7 +102,7 @@ def seed():
 
 @pytest.fixture
 def without_graphs():
-    """Lets TensorFlow run steps as they are, for tests of what goes in.
+    """Lets TensorFlow run steps eagerly, for tests of their inputs.
 
     It traces a step for longer than a few of them take.
     """

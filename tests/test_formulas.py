@@ -116,7 +116,7 @@ CONTEXTS = {
 
 def projected(x, w, prefix=""):
     names = [f"{prefix}{name}" for name in ("query", "key", "value")]
-    # Reformer has no keys of its own.
+    # Reformer has no separate keys.
     names = [n for n in names if f"{n}/kernel" in w]
     return [f.split_heads(x, *w.dense(name)) for name in names]
 

@@ -129,7 +129,7 @@ def test_a_name_with_options_equals_the_object(identifier, expected):
         " fr(rank=3,)\n+ fix() ",
     ],
 )
-def test_case_blanks_and_hyphens_make_no_difference(identifier):
+def test_case_blanks_and_hyphens_are_ignored(identifier):
     assert described(get(identifier)) == described(get("FR(rank=3)+Fix"))
 
 
@@ -200,14 +200,14 @@ def test_every_public_synthesizer_has_a_name():
         ("R(name='a/b')", {}, "name"),
     ],
 )
-def test_errors_list_what_there_is(identifier, options, words):
+def test_errors_say_what_is_expected(identifier, options, words):
     with pytest.raises(ValueError, match=f"(?s){words}"):
         get(identifier, **options)
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["num_heads", "key_dim", "max_length"])
-def test_what_is_missing_may_stand_in_brackets(name):
+def test_missing_arguments_can_be_in_brackets(name):
     given = {"num_heads": H, "key_dim": K, "max_length": N}
     del given[name]
     with pytest.raises(ValueError, match=f"needs `{name}`"):
@@ -223,7 +223,7 @@ def test_what_is_missing_may_stand_in_brackets(name):
 
 @pytest.mark.once
 @pytest.mark.parametrize("as_config", [False, True])
-def test_options_beside_an_object_or_a_config_are_errors(as_config):
+def test_options_with_an_object_or_a_config_are_errors(as_config):
     made = get("R")
     if as_config:
         made = keras.saving.serialize_keras_object(made)
@@ -238,7 +238,7 @@ def test_options_beside_an_object_or_a_config_are_errors(as_config):
 
 
 @pytest.mark.parametrize("letter", ["R", "D", "FR", "FD", "R+V"])
-def test_the_way_out_of_a_too_long_input_works(letter):
+def test_the_solution_for_a_too_long_input_works(letter):
     x = np.ones((1, N + 1, D), "float32")
     layer = SyntheticAttention(H, K, synthesizer=letter, max_length=N)
     tiled = letter.replace("+V", "") + "(long_inputs='tile')"
@@ -273,7 +273,7 @@ def test_the_way_out_of_a_too_long_input_works(letter):
         ("R + fnet", ["cannot be part of a sum"]),
     ],
 )
-def test_the_error_for_a_mixer_names_the_pattern_or_block(identifier, ways_out):
+def test_the_error_for_a_mixer_has_the_pattern_or_block(identifier, ways_out):
     for make in (
         get,
         lambda x: SyntheticAttention(H, K, synthesizer=x, max_length=N),
@@ -369,13 +369,13 @@ def test_any_string_is_a_synthesizer_or_a_value_error(identifier):
             errors.append(str(error))
     if errors[1] is None:
         assert isinstance(made, synthesizers.Synthesizer)
-    # `check` knows all but the values of options.
+    # `check` checks all except the values of options.
     assert errors[0] in (None, errors[1])
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["V", "D", "Fix", "R", "FD", "FR", "mixture"])
-def test_any_value_of_an_option_is_taken_or_a_value_error(name):
+def test_any_value_of_an_option_works_or_raises_a_value_error(name):
     """Of the right type or not."""
     known = registry.SYNTHESIZERS
     options = known.options(known.find(name))

@@ -355,7 +355,7 @@ def _halved(layer, queries, keys):
     return {**count, "mixing": count["mixing"] // 2}
 
 
-def test_a_class_of_ones_own_counts_by_the_function_it_registers():
+def test_your_own_class_counts_by_its_registered_function():
     found = []
     for cls in (mixers.LinformerAttention, Halved):
         backbone = models.SynthesizerBackbone(
@@ -397,7 +397,7 @@ def test_a_class_without_a_count_is_named_with_the_way_out(layer):
         multiplications(layer, T, T)
 
 
-def test_a_masked_lm_guesses_hidden_tokens_alone():
+def test_a_masked_lm_guesses_only_hidden_tokens():
     backbone = models.SynthesizerBackbone(
         vocabulary_size=20,
         num_layers=1,

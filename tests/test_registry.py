@@ -61,7 +61,7 @@ def test_keyword_options_equal_those_in_brackets(identifier, options, same):
     assert described(get(identifier, **options)) == described(get(same))
 
 
-def test_a_name_of_a_layer_is_the_whole_ones():
+def test_the_name_of_a_layer_is_for_the_whole_mixture():
     made = get("R+V", name="mine")
     assert made.name == "mine"
     assert "mine" not in [part.name for part in made.synthesizers]
@@ -136,7 +136,7 @@ def test_check_raises_what_get_raises(identifier, num_heads, max_length):
 
 
 @pytest.mark.once
-def test_a_config_that_does_not_fit_is_refused():
+def test_a_config_that_does_not_fit_is_an_error():
     config = keras.saving.serialize_keras_object(get("R+V"))
     dense = keras.saving.serialize_keras_object(keras.layers.Dense(3))
     for wrong, heads in [(config, H + 1), (dense, H), ({"a": 1}, H)]:
@@ -148,7 +148,7 @@ def test_a_config_that_does_not_fit_is_refused():
             ).build((None, T, D))
 
 
-def test_tables_that_repeat_may_be_shorter_than_the_layers_sequences():
+def test_tables_that_repeat_can_be_shorter_than_sequences():
     identifier = "R(max_length=4, long_inputs='tile')"
     made = get(identifier)
     for one in (identifier, made, keras.saving.serialize_keras_object(made)):
@@ -202,7 +202,7 @@ def test_an_initializer_with_a_seed_keeps_it():
     np.testing.assert_array_equal(*tables)
 
 
-def test_a_mixture_of_objects_refuses_a_seed():
+def test_a_mixture_of_objects_has_no_seed():
     with pytest.raises(ValueError, match="each of its parts"):
         MixtureSynthesizer([RandomSynthesizer(H, N)], seed=3)
 
@@ -240,7 +240,7 @@ class Halved(mixers.normalizers.Softmax):
         return super().weights(logits) / 2
 
 
-def test_names_of_your_own_work_wherever_names_do():
+def test_your_own_names_work_like_other_names():
     for name, cls in {
         "nearest": Nearest,
         "identity": Identity,
@@ -270,7 +270,7 @@ def test_names_of_your_own_work_wherever_names_do():
 
 
 @pytest.mark.once
-def test_what_cannot_be_registered_is_refused():
+def test_other_names_and_classes_are_errors():
     keras_synth.register("nearest", Identity)
     keras_synth.register("nearest", Nearest)  # your own may be replaced
     assert isinstance(get("nearest"), Nearest)
@@ -299,7 +299,7 @@ def test_what_cannot_be_registered_is_refused():
 
 
 @pytest.mark.once
-def test_variants_of_a_comparison_are_checked_as_they_will_be_made():
+def test_variants_of_a_comparison_are_checked():
     from keras_synth.compare.command import check_variant
     from keras_synth.compare.tasks import TASKS
 

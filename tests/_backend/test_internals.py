@@ -1,4 +1,4 @@
-"""Another version of a framework may lack what is not public in it."""
+"""Other versions of a framework may lack its private names."""
 
 import ast
 import gc
@@ -48,7 +48,7 @@ def outputs(layer):
         "_dispatch_tls_is_dispatch_key_included",
     ],
 )
-def test_attention_runs_without_what_tells_transforms(name, monkeypatch):
+def test_attention_runs_without_the_check_of_transforms(name, monkeypatch):
     layer = attention()
     expected = outputs(layer)
     core = {**vars(sys.modules["torch"]._C)}
@@ -75,7 +75,7 @@ def test_a_constant_that_a_cuda_graph_fills_is_not_kept(monkeypatch):
 
 @pytest.mark.each_backend
 @pytest.mark.parametrize("lost", ["module", "names", "signature"])
-def test_no_kernel_of_cudnn_is_taken_without_its_checks(lost, monkeypatch):
+def test_cudnn_is_not_used_without_its_checks(lost, monkeypatch):
     checks = types.ModuleType("checks")
     if lost == "signature":
         checks.check_cudnn_version = lambda: None
@@ -208,7 +208,7 @@ def own():
 
 
 @pytest.mark.once
-def test_no_other_module_of_the_core_reads_what_is_private():
+def test_only_this_module_of_the_core_uses_private_names():
     of_package = {*own()} - {"_dtype_policy", "_jax_state", "_layers"}
     names = private() - of_package
     assert {"_tracker", "_flatten_layers", "_trainable_variables"} <= names
@@ -225,7 +225,7 @@ def test_no_other_module_of_the_core_reads_what_is_private():
 
 
 @pytest.mark.each_backend
-def test_folding_needs_no_tracker(monkeypatch):
+def test_folding_works_without_a_tracker(monkeypatch):
     layer = attention()
     expected = outputs(layer)
     found = outputs(keras_synth.fold(layer))

@@ -15,7 +15,7 @@ import reference
 from backend import on_cpu
 from random_cases import Case, Run, expected, supports
 
-# A new device may warn of what it likes.
+# Ignore warnings of a new device.
 pytestmark = [
     pytest.mark.accelerator,
     pytest.mark.filterwarnings("ignore"),
@@ -98,7 +98,7 @@ def test_a_synthesizer_is_its_formula(parts, mask, policy):
 
 
 class Given:
-    """What a mixer computes with, as float64 arrays.
+    """The weights of a mixer, as float64 arrays.
 
     Attributes:
         x: Array `(B, T, d)`.

@@ -22,7 +22,7 @@ def attention_layers(model):
 
 
 @each_kind
-def test_weights_times_values_are_what_the_layer_returns(name, monkeypatch):
+def test_weights_times_values_are_the_output_of_the_layer(name, monkeypatch):
     model, inputs = made(name)
     calls = []
     for layer in attention_layers(model):
@@ -44,7 +44,7 @@ def test_weights_times_values_are_what_the_layer_returns(name, monkeypatch):
     ):
         assert path.startswith(layer.path)
         assert own.shape[:2] == (B, H)
-        sums = own.sum(-1)  # of padded queries some layers have none
+        sums = own.sum(-1)  # some layers have no weights of padded queries
         np.testing.assert_allclose(sums, sums > 0.5, atol=1e-5)
         assert (sums[0, :, 0] > 0.5).all()
         values = numpy(layer.value_dense(value))
@@ -63,7 +63,7 @@ def test_the_model_is_as_it_was(name):
     for layer, known in zip(model._flatten_layers(), attributes, strict=True):
         assert vars(layer).keys() == known.keys()
         same = {k for k in known if vars(layer)[k] is known[k]}
-        # What Keras notes where a layer is called for the first time.
+        # Keras sets this in the first call of a layer.
         assert {*known} - same <= {"_called", "_parent_path"}
     np.testing.assert_array_equal(numpy(model(inputs)), expected)
 
@@ -97,7 +97,7 @@ def check_product(weights, mixture, names, shares):
     )
 
 
-def test_parts_are_what_the_mixture_mixes():
+def test_the_mixture_is_the_weighted_sum_of_the_parts():
     model, inputs = made("R+V")
     weights = analysis.attention_weights(model, inputs, parts=True)
     tables = analysis.tables(model)
@@ -210,7 +210,7 @@ def test_compiled_calls_are_not_captured():
 
 @pytest.mark.each_backend
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="eager")
-def test_what_a_transformation_traces_is_not_captured():
+def test_traced_calls_are_not_captured():
     layer = layers.SyntheticAttention(H, 4, synthesizer="V")
     x = keras.random.normal((B, T, D))
     layer(x)
@@ -232,7 +232,7 @@ def test_what_a_transformation_traces_is_not_captured():
     assert not seen
 
 
-def test_a_mixer_with_a_call_of_its_own_is_seen():
+def test_a_mixer_with_its_own_call_is_captured():
     class Own(Mixer):
         supports_attention_bias = False
 
@@ -257,7 +257,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize("options", LIMITS)
-def test_what_a_layer_limits_is_not_visible(options):
+def test_pairs_outside_a_layers_limits_are_not_visible(options):
     layer = layers.SyntheticAttention(H, 4, max_length=T, **options)
     x = np.random.default_rng(0).normal(size=(B, T, D)).astype("float32")
     with analysis.capture(parts=True) as seen:
@@ -370,6 +370,6 @@ def without():
         (lambda: made("R+V")[0], {"layers": []}, "encoder_layer_0.*\\[\\]"),
     ],
 )
-def test_bad_input_is_refused(make, options, match):
+def test_bad_input_is_an_error(make, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         analysis.attention_weights(make(), np.ones((B, T, D)), **options)

@@ -1,4 +1,4 @@
-"""Pictures are Matplotlib figures of what they are given."""
+"""Plots are Matplotlib figures of their data."""
 
 import io
 import subprocess
@@ -46,7 +46,7 @@ def _image():
     return AxesImage
 
 
-def test_all_heads_on_one_sheet():
+def test_all_heads_are_in_one_figure():
     weights = {f"layer_{i}/x": RNG.random((2, 2 + i, 5, 5)) for i in range(2)}
     figure = analysis.plot_heads(weights, sample=1)
     assert {"0", "1"} <= texts(figure)
@@ -101,7 +101,7 @@ def test_the_profile_by_distance_is_the_mean_over_heads():
         (lambda: analysis.plot_distance_profile({"V": {}}), "one entry"),
     ],
 )
-def test_bad_input_is_refused(draw, match):
+def test_bad_input_is_an_error(draw, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         draw()
 

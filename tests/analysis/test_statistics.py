@@ -1,4 +1,4 @@
-"""Numbers over a data set: NumPy's loops say what they are."""
+"""Statistics over a data set, compared with NumPy loops."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def fed():
 
 
 def pairs():
-    """`(sample, head, i, j, weight)` of what counts, one by one."""
+    """Yields `(sample, head, i, j, weight)` for pairs that count."""
     number = 0
     for own, queries, keys, allowed in batches():
         for b, h, i, j in np.ndindex(own.shape):
@@ -131,7 +131,7 @@ def test_averages_profile_and_input_dependence():
         np.testing.assert_allclose(means[:, k], expected, rtol=1e-5)
 
 
-def test_heads_may_have_masks_of_their_own():
+def test_heads_can_have_different_masks():
     rng = np.random.default_rng(0)
     own = weights(rng, B, T, T)
     allowed = rng.random((B, H, T, T)) < 0.5
@@ -200,7 +200,7 @@ def test_a_data_set_is_streamed(kind):
         np.testing.assert_allclose(number, numbers(whole)[key], atol=1e-6)
 
 
-def test_tables_do_not_depend_on_the_input_and_parts_are_told_apart():
+def test_tables_do_not_depend_on_the_input_and_parts_are_separate():
     model, inputs = made("R+V")
     inputs["padding_mask"][:] = 1
     found = analysis.attention_statistics(model, inputs, parts=True)
@@ -234,7 +234,7 @@ def test_tables_do_not_depend_on_the_input_and_parts_are_told_apart():
         ),
     ],
 )
-def test_bad_input_is_refused(call, match):
+def test_bad_input_is_an_error(call, match):
     model, inputs = made("R+V")
     with pytest.raises(ValueError, match=f"(?s){match}"):
         call(model, inputs)

@@ -22,7 +22,7 @@ WIDTH = 3
 
 
 def able(logits, values, mask=None):
-    """Names of the routes that can serve, a list."""
+    """A list of the names of suitable routes."""
     mask = AttentionMask() if mask is None else mask
     values = ops.convert_to_tensor(values)
     request = routes.Request(logits, values, logits.target_length, mask)
@@ -32,7 +32,7 @@ def able(logits, values, mask=None):
 @pytest.mark.each_backend
 @pytest.mark.parametrize("name", ["V", "R+V", "D", "FD", "R"])
 @pytest.mark.parametrize("poison", [np.inf, np.nan])
-def test_padded_values_and_keys_may_be_inf_or_nan(name, poison):
+def test_padded_values_and_keys_can_be_inf_or_nan(name, poison):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 6, 8)).astype("float32")
     synthesizer = get(name, 2, 4, 6)
@@ -116,7 +116,7 @@ def test_dropout_of_a_shared_table_has_the_explicit_gradients():
             np.testing.assert_allclose(mine, theirs, atol=2e-5)
 
 
-def test_a_route_that_cannot_serve_is_refused():
+def test_an_unsuitable_route_is_an_error():
     logits = Logits(bias=ops.zeros((1, 2, 4, 4)))
     values = ops.ones((3, 4, 2, WIDTH))
     with pytest.raises(ValueError, match=r"'explicit'.*'kernel'"):
@@ -126,14 +126,16 @@ def test_a_route_that_cannot_serve_is_refused():
 
 
 @pytest.mark.each_backend
-# Accelerators take pieces of whole batches, which holds for small ones.
+# Accelerators use pieces of whole batches, for small batches.
 @pytest.mark.skipif(
     backend != "jax" or not on_cpu(), reason="reads JAX's own trace"
 )
 @pytest.mark.parametrize("name", ["R", "FR", "Fix", "R+FR"])
 @pytest.mark.parametrize("use_causal", [False, True])
 @pytest.mark.parametrize("rate", [0.0, 0.1])
-def test_no_tensor_per_sample_head_and_pair_exists(name, use_causal, rate):
+def test_tensors_per_sample_head_and_pair_are_never_made(
+    name, use_causal, rate
+):
     """Reads every intermediate of forward and backward from the trace."""
     import jax
 

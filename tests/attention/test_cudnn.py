@@ -1,4 +1,4 @@
-"""cuDNN's attention on JAX: what it would be given.
+"""cuDNN's attention on JAX: its arguments.
 
 No GPU is needed, and none runs here: attention is told of one, and XLA computes
 what cuDNN would be given. On a GPU tests/accelerator asks cuDNN itself.
@@ -32,7 +32,7 @@ MASKS = {
 
 
 def each(parameter, given, quick):
-    """Parametrizes a test; what is not among the quick is slow."""
+    """Parametrizes a test; cases that are not quick are slow."""
     marked = [
         x if x in quick else pytest.param(x, marks=pytest.mark.slow)
         for x in given
@@ -41,7 +41,7 @@ def each(parameter, given, quick):
 
 
 def layer_of(name, length, dtype, **options):
-    """A layer of weights that depend on its name and length alone."""
+    """A layer of weights that depend only on its name and length."""
     layer = SyntheticAttention(
         H, K, synthesizer=name, max_length=length, dtype=dtype, **options
     )
@@ -75,7 +75,7 @@ def inputs(length):
 
 
 class Given:
-    """Computes by XLA what cuDNN is given, if that is what it takes."""
+    """Computes with XLA for arguments that cuDNN supports."""
 
     def __init__(self, monkeypatch, capability=(9, 0), **options):
         Pretended(monkeypatch, "cuda", capability, **options)
@@ -85,7 +85,7 @@ class Given:
         monkeypatch.setattr(ops, "dot_product_attention", self)
 
     def __call__(self, query, key, value, bias, flash_attention, **options):
-        # Left to choose, Keras takes cuDNN's attention where that takes this.
+        # By default Keras uses cuDNN's attention if it supports the arguments.
         by_cudnn = flash_attention is not False
         self.taken.append("cudnn" if by_cudnn else "xla")
         if by_cudnn:
@@ -118,7 +118,9 @@ def assert_alike(found, expected, policy):
 @each("masks", MASKS, ["nothing", "both"])
 @each("length", [6, 7], [7])
 @each("policy", ERRORS, ["mixed_bfloat16"])
-def test_it_is_given_what_was_meant(name, masks, length, policy, monkeypatch):
+def test_it_receives_the_intended_arguments(
+    name, masks, length, policy, monkeypatch
+):
     options = arguments_of(masks, length)
     expected = layer_of(name, length, "float32")(inputs(length), **options)
     given = Given(monkeypatch)
@@ -128,7 +130,7 @@ def test_it_is_given_what_was_meant(name, masks, length, policy, monkeypatch):
 
 
 @pytest.mark.parametrize("masks", ["nothing", "both"])
-def test_float16_is_taken_and_float32_is_not(masks, monkeypatch):
+def test_float16_is_supported_and_float32_is_not(masks, monkeypatch):
     given = Given(monkeypatch)
     for dtype, taken in (("mixed_float16", "cudnn"), ("float32", "xla")):
         layer_of("R + V", 6, dtype)(inputs(6), **arguments_of(masks, 6))
@@ -190,7 +192,7 @@ def test_keys_that_are_all_far_away(name, policy, monkeypatch):
     assert_alike(found, expected, policy)
 
 
-def test_older_versions_give_no_gradient_of_a_bias_per_sample(monkeypatch):
+def test_older_versions_lack_the_gradient_of_a_bias_per_sample(monkeypatch):
     given = Given(monkeypatch, bias_gradients=False)
     for name, taken in (("R + V", "cudnn"), ("FD + V", "xla")):
         layer_of(name, 6, "mixed_bfloat16")(inputs(6))
@@ -199,7 +201,9 @@ def test_older_versions_give_no_gradient_of_a_bias_per_sample(monkeypatch):
 
 @each("capability", [(8, 0), (9, 0)], [(8, 0)])
 @each("masks", MASKS, ["both"])
-def test_wide_heads_are_given_what_was_meant(capability, masks, monkeypatch):
+def test_wide_heads_receive_the_intended_arguments(
+    capability, masks, monkeypatch
+):
     options = {
         "synthesizer": "R + V",
         "max_length": 7,

@@ -1,4 +1,4 @@
-"""Every route gives what the explicit one does, gradients of all orders too."""
+"""Every route equals the explicit one, also in gradients of all orders."""
 
 import itertools
 
@@ -105,7 +105,7 @@ def problem(operands, mask, normalizer="softmax", dtype="float32"):
 
 
 def able(operands, mask, normalizer="softmax"):
-    """Names of the routes that serve a problem, compiled as its gradients."""
+    """Names of the routes for a problem, compiled like its gradients."""
     names = []
 
     class Asking(routes.ExplicitRoute):
@@ -206,7 +206,7 @@ def test_half_precision_is_kept(mask, dtype, tile):
 @pytest.mark.parametrize("lead", [0, 30, 50, 55])
 @pytest.mark.parametrize("length", [16, 1024])
 @pytest.mark.parametrize("use_causal", [False, True])
-def test_a_padded_key_may_lead(length, lead, use_causal):
+def test_a_padded_key_can_have_the_largest_logit(length, lead, use_causal):
     """By as much as the shared route promises; the first key among them."""
     rng = np.random.default_rng(0)
     table = rng.normal(size=(1, 1, length, length)).astype("float32")
@@ -231,7 +231,7 @@ def test_a_padded_key_may_lead(length, lead, use_causal):
     np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
 
 
-def test_a_table_that_needs_float32_takes_no_bound():
+def test_a_table_that_needs_float32_is_not_bounded():
     keys = real_keys()
     table = Logits(bias=ops.ones((1, H, T, T)), needs_float32=True)
     values = ops.ones((B, T, H, V))
@@ -249,7 +249,7 @@ def test_a_table_that_needs_float32_takes_no_bound():
 @pytest.mark.parametrize(
     "least", [-np.inf, np.finfo("float32").min, -1e30, -1e9]
 )
-def test_the_lowest_bias_shows_no_row_the_future(name, dtype, least):
+def test_the_lowest_bias_does_not_reveal_the_future(name, dtype, least):
     x = normal(1, 8, 16)
     other = np.array(x)
     other[:, 4:] += 5.0  # the future of rows 0 and 1
@@ -279,7 +279,7 @@ def test_the_lowest_bias_shows_no_row_the_future(name, dtype, least):
 @pytest.mark.parametrize("name", ["V", "R", "R + V", "D"])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
-def test_padded_columns_of_a_bias_may_hold_anything(name, batch, poison):
+def test_padded_columns_of_a_bias_can_have_any_values(name, batch, poison):
     layer = SyntheticAttention(2, 4, synthesizer=name, max_length=8)
     x = ops.convert_to_tensor(normal(3, 8, 16))
     mask = ops.convert_to_tensor(np.arange(8) < [[5], [8], [6]])

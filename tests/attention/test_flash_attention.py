@@ -11,7 +11,7 @@ from keras_synth.layers import SyntheticAttention
 
 
 class Flash(routes.KernelRoute):
-    """Stands in for a kernel that this machine may lack."""
+    """Replaces a kernel that this machine may lack."""
 
     name = "flash"
 
@@ -28,7 +28,7 @@ class Flash(routes.KernelRoute):
 )
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("length", [1, 3])
-def test_a_kernel_serves_a_batch_of_any_size(name, batch, length):
+def test_a_kernel_works_for_a_batch_of_any_size(name, batch, length):
     layer = SyntheticAttention(
         2, 4, synthesizer=name, max_length=5, flash_attention=True
     )
@@ -38,7 +38,7 @@ def test_a_kernel_serves_a_batch_of_any_size(name, batch, length):
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_it_is_refused_where_nothing_is_compared(batch):
+def test_it_is_an_error_without_queries(batch):
     layer = SyntheticAttention(
         2, 4, synthesizer="R", max_length=5, flash_attention=True
     )
@@ -49,7 +49,7 @@ def test_it_is_refused_where_nothing_is_compared(batch):
 @pytest.mark.each_backend
 @pytest.mark.skipif(not on_cpu(), reason="where there is no flash kernel")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_it_is_refused_where_there_is_none(dtype):
+def test_it_is_an_error_without_a_kernel(dtype):
     layer = SyntheticAttention(
         2, 4, synthesizer="V", flash_attention=True, dtype=dtype
     )
@@ -63,7 +63,7 @@ def test_it_is_refused_where_there_is_none(dtype):
 @pytest.mark.skipif(
     keras.backend.backend() == "tensorflow", reason="Keras has none there"
 )
-def test_what_the_kernel_refuses_is_said_in_a_line(monkeypatch):
+def test_an_error_of_the_kernel_becomes_one_line(monkeypatch):
     layer = SyntheticAttention(2, 4, synthesizer="V", flash_attention=True)
     monkeypatch.setattr(kernels, "why_no_flash_kernel", lambda x: None)
     with pytest.raises(

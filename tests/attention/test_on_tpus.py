@@ -1,4 +1,4 @@
-"""On TPUs Keras' kernel is wrong: attention here never takes it."""
+"""On TPUs Keras' kernel is wrong, so attention never uses it."""
 
 import keras
 import numpy as np
@@ -47,7 +47,7 @@ def test_the_kernel_is_never_called(name, masked, compiled, monkeypatch):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_the_layer_of_keras_takes_it(monkeypatch):
+def test_the_layer_of_keras_uses_it(monkeypatch):
     layer = keras.layers.MultiHeadAttention(2, 4)
     x = ops.convert_to_tensor(normal(2, T, D))
     layer(x, x)
@@ -56,7 +56,7 @@ def test_the_layer_of_keras_takes_it(monkeypatch):
     assert tpu.splashed == [(2, 2, T, 4)]
 
 
-def test_a_kernel_that_is_demanded_is_refused(monkeypatch):
+def test_demanding_a_kernel_is_an_error(monkeypatch):
     layer = made(flash_attention=True)
     x = ops.convert_to_tensor(normal(2, T, D))
     Pretended(monkeypatch, "tpu")

@@ -13,7 +13,7 @@ from keras_synth import layers, mixers
 B, T, D = 3, 6, 8
 BACKEND = keras.backend.backend()
 SYNTHESIZERS = ["V", "R", "R + V"]
-# These are drawn anew, or change what they hold.
+# These are drawn again, or change their contents.
 DRAWN = ("performer", "routing")
 MORE = [x for x in MIXERS if x not in SYNTHESIZERS and not x.startswith(DRAWN)]
 MORE += ["performer(redraw_interval=None)"]
@@ -80,7 +80,7 @@ def test_a_model_made_in_a_remat_scope_is_fit_alike(names):
         "routing(clusters=2)",
     ],
 )
-def test_what_a_layer_changes_is_the_same_when_it_is_computed_again(name):
+def test_the_second_computation_sees_the_same_variables(name):
     def outputs(tokens, scope):
         with scope:
             mixer = made(name)

@@ -52,7 +52,7 @@ class Nothing(Doubled):
 # --- registering --------------------------------------------------------------
 
 
-def test_a_route_of_least_cost_is_taken_while_it_is_registered():
+def test_a_cheapest_route_is_used_while_it_is_registered():
     layer, x = layer_and_input()
     bias = numpy(layer.attention_output.bias.value)
     before = numpy(layer(x)) - bias
@@ -72,14 +72,14 @@ def test_a_route_of_least_cost_is_taken_while_it_is_registered():
     assert registered not in routes.registered()
 
 
-def test_what_a_block_of_using_registers_is_gone_after_an_error():
+def test_routes_of_a_using_block_are_removed_after_an_error():
     before = routes.registered()
     with pytest.raises(KeyError), routes.using(Doubled()):
         raise KeyError
     assert routes.registered() == before
 
 
-def test_a_route_that_serves_nothing_is_left_out_and_refused_by_name():
+def test_a_route_that_supports_nothing_is_never_chosen():
     layer, x = layer_and_input()
     expected = numpy(layer(x))
     logits = Logits(bias=ops.zeros((1, H, T, S)))
@@ -125,7 +125,7 @@ class Unfinished(routes.Route):
         (Unfinished(), r"Missing: \['cost', 'run'\]"),
     ],
 )
-def test_what_is_no_route_is_refused(route, words):
+def test_other_objects_than_routes_are_errors(route, words):
     before = routes.registered()
     with pytest.raises(ValueError, match=words):
         routes.register(route)
@@ -149,7 +149,7 @@ def test_a_folded_layer_computes_without_the_shared_route():
 
 
 @pytest.mark.each_backend
-def test_the_documented_kernel_serves_where_there_is_one():
+def test_the_documented_kernel_works_if_it_exists():
     code = re.search(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[1]
     space = {"__name__": "example"}
     exec(compile(code, str(DOCS), "exec"), space)

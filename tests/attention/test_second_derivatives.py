@@ -70,7 +70,7 @@ def test_second_derivatives_are_those_of_the_explicit_route(
 @pytest.mark.each_backend
 @pytest.mark.parametrize(("operands", "route", "lead"), ROUTES)
 def test_second_derivatives_are_second_differences(operands, route, lead):
-    """Of the paper's formula in float64, which knows nothing of routes."""
+    """The second derivatives of the paper's formula in float64."""
     loss, arrays, directions = problem(operands, route, lead)
     found = second_derivatives(loss, arrays, directions, COMPILED[0])
     curvature = sum(

@@ -84,7 +84,7 @@ def test_a_folded_layer_stays_steep(policy):
     assert_alike(found, numpy(expected(x, value_mask=mask)), policy)
 
 
-def test_a_kernel_gets_no_logits_that_float16_does_not_hold():
+def test_kernels_get_only_logits_that_float16_can_represent():
     queries, keys, values = (
         ops.cast(normal(2, 5, H, 4, seed=i), "float16") for i in range(3)
     )

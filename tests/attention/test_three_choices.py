@@ -155,7 +155,7 @@ def test_scores_are_the_weights(normalizer):
 # --- routes -------------------------------------------------------------------
 
 
-def test_a_route_of_ones_own_is_asked_for_softmax_alone():
+def test_a_custom_route_is_used_only_for_softmax():
     class Zero(routes.ExplicitRoute):
         name = "zero"
         normalizers = (normalizers.Softmax,)
@@ -185,7 +185,7 @@ def test_a_route_of_ones_own_is_asked_for_softmax_alone():
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 @pytest.mark.parametrize("pattern", ["local", "strided", "array"])
 @pytest.mark.parametrize("synthesizer", ["R + V", "FD"])
-def test_a_cache_gives_the_same(synthesizer, pattern, normalizer):
+def test_a_cache_has_the_same_outputs(synthesizer, pattern, normalizer):
     layer = layer_of(synthesizer, pattern, normalizer)
     x = ops.convert_to_tensor(normal(B, T, D))
     full = numpy(layer(x, use_causal_mask=True))
@@ -237,7 +237,7 @@ def test_an_array_is_a_weight_that_is_not_trained():
 
 @pytest.mark.parametrize("name", ["R", "V", "linformer(rank=3)", "fnet"])
 @pytest.mark.parametrize("rank", [3, 4])
-def test_a_mask_of_keys_alone_is_key_padding(name, rank):
+def test_a_mask_of_only_keys_is_key_padding(name, rank):
     mixer = keras_synth.mixers.get(name, H, K, T)
     x, real = ops.convert_to_tensor(normal(B, T, D)), real_tokens()
     shape = (B, 1, T) if rank == 3 else (B, 1, 1, T)
@@ -246,7 +246,7 @@ def test_a_mask_of_keys_alone_is_key_padding(name, rank):
     np.testing.assert_array_equal(found, expected)
 
 
-# --- what is refused ----------------------------------------------------------
+# --- errors -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,12 +260,12 @@ def test_a_mask_of_keys_alone_is_key_padding(name, rank):
         ({"normalizer": "relu", "flash_attention": True}, "softmax"),
     ],
 )
-def test_bad_choices_are_refused(options, words):
+def test_bad_choices_are_errors(options, words):
     with pytest.raises(ValueError, match=words):
         SyntheticAttention(H, K, synthesizer="V", max_length=N, **options)
 
 
-def test_a_pattern_is_of_one_sequence():
+def test_a_pattern_is_for_one_sequence():
     layer = SyntheticAttention(H, K, synthesizer="V", pattern="local(window=2)")
     with pytest.raises(ValueError, match="5 and 7 tokens"):
         layer(normal(B, 5, D), normal(B, 7, D))
@@ -275,7 +275,7 @@ def test_a_pattern_is_of_one_sequence():
         layer.call_with_cache(ops.convert_to_tensor(x), memory)
 
 
-# --- normalizers of one's own -------------------------------------------------
+# --- custom normalizers -------------------------------------------------------
 
 
 class Shares(normalizers.Normalizer):
@@ -303,7 +303,7 @@ def test_a_row_that_is_normalised_in_another_way_is_not_cut(monkeypatch):
     np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
 
 
-def test_a_pattern_of_ones_own_without_pieces_is_a_mask():
+def test_a_custom_pattern_without_pieces_is_a_mask():
     class Even(patterns.Pattern):
         has_pieces = False
 

@@ -40,7 +40,7 @@ def known():
 
 
 def run_all(*functions):
-    """Runs functions, each in a thread of its own; raises what they raise."""
+    """Runs each function in a separate thread; raises their errors."""
     errors = []
 
     def guarded(function):
@@ -58,7 +58,7 @@ def run_all(*functions):
         raise errors[0]
 
 
-def test_a_block_is_seen_in_its_own_thread_alone(known):
+def test_a_block_applies_only_to_its_own_thread(known):
     begun, looked = threading.Event(), threading.Event()
     seen = {}
 
@@ -92,7 +92,7 @@ def test_a_thread_started_inside_of_a_block_needs_its_context(known):
     assert seen == {"plain": known, "given": [*known, "own"]}
 
 
-def test_blocks_that_do_not_end_in_order_take_nothing_from_each_other(known):
+def test_blocks_that_do_not_end_in_order_are_independent(known):
     first, second = contextlib.ExitStack(), contextlib.ExitStack()
     first.enter_context(routes.using(Named("one")))
     second.enter_context(routes.using(Named("two")))
@@ -112,7 +112,7 @@ def test_nested_blocks_add_up(known):
         assert names() == [*known, "one"]
 
 
-def test_portable_blocks_may_overlap():
+def test_portable_blocks_can_overlap():
     logits = Logits(*ops.ones((2, 2, 3, 2, 4)))
     request = routes.Request(logits, ops.ones((2, 3, 2, 4)), 3)
 

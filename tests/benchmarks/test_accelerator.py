@@ -1,4 +1,4 @@
-"""The kit for accelerators runs, goes on, and survives what does not."""
+"""The kit for accelerators runs, continues, and survives failures."""
 
 import functools
 import json
@@ -28,7 +28,7 @@ HEAD = {
     "sources": "123",
     "small": False,
 }
-# Answers as accelerator_worker.py does, but for some names.
+# Answers like accelerator_worker.py, except for some names.
 WORKER = """
 import json, os, sys, time
 
@@ -95,7 +95,7 @@ def test_it_measures_all_parts(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(BACKEND != "torch", reason="PyTorch's compiler")
-def test_no_program_of_pytorch_takes_the_place_of_another(monkeypatch):
+def test_programs_of_pytorch_do_not_replace_each_other(monkeypatch):
     """Beyond eight for one function it would run the next ones as they are."""
     import accelerator_worker
     import steps
@@ -173,7 +173,7 @@ def test_a_step_that_fails_late_costs_itself(monkeypatch):
 
 
 @once
-def test_the_plan_begins_with_what_tells_most():
+def test_the_plan_begins_with_the_most_informative_cases():
     plan = cases.plan(["torch", "jax"])
     keys = [(x.backend, cases.text(x.key(n))) for x in plan for n in x.names]
     assert len(keys) == len({*keys})
@@ -195,7 +195,7 @@ def test_the_plan_begins_with_what_tells_most():
         assert part in parts
 
 
-# --- what goes wrong ----------------------------------------------------------
+# --- failures -----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_who_hangs_costs_itself_and_is_not_tried_again(kit, tmp_path):
 
 
 @once
-def test_whom_the_end_cut_off_is_tried_where_there_is_more_time(kit, tmp_path):
+def test_an_interrupted_case_is_repeated_if_there_is_more_time(kit, tmp_path):
     plan = [case("first", "hang", seconds=2.0)]
     short = kit(1)
     short.run(plan)
@@ -292,7 +292,7 @@ def one_line(done):
 
 
 @once
-def test_records_of_another_version_are_refused(tmp_path):
+def test_records_of_another_version_are_errors(tmp_path):
     path = tmp_path / "old.json"
     path.write_text('{"schema": 0}')
     said = one_line(run("--output", tmp_path))
@@ -303,7 +303,7 @@ def test_records_of_another_version_are_refused(tmp_path):
 
 
 @once
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     said = one_line(run("--output", file / "folder"))
@@ -311,7 +311,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
 
 
 @once
-def test_a_device_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_device_is_an_error(tmp_path):
     said = one_line(
         run("--device", "tpu", "--backends", "torch", "--output", tmp_path)
     )
@@ -327,5 +327,5 @@ def test_the_kit_itself_imports_no_backend():
 
 
 @once
-def test_no_time_is_refused():
+def test_a_missing_time_is_an_error():
     assert "--minutes must be more than 0" in run("--minutes", "0").stderr

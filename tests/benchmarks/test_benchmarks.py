@@ -1,4 +1,4 @@
-"""The benchmarks run, go on where they stopped, and refuse bad arguments."""
+"""The benchmarks run, continue where they stopped, and check arguments."""
 
 import csv
 import itertools
@@ -17,7 +17,7 @@ sys.path.append(str(FOLDER))
 
 import measuring  # noqa: E402
 
-# They compile much; what they measure has tests of its own.
+# They compile much; other tests check the measured code.
 FIELDS = ["name", "value", "note"]
 BACKEND = keras.backend.backend()
 SMALL = "--hidden-dim 8 --num-heads 2".split()
@@ -68,7 +68,7 @@ def test_half_a_row_is_dropped_and_said(tmp_path, capsys):
     assert path.read_text() == "name,value,note\nR,1,\nV,3,\n"
 
 
-def test_a_file_of_another_version_is_left_alone(tmp_path):
+def test_a_file_of_another_version_does_not_change(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("name,other\nR,1\n")
     with pytest.raises(SystemExit, match=r"other columns.*--output"):
@@ -119,7 +119,7 @@ def test_layers_measure_memory(tmp_path):
 
 
 @pytest.mark.slow
-def test_growth_goes_on_where_it_stopped(tmp_path):
+def test_growth_continues_where_it_stopped(tmp_path):
     arguments = [*SMALL, "--modes", "inference"]
     arguments += ["--variants", "linear", "big_bird", "--output", tmp_path]
     script("growth.py", "--lengths", "16", "128", *arguments)
@@ -230,11 +230,11 @@ def test_published_packages_that_are_missing_are_named():
         (["static_heads.py", "score", "m"], "--data says where STS-B is"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, words):
+def test_wrong_arguments_are_errors(arguments, words):
     assert words in script(*arguments, status=2).stderr
 
 
-def test_a_folder_that_is_not_a_checkout_is_refused(tmp_path):
+def test_a_folder_that_is_not_a_checkout_is_an_error(tmp_path):
     done = script("checkouts.py", tmp_path, status=1)
     assert "is not a checkout of keras_synth" in done.stderr
 

@@ -1,4 +1,4 @@
-"""Two checkouts are compared: what differs is seen, rounding is not."""
+"""Comparisons of two checkouts find differences, except rounding."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def test_calls_that_are_easily_forgotten_are_drawn():
     assert any(len(c.get("chunks", [])) > 1 for c in windows)
 
 
-def test_rounding_is_no_difference():
+def test_rounding_is_not_a_difference():
     old, new = answer(), answer()
     new["output 0"] = new["output 0"] * (1 + 1e-6)
     assert two_trees.differences(CASE, old, new) == []

@@ -1,4 +1,4 @@
-"""The grid of runs: what is shared, what is found again, what is refused."""
+"""The grid of runs: shared data, existing results, errors."""
 
 import json
 import sys
@@ -114,7 +114,7 @@ def test_a_run_that_fails_leaves_the_others(tmp_path):
         (["--variants", "nowhere:Mine"], "the module cannot be imported"),
     ],
 )
-def test_what_is_wrong_is_one_line_before_a_run(arguments, words, tmp_path):
+def test_a_wrong_argument_is_one_line_before_a_run(arguments, words, tmp_path):
     known = ["compare", "--examples", "64", "--output", tmp_path / "out"]
     status, _, err = run(*known, *arguments, execute=None)
     assert status == 2
@@ -176,7 +176,7 @@ def own_module(tmp_path, monkeypatch):
     sys.modules.pop("own_parts", None)
 
 
-def test_variants_and_callbacks_may_be_ones_own(own_module):
+def test_variants_and_callbacks_can_be_custom(own_module):
     name = "own_parts:CosineSynthesizer"
     status, _, err = run(
         *(*PAIRS, "--variants", name, f"{name} + R", "--output", "out"),
@@ -192,7 +192,7 @@ def test_variants_and_callbacks_may_be_ones_own(own_module):
 
 
 @pytest.mark.once
-def test_ones_own_variant_may_start_from_a_preset(own_module):
+def test_a_custom_variant_can_start_from_a_preset(own_module):
     name = "own_parts:CosineSynthesizer"
     sizes = [*SIZES, "--variants", name]
     (own_module / "a.txt").write_text("to be or not to be\n" * 400)
@@ -208,7 +208,7 @@ def test_ones_own_variant_may_start_from_a_preset(own_module):
 
 
 @pytest.mark.once
-def test_what_makes_no_callbacks_is_an_error(own_module):
+def test_a_function_that_makes_no_callbacks_is_an_error(own_module):
     known = [*PAIRS, "--variants", "V", "--output", "out"]
     for name, words in {
         "own_parts:nothing": "must return a keras.callbacks.Callback",
@@ -256,7 +256,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_scripts_own_models_are_compared(tmp_path):
+def test_the_models_of_a_script_are_compared(tmp_path):
     """In processes, as its users run it."""
     import os
     import subprocess
@@ -288,7 +288,7 @@ def test_a_function_without_a_file_is_an_error(monkeypatch):
 
 
 @pytest.mark.once
-def test_arrays_must_hold_numbers(tmp_path):
+def test_arrays_must_contain_numbers(tmp_path):
     texts = np.array(["a", "b"]), np.ones(2)
     with pytest.raises(ValueError, match="Tokenize texts first"):
         scripts.write(tmp_path, "own", texts, texts, texts)
@@ -341,7 +341,7 @@ def test_the_error_is_that_of_the_mean():
 
 
 @pytest.mark.once
-def test_results_of_two_versions_have_lines_of_their_own():
+def test_results_of_two_versions_have_separate_lines():
     old = {"keras": "3.14.0", "jax": "0.10"}
     found = [result("V", 0, 0.8), result("V", 1, 0.9, versions=old)]
     table = report.summary(found)
@@ -376,7 +376,7 @@ def test_differences_are_judged_by_their_seeds():
 
 
 @pytest.mark.once
-def test_where_lower_is_better_the_lower_one_is():
+def test_the_lower_score_is_better_if_lower_is_better():
     worse = {**result("V", 0, 0)["score"], "higher_is_better": False}
     found = [
         {**result(name, i, x + i / 100), "score": worse}
@@ -423,7 +423,7 @@ def test_a_damaged_result_is_named(content, tmp_path):
 
 
 @pytest.mark.once
-def test_what_the_command_cannot_read_is_one_line(tmp_path):
+def test_an_unreadable_file_is_one_line(tmp_path):
     for words, message in {
         ("report", tmp_path): "There are no results",
         ("compare", "--seeds", "one"): "keras-synth compare --help lists",
@@ -452,7 +452,7 @@ def test_help_lists_commands_and_options(words):
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_ends_as_in_this_one(tmp_path, compared):
+def test_a_separate_process_ends_like_this_one(tmp_path, compared):
     words = [*PAIRS, "--variants", "R", "--seeds", "1"]
     process = start(*words, "--backends", BACKEND, "--output", tmp_path)
     _, err = process.communicate(timeout=600)

@@ -56,7 +56,7 @@ def len_of_epoch(result):
 
 
 @pytest.mark.parametrize("tokens", ["bytes", "subwords"])
-def test_a_language_model_may_read_bytes_or_byte_pairs(tokens, tmp_path):
+def test_a_language_model_can_read_bytes_or_byte_pairs(tokens, tmp_path):
     text = tmp_path / "a.txt"
     text.write_text("to be or not to be that is the question\n" * 80)
     status, _, err = run(
@@ -112,7 +112,7 @@ def test_summaries_are_compared_with_several_references(tmp_path):
         datasets.generated_entities,
     ],
 )
-def test_no_generated_example_is_in_two_splits(generator):
+def test_generated_examples_are_only_in_one_split(generator):
     splits = data.generated(generator, 6_000)
     train, validation, test = (set(data.texts_of(x)) for x in splits)
     assert len(splits[0][1]) == 6_000
@@ -193,8 +193,8 @@ def test_train_saves_a_preset_that_reads_strings(options, tmp_path):
 
 
 @pytest.mark.once
-def test_generated_pairs_stay_in_fours_which_single_sentences_do_not_tell():
-    """Each sentence has both labels equally often, but for a few."""
+def test_generated_pairs_stay_in_fours():
+    """Each sentence, with few exceptions, has both labels equally often."""
     ((firsts, _), labels), _, _ = data.generated(
         datasets.generated_pairs, 4_000
     )

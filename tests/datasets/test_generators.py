@@ -1,4 +1,4 @@
-"""What all generators promise, and the arguments that they refuse."""
+"""Promises of all generators, and errors for arguments."""
 
 import numpy as np
 import pytest
@@ -98,6 +98,6 @@ WRONG = {
     ("generate", "message", "options"),
     [(f, *case) for f, cases in WRONG.items() for case in cases],
 )
-def test_options_out_of_range_are_refused(generate, message, options):
+def test_options_out_of_range_are_errors(generate, message, options):
     with pytest.raises(ValueError, match=f"{message}.*Received"):
         generate(10, **options)

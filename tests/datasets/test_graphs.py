@@ -1,4 +1,4 @@
-"""Masks of graphs, and what generated graphs promise."""
+"""Masks of graphs, and promises of generated graphs."""
 
 from collections import Counter
 
@@ -40,7 +40,7 @@ def test_self_loops_are_left_as_they_are_where_asked():
 
 
 @pytest.mark.once
-def test_an_edge_may_have_one_direction():
+def test_an_edge_can_have_one_direction():
     graph = np.eye(3, k=1, dtype=bool)
     mask = datasets.graph_masks([graph])
     assert mask[0, 0, 1]
@@ -48,7 +48,9 @@ def test_an_edge_may_have_one_direction():
 
 
 @pytest.mark.parametrize("synthesizer", ["V", "R", "D"])
-def test_a_layer_reaches_neighbours_and_two_layers_theirs(synthesizer):
+def test_a_layer_reaches_neighbours_and_two_layers_their_neighbours(
+    synthesizer,
+):
     graphs = [path(5), path(3)]
     mask = datasets.graph_masks(graphs)
     rng = np.random.default_rng(0)
@@ -80,7 +82,7 @@ def test_a_layer_reaches_neighbours_and_two_layers_theirs(synthesizer):
 
 
 def neighbourhoods(colors, adjacency):
-    """How often each colour stands beside which colours."""
+    """How often each colour is next to which colours."""
     return frozenset(
         Counter(
             (int(color), tuple(sorted(colors[row].tolist())))
@@ -108,7 +110,7 @@ def test_the_label_says_which_colours_are_three_steps_apart():
 
 
 @pytest.mark.once
-def test_neighbourhoods_tell_nothing_of_the_label():
+def test_neighbourhoods_do_not_determine_the_label():
     (colors, graphs), labels = datasets.generated_graphs(400)
     of_kind = {}
     for color, graph, label in zip(colors, graphs, labels, strict=True):
@@ -152,6 +154,6 @@ def test_communities_have_the_edges_and_hints_that_they_promise():
     "graph",
     [np.ones((2, 3), bool), np.ones((2, 2)), np.ones((5, 5), bool), [True]],
 )
-def test_what_is_not_an_adjacency_is_an_error(graph):
+def test_other_arrays_than_adjacencies_are_errors(graph):
     with pytest.raises(ValueError, match=r"must be a boolean array \(n, n\)"):
         datasets.graph_masks([graph], length=4)

@@ -1,4 +1,4 @@
-"""ListOps: what expressions are worth, by the generator and in files."""
+"""ListOps: values of expressions, from the generator and in files."""
 
 import collections
 import statistics
@@ -105,7 +105,7 @@ def test_more_expressions_than_there_are_is_an_error():
     ["[AVG 1 2 ]", "[MIN 1 12 ]", "[MIN 1 [MAX 2 ]", "[MIN 1 2 ] ]", "1 2"]
     + ["[MIN 1 [SM ] ]", "", "[MAX1 2 ]"],
 )
-def test_what_is_not_an_expression_is_an_error(expression):
+def test_other_strings_than_expressions_are_errors(expression):
     with pytest.raises(
         ValueError, match=r"An expression must have digits.*Received"
     ):

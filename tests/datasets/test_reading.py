@@ -1,4 +1,4 @@
-"""`datasets.read`: each format, and what is wrong with a file."""
+"""`datasets.read`: each format, and errors in files."""
 
 import collections
 import gzip
@@ -34,7 +34,7 @@ def test_quotation_marks_of_a_tsv_file_are_ordinary(tmp_path):
     assert labels == ["yes", "no"]
 
 
-def test_columns_have_numbers_where_there_is_no_header(tmp_path):
+def test_columns_have_numbers_without_a_header(tmp_path):
     path = write(tmp_path / "a.csv", "0.5;a\n1;b\n")
     options = {"text": 1, "label": 0, "header": False, "delimiter": ";"}
     texts, labels = datasets.read(path, **options)
@@ -42,20 +42,20 @@ def test_columns_have_numbers_where_there_is_no_header(tmp_path):
     assert labels.tolist() == [0.5, 1.0]
 
 
-def test_json_lines_may_have_several_labels(tmp_path):
+def test_json_lines_can_have_several_labels(tmp_path):
     line = '{"text": "a", "one": "b", "two": "c"}\n'
     path = write(tmp_path / "a.jsonl", line)
     assert datasets.read(path, label=["one", "two"]) == (["a"], [["b", "c"]])
     assert datasets.read(path, label=None) == ["a"]
 
 
-def test_files_may_be_gzipped_and_start_with_a_byte_order_mark(tmp_path):
+def test_files_can_be_gzipped_and_start_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress("\ufefftext,label\nä,1\n".encode()))
     assert datasets.read(path)[0] == ["ä"]
 
 
-def test_a_folder_may_have_a_folder_for_each_class(tmp_path):
+def test_a_folder_can_contain_a_folder_for_each_class(tmp_path):
     for name, text in {"neg/2": "c", "pos/1": "a", "neg/1": "b"}.items():
         write(tmp_path / f"{name}.txt", text)
     assert datasets.read(tmp_path) == (["b", "c", "a"], ["neg", "neg", "pos"])
@@ -117,7 +117,7 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
         ("a.csv", b"a", {"format": "parquet"}, "format must be one of"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_with_the_file(
+def test_an_unreadable_file_is_an_error_with_its_name(
     tmp_path, name, content, options, message
 ):
     path = tmp_path / name
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_an_error_with_the_file(
     assert name in str(error.value)
 
 
-# What docs/datasets.md reads, and the file of the data folder that has it.
+# Files in docs/datasets.md, and in the data folder.
 PUBLISHED = {
     "ag_news/train.csv": "ag_news/test.csv.gz",
     "RTE/train.tsv": "glue/RTE/train.tsv",
@@ -208,6 +208,6 @@ def test_pairs_and_words_are_split_too():
         (["a"], 0.1, "one label for each"),
     ],
 )
-def test_what_cannot_be_split_is_an_error(texts, fraction, message):
+def test_data_that_cannot_be_split_are_an_error(texts, fraction, message):
     with pytest.raises(ValueError, match=message):
         datasets.train_validation_split(texts, [0, 1], fraction)

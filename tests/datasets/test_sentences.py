@@ -33,7 +33,7 @@ def test_hard_reviews_come_in_pairs_of_equal_words(num_sentences):
     assert len(labels_of) > 140
 
 
-def test_words_take_sides_only_where_meant():
+def test_only_opinions_take_sides():
     negative, positive = map(set, word_lists.OPINIONS)
     opinions = negative | positive
     assert len(opinions) == 2 * len(positive) == 2 * len(negative)
@@ -100,7 +100,7 @@ def test_the_label_says_whether_both_topics_are_the_same(words_per_topic):
 
 
 @pytest.mark.parametrize("words_per_topic", [1, 3])
-def test_neither_sentence_nor_the_words_of_both_tell_the_label(
+def test_neither_sentence_nor_the_words_of_both_determine_the_label(
     words_per_topic,
 ):
     (first, second), labels = datasets.generated_pairs(
@@ -170,7 +170,7 @@ def test_every_word_has_a_label_and_entities_begin_with_b():
     assert found == {*datasets.CLASS_NAMES["generated_entities"]}
 
 
-def test_a_name_alone_does_not_tell_its_label():
+def test_a_name_does_not_determine_its_label():
     sentences, labels = datasets.generated_entities(4000)
     seen = {}
     for words, tags in zip(sentences, labels, strict=True):

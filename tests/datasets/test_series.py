@@ -29,7 +29,7 @@ def test_real_steps_come_first_and_the_rest_is_zero(lengths, features, spare):
         assert real[: len(x)].all()
 
 
-def test_the_longest_series_gives_the_length():
+def test_the_longest_series_determines_the_length():
     values, mask = datasets.pad_series([[1, 2, 3], [4, 5]])
     assert values.tolist() == [[1, 2, 3], [4, 5, 0]]
     assert values.dtype == "int32"
@@ -78,6 +78,6 @@ def test_windows_keep_the_features_of_a_step():
         ([np.ones((2, 2, 2))], {}, r"shape \(2, 2, 2\)"),
     ],
 )
-def test_what_is_not_a_series_is_an_error(series, options, message):
+def test_other_arrays_than_series_are_errors(series, options, message):
     with pytest.raises(ValueError, match=message):
         datasets.pad_series(series, **options)

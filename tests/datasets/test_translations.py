@@ -32,7 +32,7 @@ DETERMINERS = {"a", "the", "this", "these", "two"}
 
 
 def read_phrase(source):
-    """Takes a noun phrase off the source; returns its translation, ending."""
+    """Removes a noun phrase of the source; returns its translation, ending."""
     determiner, word = source.pop(0), source.pop(0)
     adjective = ADJECTIVES.get(word)
     noun, gender, is_plural = NOUNS[source.pop(0) if adjective else word]
@@ -104,7 +104,7 @@ def test_the_examples_of_the_documentation_are_right():
         assert " ".join(translate(source.split(" "))) == target
 
 
-def test_a_dictionary_translates_no_sentence_word_by_word():
+def test_a_dictionary_cannot_translate_a_sentence_word_by_word():
     best = dictionary()
     assert best["dog"] == "tarim"
     assert best["near"] == "pri"

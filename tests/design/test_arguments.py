@@ -1,4 +1,4 @@
-"""Every argument of every class: kept in its config, refused if it is bad."""
+"""Every argument of every class is in its config, and is checked."""
 
 import inspect
 
@@ -195,7 +195,7 @@ def needed(cls, options):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_a_layer_made_of_its_config_has_all_its_arguments(name):
+def test_a_layer_from_its_config_has_all_arguments(name):
     cls = CLASSES[name]
     options = changed(cls)
     layer = cls(**options, name="mine", dtype="mixed_bfloat16")
@@ -263,7 +263,7 @@ class Forgetful(mixers.MultiHeadMixer):
         self.exponent = power
 
 
-def test_an_argument_may_be_a_private_attribute():
+def test_an_argument_can_be_a_private_attribute():
     config = Scaled(2, 4, factor=3.0, value_dim=5).get_config()
     assert config["factor"] == 3.0
     assert config["value_dim"] == 5

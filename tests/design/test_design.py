@@ -231,7 +231,7 @@ def test_parameter_counts_are_those_of_the_table(case):
     assert count(layer.trainable_weights) == trainable + 2 * D * H * K
 
 
-def test_linear_and_shared_forms_hold_fewer_weights():
+def test_linear_and_shared_forms_have_fewer_weights():
     plain = {"use_bias": False}
     dense = DenseSynthesizer(H, K, N, **plain)
     parts = [dense, DotProductSynthesizer(H, K, **plain)]
@@ -321,7 +321,7 @@ def decoder(case, cross=False, seed=0, **options):
 
 @pytest.mark.parametrize("case", ["V", "R"])
 @pytest.mark.parametrize("normalize_first", [False, True])
-def test_encoders_take_the_call_of_kerashub(case, normalize_first):
+def test_encoders_have_the_call_of_kerashub(case, normalize_first):
     layer = encoder(case, normalize_first=normalize_first)
     x, mask = normal(B, S, D), flags("111100", "111111")
     allowed = normal(B, S, S, seed=7) < 1.0
@@ -371,7 +371,7 @@ def roles(layer):
 
 
 @pytest.mark.parametrize("case", ["V", "D+V"])
-def test_decoders_take_the_call_of_kerashub(case):
+def test_decoders_have_the_call_of_kerashub(case):
     layer = decoder(case, cross=True)
     x, memory = PAIR
     mask, padding = flags("1110", "1111"), flags("111100", "101111")

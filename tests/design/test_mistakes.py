@@ -71,7 +71,7 @@ def test_02_factorized_dense_rows_are_products_without_collisions():
 
 
 @pytest.mark.parametrize("case", ["D", "FD"])
-def test_02_dense_logits_are_made_from_one_token_alone(case):
+def test_02_dense_logits_depend_on_only_one_token(case):
     layer = attention(case)
     x = normal(B, S, D)
     changed = x.copy()
@@ -123,7 +123,7 @@ def test_10_mixtures_normalise_alphas_and_scale_dot_products(per_head):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "V" not in case])
-def test_11_pure_modes_hold_no_dead_query_or_key_projections(case):
+def test_11_pure_modes_have_no_dead_query_or_key_projections(case):
     for weight in attention(case).weights:
         assert not {"query", "key"} & set(weight.path.split("/"))
 

@@ -103,7 +103,7 @@ def test_a_record_is_whole(name):
         assert content["seeds"]
 
 
-def test_the_accuracy_page_has_runs_of_several_seeds_alone():
+def test_the_accuracy_page_has_only_runs_of_several_seeds():
     text = (DOCS / "benchmarks" / "accuracy.md").read_text(encoding="utf-8")
     shown = tables.shown(text)
     quotes = records.quotes()["docs/benchmarks/accuracy.md"].values()
@@ -168,7 +168,7 @@ def test_a_table_of_keys_has_a_table_for_each_caption(monkeypatch):
     ]
 
 
-def test_rows_of_one_place_are_refused(monkeypatch):
+def test_rows_of_one_place_are_errors(monkeypatch):
     table = {"across": ["backend"]}  # modes are not told apart
     with pytest.raises(ValueError, match="two rows for MHA, JAX"):
         lines({**CROSSED, "table": table}, monkeypatch)
@@ -183,9 +183,7 @@ def test_rows_of_one_place_are_refused(monkeypatch):
         ({"columns": "accuracy"}, "has the fields"),
     ],
 )
-def test_a_mark_that_asks_for_what_is_not_there_is_refused(
-    options, message, monkeypatch
-):
+def test_a_mark_of_a_missing_record_is_an_error(options, message, monkeypatch):
     with pytest.raises(ValueError, match=message):
         lines(RECORD, monkeypatch, **options)
 
@@ -349,7 +347,7 @@ ACCELERATOR = {
 }
 
 
-def test_the_page_of_accelerators_says_what_records_hold():
+def test_the_page_of_accelerators_agrees_with_the_records():
     text = accelerators.text({"a.json": ACCELERATOR})
     said = text.replace("\N{NO-BREAK SPACE}", " ").splitlines()
     for line in (

@@ -95,6 +95,6 @@ def test_differences_ratios_and_parts_of_seeds():
         ("accuracy/imdb.json name=V bleu", "a field 'bleu'"),
     ],
 )
-def test_a_quote_that_names_no_number_is_refused(quote, message):
+def test_a_quote_that_names_no_number_is_an_error(quote, message):
     with pytest.raises(ValueError, match=message):
         records.quoted(quote)

@@ -1,4 +1,4 @@
-"""What README, docs and docstrings show runs, or at least parses.
+"""Examples in README, docs and docstrings run, or at least parse.
 
 Pages define all names that they use. Docstrings may use `keras`, `keras_synth`
 and `np` (those of `keras_synth.datasets` also the names of that module), and
@@ -43,8 +43,8 @@ pytestmark = [
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
-# Their examples read files, or fit models to what files hold: their calls are
-# compared with the signatures, but not made.
+# Their examples read files, or fit models to their contents: calls are compared
+# with the signatures, but not made.
 PRESUPPOSING = {"download", "load"}
 
 
@@ -91,7 +91,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def pages_with(language):
-    # Tutorials have a test of their own, which takes minutes.
+    # Another test, which takes minutes, is for tutorials.
     return [
         page.relative_to(ROOT).as_posix()
         for page in PAGES
@@ -193,7 +193,7 @@ def test_the_commands_of_a_page_parse(page, parses):
 
 
 def anchors(page):
-    """What a page's headings are called in links, as GitHub makes it."""
+    """The anchors of a page's headings, as on GitHub."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.M)
     for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
         words = re.sub(r"[^\w\- ]", "", heading.lower())

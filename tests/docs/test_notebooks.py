@@ -7,7 +7,7 @@ import tutorials
 pytest.importorskip("jupytext")
 pytest.importorskip("nbclient")
 
-# The others run on JAX alone.
+# The others run only on JAX.
 ON_ALL_BACKENDS = {
     "converting_an_encoder",
     "first_steps",

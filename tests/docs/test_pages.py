@@ -35,7 +35,7 @@ def test_the_cheat_sheet_names_everything(kind):
     assert listed == [*registry_of(kind).entries]
 
 
-def test_the_cheat_sheet_is_what_the_package_says():
+def test_the_cheat_sheet_agrees_with_the_package():
     script = DOCS / "write_names.py"
     run = subprocess.run(
         [sys.executable, script, "--check"], capture_output=True, text=True
@@ -44,7 +44,7 @@ def test_the_cheat_sheet_is_what_the_package_says():
 
 
 @pytest.mark.parametrize("name, cards", [("index", 15), ("gallery", 117)])
-def test_home_and_the_gallery_show_what_was_trained(name, cards):
+def test_home_and_the_gallery_show_trained_models(name, cards):
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     shown = re.findall(r'src="(gallery/[^"]+)"', gallery_cards.fill(text))
     assert len(shown) == cards

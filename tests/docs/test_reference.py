@@ -1,4 +1,4 @@
-"""The pages of the API name what is public: all of it, and nothing else."""
+"""The pages of the API contain all public names, and no others."""
 
 import collections
 import re
@@ -33,7 +33,7 @@ def test_every_public_name_is_on_a_page():
     assert not missing
 
 
-def test_pages_show_public_names_alone():
+def test_pages_show_only_public_names():
     assert {*SHOWN} <= {*PUBLIC}
 
 

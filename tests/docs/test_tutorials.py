@@ -1,4 +1,4 @@
-"""Tutorials: notebooks and pages are what their scripts say."""
+"""Notebooks and pages of tutorials agree with their scripts."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_notebook_page_and_pictures_are_those_of_the_script(build, name):
     assert pictures == {path for path in made if path.suffix == ".png"}
 
 
-def test_outputs_are_text_and_pictures_alone(build):
+def test_outputs_are_only_text_and_pictures(build):
     v4 = build.nbformat.v4
     outputs = [
         v4.new_output("stream", name="stderr", text="a warning"),
@@ -57,7 +57,7 @@ def test_outputs_are_text_and_pictures_alone(build):
     assert cleaned.execution_count is None
 
 
-def test_an_unknown_tutorial_is_refused_with_the_known_ones():
+def test_an_unknown_tutorial_is_an_error_with_the_known_ones():
     run = subprocess.run(
         [sys.executable, FOLDER / "build.py", "frist_steps"],
         capture_output=True,
@@ -76,7 +76,7 @@ get_ipython().register_magic_function(print, magic_name="pip")
 
 
 def run_setup(build, before):
-    """What the second cell prints, and the line of the error it ends in."""
+    """The output of the second cell, and the line of its error."""
     without = build.notebook("first_steps")
     setup = without.cells[1]
     setup.source = MISSING + before + setup.source
@@ -111,7 +111,7 @@ def test_a_notebook_without_the_package_says_in_one_line_what_to_do(
     assert "make release" in line
 
 
-def test_a_notebook_installs_a_wheel_that_lies_beside_it(build, address):
+def test_a_notebook_installs_a_wheel_in_its_folder(build, address):
     address("https://github.com/owner/name")
     wheel = "keras_synth-1.0-py3-none-any.whl"
     said, _ = run_setup(build, f"pathlib.Path({wheel!r}).touch()\n")

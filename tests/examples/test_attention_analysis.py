@@ -24,7 +24,7 @@ def encoder(folder):
 
 
 @pytest.mark.slow
-def test_presets_of_ones_own_are_drawn(tmp_path, monkeypatch):
+def test_your_own_presets_are_drawn(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pairs = models.SynthesizerBytePairTokenizer.from_texts(SENTENCES, 300)
     translator = models.SynthesizerSeq2SeqLM(

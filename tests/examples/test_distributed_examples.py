@@ -65,7 +65,7 @@ def test_many_train_as_one(tmp_path, backend, script, option, one, others):
 
 @pytest.mark.slow
 @pytest.mark.skipif(BACKEND != "jax", reason="processes of JAX")
-def test_two_processes_of_which_one_is_killed_end_as_one_does(tmp_path):
+def test_two_processes_end_if_one_is_killed(tmp_path):
     script, epochs = "jax_processes.py", ("--epochs", 30)
     one, two = tmp_path / "one", tmp_path / "two"
     run(script, "--processes", 1, "--output", one, *epochs)

@@ -58,7 +58,7 @@ def test_a_script_runs_to_its_end(name, tmp_path, monkeypatch, capsys):
     "path", sorted(FOLDER.glob("*.py")), ids=lambda x: x.name
 )
 def test_a_script_is_a_notebook(path):
-    """Cells of text and code, without arguments or a backend of its own."""
+    """Cells of text and code, without arguments or a fixed backend."""
     text = path.read_text(encoding="utf-8")
     assert re.match(r'"""\nTitle: .+\n', text)
     for word in ("argparse", "sys.argv", "KERAS_BACKEND"):

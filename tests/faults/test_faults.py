@@ -1,4 +1,4 @@
-"""Killed commands, full disks and two writers: what is lost, and what is said.
+"""Killed commands, full disks and two writers: losses and messages.
 
 A child of this process does what the command does but for the training, whose
 result is made up: nothing else writes results.
@@ -110,7 +110,7 @@ def test_two_writers_do_not_write_at_once(whole):
 def test_a_file_that_cannot_be_written_is_one_line(
     number, whole, tmp_path, monkeypatch
 ):
-    """Wherever it happens: what was there is as it was."""
+    """At any place: existing files do not change."""
     folder, replace, left = prepared(whole, tmp_path), os.replace, [3]
 
     def fail(*args):
@@ -148,7 +148,7 @@ def test_a_disk_that_a_run_finds_full_stops_all_runs(whole, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_small_disk_is_one_line_and_may_grow(whole, tmp_path):
+def test_a_full_disk_is_one_line_and_can_grow(whole, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     size = sum(x.stat().st_size for x in whole.rglob("*") if x.is_file())

@@ -56,7 +56,7 @@ def _masked_ids():
 
 
 KERAS_HUB = {"max_sequence_length": S}
-# Name -> what makes a model, and its inputs.
+# Name -> function that makes a model, and its inputs.
 MODELS = {
     "R+V": (lambda: _backbone("R+V"), of_one),
     "causal task": (

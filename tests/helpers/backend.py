@@ -1,4 +1,4 @@
-"""What Keras has no common name for: gradients, and arrays of any dtype."""
+"""Functions that Keras lacks: gradients, and arrays of any dtype."""
 
 import contextlib
 import importlib.util
@@ -16,7 +16,7 @@ INSTALLED = [name for name in BACKENDS if importlib.util.find_spec(name)]
 
 def numpy(x):
     """A tensor as NumPy, half precision as float32."""
-    if hasattr(x, "detach"):  # torch refuses tensors that require gradients
+    if hasattr(x, "detach"):  # torch cannot convert tensors with gradients
         x = x.detach()
     if keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype)):
         x = ops.cast(x, "float32")
@@ -194,7 +194,7 @@ def build_optimizer(model):
 
 
 def beside(package):
-    """Marks a test beside a published PyTorch package, by its module's name.
+    """Marks a test against a published PyTorch package, by its module's name.
 
     `make test-full` installs these packages.
     """

@@ -7,7 +7,7 @@ from backend import numpy
 
 
 def in_parts(block, x, ends, length, source=None, arguments=None):
-    """What the block returns, as one array `(B, T, d)`.
+    """The output of the block, as one array `(B, T, d)`.
 
     Args:
         block: `SynthesizerDecoder`.

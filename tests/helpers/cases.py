@@ -208,7 +208,7 @@ def shared(name, policy="float32"):
 
 
 def run(name, *inputs, policy="float32", **arguments):
-    """What the shared layer returns, as NumPy arrays."""
+    """The outputs of the shared layer, as NumPy arrays."""
     static = {k: v for k, v in arguments.items() if isinstance(v, bool)}
     masks = {k: v for k, v in arguments.items() if k not in static}
     call = _program(name, policy, tuple(sorted(static.items())))
@@ -233,7 +233,7 @@ def _program(name, policy, static):
 
 
 def output_bias(name):
-    """What the shared layer returns for rows that see nothing: `(d,)`."""
+    """The shared layer's output for rows without visible keys: `(d,)`."""
     for weight in shared(name).weights:
         if weight.path.endswith(("/attention_output/bias", "/output/bias")):
             return numpy(weight.value)

@@ -34,7 +34,7 @@ def execute_here(spec, emit=lambda event: None, processes=None):
 
 
 def run(*arguments, execute=execute_here):
-    """Runs the command; returns its status and what it printed."""
+    """Runs the command; returns its status and output."""
     words = [*map(str, arguments)]
     if words[0] == "compare" and "--backends" not in words:
         words += ["--backends", BACKEND]
@@ -53,7 +53,7 @@ def run(*arguments, execute=execute_here):
 
 
 def start(*arguments, **options):
-    """Starts the command in a process of its own."""
+    """Starts the command in a separate process."""
     return subprocess.Popen(
         [sys.executable, "-m", "keras_synth.compare", *map(str, arguments)],
         stdout=subprocess.PIPE,

@@ -4,7 +4,7 @@ import keras
 
 
 def described(synthesizer):
-    """What it is, the names of its layers aside."""
+    """A description without the names of layers."""
 
     def without_names(x):
         if isinstance(x, dict):

@@ -62,7 +62,7 @@ def randomized(layer, seed=0):
 
 
 def call(layer, *args, **options):
-    """What the layer returns, as NumPy arrays of at least float32."""
+    """The outputs of the layer, as NumPy arrays of at least float32."""
     plain = all(isinstance(x, np.ndarray) for x in args)  # they carry no mask
     if plain and layer.built and not options.get("training"):
         outputs = program(lambda *args: layer(*args, **options))(*args)
@@ -102,7 +102,7 @@ def variable(layer, ending):
 
 
 def value_of(layer, ending):
-    """A weight as an array; `None` where the layer has none."""
+    """A weight as an array, or `None` if the layer lacks it."""
     found = variables(layer, ending)
     assert len(found) <= 1
     return to_numpy(found[0]) if found else None
@@ -174,7 +174,7 @@ def expected_output(layer, source, logits, mask=None):
 
 
 def check(layer, inputs, logits, mask=None, **options):
-    """Output, alone and with scores, and scores are the reference's."""
+    """Outputs, with and without scores, and scores equal the reference."""
     expected = expected_output(layer, inputs[-1], logits, mask)
     close(call(layer, *inputs, **options), expected)
     output, scores = call(
@@ -212,7 +212,7 @@ def embedding():
 
 
 def value_error_naming(*words):
-    """Expects a ValueError whose own words hold each of these."""
+    """Expects a ValueError whose message contains each of these."""
     # Keras appends all arguments, where any word might be found.
     own = "(?:(?!Arguments received).)*?"
     words = [rf"(?={own}\b{re.escape(str(word))}\b)" for word in words]

@@ -16,7 +16,7 @@ STREAMS = ("generator", "PyDataset", "DataLoader")
 
 
 def task(kind):
-    """A task that knows the classes "bad" and "good", where it has any."""
+    """A task, with the classes "bad" and "good" if it has classes."""
     if kind == "classifier":
         return small_tasks.task(kind, class_names=["bad", "good"])
     if kind in small_tasks.KINDS:
@@ -91,7 +91,7 @@ def stream(kind, given):
 
 
 def record(model):
-    """Has `fit` compute nothing, and returns a list of what it would see."""
+    """Replaces the step of `fit`, and returns a list of its inputs."""
     seen = []
 
     def step(*given):

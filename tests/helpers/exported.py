@@ -1,4 +1,4 @@
-"""Exported files, run by what serves them: no Keras, no library."""
+"""Exported files, run by their runtimes without Keras."""
 
 import keras
 import numpy as np
@@ -85,7 +85,7 @@ def signature(model, shape):
 
 
 def export(model, folder, format, shape, **options):
-    """Exports a model and returns what runs the file."""
+    """Exports a model and returns a function that runs the file."""
     path = str(folder / f"model{ENDINGS[format]}")
     model.export(
         path,
@@ -98,7 +98,7 @@ def export(model, folder, format, shape, **options):
 
 
 def inputs(model, batch, length, seed=0):
-    """Token ids of two lengths, and whatever else a model takes."""
+    """Token ids of two lengths, and other inputs of a model."""
     rng = np.random.default_rng(seed)
     made = {
         name: rng.integers(0, min(10, length), (batch, length), "int32")

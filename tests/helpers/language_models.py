@@ -1,4 +1,4 @@
-"""Small models that write, and what they write without caches."""
+"""Small generating models, and their texts without caches."""
 
 import keras_hub
 import numpy as np

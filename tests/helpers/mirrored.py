@@ -1,6 +1,6 @@
 """One step of training on two virtual devices, and the same on one.
 
-Devices are configured when TensorFlow starts: this is a process of its own.
+TensorFlow configures devices when it starts, so this is a separate process.
 """
 
 import keras

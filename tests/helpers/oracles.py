@@ -102,7 +102,7 @@ def linear(w, query, keys, head):
 
 
 def performer(w, query, keys, head):
-    """With what is added to features that are scaled by their largest."""
+    """With the constant that is added to scaled features."""
     query, keys = (x / len(query) ** 0.25 for x in (query, keys))
     of_query = w["projection"] @ query
     of_keys = keys @ w["projection"].T - (keys**2).sum(-1, keepdims=True) / 2
@@ -224,7 +224,7 @@ def of_real_heads(attended):
 
 
 def seen_in_rounds(layer, w, tokens, head):
-    """What Reformer's rounds show tokens `(n, k)`: boolean `(n, n)`."""
+    """Visible pairs of Reformer's rounds for tokens `(n, k)`: `(n, n)`."""
     seen = np.zeros((len(tokens), len(tokens)), bool)
     for number in range(layer.hashes):
         buckets = np.zeros(len(tokens), int)

@@ -1,4 +1,4 @@
-"""Accelerators that are not there: what JAX says of them, for lowering."""
+"""Simulated accelerators of JAX, for lowering."""
 
 import functools
 import types
@@ -7,10 +7,10 @@ from keras_synth._backend import execution, internals
 
 
 class Pretended:
-    """A platform that JAX takes this machine's for.
+    """Makes JAX treat this machine as another platform.
 
-    What is lowered for it is what would be lowered there, but that XLA computes
-    what attention prepares for cuDNN. Nothing of it runs.
+    Functions are lowered as on this platform, except that XLA computes what
+    attention prepares for cuDNN. They do not run.
 
     Args:
         monkeypatch: The fixture, which ends it.
@@ -60,7 +60,7 @@ class Pretended:
 
 
 def checks_of_cudnn(capability, bias_gradients):
-    """What attention asks of JAX about cuDNN, answered for a device."""
+    """JAX's checks of cuDNN for attention, with answers for a device."""
     layout = types.SimpleNamespace(BTNH=types.SimpleNamespace(value=0))
     return types.SimpleNamespace(
         AttentionLayout=layout,

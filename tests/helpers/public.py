@@ -22,7 +22,7 @@ FOLDERS = "folding layers mixers synthesizers".split()
 
 
 def own_names(module):
-    """`__all__`, or what a module without defines itself."""
+    """`__all__`, or the definitions of a module without it."""
     own = [
         name
         for name, value in vars(module).items()

@@ -1,4 +1,4 @@
-"""Attention layers drawn at random, and what they should compute in NumPy.
+"""Random attention layers, and their results in NumPy.
 
 A `Case` says everything about one call of a layer. `expected` is its output
 by the formulas of `reference.py` in float64, from the layer's weights by their
@@ -143,7 +143,7 @@ def attention_case(parts, choose):
 
 
 def mixer_case(name, choose):
-    """A `Case` of another mixer, of what that supports."""
+    """A `Case` of another mixer, with supported arguments."""
     supported = supports(name)
     lengths = [None, *LENGTHS] if "cross_attention" in supported else [None]
     return Case(
@@ -177,7 +177,7 @@ def _masks(choose, pairs):
 
 @functools.cache
 def supports(name):
-    """What a mixer supports: names of its attributes, without `supports_`."""
+    """Names of a mixer's true attributes, without `supports_`."""
     mixer = mixers.get(name, 2, 4, max(LENGTHS))
     found = [x for x in dir(mixer) if x.startswith("supports_")]
     names = {x.removeprefix("supports_") for x in found if getattr(mixer, x)}
@@ -190,7 +190,7 @@ def supports(name):
 
 
 class Run:
-    """A layer as a `Case` describes it, and what it is called with.
+    """The layer of a `Case`, and the arguments of its call.
 
     Attributes:
         arrays: List of float32 arrays by which gradients are taken: query,
@@ -261,7 +261,7 @@ class Run:
         }
 
     def loss(self, masks, direction):
-        """The loss as a function of `arrays`, beside the output."""
+        """The loss as a function of `arrays`, and the output."""
         layer, count = self.layer, self.number_of_inputs
         trained, fixed = (
             layer.trainable_variables,
@@ -335,7 +335,7 @@ class Run:
 
 
 class Preferred(routes.Route):
-    """Another route, taken wherever it serves."""
+    """Another route, chosen for all requests that it supports."""
 
     def __init__(self, route):
         self.route, self.name = route, f"preferred {route.name}"
@@ -360,7 +360,7 @@ def _array(variable):
 
 
 def _derived(loss, arrays, compiled):
-    """Output and gradients of a loss that returns the output beside it."""
+    """Output and gradients of a loss that also returns the output."""
     backend = keras.backend.backend()
     find = {"jax": _by_jax, "tensorflow": _by_tensorflow, "torch": _by_torch}
     output, slopes = find[backend](loss, arrays, compiled)
@@ -416,7 +416,7 @@ def expected(case, arrays, run):
     Args:
         case: `Case` of synthesizers.
         arrays: List of arrays, as `Run.arrays`.
-        run: `Run`, for its masks and what it does not train.
+        run: `Run`, for its masks and its weights that are not trained.
     """
     count = run.number_of_inputs
     inputs, rest = arrays[:count], arrays[count:]

@@ -131,7 +131,7 @@ def outputs(kind, model):
 
 
 def weights(model):
-    """Paths and dtypes, as text. What LoRA adds is merged by saving."""
+    """Paths and dtypes, as text. Saving merges LoRA's updates."""
     found = [
         (w.path, keras.backend.standardize_dtype(w.dtype))
         for w in model.weights

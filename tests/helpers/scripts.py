@@ -11,7 +11,7 @@ from unittest import mock
 
 
 class Done(NamedTuple):
-    """What a script left: status, and what it wrote."""
+    """The result of a script: its status and outputs."""
 
     returncode: int
     stdout: str
@@ -32,7 +32,7 @@ def run_script(path, *arguments):
             runpy.run_path(str(path), run_name="__main__")
         except SystemExit as stop:
             status = stop.code or 0
-    if isinstance(status, str):  # what Python prints of `sys.exit("text")`
+    if isinstance(status, str):  # Python's output for `sys.exit("text")`
         err.write(f"{status}\n")
         status = 1
     return Done(status, out.getvalue(), err.getvalue())

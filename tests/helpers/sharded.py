@@ -1,6 +1,6 @@
-"""What holds on eight devices, two by four: see test_layouts.py.
+"""Promises on eight devices, two by four: see test_layouts.py.
 
-Devices are counted when JAX starts: this is a process of its own.
+JAX counts devices when it starts, so this is a separate process.
 """
 
 import pathlib
@@ -109,7 +109,7 @@ def losses():
 
 
 def gathers():
-    """No device is sent what others compute of their samples."""
+    """Devices do not receive results of other devices' samples."""
     # Attention in tiles of two rows, as if sequences were long.
     sizes.TILE, sizes.FEWEST_ROWS = 2**6, 2
     features = RNG.normal(size=(BATCH, LENGTH, layout_cases.WIDTH))
@@ -130,7 +130,7 @@ def gathers():
 
 
 def gathered(layer, arguments, options):
-    """What the compiled gradient sends between devices but for sums."""
+    """Transfers between devices in the compiled gradient, except sums."""
 
     def loss(weights, arguments):
         query, *masks = arguments
@@ -153,7 +153,7 @@ def gathered(layer, arguments, options):
 
 
 def files():
-    """What is saved sharded loads unsharded, and the other way round."""
+    """Files of sharded models load unsharded, and the reverse."""
     for name in ("R+V", "D shared heads", "translation"):
         with model_parallel().scope():
             model = layout_cases.backbone(name)
@@ -178,7 +178,7 @@ def files():
 
 
 def errors():
-    """What devices cannot share is refused before training."""
+    """Batches that devices cannot share are errors before training."""
     nothing = keras.distribution.LayoutMap(mesh())
     nothing["embeddings"] = ("model",)
     with (

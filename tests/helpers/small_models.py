@@ -63,7 +63,7 @@ def vit():
 
 
 def text_classification():
-    """A Transformer of one's own, as a functional graph, with Keras masks."""
+    """A custom Transformer, as a functional graph, with Keras masks."""
     tokens = keras.Input((N,), dtype="int32", name="tokens")
     x = layers.Embedding(50, D, mask_zero=True)(tokens)
     for _ in range(2):

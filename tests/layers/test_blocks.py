@@ -21,7 +21,7 @@ from keras_synth.layers import (
 H, K, D, N, T = 2, 4, 8, 9, 7
 
 
-def test_a_mixer_may_take_any_further_arguments():
+def test_a_mixer_can_have_any_further_arguments():
     class Any(mixers.SelfMixer):
         def call(self, query, value=None, key=None, mask=None, **kwargs):
             assert kwargs == {"scale": 2.0, "value_mask": None}
@@ -32,7 +32,7 @@ def test_a_mixer_may_take_any_further_arguments():
     np.testing.assert_allclose(found, 2 * x)
 
 
-def test_objects_with_weights_and_foreign_caches_are_refused():
+def test_objects_with_weights_and_foreign_caches_are_errors():
     built = mixers.get("V", H, K)
     built.build((None, T, D))
     with pytest.raises(ValueError, match=r"weights of this one.*Received"):
@@ -85,7 +85,7 @@ def test_a_block_around_fnet_is_that_of_kerashub():
     "name",
     ["V", "D", "FD", "R + V", "additive", "linear", "light_conv", "gmlp"],
 )
-def test_masks_that_count_are_no_reason_for_a_warning(name):
+def test_masks_that_count_cause_no_warning(name):
     ids = np.array([[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]])
     embedding = keras.layers.Embedding(10, D, mask_zero=True)
     mixer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
@@ -141,7 +141,7 @@ X = np.ones((1, 4, 8), "float32")
 
 
 def made(**options):
-    """A network that gives the mean of its hidden layer, which is all ones."""
+    """A network whose output is the mean of its hidden layer of ones."""
     layer = FeedForward(
         1000, kernel_initializer="ones", use_bias=False, **options
     )
@@ -159,7 +159,7 @@ def test_hidden_features_are_dropped_in_training():
     dropped = numpy(layer(X, training=True))[..., 0]  # (1, 4)
     # Half of 1,000 ones, doubled: the standard deviation is 0.03.
     assert 0.001 < np.abs(dropped - 1).max() < 0.2
-    assert len(np.unique(dropped)) > 1  # each token has a draw of its own
+    assert len(np.unique(dropped)) > 1  # each token has its own draw
 
 
 def test_a_block_hands_it_on():
@@ -172,8 +172,8 @@ def test_a_block_hands_it_on():
     assert again.feed_forward_dropout == 0.9
 
 
-def test_a_block_drops_what_it_adds_not_the_sum():
-    """What a block adds to its input is dropped, or doubled for a half."""
+def test_a_block_drops_summands_but_not_the_sum():
+    """With a rate of a half, summands of a block are dropped or doubled."""
     block = SynthesizerEncoder(
         8, 2, synthesizer="fnet", dropout=0.5, normalize_first=True
     )

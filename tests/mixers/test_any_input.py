@@ -95,5 +95,5 @@ def check(kind, data):
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data())
-def test_any_input_gives_an_output_or_a_value_error(kind, data):
+def test_any_input_has_an_output_or_raises_a_value_error(kind, data):
     check(kind, data)

@@ -66,7 +66,7 @@ def test_weights_are_saved_under_attributes_not_aliases(mixer, tmp_path):
     assert not names & aliases
 
 
-def test_output_tokens_may_have_nine_axes():
+def test_output_tokens_can_have_nine_axes():
     shape = (1, 2, 1, 1, 2, 1, 1, 1, 2)
     layer = attention("R", output_shape=shape)
     assert layer(X).shape == (2, 5, *shape)

@@ -1,4 +1,4 @@
-"""Convolutions and pooling: what they are by other names, and their states."""
+"""Convolutions and pooling: equivalent layers, and their states."""
 
 import keras
 import numpy as np
@@ -62,7 +62,7 @@ def test_a_cache_is_of_the_last_tokens(name, tokens):
         "light_conv(width=4, border='renormalize')",
     ],
 )
-def test_tokens_that_are_left_out_may_come_later(name):
+def test_masked_tokens_can_come_later(name):
     """As in generation: first the shortest prompt, then token after token."""
     layer = made(name)
     x = normal(3, T, D, seed=9)
@@ -106,7 +106,7 @@ def test_heads_must_divide_the_features(name):
         mixers.get(name, 3)(normal(2, T, D))
 
 
-def test_a_kernel_may_be_wider_than_the_sequence():
+def test_a_kernel_can_be_wider_than_the_sequence():
     layer = keras.Sequential(
         [keras.Input((None, D)), made("light_conv", width=31)]
     )

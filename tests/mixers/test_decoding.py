@@ -1,4 +1,4 @@
-"""Decoding with caches gives what the whole sequence gives at once."""
+"""Decoding with caches equals a call with the whole sequence."""
 
 import random
 
@@ -49,8 +49,8 @@ def test_only_dot_product_parts_remember_keys(name, features):
     assert numpy(remembered).nbytes == 3 * N * bytes_per_token
 
 
-def test_cross_attention_takes_any_synthesizer():
-    """Of sources that are longer than what the decoder reads, too."""
+def test_cross_attention_works_with_any_synthesizer():
+    """Also for sources that are longer than the decoder's sequence."""
     block = SynthesizerDecoder(
         16,
         H,
@@ -61,7 +61,7 @@ def test_cross_attention_takes_any_synthesizer():
     )
     block(tokens(3), tokens(N))
     assert block.cross_attention.synthesizer.max_length == N
-    assert block.cross_attention.cache_dim == K  # values alone
+    assert block.cross_attention.cache_dim == K  # only values
     again = SynthesizerDecoder.from_config(block.get_config())
     again(tokens(3), tokens(N))
     again.set_weights(block.get_weights())
@@ -70,7 +70,7 @@ def test_cross_attention_takes_any_synthesizer():
     )
     with pytest.raises(ValueError, match="9"):
         block(tokens(3), tokens(N + 1))
-    made = synthesizers.get("D+V", H, K, N)  # an object knows its own length
+    made = synthesizers.get("D+V", H, K, N)  # an object has its own length
     block = SynthesizerDecoder(
         16, H, synthesizer="R", max_length=3, cross_synthesizer=made
     )
@@ -81,7 +81,7 @@ def test_cross_attention_takes_any_synthesizer():
         SynthesizerDecoder(16, H, synthesizer="V", cross_synthesizer="Q")
 
 
-def test_cross_attention_that_is_not_asked_for_takes_no_seeds():
+def test_unused_cross_attention_draws_no_seeds():
     """Models start from the same weights as ever."""
     keras.utils.set_random_seed(0)
     made = SynthesizerDecoder(16, H, synthesizer="V")
@@ -94,7 +94,7 @@ def test_cross_attention_that_is_not_asked_for_takes_no_seeds():
     assert random.random() == after
 
 
-def test_one_of_two_caches_is_refused():
+def test_one_of_two_caches_is_an_error():
     x = tokens()
     block = SynthesizerDecoder(16, H, synthesizer="R", max_length=N)
     block(x, tokens(T))
@@ -169,7 +169,7 @@ def test_masks_count_with_a_cache_as_without(cross):
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 
-def test_a_padding_mask_of_another_length_is_refused():
+def test_a_padding_mask_of_another_length_is_an_error():
     block, _ = block_calls(cross=False)
     own, _ = block.make_caches(3, N)
     with pytest.raises(ValueError, match=r"or of the cache.*Received"):
@@ -184,7 +184,7 @@ def test_a_padding_mask_of_another_length_is_refused():
 @pytest.mark.parametrize("cross", [False, True])
 @pytest.mark.parametrize("scores", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
-def test_symbolic_calls_return_what_eager_ones_do(cross, scores, cached):
+def test_symbolic_calls_return_the_same_as_eager_calls(cross, scores, cached):
     block, encoder = block_calls(cross)
     own, other = block.make_caches(3, N, 2)
     options = {"return_attention_scores": scores}

@@ -123,7 +123,7 @@ def test_masks_of_all_ranks_equal_multi_head_attention(axes, shape):
     assert_equal(theirs, ours, x, x, attention_mask=mask)
 
 
-def test_a_mask_without_batch_and_heads_is_taken():
+def test_a_mask_without_batch_and_heads_is_supported():
     x = drawn(3, 6, D)
     for mask in (np.tril(np.ones((6, 6), bool)), np.tril(np.ones((6, 6)))):
         assert_equal(*pair(), x, x, attention_mask=mask)
@@ -138,7 +138,7 @@ def test_a_mask_without_batch_and_heads_is_taken():
     "axes",
     [(1, 2), (2, 1), (2,)],
 )
-def test_synthesizers_see_attended_axes_as_one(case, axes):
+def test_synthesizers_see_attended_axes_as_one_axis(case, axes):
     """Against the same layer on tensors that were flattened by hand."""
     x = drawn(2, 2, 3, D)
     mask = np.array([[[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [1, 1, 1]]], bool)
@@ -175,7 +175,7 @@ def test_synthesizers_see_attended_axes_as_one(case, axes):
     )
 
 
-def test_padding_masks_may_leave_out_axes_that_nobody_attends_along():
+def test_padding_masks_can_omit_axes_that_are_not_attended():
     x = drawn(2, 3, 4, D)
     layer = SyntheticAttention(H, K, synthesizer="V", attention_axes=2)
     short = rng.random((2, 4)) < 0.6
@@ -217,19 +217,19 @@ def test_unknown_sizes_of_several_axes_are_unknown_lengths():
 
 
 @pytest.mark.parametrize("axes", [(0,), (3,), -1, (1, 1), (1, -3), (7,)])
-def test_axes_that_cannot_be_attended_along_are_refused(axes):
+def test_axes_that_cannot_be_attended_are_errors(axes):
     layer = SyntheticAttention(H, K, synthesizer="V", attention_axes=axes)
     with pytest.raises(ValueError, match="different axes between"):
         layer(drawn(2, 3, 4, D))
 
 
 @pytest.mark.parametrize("axes", ["1", 1.5, (1.0,), (), {1}, True])
-def test_axes_that_are_none_are_refused_at_once(axes):
+def test_wrong_axes_are_errors_at_once(axes):
     with pytest.raises(ValueError, match="must be an int, list, or tuple"):
         SyntheticAttention(H, K, synthesizer="V", attention_axes=axes)
 
 
-def test_shapes_that_do_not_belong_together_are_refused():
+def test_shapes_that_do_not_belong_together_are_errors():
     layer = SyntheticAttention(H, K, synthesizer="V", attention_axes=2)
     with pytest.raises(ValueError, match="same number of axes"):
         layer(drawn(2, 3, 4, D), drawn(2, 3, D))
@@ -371,7 +371,7 @@ class KeyBias(Synthesizer):
 @pytest.mark.parametrize("make", [KeyBias, lambda h: mixed(KeyBias(h))])
 @pytest.mark.parametrize("scores", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_row_of_logits_for_all_queries_gives_a_context_for_each(
+def test_a_row_of_logits_for_all_queries_makes_a_context_for_each(
     make, scores, causal
 ):
     layer = SyntheticAttention(H, K, synthesizer=make(H))
@@ -423,7 +423,7 @@ class TransformerBlock(keras.layers.Layer):
 
 
 @pytest.mark.parametrize("name", ["V", "R", "D", "FR", "FD", "Fix", "R+V"])
-def test_a_custom_layer_without_build_takes_unknown_lengths(name):
+def test_a_custom_layer_without_build_supports_unknown_lengths(name):
     """PyTorch probes such layers with lengths of 83 and 89."""
     tokens = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(9, D, mask_zero=True)(tokens)

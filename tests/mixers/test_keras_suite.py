@@ -36,7 +36,7 @@ class DotProductAttention(SyntheticAttention):
     _flash_attention = property(lambda self: self.flash_attention)
 
 
-# What is not asked of us, and why.
+# Tests that do not apply, and why.
 PRIVATE = {
     "test_causal_only_skipped_for_subclass": "overrides _compute_attention",
     "test_compute_attention_combines_causal_and_explicit_mask_fused_fallback": (

@@ -61,7 +61,7 @@ def test_a_query_sees_the_keys_up_to_its_place(name, lengths):
 
 
 @each_name
-def test_a_state_is_of_constant_size_and_may_be_read_without_order(name):
+def test_a_state_has_constant_size_and_can_be_read_in_any_order(name):
     mixer, x = made(name), normal(3, T, D)
     cache = mixer.make_cache(3, N)
     features = mixer.num_features
@@ -116,7 +116,7 @@ def test_keys_of_large_norm_are_finite(dtype, causal):
     assert (found <= v.max(1, keepdims=True) + 1e-4).all()
     assert (found >= v.min(1, keepdims=True) - 1e-4).all()
     assert np.abs(found).min() > 0
-    # Padding, whose logarithms are 0, must not be what others are scaled by.
+    # Padding, whose logarithms are 0, must not scale other tokens.
     real = padding(5, 5, size=T)
     short = mixer.attend(*(x[:, :5] for x in (q, k, v)), mask)
     padded = (np.where(real[..., None, None], x, 0) for x in (k, v))

@@ -22,7 +22,9 @@ def made(name, **options):
     "name, weight",
     [("reformer(bucket_size=3)", "rotations"), ("routing", "centroids")],
 )
-def test_what_chooses_is_saved_and_never_trained(name, weight, tmp_path):
+def test_centroids_and_rotations_are_saved_but_not_trained(
+    name, weight, tmp_path
+):
     inputs = keras.Input((None, D))
     model = keras.Model(inputs, mixers.get(name, H, K, N)(inputs))
     model.trainable = True
@@ -34,7 +36,7 @@ def test_what_chooses_is_saved_and_never_trained(name, weight, tmp_path):
     np.testing.assert_array_equal(numpy(again), numpy(own))
 
 
-def test_tokens_that_are_equally_near_are_taken_in_their_order():
+def test_equally_near_tokens_are_chosen_in_order():
     mixer, x = made("routing(clusters=3)"), normal(3, T, D)
     for layer in (mixer.query, mixer.key):  # two directions are left
         kernel, bias = layer.weights
@@ -66,7 +68,7 @@ def moved(mixer, x, real):
 
 @pytest.mark.parametrize("clusters", [2, 13])
 @pytest.mark.parametrize("decay", [0.999, 0.5])
-def test_training_moves_centroids_to_what_is_near(clusters, decay):
+def test_training_moves_centroids_to_near_tokens(clusters, decay):
     mixer = made("routing", clusters=clusters, decay=decay)
     x, real = normal(3, T, D), padding(T, 4, 1, size=T)
     before = numpy(mixer.centroids)
@@ -127,7 +129,7 @@ def test_rows_and_columns_of_the_matrix_sum_to_one():
     [("reformer", "bucket_size"), ("routing", "clusters")]
     + [("sinkhorn", "block_size")],
 )
-def test_options_beyond_the_longest_sequence_are_refused(name, option):
+def test_options_beyond_the_longest_sequence_are_errors(name, option):
     with pytest.raises(ValueError, match=r"at most `max_length`.*Received"):
         mixers.get(name, H, K, N, **{option: N + 1})
     with pytest.raises(ValueError, match=r"needs `max_length`.*Received"):

@@ -1,4 +1,4 @@
-"""What every layer promises, whatever it mixes by: each promise once."""
+"""Promises of all mixers, each once."""
 
 import itertools
 
@@ -32,13 +32,13 @@ from cases import (
     shared,
 )
 from keras import ops
-from keras.src import testing  # private: wrapped in `layer_test` alone
+from keras.src import testing  # private: wrapped only in `layer_test`
 from language_models import assert_writes_as_without_caches, language_model
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
-# One of each way to compute, for what takes seconds on JAX and TensorFlow.
+# One of each way to compute, for tests that are slow on JAX and TensorFlow.
 FEW = [
     *("dynamic_conv(width=3)", "gmlp", "strided(stride=3)", "linear"),
     *("routing(clusters=3)", "R+V", "D", "local D"),
@@ -144,7 +144,7 @@ def test_a_block_trains_and_comes_back_from_a_file(name, tmp_path):
     for weight, old in zip(model.trainable_weights, before, strict=True):
         new = numpy(weight.value)
         assert np.isfinite(new).all(), weight.path
-        # A softmax does not see what all logits of a row have in common.
+        # A softmax ignores a common summand of all logits of a row.
         if not weight.path.endswith("key/bias"):
             assert np.abs(new - old).max() > 1e-7, weight.path
     model.save(tmp_path / "model.keras")
@@ -185,7 +185,7 @@ def test_quantized_and_adapted_projections(name, tmp_path):
 
 
 @layers_that(on_each_backend=UNLIKE)
-def test_what_padding_holds_does_not_matter(name):
+def test_the_content_of_padding_does_not_matter(name):
     mask, layer = ragged(), shared(name)
     beyond = ~mask[..., None]
     masks = {"value_mask": mask, "query_mask": mask}
@@ -338,7 +338,7 @@ def check_decoding(name, masked):
 
 
 @each_causal
-def test_what_a_cache_holds_beyond_the_present_has_no_influence(name):
+def test_cache_entries_beyond_the_present_have_no_influence(name):
     layer = shared(name)
     if not layer.overwrites_cache:
         pytest.skip("its cache is a state of the past alone")
@@ -349,7 +349,7 @@ def test_what_a_cache_holds_beyond_the_present_has_no_influence(name):
 
 
 @layers_that(is_causal, FEW)
-def test_what_padding_holds_does_not_matter_to_a_cache(name):
+def test_the_content_of_padding_does_not_matter_to_a_cache(name):
     layer, mask = shared(name), padding(T, 4, 1, size=T)
     step, outputs = program(layer.call_with_cache), []
     for poison in (0, np.nan):
@@ -366,7 +366,7 @@ def test_what_padding_holds_does_not_matter_to_a_cache(name):
 
 
 @each_causal
-def test_a_cache_of_another_layer_is_refused(name):
+def test_a_cache_of_another_layer_is_an_error(name):
     layer = shared(name)
     own = layer.make_cache(3, N)
     wider = keras.tree.map_structure(lambda x: ops.stack([x, x], -1), own)
@@ -380,7 +380,7 @@ def test_a_cache_of_another_layer_is_refused(name):
 
 @each_causal
 @pytest.mark.parametrize("shape", [(0, 4), (2, 0)])
-def test_a_cache_takes_no_samples_and_no_tokens(name, shape):
+def test_a_cache_works_without_samples_and_tokens(name, shape):
     layer = shared(name)
     x, cache = np.zeros((*shape, D), "float32"), layer.make_cache(shape[0], T)
     output, after = layer.call_with_cache(x, cache, 0)
@@ -416,7 +416,7 @@ def test_later_keys_of_another_sequence_have_no_influence(name, lengths):
 
 
 @layers_that(lambda layer: layer.supports_cross_attention)
-def test_a_remembered_source_may_have_no_tokens(name):
+def test_a_remembered_source_can_have_no_tokens(name):
     layer = shared(name)
     x, source = normal(3, 2, D), np.zeros((3, 0, D), "float32")
     try:
@@ -528,7 +528,7 @@ def test_dropout_is_drawn_per_sample_where_weights_are(name):
         assert np.abs(one - two).max() > 1e-3
 
 
-# --- what does not fit --------------------------------------------------------
+# --- errors -------------------------------------------------------------------
 
 
 @each_causal
@@ -542,7 +542,7 @@ def test_a_layer_that_is_not_built_says_so_before_it_decodes(name):
 
 
 @each
-def test_masks_and_sources_of_another_shape_are_refused(name):
+def test_masks_and_sources_of_another_shape_are_errors(name):
     layer = shared(name)
     for mask in ("query_mask", "value_mask", "key_mask"):
         for shape in [(3, T + 1), (2, T)]:
@@ -563,7 +563,7 @@ LACKING = {
 
 
 @each
-def test_what_a_layer_has_no_form_for_is_refused(name):
+def test_unsupported_arguments_are_errors(name):
     layer = shared(name)
     for lack, value in LACKING.items():
         if getattr(layer, f"supports_{lack}"):
@@ -585,7 +585,7 @@ def test_what_a_layer_has_no_form_for_is_refused(name):
 
 
 @layers_that(lambda layer: isinstance(layer, mixers.SelfMixer))
-def test_mixers_of_one_sequence_take_three_axes_and_decode_in_order(name):
+def test_mixers_of_one_sequence_have_three_axes_and_decode_in_order(name):
     for shape in ((2, T), (2, T, 3, D)):
         with pytest.raises(ValueError, match=r"length, features\)|axes"):
             made(name)(normal(*shape))
@@ -612,17 +612,17 @@ def needs_length(name):
 
 
 @pytest.mark.parametrize("name", [*filter(needs_length, MIXERS)])
-def test_longer_sequences_are_refused_by_both_lengths(name):
+def test_longer_sequences_are_errors_by_both_lengths(name):
     for x in (normal(3, N + 1, D), keras.Input((N + 1, D))):
         with pytest.raises(ValueError, match=rf"\b{N + 1}\b.*max_length={N}"):
             shared(name)(x)
 
 
-# --- layers of one's own ------------------------------------------------------
+# --- custom layers ------------------------------------------------------------
 
 
 class Raw(mixers.SelfMixer):
-    """Returns what it was called with."""
+    """Returns the arguments of its call."""
 
     def mix(self, x, padding_mask=None, causal=False, training=None):
         self.padding_mask = padding_mask
@@ -639,7 +639,7 @@ def test_padded_queries_are_zero_without_a_mixers_help():
 
 
 class Private(mixers.MultiHeadMixer):
-    """Has attributes of its own, by names that come to mind."""
+    """Has custom attributes with common names."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -651,7 +651,7 @@ class Private(mixers.MultiHeadMixer):
         return values[:, : queries.shape[1]]
 
 
-def test_attributes_of_ones_own_may_have_common_names():
+def test_custom_attributes_can_have_common_names():
     layer = Private(H, 4)
     assert layer(X, mask=ragged()).shape == X.shape
     found, cache = layer.call_with_cache(X, layer.make_cache(3, N), 0)
@@ -667,11 +667,11 @@ def test_outputs_of_each_projection_are_regularized_once():
     assert len(layer.losses) == 7
 
 
-# --- what is learned ----------------------------------------------------------
+# --- training -----------------------------------------------------------------
 
 
 def in_order(size, length, rng):
-    """Digits, and whether a 3 stands directly before a 7."""
+    """Digits, and whether a 3 is directly before a 7."""
     ids = rng.integers(0, 10, (size, length))
     before, after = ids[:, :-1] == 3, ids[:, 1:] == 7
     ids[:, 1:][before & after] = 8
@@ -703,7 +703,7 @@ def test_a_rule_of_order_is_learned(name):
 
 
 @layers_that(on_each_backend=FEW)
-def test_a_mask_that_the_query_carries_counts_beside_another_tensor(name):
+def test_the_keras_mask_of_the_query_counts_with_another_source(name):
     x = normal(3, T, D)
     x[1, 4:] = 0.0
     inputs, rows = keras.Input((T, D)), keras.Input((T,), dtype="bool")

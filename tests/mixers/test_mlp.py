@@ -1,4 +1,4 @@
-"""MLPs along the length: where they start, their states, what is refused."""
+"""MLPs along the length: initial values, states, errors."""
 
 import keras
 import numpy as np
@@ -51,8 +51,8 @@ def test_gmlp_starts_as_a_feed_forward_network():
 
 
 @each_name
-def test_tokens_that_are_read_again_take_their_places(name):
-    """As in generation, which first reads what is to be written."""
+def test_tokens_that_are_read_again_replace_the_old_ones(name):
+    """As in generation, which first reads unwritten tokens."""
     layer = made(name)
     x, other = normal(3, T, D, seed=9), normal(3, T, D, seed=10)
     expected = numpy(layer(x, use_causal_mask=True))
@@ -65,7 +65,7 @@ def test_tokens_that_are_read_again_take_their_places(name):
         )
 
 
-def test_gmlp_takes_a_later_mask_of_all_tokens():
+def test_gmlp_supports_a_later_mask_of_all_tokens():
     layer = made("gmlp")
     x, mask = normal(3, T, D, seed=9), np.tile(np.arange(T) != 1, (3, 1))
     expected = layer(x, value_mask=mask, use_causal_mask=True)
@@ -75,7 +75,7 @@ def test_gmlp_takes_a_later_mask_of_all_tokens():
 
 
 @each_name
-def test_calls_that_do_not_fit_are_refused(name):
+def test_calls_that_do_not_fit_are_errors(name):
     with pytest.raises(ValueError, match="needs `max_length`"):
         mixers.get(name)
     with pytest.raises(ValueError, match="must be even"):
@@ -84,7 +84,7 @@ def test_calls_that_do_not_fit_are_refused(name):
         made(name).make_cache(2, N + 1)
 
 
-def test_hidden_units_that_are_no_positions_have_no_causal_form():
+def test_hidden_units_that_are_not_positions_have_no_causal_form():
     name = "mlp_mixer(hidden_dim=5)"
     layer, x = made(name), normal(2, T, D)
     words = r"supports causal masks only if.*hidden_dim=5, max_length=9"

@@ -1,4 +1,4 @@
-"""The base of mixers with queries, keys and values, by mixers of one's own."""
+"""The base of mixers with queries, keys and values, by custom mixers."""
 
 import keras
 import numpy as np
@@ -97,7 +97,7 @@ def test_it_is_attention(case):
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, N), (0, T, T), (3, 0, T), (3, T, 0)])
-def test_another_sequence_may_be_of_any_length(sizes):
+def test_another_sequence_can_have_any_length(sizes):
     """None included, and keys and values may be two tensors."""
     batch, length, source = sizes
     x, value, key = (
@@ -110,7 +110,7 @@ def test_another_sequence_may_be_of_any_length(sizes):
     assert_equal(found, expected)
 
 
-def test_what_a_subclass_lacks_is_refused():
+def test_arguments_that_a_subclass_lacks_are_errors():
     mixer = Mean(H, K)
     assert mixer(X, SOURCE).shape == (3, T, D)
     with pytest.raises(ValueError, match=r"does not support.*Received"):
@@ -121,7 +121,7 @@ def test_what_a_subclass_lacks_is_refused():
     assert_equal([found], [mixer(X)])
 
 
-def test_bad_tensors_are_refused():
+def test_bad_tensors_are_errors():
     mixer = Softmax(H, K)
     with pytest.raises(ValueError, match=r"floating-point.*Received"):
         mixer(np.ones((3, T, D), "int32"))

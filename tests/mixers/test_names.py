@@ -1,4 +1,4 @@
-"""Mixers by name: what `mixers.get` takes, and what it refuses."""
+"""Mixers by name: arguments and errors of `mixers.get`."""
 
 import keras
 import numpy as np
@@ -29,7 +29,7 @@ H, K, D, N, T = 2, 4, 8, 16, 7
         (synthesizers.get("FR", H, K, N), SyntheticAttention),
     ],
 )
-def test_get_takes_names_objects_and_configs_of_both_kinds(
+def test_get_accepts_names_objects_and_configs_of_both_kinds(
     identifier, expected
 ):
     mixer = mixers.get(identifier, H, K, N)
@@ -126,7 +126,7 @@ def test_defaults_are_for_those_that_have_them():
         ("attention(R, pattern='local(V)')", {}, "Unknown pattern 'local'"),
     ],
 )
-def test_bad_names_are_refused_also_by_blocks(identifier, options, words):
+def test_bad_names_are_errors_also_by_blocks(identifier, options, words):
     sizes = {"num_heads": H, "key_dim": K, "max_length": N, **options}
     with pytest.raises(ValueError, match=rf"{words}.*Received"):
         mixers.get(identifier, **sizes)

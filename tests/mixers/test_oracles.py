@@ -95,7 +95,7 @@ def check(layer, name, x, real, found, source=None, causal=False):
 
 @each
 def test_a_mixer_is_its_formula(name):
-    """Whatever padding holds."""
+    """For any content of padding."""
     layer, x = layer_of(name), normal(3, T, D)
     ragged = END if name.startswith(IN_ORDER) else GAPS
     causal = [False, True] if layer.supports_causal_mask else [False]
@@ -141,7 +141,7 @@ def test_most_pairs_of_a_round_are_not_shown():
     assert 0.1 < seen.mean() < 0.6
 
 
-def test_some_queries_of_routing_have_several_clusters_and_some_none():
+def test_queries_of_routing_have_several_clusters_or_no_cluster():
     layer = mixers.get("routing(clusters=13)", H, K, N, seed=1)
     layer(normal(1, T, D))
     w = oracles.Weights(layer)

@@ -1,4 +1,4 @@
-"""Mixers beside the published packages of their authors or others.
+"""Mixers compared with published packages of their authors or others.
 
 `make test-full` installs these packages.
 """

@@ -48,7 +48,7 @@ def close(found, wanted, tolerance, what):
 
 
 def compare(found, wanted, tolerance, what):
-    """Compares outputs and gradients, these beside the largest of all."""
+    """Compares outputs and gradients, the latter relative to the largest."""
     close(found[0], wanted[0], tolerance, f"output, {what}")
     scale = max(np.abs(x).max(initial=0) for x in wanted[1])
     for number, (mine, theirs) in enumerate(
@@ -101,7 +101,7 @@ def check(case, compiles, one_by_one):
 
 
 def check_one_of_many(case):
-    """Asks what this backend has the time and the memory for."""
+    """Runs cases that fit this backend's time and memory."""
     both = BACKEND != "torch" and case.seed % ONE_IN == 0
     check(case, both or BACKEND == "jax", both or BACKEND != "jax")
 

@@ -60,6 +60,6 @@ def test_linformer_keeps_to_its_length():
         ("compressed", {"stride": 4, "kernel": 3}, "at least `stride`"),
     ],
 )
-def test_options_that_do_not_fit_each_other_are_refused(name, options, words):
+def test_options_that_do_not_fit_each_other_are_errors(name, options, words):
     with pytest.raises(ValueError, match=rf"{words}.*Received"):
         mixers.get(name, H, K, **{"max_length": N, **options})

@@ -44,7 +44,7 @@ def sparse(pattern, max_length=N):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=repr)
-def test_patterns_survive_configs_and_take_arrays_and_tensors(pattern):
+def test_patterns_survive_configs_and_accept_arrays_and_tensors(pattern):
     mixer = sparse(pattern)
     again = type(mixer).from_config(mixer.get_config())
     assert again.pattern == mixer.pattern == pattern
@@ -82,7 +82,7 @@ def test_random_blocks_of_big_bird_are_not_seen_anyway():
         assert not pattern.allows(2 * rows, 2 * blocks).any()
 
 
-def test_a_seed_of_random_blocks_that_is_not_given_is_stored():
+def test_a_drawn_seed_of_random_blocks_is_stored():
     one, other = (mixers.get("big_bird(block_size=2)", H, K, N) for _ in "ab")
     again = type(one).from_config(one.get_config())
     assert one.pattern == again.pattern
@@ -97,7 +97,7 @@ def test_a_seed_of_random_blocks_that_is_not_given_is_stored():
 @pytest.mark.parametrize(
     "name", ["strided(stride=4)", "big_bird(block_size=2)"]
 )
-def test_a_cache_may_be_filled_without_a_causal_mask(name):
+def test_a_cache_can_be_filled_without_a_causal_mask(name):
     mixer, x = made(name), normal(B, 19, D)
     found, _ = mixer.call_with_cache(
         x, mixer.make_cache(B, 24), 0, use_causal_mask=False
@@ -112,7 +112,7 @@ def test_a_cache_may_be_filled_without_a_causal_mask(name):
         *("longformer(window=2)", "big_bird(block_size=2)"),
     ],
 )
-def test_a_long_sequence_is_a_short_one_and_padding(name):
+def test_a_long_sequence_is_a_short_one_with_padding(name):
     """Several blocks of queries, the last one not full."""
     mixer = mixers.get(name, H, K, 300, seed=1)
     randomized(mixer, 0.4)
@@ -150,7 +150,7 @@ def test_a_long_sequence_is_a_short_one_and_padding(name):
         (lambda: sparse(GlobalTokens(9), 8), "beyond"),
     ],
 )
-def test_patterns_that_cannot_be_are_refused(make, words):
+def test_impossible_patterns_are_errors(make, words):
     with pytest.raises(ValueError, match=rf"{words}.*Received"):
         make()
 
@@ -168,12 +168,12 @@ def test_patterns_that_cannot_be_are_refused(make, words):
         ("big_bird(window_blocks=2)", 512, "odd"),
     ],
 )
-def test_options_that_cannot_be_are_refused(name, max_length, words):
+def test_impossible_options_are_errors(name, max_length, words):
     with pytest.raises(ValueError, match=rf"{words}.*Received"):
         mixers.get(name, H, K, max_length)
 
 
-def test_caches_without_places_or_a_start_refuse_what_needs_them():
+def test_caches_without_places_or_a_start_raise_errors():
     local, x = made("local(window=3)"), normal(B, 5, D)
     bias = np.zeros((1, 1, 5, N), "float32")
     with pytest.raises(ValueError, match=r"attention_bias.*Received"):

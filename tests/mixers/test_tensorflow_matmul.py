@@ -62,7 +62,7 @@ def test_it_is_known_which_products_are_wrong(wrong):
 
 @pytest.mark.each_backend
 @pytest.mark.parametrize("name", [*ONE_HEAD, *NAMED])
-def test_one_head_asks_for_no_such_product(name, wrong):
+def test_one_head_needs_no_such_product(name, wrong):
     if name in MIXERS:
         layer = mixers.get(name, num_heads=1, key_dim=K, max_length=N)
     else:

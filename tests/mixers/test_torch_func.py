@@ -76,7 +76,7 @@ def test_gradients_of_each_sample_are_mapped(name, mask):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_jacobians_are_those_of_one_output_after_another(name, mask):
+def test_jacobians_equal_those_computed_output_by_output(name, mask):
     layer = built(name)
     given = {} if mask is None else {"value_mask": mask[1:2]}
 
@@ -91,7 +91,7 @@ def test_jacobians_are_those_of_one_output_after_another(name, mask):
 
 
 @pytest.mark.parametrize("name", ["R", "FR", "D", "FD", "R+V", "additive+R"])
-def test_hessians_are_those_of_one_row_after_another(name, mask):
+def test_hessians_equal_those_computed_row_by_row(name, mask):
     """Also of a gradient that is asked for its own more than once."""
     layer = built(name)
     given = {} if mask is None else {"value_mask": mask[1:2]}

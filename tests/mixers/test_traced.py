@@ -64,7 +64,7 @@ def test_a_file_of_a_fixed_batch_is_right_for_all_its_samples(
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", ["R", "FR", "Fix", "R+FR"])
-def test_tables_of_positions_take_any_batch(name, masked, tmp_path):
+def test_tables_of_positions_work_for_any_batch(name, masked, tmp_path):
     made = model(name, masked)
     run = export(made, tmp_path / "model.onnx", None)
     for batch in (1, 2, 5):
@@ -79,6 +79,6 @@ def test_tables_of_positions_take_any_batch(name, masked, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", ["V", "D", "FD", "R+V", "R+FD"])
-def test_a_batch_that_would_be_one_sample_s_is_refused(name, masked, tmp_path):
+def test_a_batch_that_would_be_one_sample_is_an_error(name, masked, tmp_path):
     with pytest.raises(ValueError, match="fixed batch size of at least 2"):
         export(model(name, masked), tmp_path / "model.onnx", None)

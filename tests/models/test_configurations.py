@@ -1,4 +1,4 @@
-"""T5's and BERT's form beside KerasHub's own models, and published counts."""
+"""T5's and BERT's form compared with KerasHub, and published counts."""
 
 import keras
 import keras_hub
@@ -20,7 +20,7 @@ RNG = np.random.default_rng
 
 
 def scattered(model):
-    """Gives all weights other values, so that none is 0 or 1 by default."""
+    """Changes all weights, so that none is 0 or 1 by default."""
     rng = RNG(3)
     for weight in model.weights:
         value = numpy(weight)
@@ -190,7 +190,7 @@ def test_configs_and_files_keep_the_form(synthesizer, tmp_path):
         )
 
 
-def test_one_table_of_relative_positions_serves_a_stack():
+def test_a_stack_has_one_table_of_relative_positions():
     model = models.SynthesizerSeq2SeqBackbone(
         **models.config("t5_tiny", "V", **SMALL)
     )
@@ -269,7 +269,7 @@ def test_dot_product_in_berts_form_is_bert():
         stack.blocks, theirs.transformer_layers, strict=True
     ):
         _copy_bert_block(block, layer)
-    # Ours has no pooler: `SynthesizerTextClassifier` has what follows.
+    # Ours has no pooler; `SynthesizerTextClassifier` has those layers.
     pooler = theirs.pooled_dense.count_params()
     assert ours.count_params() == theirs.count_params() - pooler
     expected = theirs(inputs)["sequence_output"]
@@ -311,21 +311,21 @@ def _copy_bert_block(block, layer):
         ({"num_heads": 5, "key_dim": None}, "or pass `key_dim`"),
     ],
 )
-def test_bad_options_are_refused(options, match):
+def test_bad_options_are_errors(options, match):
     config = {**models.config("t5_tiny", "V"), **SMALL, **options}
     with pytest.raises(ValueError, match=match):
         models.SynthesizerSeq2SeqBackbone(**config)
 
 
 @pytest.mark.parametrize("name", ["t5_base", "bert_base", "transformer_base"])
-def test_unknown_names_are_refused_at_once(name):
+def test_unknown_names_are_errors_at_once(name):
     with pytest.raises(ValueError, match="X"):
         models.config(name, "X + V")
     with pytest.raises(ValueError, match=f"one of .*{name}"):
         models.config(f"{name}_v2")
 
 
-def test_mixers_without_pairs_refuse_t5s_positions():
+def test_mixers_without_pairs_do_not_support_t5s_positions():
     config = models.config("t5_tiny", "fnet", **SMALL, decoder_synthesizer="V")
     models.SynthesizerSeq2SeqBackbone(**config)
     with pytest.raises(ValueError, match="does not support relative positions"):
@@ -341,7 +341,7 @@ def test_dropout_of_t5_is_in_its_feed_forward_networks_too():
     assert "feed_forward_dropout" not in models.config("bert_base", "R")
 
 
-def test_unknown_arguments_are_refused_with_the_nearest_one():
+def test_unknown_arguments_are_errors_with_the_nearest_one():
     options = {"num_heads": 2, **SMALL}
     for wrong, nearest in (
         ("max_length", "max_sequence_length"),

@@ -1,4 +1,4 @@
-"""Data of every kind for every task: order, labels, and what is refused."""
+"""Data of every kind for every task: order, labels, errors."""
 
 import inspect
 
@@ -48,7 +48,7 @@ each_task = pytest.mark.parametrize(
 
 
 def columns(kind):
-    """`(x, y, sample_weight)`, `None` for what the task does not take."""
+    """`(x, y, sample_weight)`, or `None` for unused ones."""
     return (*examples(kind), None, None)[:3]
 
 
@@ -231,7 +231,7 @@ def test_a_batch_at_hand_is_data_as_well(kind):
 
 
 @pytest.mark.parametrize("way", STREAMS)
-def test_streams_of_texts_are_refused_with_a_way_out(way):
+def test_streams_of_texts_are_errors_with_a_solution(way):
     if way == "DataLoader":
         pytest.importorskip("torch")
     model, given = task("classifier"), batches(examples("classifier"))
@@ -241,7 +241,7 @@ def test_streams_of_texts_are_refused_with_a_way_out(way):
 
 
 @pytest.mark.parametrize("way", STREAMS)
-def test_without_a_preprocessor_tasks_take_what_keras_takes(way):
+def test_without_a_preprocessor_tasks_accept_the_data_of_keras(way):
     if way == "DataLoader":
         pytest.importorskip("torch")
     model = small_task("classifier", preprocess=False)
@@ -346,7 +346,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_labels_are_refused_before_training(case):
+def test_wrong_labels_are_errors_before_training(case):
     labels, options, words = WRONG[case]
     model = task("classifier")
     if options:
@@ -361,7 +361,7 @@ def test_wrong_labels_are_refused_before_training(case):
 
 
 @pytest.mark.parametrize("kind", ["causal_lm", "seq2seq_lm", "masked_lm"])
-def test_language_models_have_no_labels_but_their_texts(kind):
+def test_language_models_have_only_texts_as_labels(kind):
     model, x = task(kind), examples(kind)[0]
     for options in ({"y": NAMES}, {"sample_weight": np.ones(8)}):
         (name,) = options
@@ -391,7 +391,7 @@ def test_labels_of_regression_are_any_numbers():
 
 @pytest.mark.parametrize("way", some_on_each_backend(WAYS, WAYS[:1]))
 def test_a_wrong_batch_leaves_the_model_its_weights(way):
-    """Keras on JAX takes them away while it reads."""
+    """Keras on JAX removes them while it reads."""
     model = task("classifier")
     model.fit(TEXTS, NAMES, verbose=0)
     before = model.get_weights()
@@ -411,7 +411,7 @@ def test_a_wrong_batch_leaves_the_model_its_weights(way):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_a_text_is_refused_in_one_sentence(kind):
+def test_other_values_than_texts_are_errors_of_one_sentence(kind):
     model = small_task(kind)
     for texts, match in (
         (["the", None], r"\[\d\] must be a text"),
@@ -441,7 +441,7 @@ def test_empty_texts_are_texts(kind):
     assert np.isfinite(model.predict(x, verbose=0)).all()
 
 
-def test_a_lone_pair_is_a_pair_if_no_labels_are_meant():
+def test_a_single_tuple_without_labels_is_a_pair():
     pair = ["the film"], ["a plot is good"]
     expected = [1, 5, 6, 2, 14, 7, 8, 2]
     features = preprocessor("classifier")(pair, None)

@@ -1,4 +1,4 @@
-"""Every file format, from every backend that writes it, gives our outputs."""
+"""Every file format, from every backend that writes it, has our outputs."""
 
 import importlib.util
 
@@ -16,7 +16,7 @@ BACKEND = keras.backend.backend()
 LONGEST = 16  # of `small_tasks.backbone`
 LENGTH = 8
 
-# What writes a format on a backend, and the shape with all that can be open.
+# Packages that write a format on a backend, and shapes with all open sizes.
 WRITERS = {
     ("tf_saved_model", "tensorflow"): ("tensorflow", (None, None)),
     ("tf_saved_model", "jax"): ("tensorflow", (None, None)),
@@ -100,7 +100,7 @@ def too_long(run, model, shape):
 
 @pytest.mark.each_backend
 @pytest.mark.parametrize("format", slow_unless(PLAIN[BACKEND], HERE))
-def test_a_file_gives_our_outputs_or_an_error(format, tmp_path):
+def test_a_file_has_our_outputs_or_is_an_error(format, tmp_path):
     model = of_kind("classifier", "R+V")
     run = check(model, format, HERE[format], tmp_path)
     with pytest.raises(Exception, match=r"(?s)."):  # each server has its own
@@ -108,7 +108,7 @@ def test_a_file_gives_our_outputs_or_an_error(format, tmp_path):
 
 
 @pytest.mark.parametrize("format", slow_unless(PLAIN[BACKEND][:1], HERE))
-def test_a_folded_model_gives_the_outputs_of_the_model(format, tmp_path):
+def test_a_folded_model_has_the_outputs_of_the_model(format, tmp_path):
     model = of_kind("classifier", "R")
     folded = keras_synth.fold(model)
     run = check(folded, format, HERE[format], tmp_path)
@@ -122,7 +122,7 @@ def test_a_folded_model_gives_the_outputs_of_the_model(format, tmp_path):
 @pytest.mark.parametrize("format", HERE)
 @pytest.mark.parametrize("kind", ["classifier", "masked model", "backbone"])
 @pytest.mark.parametrize("name", ["V", "R", "D", "FR", "R+V"])
-def test_files_of_all_models_give_our_outputs(name, kind, format, tmp_path):
+def test_files_of_all_models_have_our_outputs(name, kind, format, tmp_path):
     if (kind, format, BACKEND) == ("masked model", "onnx", "tensorflow"):
         pytest.skip("tf2onnx knows no erfc, of the head's GELU")
     check(of_kind(kind, name), format, shape_of(kind, format), tmp_path)
@@ -139,7 +139,7 @@ MIXERS = [
 
 
 SPARSE = {*MIXERS[-3:]}
-# What a converter does not know: FFT, the erfc of GELU, a loop or an index.
+# Operations that converters lack: FFT, the erfc of GELU, a loop or an index.
 UNKNOWN = {
     ("onnx", "tensorflow"): {"fnet", "mlp_mixer", "gmlp"},
     ("litert", "tensorflow"): {"fnet"},
@@ -167,7 +167,7 @@ KNOWN = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name, format", KNOWN)
-def test_mixers_with_fixed_shapes_give_our_outputs(name, format, tmp_path):
+def test_mixers_with_fixed_shapes_have_our_outputs(name, format, tmp_path):
     check(of_kind("classifier", name), format, (3, LENGTH), tmp_path)
 
 
@@ -186,14 +186,16 @@ REFUSED = [
     "format, shape, message",
     [(f, shape, m) for f, backend, shape, m in REFUSED if backend == BACKEND],
 )
-def test_what_a_format_cannot_hold_is_refused(format, shape, message, tmp_path):
+def test_open_sizes_that_a_format_lacks_are_errors(
+    format, shape, message, tmp_path
+):
     with pytest.raises(ValueError, match=message):
         exported.export(task("classifier"), tmp_path, format, shape)
     assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="others leave them open")
-def test_open_sizes_of_masked_models_are_refused_on_pytorch(tmp_path):
+def test_open_sizes_of_masked_models_are_errors_on_pytorch(tmp_path):
     with pytest.raises(ValueError, match="'batch', 'length', 'masked'"):
         exported.export(
             of_kind("masked model", "R"), tmp_path, "torch", (None, None)
@@ -219,7 +221,7 @@ def test_a_length_without_a_table_is_limited_all_the_same(tmp_path):
         too_long(run, body, (None, None))
 
 
-def test_lengths_above_the_backbone_s_are_refused(tmp_path):
+def test_lengths_above_the_backbone_s_are_errors(tmp_path):
     with pytest.raises(ValueError, match=r"16 tokens.*Received: shape=\(3, 17"):
         exported.export(task("classifier"), tmp_path, "onnx", (3, 17))
 

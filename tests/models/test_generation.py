@@ -127,7 +127,7 @@ def test_translating_with_caches_is_translating_without(options, prompts):
 
 @pytest.mark.parametrize("mixer", ["R+V", "linear"])
 def test_generating_computes_no_more_than_it_needs(mixer, monkeypatch):
-    """Logits of last tokens alone; of prompts, one by one, what all hold."""
+    """Only logits of last tokens; for prompts, one by one, of common tokens."""
     model = language_model(mixer)
     model.compile(sampler="greedy")
     stack, backbone = model.backbone.stack, model.backbone
@@ -152,7 +152,7 @@ def test_generating_computes_no_more_than_it_needs(mixer, monkeypatch):
     assert {*others} == {*seen["logits"]} == {1}
 
 
-def test_generate_gives_a_string_for_a_string_and_a_list_for_a_list():
+def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
     """Without `compile`, with KerasHub's default sampler."""
     model = language_model()
     text = model.generate("a quick brown", max_length=9)
@@ -285,7 +285,7 @@ def refused(words, call, *arguments, **options):
         call(*arguments, **options)
 
 
-def test_what_does_not_fit_a_language_model_is_refused():
+def test_wrong_arguments_of_a_language_model_are_errors():
     model, made = language_model(), models.SynthesizerCausalLMPreprocessor
     long = "a quick brown fox jumps over"
     refused("room for 5", model.generate, long, max_length=6)
@@ -299,7 +299,7 @@ def test_what_does_not_fit_a_language_model_is_refused():
     refused("more tokens than", lm, model.backbone, other)
 
 
-def test_what_does_not_fit_a_translator_is_refused():
+def test_wrong_arguments_of_a_translator_are_errors():
     model, made = translator(), models.SynthesizerSeq2SeqLMPreprocessor
     given = {"encoder_text": "a fox", "decoder_text": "a quick brown fox jumps"}
     refused("room for 4", model.generate, given, max_length=5)

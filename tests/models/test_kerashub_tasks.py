@@ -50,7 +50,7 @@ def counts(layer, *shapes):
     }
 
 
-# What takes seconds to compile; between them they have all kinds.
+# These take seconds to compile, and cover all kinds.
 slow = pytest.mark.slow
 ENCODERS = ["V", "R", "nested"]
 DECODERS = ["D+V shared", "FR"]

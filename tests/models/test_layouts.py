@@ -73,7 +73,7 @@ def test_tables_are_cut_by_heads():
         assert tuple(found) == axes
 
 
-def test_a_class_of_your_own_says_how_its_weights_are_cut():
+def test_your_own_class_declares_the_cuts_of_its_weights():
     layout_map = models.SynthesizerBackbone.get_layout_map(Distribution().mesh)
     (path,) = (
         weight.path
@@ -84,7 +84,7 @@ def test_a_class_of_your_own_says_how_its_weights_are_cut():
     assert layout_map["encoder_layer_0/self_attention/nearness"] is None
 
 
-def test_a_mixer_of_your_own_says_how_its_weights_are_cut():
+def test_your_own_mixer_declares_the_cuts_of_its_weights():
     class Scaled(mixers.SelfMixer):
         weight_axes = {"own/scales": ("data", "model")}
 
@@ -167,7 +167,7 @@ def test_a_layout_map_that_matches_nothing_is_an_error():
 
 @pytest.mark.each_backend
 @pytest.mark.skipif(looks_for_devices(), reason="there are no such devices")
-def test_our_layout_map_is_none():
+def test_our_layout_map_is_not_found():
     with Distribution().scope():
         backbone("R")
 

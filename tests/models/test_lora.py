@@ -1,4 +1,4 @@
-"""LoRA reaches every kind of synthesizer, and its files say of what."""
+"""LoRA works for every kind of synthesizer, and its files are checked."""
 
 import h5py
 import keras
@@ -79,7 +79,7 @@ def test_enabling_lora_changes_no_output():
     np.testing.assert_allclose(numpy(model(INPUTS)), before, atol=1e-6)
 
 
-def test_files_of_lora_weights_hold_all_that_was_trained(tmp_path):
+def test_files_of_lora_weights_contain_all_trained_weights(tmp_path):
     model = backbone()
     model.enable_lora(2)
     trained(model).save_lora_weights(str(tmp_path / "one.lora.h5"))
@@ -94,7 +94,7 @@ def test_files_of_lora_weights_hold_all_that_was_trained(tmp_path):
         wrong.load_lora_weights(str(tmp_path / "one.lora.h5"))
 
 
-def test_whole_files_hold_the_sum_and_training_goes_on(tmp_path):
+def test_whole_files_contain_the_sum_and_training_continues(tmp_path):
     model = backbone(["R"])
     model.enable_lora(2)
     trained(model).save_weights(tmp_path / "m.weights.h5")
@@ -156,7 +156,7 @@ def saved(tmp_path):
     ],
     ids=str,
 )
-def test_weights_of_another_backbone_are_refused(options, saved):
+def test_weights_of_another_backbone_are_errors(options, saved):
     other = plain(**options)
     before = {w.path: (np.array(w), w.trainable) for w in other.weights}
     with pytest.raises(ValueError, match="same synthesizer") as error:
@@ -171,7 +171,7 @@ def test_weights_of_another_backbone_are_refused(options, saved):
         assert weight.trainable == trainable
 
 
-def test_other_files_are_refused(saved, tmp_path):
+def test_other_files_are_errors(saved, tmp_path):
     model = plain()
     model.save_weights(tmp_path / "whole.weights.h5")
     (tmp_path / "text.lora.h5").write_text("text")

@@ -142,7 +142,7 @@ def test_it_learns_to_fill_holes(synthesizer):
     assert len(two[0]) == 2
 
 
-def test_guesses_are_no_special_tokens_and_sum_to_one():
+def test_guesses_exclude_special_tokens_and_sum_to_one():
     lm = masked_lm()
     (guesses,) = lm.fill_mask("a [MASK]", top_k=99)
     assert {token for token, _ in guesses} == {*WORDS}
@@ -162,19 +162,19 @@ def test_logits_are_those_of_the_hidden_positions():
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
-def test_configs_and_presets_bring_back_what_is_hidden(tmp_path):
+def test_configs_and_presets_restore_the_hidden_tokens(tmp_path):
     made = preprocessor(seed=3, with_segments=True, mask_selection_rate=0.5)
     config = {**made.get_config(), "tokenizer": made.tokenizer}
-    again = type(made)(**config)  # files hold the vocabulary, configs do not
+    again = type(made)(**config)  # files contain the vocabulary, configs do not
     for x, y in zip(made(TEXTS[:4]), again(TEXTS[:4]), strict=True):
         keras.tree.map_structure(np.testing.assert_array_equal, x, y)
-    # What was learned serves another task.
+    # Learned weights work in another task.
     masked_lm("R + V").save_to_preset(tmp_path)
     backbone = keras_hub.models.Backbone.from_preset(str(tmp_path))
     models.SynthesizerTextClassifier(backbone, 2)
 
 
-def test_without_preprocessor_it_takes_batches():
+def test_without_preprocessor_it_accepts_batches():
     made = preprocessor()
     features, labels, weights = made(TEXTS)
     lm = models.SynthesizerMaskedLM(masked_lm().backbone)
@@ -192,7 +192,7 @@ def test_pairs_of_texts_are_trained_on():
     lm.fit((TEXTS, ["a cat"] * len(TEXTS)), verbose=0)
 
 
-def test_bad_input_is_refused():
+def test_bad_input_is_an_error():
     with pytest.raises(ValueError, match="causal=False"):
         masked_lm(causal=True)
     with pytest.raises(ValueError, match=r"must contain \[MASK\]"):

@@ -12,7 +12,7 @@ from places import HELPERS
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="a strategy of TensorFlow"
 )
-def test_two_devices_train_as_one_does():
+def test_two_devices_train_like_one():
     script = HELPERS / "mirrored.py"
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, check=False

@@ -15,7 +15,7 @@ H, K, D, N, T = 2, 4, 8, 9, 7
 @pytest.mark.parametrize(
     "fnet", ["fnet", mixers.FourierMixer(), {"config": {}}, ["V", "fnet"]]
 )
-def test_decoders_refuse_mixers_without_a_causal_form(fnet):
+def test_decoders_need_mixers_with_a_causal_form(fnet):
     if isinstance(fnet, dict):
         fnet = keras.saving.serialize_keras_object(mixers.FourierMixer())
     options = {

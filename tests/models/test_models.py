@@ -36,7 +36,7 @@ def classifier(synthesizer="R+V", preprocess=True, num_segments=0, **options):
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_arrays_and_strings_give_the_same_predictions():
+def test_arrays_and_strings_have_the_same_predictions():
     model = classifier()
     expected = model.predict(TEXTS, verbose=0)
     features = model.preprocessor(TEXTS)
@@ -75,7 +75,7 @@ def test_every_dropout_drops_in_training_and_only_then():
 
 
 @pytest.mark.slow
-def test_a_classifier_learns_what_no_bag_of_words_can():
+def test_a_classifier_learns_more_than_a_bag_of_words():
     """Which adjective follows "not" decides, so who attends to whom must."""
     backbone = models.SynthesizerBackbone(
         len(VOCABULARY), 1, 2, 16, 32, "R+V", 0.0, max_sequence_length=12
@@ -144,7 +144,7 @@ def test_pairs_of_texts_carry_segments():
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_blocks_may_have_synthesizers_of_their_own():
+def test_blocks_can_have_different_synthesizers():
     backbone = models.SynthesizerBackbone(
         20,
         2,
@@ -186,7 +186,7 @@ def test_batches_by_length_go_through_fit_evaluate_and_predict():
     assert model.predict(batches, verbose=0).shape == (8, 2)
 
 
-def test_arguments_that_do_not_fit_are_refused():
+def test_arguments_that_do_not_fit_are_errors():
     model = classifier()
     with pytest.raises(ValueError, match="max_sequence_length=16"):
         models.SynthesizerTextClassifier(model.backbone, 2, preprocessor(32))

@@ -1,4 +1,4 @@
-"""Files and presets of every task: what comes back, and what is on the disk."""
+"""Files and presets of every task: loaded models, and files on the disk."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ def assert_same_weights(model, other):
 
 
 def answers(model, kind):
-    """What the methods of its own return."""
+    """The results of its additional methods."""
     if kind in ("causal_lm", "seq2seq_lm"):
         model.compile(sampler="greedy")
         return model.generate(["the film", "a plot"], 8)
@@ -47,7 +47,7 @@ def answers(model, kind):
 
 @pytest.mark.filterwarnings(f"error:{SKIPPED}")
 @pytest.mark.parametrize("kind", TASKS)
-def test_files_and_presets_keep_what_a_task_says(kind, tmp_path):
+def test_files_and_presets_keep_the_arguments_of_a_task(kind, tmp_path):
     model, x = task(kind), examples(kind)[0]
     model.save(tmp_path / "model.keras")
     model.save_to_preset(tmp_path / "preset")
@@ -148,7 +148,7 @@ def learning_rate(model):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_presets_of_trained_models_hold_no_optimizer(kind, tmp_path):
+def test_presets_of_trained_models_contain_no_optimizer(kind, tmp_path):
     model = task(kind)
     assert learning_rate(model) == pytest.approx(1e-3)
     model.fit(*numbered(kind, TEXTS), verbose=0)
@@ -202,8 +202,8 @@ def test_optimizer_loss_and_sampler_come_back_with_a_file(kind, tmp_path):
 
 
 @pytest.mark.parametrize("given", ["auto", False])
-def test_a_file_does_not_tell_other_backends_what_to_compile(given, tmp_path):
-    """What "auto" means on one backend is not what it means on another."""
+def test_a_file_does_not_make_other_backends_compile(given, tmp_path):
+    """The meaning of "auto" depends on the backend."""
     model = task("classifier")
     model.compile(jit_compile=given)
     assert model.get_compile_config()["jit_compile"] == given
@@ -233,7 +233,7 @@ def test_an_optimizer_of_another_kind_is_skipped_with_a_warning(tmp_path):
 # The disk
 
 
-def test_a_preset_takes_the_place_of_an_older_one_as_a_whole(tmp_path):
+def test_a_preset_replaces_an_older_one_as_a_whole(tmp_path):
     folder = tmp_path / "preset"
     task("classifier").save_to_preset(folder)
     (folder / "README.md").write_text("A card.")
@@ -279,7 +279,7 @@ def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch):
 
 
 def failing(write):
-    """Writes a part of what it should, then fails as a full disk does."""
+    """Writes a part of a file, then fails like a full disk."""
 
     def fail(self, path, *args, **kwargs):
         write(self, path, *args, **kwargs)

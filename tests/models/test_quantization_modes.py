@@ -1,6 +1,6 @@
-"""Each mode of `quantize`: what it does to outputs, and to a file.
+"""Each mode of `quantize`: outputs and files.
 
-GPTQ and AWQ are refused where Keras loses the weights.
+GPTQ and AWQ are errors if Keras loses the weights.
 """
 
 import keras
@@ -69,7 +69,7 @@ def features(kind):
     "mode",
     some_on_each_backend(["int8", "int4", "float8"], ["int8"]),
 )
-def test_a_file_holds_what_a_mode_made_of_a_task(mode, kind, tmp_path):
+def test_a_file_contains_a_quantized_task(mode, kind, tmp_path):
     model, x = task(kind, preprocess=False), features(kind)
     before = ops.convert_to_numpy(model(x))
     model.quantize(mode)
@@ -102,7 +102,7 @@ def test_a_file_holds_what_a_mode_made_of_a_task(mode, kind, tmp_path):
     ],
     ids=["task", "backbone", "Keras model of a layer"],
 )
-def test_they_are_refused_before_a_weight_has_changed(made, mode):
+def test_they_are_errors_before_a_weight_changes(made, mode):
     model = made()
     before = model.get_weights()
     with pytest.raises(ValueError, match=r"need Keras 3\.16.*Received: mode="):

@@ -44,7 +44,7 @@ def byte_pairs():
     [lambda: preprocessor("classifier"), byte_pairs],
     ids=["words", "byte pairs"],
 )
-def test_a_saved_model_of_strings_needs_no_python_of_ours(made, tmp_path):
+def test_a_saved_model_of_strings_works_without_this_package(made, tmp_path):
     preprocess = made()
     body = models.SynthesizerBackbone(
         **{

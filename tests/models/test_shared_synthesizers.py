@@ -129,7 +129,7 @@ def test_lengths_lora_and_quantization(shared):
     np.testing.assert_allclose(outputs(adapted), outputs(shared), atol=0.2)
 
 
-def test_tokens_decoded_one_by_one_are_those_of_the_whole():
+def test_tokens_decoded_one_by_one_equal_those_of_the_whole():
     model = backbone(["R + V", 0, "D", 2], causal=True)
     expected = outputs(model)
     caches, steps = model.stack.make_caches(2, 10), []
@@ -164,7 +164,7 @@ def test_the_stacks_of_a_translator_share_apart():
 
 
 @pytest.mark.parametrize("wrong", [["R", 1], [0, "R"], ["R", -1], ["R", True]])
-def test_no_earlier_layer_is_an_error(wrong):
+def test_a_missing_earlier_layer_is_an_error(wrong):
     with pytest.raises(ValueError, match=r"earlier layer.*Received: .* layer"):
         backbone(wrong)
 
@@ -174,7 +174,7 @@ def test_a_mixer_without_logits_shares_nothing():
         backbone(["fnet", 0])
 
 
-def test_published_sizes_take_lists():
+def test_published_sizes_accept_lists():
     config = models.config("bert_base", ["R", 0], num_layers=2)
     assert config["synthesizer"] == ["R", 0]
     with pytest.raises(ValueError, match="Unknown synthesizer"):

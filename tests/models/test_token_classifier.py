@@ -49,7 +49,7 @@ def tagger(given=None, class_names=NAMES, **options):
 # Words and tokens
 
 
-def test_the_label_of_a_word_stands_at_its_first_piece():
+def test_the_first_piece_of_a_word_has_its_label():
     x, y, weight = preprocessor()(
         [["The", "dogs", "run"], ["cat's"], []], [[1, 2, 1], [2], []]
     )
@@ -89,7 +89,7 @@ def test_words_beyond_the_length_are_cut_off():
     assert preprocessor(sequence_length=3).split([long]) == [[x] for x in long]
 
 
-def test_byte_pairs_read_words_as_they_stand_in_a_text():
+def test_byte_pairs_read_words_like_those_in_a_text():
     tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
         ["the dog saw the dogs"] * 8, 280
     )
@@ -135,7 +135,7 @@ def test_padding_and_later_pieces_count_neither_in_loss_nor_in_accuracy():
     assert expected[1] == pytest.approx(right[weight > 0].mean(), rel=1e-5)
 
 
-def test_it_learns_what_a_names_context_tells():
+def test_it_learns_from_the_context_of_a_name():
     keras.utils.set_random_seed(0)
     sentences, labels = datasets.generated_entities(300)
     words = sorted({word for row in sentences for word in row})
@@ -199,7 +199,7 @@ def test_validation_data_and_weights_are_prepared_too():
     assert model.predict(SENTENCES, verbose=0).shape == (12, 8, 3)
 
 
-def test_without_preprocessor_it_takes_batches():
+def test_without_preprocessor_it_accepts_batches():
     model = tagger()
     numbers = [[NAMES.index(name) for name in row] for row in LABELS]
     x, y, weight = model.preprocessor(SENTENCES, numbers)
@@ -245,7 +245,7 @@ def test_a_pretrained_backbone_with_segments_is_tuned(tmp_path):
 @pytest.mark.parametrize(
     "options", [{"causal": True}, {"dtype": "mixed_bfloat16"}]
 )
-def test_causal_backbones_and_half_precision_serve(options):
+def test_causal_backbones_and_half_precision_work(options):
     model = models.SynthesizerTokenClassifier(
         backbone(**options), 3, preprocessor(), class_names=NAMES
     )
@@ -287,7 +287,7 @@ def test_wrong_words_and_labels_are_one_line(x, y, match):
         model.fit(SENTENCES, LABELS, validation_data=(x, y), verbose=0)
 
 
-def test_what_does_not_fit_is_refused():
+def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="num_classes=1"):
         models.SynthesizerTokenClassifier(backbone(), 1)
     with pytest.raises(ValueError, match="Received: class_names"):

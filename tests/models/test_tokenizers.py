@@ -1,4 +1,4 @@
-"""Tokenizers learn from texts, and give back what they were given."""
+"""Tokenizers learn from texts, and restore texts."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from keras_synth.datasets import generated_reviews, generated_translations
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 
-def test_byte_pairs_give_texts_back_to_the_letter(tmp_path):
+def test_byte_pairs_restore_texts_exactly(tmp_path):
     sources, targets = generated_translations(300)
     tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
         sources + targets, 400
@@ -41,7 +41,7 @@ def test_word_pieces_are_learned_from_texts():
         models.SynthesizerWordTokenizer,
     ],
 )
-def test_texts_without_a_word_are_refused(kind):
+def test_texts_without_a_word_are_errors(kind):
     for texts in ([], "a text", ["", ""], [" ", "\n"], [1, 2]):
         with pytest.raises(ValueError, match="one of them with a word"):
             kind.from_texts(texts, 300)
@@ -49,14 +49,14 @@ def test_texts_without_a_word_are_refused(kind):
         kind.from_texts(["a text"], 0)
 
 
-def test_vocabularies_without_special_tokens_are_refused():
+def test_vocabularies_without_special_tokens_are_errors():
     with pytest.raises(ValueError, match=r"without \[CLS\], \[SEP\]"):
         models.SynthesizerTokenizer(["[PAD]", "[UNK]", "[MASK]", "a"])
     with pytest.raises(ValueError, match=r"without <pad>, <s>, </s>, <mask>"):
         models.SynthesizerBytePairTokenizer({"a": 0, "b": 1}, ["a b"])
 
 
-def test_a_byte_pair_vocabulary_holds_all_bytes(capfd):
+def test_a_byte_pair_vocabulary_contains_all_bytes(capfd):
     learn = models.SynthesizerBytePairTokenizer.from_texts
     for size in (1, 260):
         with pytest.raises(ValueError, match=f"at least 261.*={size}$"):
@@ -109,7 +109,7 @@ def test_words_that_look_like_pieces_stay_words():
     assert tokenizer("a##b").tolist() == [tokenizer.token_to_id("[UNK]")]
 
 
-def test_options_that_would_split_words_are_refused():
+def test_options_that_would_split_words_are_errors():
     words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a"]
     for option, given in (("split", True), ("lowercase", True)):
         with pytest.raises(ValueError, match=f"Leave `{option}` out.*{given}"):

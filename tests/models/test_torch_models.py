@@ -78,7 +78,7 @@ def losses(kind, weights, jit_compile):
 
 @pytest.mark.slow  # to compile is
 @pytest.mark.parametrize("kind", TASKS)
-def test_compiled_steps_are_those_of_eager_ones(kind):
+def test_compiled_steps_equal_eager_steps(kind):
     expected, weights = losses(kind, None, False)
     found, _ = losses(kind, weights, True)
     np.testing.assert_allclose(found, expected, rtol=1e-4)

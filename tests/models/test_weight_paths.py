@@ -59,7 +59,7 @@ LAYERS = {
 
 
 def paths(model):
-    """Without what Keras counts: the names of the outermost layers."""
+    """Without Keras' counters in the names of the outermost layers."""
     if isinstance(model, keras.Model) and "functional" not in model.name:
         return [weight.path for weight in model.weights]
     return [weight.path.split("/", 1)[1] for weight in model.weights]
@@ -86,7 +86,7 @@ def test_paths_name_the_place_of_a_weight():
     assert f"{below}/part_2/query/kernel" in found
 
 
-def test_names_that_users_give_are_kept():
+def test_users_names_are_kept():
     mine = RandomSynthesizer(H, N, name="positions")
     mixture = MixtureSynthesizer([mine, DotProductSynthesizer(H, K)])
     names = [part.name for part in mixture.synthesizers]
@@ -102,7 +102,7 @@ def test_names_that_users_give_are_kept():
         )
 
 
-def test_an_object_belongs_to_one_layer():
+def test_an_object_is_part_of_one_layer():
     shared = RandomSynthesizer(H, N)
     first = layers.SyntheticAttention(H, K, synthesizer=shared)
     with pytest.raises(ValueError, match=r"part of only one layer.*Received"):
@@ -127,7 +127,7 @@ def test_models_around_objects_can_be_cloned():
     np.testing.assert_allclose(numpy(clone(data)), numpy(model(data)))
 
 
-def test_blocks_make_synthesizers_of_their_own_from_an_object():
+def test_blocks_make_new_synthesizers_from_an_object():
     template = get("D+R", H, K, N)
     blocks = [
         built(layers.SynthesizerEncoder(16, H, synthesizer=template), (1, T, D))
@@ -150,7 +150,7 @@ def test_blocks_make_synthesizers_of_their_own_from_an_object():
 
 
 @pytest.mark.parametrize("kind", [str, dict, object])
-def test_blocks_check_what_they_are_given_and_build_nothing(kind):
+def test_blocks_check_their_arguments_and_build_nothing(kind):
     def given(name, heads=H):
         if kind is str:
             return name

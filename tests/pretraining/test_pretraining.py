@@ -127,7 +127,7 @@ def test_batches_of_span_corruption():
         ({"mean_noise_span_length": 0.5}, "at least 1"),
     ],
 )
-def test_bad_spans_are_refused(options, match):
+def test_bad_spans_are_errors(options, match):
     with pytest.raises(ValueError, match=match):
         spans(**options)
 
@@ -139,7 +139,7 @@ def test_a_single_token_has_no_span():
 
 
 def test_t5_learns_from_holes():
-    """A text that repeats itself: what is in the holes can be known."""
+    """A repetitive text, whose removed spans can be predicted."""
     keras.utils.set_random_seed(0)
     tokens = np.tile(np.arange(2, 10), 100)
     batches = spans(tokens=tokens, inputs_length=24, vocabulary_size=20)
@@ -202,7 +202,7 @@ def test_fractions_of_hidden_tokens():
 
 
 @pytest.mark.once
-def test_what_is_hidden_depends_on_text_seed_and_epoch_only():
+def test_hidden_tokens_depend_only_on_text_seed_and_epoch():
     ids = texts()["token_ids"]
 
     def masked(ids, **options):
@@ -262,7 +262,7 @@ def test_batches_of_masked_tokens():
         {"mask_rate": 0.8, "random_rate": 0.3},
     ],
 )
-def test_bad_rates_are_refused(rates):
+def test_bad_rates_are_errors(rates):
     with pytest.raises(ValueError, match="between 0 and 1"):
         pretraining.mask_tokens([[1, 7, 2]], MASK, 50, SPECIAL, **rates)
 
@@ -277,7 +277,7 @@ def same(x, y):
 
 @pytest.mark.once
 @pytest.mark.parametrize("make", [spans, masked])
-def test_what_is_hidden_depends_on_seed_and_epoch_only(make):
+def test_hidden_tokens_depend_only_on_seed_and_epoch(make):
     expected, again = arrays(make()), make()
     assert same(arrays(again), expected)
     assert not same(arrays(make(seed=1)), expected)
@@ -308,7 +308,7 @@ def test_to_evaluate_all_windows_count():
 
 @pytest.mark.once
 @given(st.integers(3, 12), st.integers(0, 40), st.integers(1, 3))
-def test_rows_hold_all_tokens_in_order_but_the_rest(length, more, least):
+def test_rows_contain_all_tokens_in_order_except_the_rest(length, more, least):
     ids = np.arange(10, 10 + least * (length - 2) + more)
     rows = pretraining.pack_tokens(ids, length, 1, 2)
     kept = rows["token_ids"]
@@ -323,7 +323,7 @@ def test_rows_hold_all_tokens_in_order_but_the_rest(length, more, least):
 
 @pytest.mark.once
 @pytest.mark.parametrize(("tokens", "length"), [(9, 2), (2, 5)])
-def test_too_short_rows_and_texts_are_refused(tokens, length):
+def test_too_short_rows_and_texts_are_errors(tokens, length):
     with pytest.raises(ValueError, match=f"Received: {tokens} tokens and seq"):
         pretraining.pack_tokens(np.arange(tokens), length, 1, 2)
 
@@ -344,7 +344,7 @@ def backbone(synthesizer="R+V", **changes):
     return models.SynthesizerBackbone(synthesizer=synthesizer, **options)
 
 
-def test_weights_are_copied_but_for_new_ones():
+def test_all_weights_except_new_ones_are_copied():
     source, target = backbone(), backbone(num_segments=2)
     segments = keras.ops.convert_to_numpy(target.weights[2])
     assert models.copy_weights(source, target) == [
@@ -386,7 +386,7 @@ def test_copied_weights_are_not_shared():
         ({"max_sequence_length": 9}, r"position_embedding"),
     ],
 )
-def test_weights_of_another_form_are_refused(changes, words):
+def test_weights_of_another_form_are_errors(changes, words):
     source, target = backbone(), backbone(**changes)
     before = target.get_weights()
     with pytest.raises(ValueError, match=words):

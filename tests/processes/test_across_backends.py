@@ -74,7 +74,7 @@ def test_a_saved_file_predicts_alike_on_all_backends(results):
         )
 
 
-def test_the_same_batches_give_the_same_loss_curve(results):
+def test_the_same_batches_have_the_same_loss_curve(results):
     first, *others = results.values()
     assert np.mean(first["losses"][-4:]) < 0.9 * np.mean(first["losses"][:4])
     for other in others:

@@ -22,7 +22,7 @@ sys.modules.update(dict.fromkeys({blocked!r}))
 
 
 def run(code, blocked=(), log_level="3"):
-    """Runs Python code in a process of its own, with modules blocked."""
+    """Runs Python code in a separate process, with blocked modules."""
     code = BLOCK.format(blocked=sorted(blocked)) + code
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -33,7 +33,7 @@ def run(code, blocked=(), log_level="3"):
     )
 
 
-def test_the_core_works_with_one_backend_and_nothing_else():
+def test_the_core_works_with_only_one_backend():
     blocked = {
         *OTHERS,
         "keras_hub",

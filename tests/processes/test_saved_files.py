@@ -1,4 +1,4 @@
-"""What one process saves, another loads, whatever either built before."""
+"""A process loads the files of another, whatever either built before."""
 
 import os
 import pathlib
@@ -22,7 +22,7 @@ def test_another_process_loads_the_files(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", INSTALLED)
-def test_every_backend_loads_the_files_of_this_one(backend, tmp_path):
+def test_every_backend_loads_the_files_of_this_backend(backend, tmp_path):
     check(backend, saved_files.FILES + saved_files.MORE_FILES, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of the modules, read from their sources.
+"""The modules agree with docs/architecture.md.
 
 Which imports which is checked by import-linter, in `make lint`.
 """
@@ -49,7 +49,7 @@ def asks(node):
     return False
 
 
-def test_every_row_of_the_page_names_what_is_there():
+def test_every_row_of_the_page_names_an_existing_module():
     for name in first_column("Modules") | first_column("Backends"):
         assert (PACKAGE / name).exists(), name
         assert (PACKAGE / name).is_dir() == name.endswith("/"), name

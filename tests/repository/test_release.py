@@ -1,4 +1,4 @@
-"""What is published: the description, the files, and a first run elsewhere."""
+"""The release: the description, the files, and a first run elsewhere."""
 
 import os
 import re
@@ -28,7 +28,7 @@ COMPARE = (
 
 
 def description(monkeypatch, folder):
-    """What setup.py of a folder gives the package index."""
+    """The metadata of setup.py in a folder."""
     given = {}
     monkeypatch.setattr(setuptools, "setup", given.update)
     script = folder / "setup.py"
@@ -81,7 +81,7 @@ def test_one_version_everywhere():
     assert first in (f"{version}, {released}", "Unreleased")
 
 
-# --- What is built ---
+# --- Builds ---
 
 
 def run(*words, **options):
@@ -117,13 +117,13 @@ def dist(tmp_path_factory):
 
 
 def tracked():
-    """The package's files that git knows."""
+    """The package's files in git."""
     names = run("git", "ls-files", "keras_synth", cwd=ROOT).split()
     return {*names, "keras_synth_command.py"}
 
 
 @pytest.mark.slow
-def test_wheel_and_sdist_hold_the_package_alone(dist):
+def test_wheel_and_sdist_contain_only_the_package(dist):
     (wheel,) = dist.glob("*.whl")
     names = {*zipfile.ZipFile(wheel).namelist()}
     metadata = {name for name in names if ".dist-info/" in name}

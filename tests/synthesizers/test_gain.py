@@ -47,7 +47,7 @@ def test_the_start_is_the_same_whatever_the_gain(name, gain):
     assert start.std() == pytest.approx(0.1, rel=0.15)
 
 
-def test_what_lora_adds_has_the_gain_too():
+def test_the_update_of_lora_also_has_the_gain():
     synthesizer = made("R", gain=10)
     start = logits(synthesizer)
     synthesizer.enable_lora(2)

@@ -119,7 +119,7 @@ def test_fixed_projections_stay_as_they_are(tmp_path):
     np.testing.assert_allclose(numpy(loaded(x)), numpy(model(x)), atol=1e-6)
 
 
-def test_with_fixed_projections_it_computes_what_v_does():
+def test_with_fixed_projections_it_computes_like_v():
     _, mixer = fixed()
     plain = mixers.get("V", 2, K)
     plain.build((None, None, D))

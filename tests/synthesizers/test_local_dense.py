@@ -23,7 +23,7 @@ def made(name=f"local_dense(window={W})", **options):
 @pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="JAX says what it will compute"
 )
-def test_no_tensor_of_all_pairs_is_made():
+def test_tensors_of_all_pairs_are_never_made():
     import jax
 
     length = 1024
@@ -60,7 +60,7 @@ def test_each_group_of_heads_sees_its_own():
     assert (numpy(scores) > 0).sum() == 2 * 2 * (3 * T - 2)
 
 
-def test_another_sequence_is_refused():
+def test_another_sequence_is_an_error():
     layer, x = made(), normal(2, T, D)
     for call in (
         lambda: layer(x, normal(2, T + 1, D)),

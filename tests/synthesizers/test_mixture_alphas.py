@@ -1,4 +1,4 @@
-"""What shares the parts of a mixture start with."""
+"""The initial weights of the parts of a mixture."""
 
 import keras
 import numpy as np
@@ -55,7 +55,7 @@ def test_initial_alphas_are_those_of_the_initializer(
 
 
 @pytest.mark.parametrize("favoured", ["R", "V"])
-def test_a_new_mixture_may_start_as_one_of_its_parts(favoured):
+def test_a_new_mixture_can_start_as_one_of_its_parts(favoured):
     logits = [[30.0], [-30.0]] if favoured == "R" else [[-30.0], [30.0]]
     mixed = fresh_mixture(logits)
     pure = SyntheticAttention(H, K, synthesizer=get(favoured))
@@ -69,7 +69,7 @@ def test_a_new_mixture_may_start_as_one_of_its_parts(favoured):
     close(call(mixed, *PAIR), call(pure, *PAIR))
 
 
-def test_an_unknown_initializer_of_alphas_is_refused():
+def test_an_unknown_initializer_of_alphas_is_an_error():
     with pytest.raises(ValueError, match="interpret initializer"):
         MixtureSynthesizer([get("R")], alphas_initializer="nonsense")
 

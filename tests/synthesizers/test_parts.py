@@ -13,7 +13,7 @@ from keras_synth.synthesizers import MixtureSynthesizer, RandomSynthesizer
 X = np.ones((2, 5, 8), "float32")
 
 
-def test_a_refused_mixture_renames_no_part():
+def test_a_failed_mixture_does_not_rename_parts():
     layer = SyntheticAttention(2, 4, synthesizer="V")
     own = RandomSynthesizer(2, 6)
     with pytest.raises(ValueError, match="part of only one layer"):
@@ -26,7 +26,7 @@ def test_a_refused_mixture_renames_no_part():
 @pytest.mark.parametrize(
     "options", [{"alphas_initializer": "no such"}, {"share_queries": True}]
 )
-def test_a_refused_mixture_leaves_its_parts_to_others(options):
+def test_a_failed_mixture_leaves_its_parts_to_others(options):
     parts = [RandomSynthesizer(2, 6), RandomSynthesizer(2, 6)]
     with pytest.raises(ValueError, match=r"nitializer|share"):
         MixtureSynthesizer(parts, **options)
@@ -36,7 +36,7 @@ def test_a_refused_mixture_leaves_its_parts_to_others(options):
     assert "/part_0/" not in layer.weights[0].path
 
 
-def test_a_refused_layer_leaves_its_synthesizer_to_others():
+def test_a_failed_layer_leaves_its_synthesizer_to_others():
     part = RandomSynthesizer(2, 6)
     with pytest.raises(ValueError, match="pattern"):
         SyntheticAttention(2, 4, synthesizer=part, pattern="no such")

@@ -76,7 +76,7 @@ def test_buckets_are_those_of_kerashubs_t5(bidirectional, buckets, distance):
         {"max_distance": 0},
     ],
 )
-def test_buckets_that_cannot_be_are_refused(options):
+def test_impossible_buckets_are_errors(options):
     with pytest.raises(ValueError, match="Received"):
         synthesizers.T5RelativeSynthesizer(H, **options)
 
@@ -94,7 +94,7 @@ def test_learned_slopes_begin_as_alibis(num_heads):
 
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("learned", [False, True])
-def test_a_config_tells_learned_slopes_from_frozen_ones(learned, frozen):
+def test_a_config_distinguishes_learned_and_frozen_slopes(learned, frozen):
     synthesizer = synthesizers.get(f"alibi(trainable={learned}) + V", H, K)
     synthesizer.trainable = not frozen
     again = type(synthesizer).from_config(synthesizer.get_config())
@@ -105,10 +105,10 @@ def test_a_config_tells_learned_slopes_from_frozen_ones(learned, frozen):
         assert len(alibi.trainable_weights) == (learned and not frozen)
 
 
-# --- biases beside the alphas -------------------------------------------------
+# --- biases without alphas ----------------------------------------------------
 
 
-def test_one_part_beside_a_bias_needs_no_alphas():
+def test_one_part_with_a_bias_needs_no_alphas():
     synthesizer = synthesizers.get("alibi + V", H, K)
     synthesizer.build((None, T, D))
     assert synthesizer.alphas is None
@@ -151,7 +151,7 @@ def test_groups_pay_only_for_themselves():
     whole(x)
     logits = whole.synthesizer(x, keys=whole.synthesizer.project_keys(x))
     assert logits.bias.shape == (2, H, T, T)
-    # One head of keys, not four; R's and D's heads have none.
+    # One head of keys, not four; R's and D's heads have no keys.
     assert whole.synthesizer.synthesizers[0].key.kernel.shape == (D, 1, K)
     assert whole.cache_dim == (2 * K, K)
     cache = whole.make_cache(2, N)
@@ -187,7 +187,7 @@ def test_initial_values_of_groups_follow_the_seed():
         assert not np.array_equal(numpy(a), numpy(c))
 
 
-def test_groups_within_a_mixture_are_refused():
+def test_groups_within_a_mixture_are_errors():
     groups = synthesizers.get("heads(V=2, R=2)", H, K, N)
     with pytest.raises(ValueError, match=r"cannot contain groups.*Received"):
         synthesizers.MixtureSynthesizer([groups])

@@ -1,4 +1,4 @@
-"""What synthesizers return: rows from a position, keys, tables, biases."""
+"""The results of synthesizers: rows from a position, keys, tables, biases."""
 
 import inspect
 
@@ -15,7 +15,7 @@ from keras_synth.synthesizers import FactorizedRandomSynthesizer
 
 
 @each_case
-def test_a_start_position_gives_the_rows_from_there(case):
+def test_a_start_position_selects_the_rows_from_there(case):
     """Rows of later tokens, one at a time, as in cached decoding."""
     synthesizer = shared(case).synthesizer
     x = ops.convert_to_tensor(normal(2, T, D))
@@ -74,7 +74,7 @@ def test_use_bias_false_leaves_no_bias_in_named_synthesizers(case):
     assert not [w.path for w in layer.weights if "b" in w.name[:2]]
 
 
-def test_attention_takes_the_arguments_of_multi_head_attention():
+def test_attention_has_the_arguments_of_multi_head_attention():
     mine = inspect.signature(SyntheticAttention.call).parameters
     theirs = inspect.signature(keras.layers.MultiHeadAttention.call).parameters
     assert set(theirs) <= set(mine)

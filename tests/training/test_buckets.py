@@ -47,7 +47,7 @@ def test_each_example_comes_once_and_whole(
 
 
 @pytest.mark.once
-def test_all_batches_but_the_last_have_one_size_and_few_lengths():
+def test_all_batches_except_one_have_one_size_and_few_lengths():
     rng = np.random.default_rng(0)
     features, labels = examples(rng.integers(1, 33, 200), 32)
     batches = LengthBuckets(features, labels, 16, [8, 16])
@@ -58,7 +58,7 @@ def test_all_batches_but_the_last_have_one_size_and_few_lengths():
 
 
 @pytest.mark.once
-def test_the_order_depends_on_seed_and_epoch_alone():
+def test_the_order_depends_only_on_seed_and_epoch():
     features, labels = examples([5] * 40, 8)
 
     def order(**options):
@@ -91,7 +91,7 @@ def test_each_example_is_as_often_left_out_whatever_its_length(shuffle):
     assert all(1 < count < 30 for count in left_out[128:])
 
 
-def test_fit_takes_batches_of_several_lengths_and_goes_on_with_epochs():
+def test_fit_accepts_batches_of_several_lengths_and_continues_epochs():
     features, labels = examples([3, 9, 10, 2] * 8, 12)
     inputs = {k: keras.Input((None,), dtype="int32", name=k) for k in features}
     x = keras.layers.Embedding(64, 4)(inputs["token_ids"])
@@ -124,7 +124,7 @@ def test_fit_takes_batches_of_several_lengths_and_goes_on_with_epochs():
         ({"lengths": [0]}, "lengths"),
     ],
 )
-def test_bad_arguments_are_refused(change, words):
+def test_bad_arguments_are_errors(change, words):
     good = {
         "features": {"padding_mask": np.ones((4, 3))},
         "labels": np.ones(4),
@@ -166,7 +166,7 @@ def test_sources_targets_and_labels_are_cut_alike():
     assert {*batches.batch_lengths(0)} == {5, 9}
 
 
-def test_what_preprocessors_return_becomes_arrays():
+def test_results_of_preprocessors_become_arrays():
     features, labels, weight = pairs()
     batches = LengthBuckets(
         {k: keras.ops.convert_to_tensor(x) for k, x in features.items()},

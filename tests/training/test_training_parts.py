@@ -72,7 +72,7 @@ def test_both_are_saved_with_a_model(tmp_path):
     )
 
 
-def test_what_is_out_of_range_is_refused():
+def test_arguments_out_of_range_are_errors():
     with pytest.raises(ValueError, match="label_smoothing"):
         LabelSmoothedCrossentropy(1.5)
     with pytest.raises(ValueError, match="peak_learning_rate"):
