@@ -16,17 +16,17 @@ INSTALLED = [name for name in BACKENDS if importlib.util.find_spec(name)]
 if INSTALLED:
     os.environ.setdefault("KERAS_BACKEND", INSTALLED[0])
 
-# Keras is imported where it is used: what only hands tests out to processes
-# can do without, and it takes seconds.
+# Keras is imported at its use, because it takes seconds. Processes that only
+# distribute tests do not need it.
 
-# What is imported stays: to look for garbage among it takes seconds, too.
+# Imported modules stay, and a search for garbage in them takes seconds.
 gc.disable()
 
 with contextlib.suppress(ImportError):  # a new device has pytest at most
     from hypothesis import HealthCheck, settings
 
-    # `--hypothesis-profile=full` draws others each time, and more of them
-    # where nothing is compiled for each. What takes long asks for a part.
+    # `--hypothesis-profile=full` draws other examples each time, and more
+    # if nothing is compiled for each. Slow tests request a part of them.
     settings.register_profile(
         "quick",
         max_examples=100,
@@ -70,7 +70,7 @@ def few_objects():
     """Hides objects that outlive a test from the garbage collector.
 
     Keras collects garbage at each weight that quantization replaces, and
-    TensorFlow alone has millions of objects to look at.
+    TensorFlow has millions of objects to search.
     """
     gc.collect()
     gc.freeze()

@@ -426,7 +426,7 @@ MUTANTS = [
 
 
 def check_lines() -> list[str]:
-    """Returns what is wrong with the list: lines that are not there once."""
+    """Returns errors of the list: lines that do not occur exactly once."""
     wrong = []
     for i, mutant in enumerate(MUTANTS):
         text = (ROOT / "keras_synth" / mutant.file).read_text(encoding="utf-8")

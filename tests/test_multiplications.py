@@ -193,7 +193,7 @@ WITHIN_ONE_SEQUENCE = {
         "logits": 2 * 3 * (2 * 11 * 3 + 5 * 5 * 3),
         "mixing": 2 * (3 * 5 * 5 * 4 + 11 * 4),
     },
-    # Blocks of 4, 4 and 3; what is sorted to a block has four places.
+    # Blocks of 4, 4 and 3; a sorted block has four places.
     "sinkhorn(block_size=4)": {
         **of_pairs(4 * 4 + 4 * 4 + 3 * 3 + 11 * 4, SELF),
         "logits": 2 * ((41 + 44) * 3 + 3 * 3 * 3),

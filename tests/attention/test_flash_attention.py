@@ -61,7 +61,7 @@ def test_it_is_an_error_without_a_kernel(dtype):
 
 @pytest.mark.each_backend
 @pytest.mark.skipif(
-    keras.backend.backend() == "tensorflow", reason="Keras has none there"
+    keras.backend.backend() == "tensorflow", reason="Keras has no kernel there"
 )
 def test_an_error_of_the_kernel_becomes_one_line(monkeypatch):
     layer = SyntheticAttention(2, 4, synthesizer="V", flash_attention=True)

@@ -14,8 +14,8 @@ sys.path.append(str(ROOT / "benchmarks"))
 from overhead import overhead, package_calls
 from steps import BASELINE
 
-# Most operations in inference, plain and padded, and most calls of Python
-# functions, likewise: all in those of MultiHeadAttention.
+# Maximum operations in inference, plain and padded, and maximum calls of Python
+# functions, plain and padded, in units of those of MultiHeadAttention.
 LIMITS = {
     "V": (1.1, 1.15, 1.1, 1.15),
     "R": (0.8, 1.2, 0.9, 1.0),

@@ -67,7 +67,7 @@ def plain(printed):
 
 
 def execute(code, namespace, name, line=0):
-    """Runs code; what a line prints must be what its comment says."""
+    """Runs code, and compares the output of a line with its comment."""
     source = "\n" * line + code
     for node in ast.parse(source, name).body:
         printed = io.StringIO()

@@ -1,7 +1,7 @@
 """Killed commands, full disks and two writers: losses and messages.
 
-A child of this process does what the command does but for the training, whose
-result is made up: nothing else writes results.
+A child of this process runs the command, except the training, whose result is
+made up. Nothing else writes results.
 """
 
 import errno

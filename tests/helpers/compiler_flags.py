@@ -16,7 +16,7 @@ QUICKER = (
 
 
 def is_known(flag):
-    """Whether every installed XLA knows a flag: unknown ones end a process."""
+    """Whether every installed XLA has a flag: unknown flags end a process."""
     name = flag.split("=")[0].strip("-").encode()
     return all(
         any(holds(path, name) for path in folder.glob(LIBRARIES[package]))

@@ -1,12 +1,10 @@
-"""What the tests of the design share: they ask from outside, through the
-public API alone.
+"""Helpers of the tests of the design, which use only the public API.
 
-Nothing here knows how the package is built: weights are found by the names
-and shapes that the design fixes, expected numbers come from `reference.py`,
-from `keras.layers.MultiHeadAttention`, or from an identity. Many tests read a
-layer's unmasked logits back from its returned scores (`log` of a softmax row
-is the row's logits up to a constant, which no later softmax sees), so they
-hold for every synthesizer and every mixture alike.
+Weights are found by the names and shapes in the design. Expected numbers are
+from `reference.py`, `keras.layers.MultiHeadAttention` or an identity. Many
+tests compute a layer's unmasked logits from its scores (`log` of a softmax row
+is the row's logits up to a constant, which a softmax ignores), so they work for
+all synthesizers and mixtures.
 """
 
 import re
@@ -203,7 +201,7 @@ def combined(length, source_length, use_causal_mask=False, **masks):
 
 
 def flags(*rows):
-    """Boolean masks written as strings: "1101" sees all but the third."""
+    """Boolean masks as strings: "1101" sees all except the third."""
     return np.array([[letter == "1" for letter in row] for row in rows])
 
 

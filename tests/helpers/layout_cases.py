@@ -91,10 +91,10 @@ def mixer(name):
     return mixers.SyntheticAttention(HEADS, key_dim, synthesizer=made)
 
 
-# Weights of two and more axes that every device has a copy of, beside those
-# whose `weight_axes` are `()`. So it has of tables with one row for all heads,
-# at paths that are cut: W2, W_a and b2 with `shared_heads=True`, Linformer's E
-# and F unless `share="none"`.
+# Weights of two and more axes that every device copies, in addition to those
+# whose `weight_axes` are `()`, and to tables with one row for all heads at cut
+# paths: W2, W_a and b2 with `shared_heads=True`, Linformer's E and F unless
+# `share="none"`.
 _COPIED = (
     r".*/group_\d+/.*",  # groups of heads, "heads(V=4, R=4)"
     layouts.WHOLE_HEADS + r".*/lora_.*",  # factors of low rank

@@ -45,7 +45,7 @@ def masked_embedding():
 def mask_inputs(attention=None, dtype="int32"):
     """Keras adds up the inputs of all devices, which booleans have no sum of.
 
-    Hence a model that takes masks must take them as integers.
+    So a model with masks as inputs must accept them as integers.
     """
     x = keras.Input((6, 8))
     real = keras.Input((6,), dtype=dtype)

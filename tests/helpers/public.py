@@ -7,8 +7,7 @@ import keras
 
 import keras_synth
 
-# Beside those of `keras_synth.__all__`. Of the first all names are public, of
-# the second only these: the rest serves the package.
+# Public modules and names in addition to `keras_synth.__all__`.
 MODULES = ["folding", "mixers.normalizers", "mixers.patterns"]
 NAMES = [
     "attend.attend",

@@ -1,7 +1,7 @@
 """Keras' own tests of MultiHeadAttention, with SyntheticAttention in its place.
 
-They come from the installed Keras. What they ask of private members is answered
-here, where it has an answer.
+They are those of the installed Keras. Private members that they use are defined
+here if possible.
 """
 
 import types

@@ -341,7 +341,7 @@ def check_decoding(name, masked):
 def test_cache_entries_beyond_the_present_have_no_influence(name):
     layer = shared(name)
     if not layer.overwrites_cache:
-        pytest.skip("its cache is a state of the past alone")
+        pytest.skip("its cache is only a state of the past")
     empty = layer.make_cache(3, N)
     full = keras.tree.map_structure(lambda x: ops.full(x.shape, 1e3), empty)
     step, x = program(layer.call_with_cache), ops.convert_to_tensor(X[:, :4])
@@ -534,7 +534,7 @@ def test_dropout_is_drawn_per_sample_where_weights_are(name):
 @each_causal
 def test_a_layer_that_is_not_built_says_so_before_it_decodes(name):
     layer = made(name)
-    with pytest.raises(ValueError, match=r"call it.*Received.*not built"):
+    with pytest.raises(ValueError, match=r"Call it.*Received.*not built"):
         layer.call_with_cache(normal(2, 1, D), layer.make_cache(2, T), 0)
     if layer.supports_cross_attention:
         with pytest.raises(ValueError, match="not built"):

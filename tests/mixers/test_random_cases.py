@@ -1,8 +1,8 @@
-"""Layers drawn at random: right, the same for each sample twice, and compiled.
+"""Random layers: correct, equal for single samples, and compiled.
 
-Attention is its formula, in outputs and gradients; XLA computes what operations
-do one by one; a batch of one, whose tensors look as if all samples shared
-them, gets what it gets beside others.
+Attention equals its formula, in outputs and gradients. XLA equals eager
+operations. A batch of one, whose tensors look like those shared by all samples,
+has the same outputs as in a larger batch.
 """
 
 import random

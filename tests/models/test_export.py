@@ -124,7 +124,7 @@ def test_a_folded_model_has_the_outputs_of_the_model(format, tmp_path):
 @pytest.mark.parametrize("name", ["V", "R", "D", "FR", "R+V"])
 def test_files_of_all_models_have_our_outputs(name, kind, format, tmp_path):
     if (kind, format, BACKEND) == ("masked model", "onnx", "tensorflow"):
-        pytest.skip("tf2onnx knows no erfc, of the head's GELU")
+        pytest.skip("tf2onnx lacks the erfc of the head's GELU")
     check(of_kind(kind, name), format, shape_of(kind, format), tmp_path)
 
 

@@ -288,7 +288,7 @@ def refused(words, call, *arguments, **options):
 def test_wrong_arguments_of_a_language_model_are_errors():
     model, made = language_model(), models.SynthesizerCausalLMPreprocessor
     long = "a quick brown fox jumps over"
-    refused("room for 5", model.generate, long, max_length=6)
+    refused("at most 5 fit", model.generate, long, max_length=6)
     refused("max_sequence_length=12", model.generate, "a quick", max_length=13)
     refused("causal=True", language_model, causal=False)
     refused("positions", language_model, positions="relative")
@@ -302,7 +302,7 @@ def test_wrong_arguments_of_a_language_model_are_errors():
 def test_wrong_arguments_of_a_translator_are_errors():
     model, made = translator(), models.SynthesizerSeq2SeqLMPreprocessor
     given = {"encoder_text": "a fox", "decoder_text": "a quick brown fox jumps"}
-    refused("room for 4", model.generate, given, max_length=5)
+    refused("at most 4 fit", model.generate, given, max_length=5)
     refused("max_decoder_length=9", model.generate, "a fox", max_length=10)
     refused("encoder_text", model.generate, {"decoder_text": "a fox"})
     refused("(?i)sampler", model.compile, sampler="gready")

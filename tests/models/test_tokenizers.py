@@ -96,7 +96,7 @@ def test_words_are_whole_and_the_frequent_ones_first():
         EXPRESSIONS
     )
     assert tokenizer(["[SM", "[SM 2", ""]) == [[7], [7, 5], []]
-    # A part of a word is none, and neither is a word in other letters.
+    # Neither a part of a word nor a word in other letters is in it.
     unknown = tokenizer.token_to_id("[UNK]")
     assert tokenizer("22 [sm [SM] ##2").tolist() == [unknown] * 4
     assert learn(EXPRESSIONS, 7).get_vocabulary() == vocabulary[:7]

@@ -100,7 +100,8 @@ def run(*words, **options):
 def dist(tmp_path_factory):
     """The folder with sdist and wheel, as `make release` builds them.
 
-    Of a copy: a build writes beside its sources, where another one may be.
+    It builds a copy, because a build writes into the folder of its sources,
+    where another build may run.
     """
     pytest.importorskip("build", reason="needs the extra `release`")
     checkout, folder = map(tmp_path_factory.mktemp, ("checkout", "dist"))
