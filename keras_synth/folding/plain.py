@@ -32,80 +32,100 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
         for name in ("max_sequence_length", "max_length"):
             max_length = max_length or getattr(backbone, name, None)
     if not isinstance(model, keras.Model):
-        model = _as_model(model, max_length)
-    plain = Graph(max_length).model(model)
+        config = model.get_build_config()
+        shapes = config.get("shapes_dict", config)
+        x = keras.Input(next(iter(shapes.values()))[1:])
+        model = keras.Model(x, model(x), name=model.name)
+    has_one = isinstance(model, keras.Sequential)
+    inputs = keras.tree.map_structure(
+        lambda x: _input(x, max_length),
+        model.inputs[0] if has_one else model.input,
+    )
+    outputs = Graph(keras.tree.flatten(inputs)[0]).call(model, inputs)
+    plain = keras.Model(inputs, outputs, name=model.name)
     plain.trainable = False
     return plain
 
 
+def _input(x, max_length):
+    """An input like `x`, of a length that is known."""
+    batch, *others = x.shape
+    if others[:1] == [None] and x.name != _NOT_TOKENS:
+        if max_length is None:
+            raise ValueError(
+                "All sequences of a plain model have the same length. Give it, "
+                "as in fold(model, max_length=128, plain=True). Received: "
+                f"max_length=None, and an input of shape {tuple(x.shape)}"
+            )
+        others[0] = max_length
+    return _like(x, (batch, *others))
+
+
+def _like(x, shape):
+    return keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
+
+
 def check_plain(model: keras.Layer) -> None:
-    """Raises unless a model has a plain form, as far as is known before."""
-    name = type(model).__name__
+    """Raises unless a model has a plain form, as far as its class says."""
     if callable(getattr(model, "generate", None)):
         raise ValueError(
-            f"{name} generates text with a cache, which stock layers do not "
-            "have. Fold it without `plain=True`; or pass `model.backbone`, "
-            f"whose outputs are hidden states. Received: {model!r}"
+            f"{type(model).__name__} generates text with a cache, which stock "
+            "layers do not have. Fold it without `plain=True`, or pass its "
+            f"`backbone`, whose outputs are hidden states. Received: {model!r}"
         )
     for layer in (model, *sublayers(model)):
         if getattr(layer, "quantization_mode", None) is not None:
             raise ValueError(
-                "A quantized model has no plain form. Make the plain one of "
-                "the model before `quantize`, and quantize that. Received: "
-                f"{layer.path} with mode {layer.quantization_mode!r}"
+                "A quantized model has no plain form. Make the plain model "
+                "before `quantize`, and quantize that one. Received: "
+                f"{layer.path} in mode {layer.quantization_mode!r}"
             )
 
 
 class Graph:
-    """A plain graph in the making, with which `plain_layer` is called.
+    """A plain graph in the making, which `plain_layer` gets.
 
     Args:
-        max_length: Integer, the length of inputs that leave it open, in
-            tokens; `None` if there are none.
+        x: Symbolic tensor, an input of the model.
 
     Example:
 
-    >>> graph = keras_synth.folding.Graph(max_length=10)
-    >>> x = graph.input((None, None, 8))
-    >>> graph.constant(np.eye(3)).shape
-    (3, 3)
+    >>> x = keras.Input((10, 8))
+    >>> graph = keras_synth.folding.Graph(x)
+    >>> graph.product("bsd,ts->btd", x, np.eye(10)).shape
+    (None, 10, 8)
     """
 
-    def __init__(self, max_length: int | None) -> None:
-        self.max_length = max_length
-        # By the `id` of layers: stock ones that replace them.
-        self._copies: dict[Any, Any] = {}
+    def __init__(self, x: Tensor) -> None:
+        self._x = x
         self._functions: dict[int, Callable[..., Any]] = {}
+        self._copies: dict[Any, Any] = {}  # by the `id` of what they replace
         self._constants: dict[Any, Tensor] = {}
         self._names: collections.Counter[str] = collections.Counter()
-        self._first: Tensor = None
 
-    def input(
-        self, shape: Any, dtype: Any = None, name: str | None = None
-    ) -> Tensor:
-        """Returns an input of a shape `(B, T, ...)`, its length being fixed."""
-        batch, *others = shape
-        if others and others[0] is None and name != _NOT_TOKENS:
-            if self.max_length is None:
-                raise ValueError(
-                    "A plain model has sequences of one length. Give it, as in "
-                    "fold(model, max_length=128, plain=True). Received: "
-                    f"max_length=None, and an input of shape {tuple(shape)}"
-                )
-            others[0] = self.max_length
-        x = keras.Input((*others,), batch, dtype, name=name)
-        self._first = x if self._first is None else self._first
-        return x
+    def call(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the plain form of a layer, or of an operation.
 
-    def model(self, model: keras.Model) -> keras.Model:
-        """Returns a model as a functional one of stock layers."""
-        given = model.inputs[0]
-        if not isinstance(model, keras.Sequential):
-            given = model.input
-        inputs = keras.tree.map_structure(
-            lambda x: self.input(x.shape, x.dtype, x.name), given
-        )
-        return keras.Model(inputs, self.call(model, inputs), name=model.name)
+        Args:
+            layer: Layer with weights, or operation. Each is made once.
+            *args: Its arguments, symbolic tensors and constant arrays.
+            **kwargs: Further ones.
+
+        Returns:
+            Symbolic tensors, or an array where the result is constant.
+        """
+        if id(layer) not in self._functions:
+            # Not of a base class, which may compute something else.
+            forms = plain_layer.registry
+            form = forms.get(type(layer), forms[object])
+            self._functions[id(layer)] = form(layer, self)
+        outputs = self._functions[id(layer)](*args, **kwargs)
+        if _is_ours(type(layer)) and getattr(layer, "supports_masking", False):
+            # As Keras does for stock layers.
+            mask = keras_mask(args[0]) if args else None
+            if mask is not None and hasattr(outputs, "shape"):
+                set_keras_mask(outputs, mask)
+        return outputs
 
     def inlined(
         self,
@@ -119,10 +139,7 @@ class Graph:
         A layer that is shared with a model around it stays shared in files.
         """
         if mask is not None:
-            for x, own in zip(
-                *map(keras.tree.flatten, (inputs, mask)), strict=True
-            ):
-                set_keras_mask(x, own)
+            keras.tree.map_structure(set_keras_mask, inputs, mask)
         if isinstance(model, keras.Sequential):
             for layer in model.layers:
                 inputs = self.call(layer, inputs)
@@ -139,12 +156,12 @@ class Graph:
         )
         places = keras.tree.map_structure(
             lambda x: keras.Input(
-                batch_shape=x.shape, dtype=x.dtype, name=x.name
+                x.shape[1:], x.shape[0], x.dtype, name=x.name
             ),
             model.input,
         )
-        pairs = zip(*map(keras.tree.flatten, (places, inputs)), strict=True)
-        at = {id(place): x for place, x in pairs}
+        flat = map(keras.tree.flatten, (places, inputs))
+        at = {id(place): x for place, x in zip(*flat, strict=True)}
         found: dict[int, Any] = {}
 
         def call(operation, *args, **kwargs):
@@ -164,27 +181,6 @@ class Graph:
         )
         return keras.tree.map_structure(lambda end: found[id(end)], ends)
 
-    def call(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls the plain form of a layer, or of an operation.
-
-        Args:
-            layer: Layer with weights, or operation. Each is made once.
-            *args: Its arguments, symbolic tensors and constant arrays.
-            **kwargs: Further ones.
-
-        Returns:
-            Symbolic tensors, or an array where the result is constant.
-        """
-        if id(layer) not in self._functions:
-            self._functions[id(layer)] = form(plain_layer, layer)(layer, self)
-        outputs = self._functions[id(layer)](*args, **kwargs)
-        if _is_ours(type(layer)) and getattr(layer, "supports_masking", False):
-            # As Keras does for stock layers.
-            mask = keras_mask(args[0]) if args else None
-            if mask is not None and hasattr(outputs, "shape"):
-                set_keras_mask(outputs, mask)
-        return outputs
-
     def copy(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls a stock layer, or operation, that is made again.
 
@@ -196,7 +192,7 @@ class Graph:
         copy = self._copies.get(id(layer))
         is_new = copy is None
         if is_new:
-            config = {**layer.get_config(), "name": self.name(layer)}
+            config = {**layer.get_config(), "name": self._name(layer)}
             copy = self._copies[id(layer)] = _stock(layer).from_config(config)
         args, kwargs = keras.tree.map_structure(
             lambda x: self.constant(x) if isinstance(x, np.ndarray) else x,
@@ -207,16 +203,16 @@ class Graph:
             copy_variables(layer, copy)
         return outputs
 
-    def name(self, layer: Any) -> str:
-        """Returns a name for a layer, unlike those of all others."""
-        name = getattr(layer, "path", None) or layer.name
-        name = name.replace("/", "_")
+    def _name(self, layer):
+        """A name for a layer, unlike those of all others."""
+        path = getattr(layer, "path", None) or layer.name
+        name = path.replace("/", "_")
         self._names[name] += 1
         number = self._names[name] - 1
         return f"{name}_{number}" if number else name
 
     def constant(self, value: Any) -> Tensor:
-        """Returns an array as the row of a stock `Embedding`.
+        """Returns an array as a tensor, the row of a stock `Embedding`.
 
         Keras would write an array that is an argument of an operation into the
         config of the model, as text.
@@ -224,10 +220,9 @@ class Graph:
         value = np.ascontiguousarray(value, "float32")
         key = value.shape, value.tobytes()
         if key not in self._constants:
-            row = ops.reshape(self._first, (-1, 1))[:1, 0]
-            row = ops.cast(ops.zeros_like(row), "int32")
+            row = ops.reshape(self._x, (-1, 1))[:1, 0]
             table = keras.layers.Embedding(1, value.size, dtype="float32")
-            flat = table(row)
+            flat = table(ops.cast(ops.zeros_like(row), "int32"))
             table.set_weights([value.reshape(1, -1)])
             self._constants[key] = ops.reshape(flat, value.shape)
         return self._constants[key]
@@ -245,8 +240,8 @@ class Graph:
         Args:
             equation: String, such as `"bthk,shk->bhts"`.
             x: Tensor.
-            kernel: Array.
-            bias: Optional array that broadcasts to the output `(1, ...)`.
+            kernel: Array, or variable.
+            bias: Optional array that broadcasts to the output, `(1, ...)`.
             like: Optional layer whose activation and name it has. What is like
                 it is made once.
         """
@@ -260,6 +255,7 @@ class Graph:
         shape = tuple(sizes[axis] for axis in right[1:])
         axes = None
         if bias is not None:
+            bias = ops.convert_to_numpy(bias)
             if bias.shape[-1] == 1:  # TensorFlow might take axes for others
                 bias = np.repeat(bias, shape[-1], axis=-1)
             pairs = zip(right[1:], bias.shape[1:], strict=True)
@@ -268,12 +264,12 @@ class Graph:
             equation,
             output_shape=shape,
             activation=getattr(like, "activation", None),
-            bias_axes=axes or (right[-1] if bias is not None else None),
+            bias_axes=right[-1] if axes == "" else axes,
             dtype="float32",
-            name=None if like is None else self.name(like),
+            name=None if like is None else self._name(like),
         )
         y = layer(x)
-        layer.kernel.assign(kernel)
+        layer.kernel.assign(ops.convert_to_numpy(kernel))
         if bias is not None:
             layer.bias.assign(np.reshape(bias, layer.bias.shape))
         if like is not None:
@@ -297,7 +293,8 @@ def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
 
     By default it is another of the same class and config, with the same
     weights. A layer class of your own that holds layers of this package
-    registers a function.
+    registers a function. So does a synthesizer that reads tokens. A function
+    serves the class itself, but no classes derived from it.
 
     Args:
         layer: Layer with weights, already folded.
@@ -305,14 +302,16 @@ def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
 
     Returns:
         A function of symbolic tensors, with the arguments of the layer's call.
+        That of a synthesizer has the query and the source, `(B, T, d)` and
+        `(B, S, d)`, and returns a list whose sum is the logits: tensors
+        `(B, H, T, S)`, and arrays `(H, T, S)` if they are constant.
 
     Raises:
         ValueError: If the layer has no plain form.
 
     Example:
 
-    >>> @keras.saving.register_keras_serializable("example")
-    ... class Tripled(keras.layers.Wrapper):  # the wrapped one is `layer`
+    >>> class Tripled(keras.layers.Wrapper):  # the wrapped one is `layer`
     ...     def call(self, x):
     ...         return 3 * self.layer(x)
     >>> @keras_synth.folding.plain_layer.register(Tripled)
@@ -343,16 +342,9 @@ def _dense(layer, graph):
         sizes = iter(layer.bias.shape[-len(layer.bias_axes) :])
         shape = [next(sizes) if x in layer.bias_axes else 1 for x in axes]
         bias = ops.convert_to_numpy(layer.bias).reshape(shape)
-    kernel = ops.convert_to_numpy(layer.kernel)
-    return lambda x: graph.product(layer.equation, x, kernel, bias, like=layer)
-
-
-def form(function: Any, layer: Any) -> Callable[..., Any]:
-    """Returns what is registered of a class itself, or the default.
-
-    What is registered of its base class need not be right for it.
-    """
-    return function.registry.get(type(layer), function.registry[object])
+    return lambda x: graph.product(
+        layer.equation, x, layer.kernel, bias, like=layer
+    )
 
 
 def _is_ours(cls):
@@ -367,14 +359,3 @@ def _stock(layer):
 def _is_refused(layer):
     stock = _stock(layer)
     return stock is keras.layers.Layer or any(map(_is_ours, stock.__mro__))
-
-
-def _as_model(layer, max_length):
-    """A functional model of one layer, of which only shapes matter."""
-    shapes = layer.get_build_config()
-    shape = shapes.get("input_shape") or next(
-        iter(shapes.get("shapes_dict", {}).values())
-    )
-    length = shape[1] if max_length is None else max_length
-    x = keras.Input((length, *shape[2:]))
-    return keras.Model(x, layer(x), name=layer.name)

@@ -1,4 +1,4 @@
-"""Plain forms of attention and of synthesizers."""
+"""Plain forms of attention, and what all mixers share."""
 
 import functools
 import math
@@ -12,13 +12,16 @@ from keras_synth._backend.internals import keras_mask
 from keras_synth.attention import normalizers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
-from keras_synth.folding.plain import form, plain_layer
-from keras_synth.folding.plain_logits import plain_logits
-from keras_synth.folding.synthesizers import LEAST_WEIGHT
+from keras_synth.folding.plain import plain_layer
 from keras_synth.mixers import SyntheticAttention
 from keras_synth.mixers.call import is_padding
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor
+
+# Logits of a row that spread by more are not made a table of weights.
+STEEP = 46.0
+# Far below every sum of weights that is not zero.
+LEAST = 1e-30
 
 
 class Call(NamedTuple):
@@ -31,18 +34,18 @@ class Call(NamedTuple):
         queries: Float tensor `(B, T)`, 0 for padding, or `None`.
         keys: Float tensor `(B, S)`, 0 for padding, or `None`.
         pairs: Boolean tensor `(B or 1, H or 1, T, S)`, or `None`.
-        causal: Whether no token sees a later one.
         bias: Tensor or array `(B or 1, H or 1, T, S)`, or `None`.
+        causal: Whether no token sees a later one.
     """
 
     query: Tensor
     value: Tensor
     key: Tensor
-    queries: Tensor = None
-    keys: Tensor = None
-    pairs: Tensor = None
-    causal: bool = False
-    bias: Tensor = None
+    queries: Tensor
+    keys: Tensor
+    pairs: Tensor
+    bias: Tensor
+    causal: bool
 
     @property
     def lengths(self):
@@ -50,9 +53,7 @@ class Call(NamedTuple):
         return self.query.shape[1], self.value.shape[1]
 
 
-def called(
-    mixer: Mixer, mix: Callable[[Call], Tensor]
-) -> Callable[..., Tensor]:
+def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
     """Returns a function with the arguments of a mixer's call.
 
     Args:
@@ -64,73 +65,86 @@ def called(
         query,
         value=None,
         key=None,
+        mask=None,
         query_mask=None,
-        value_mask=None,
-        key_mask=None,
         attention_mask=None,
         attention_bias=None,
-        mask=None,
-        return_attention_scores=False,
         use_causal_mask=False,
+        return_attention_scores=False,
         training=None,
+        **padding,
     ):
-        if return_attention_scores:
+        source = query if value is None else value
+        key = source if key is None else key
+        known = None not in (*query.shape[1:], *source.shape[1:])
+        if return_attention_scores or not known or len(query.shape) != 3:
             raise ValueError(
-                "A plain model does not return attention scores: call the "
-                f"layer without them. Received: {mixer.path}"
+                "A plain mixer takes tensors (batch, length, features) whose "
+                "length is known, and returns no attention scores. Received: "
+                f"query.shape={query.shape} at {mixer.path}, "
+                f"return_attention_scores={return_attention_scores}"
             )
-        is_alone = value is None
-        value = query if is_alone else value
-        key = value if key is None else key
-        if len(query.shape) != 3 or None in (query.shape[1], value.shape[1]):
-            raise ValueError(
-                "Plain attention needs tensors (batch, length, features) of a "
-                f"known length. Received: shape {query.shape} at {mixer.path}"
-            )
-        padding = [value_mask, key_mask, mask if is_alone else None]
+        of_source = [*padding.values(), mask if value is None else None]
         if is_padding(attention_mask, query):
             axes = tuple(range(1, len(attention_mask.shape) - 1))
-            padding.append(ops.squeeze(attention_mask, axes))
+            of_source.append(ops.squeeze(attention_mask, axes))
             attention_mask = None
-        if attention_mask is not None:
-            attention_mask = of_pairs(ops.cast(attention_mask, "bool"))
-        if attention_bias is not None:
-            attention_bias = of_pairs(attention_bias)
+        pairs = _of_pairs(attention_mask)
         return mix(
             Call(
-                *map(_without_mask, (query, value, key)),
-                as_numbers(query_mask, mask),
-                as_numbers(*padding),
-                attention_mask,
-                bool(use_causal_mask),
-                attention_bias,
+                *map(
+                    _unmasked, (query, source, source if key is None else key)
+                ),
+                queries=_as_numbers(query_mask, mask),
+                keys=_as_numbers(*of_source),
+                pairs=None if pairs is None else ops.cast(pairs, "bool"),
+                bias=_of_pairs(attention_bias),
+                causal=bool(use_causal_mask),
             )
         )
 
     return call
 
 
-def _without_mask(x):
+def _unmasked(x):
     """The same without the mask of Keras, of which `EinsumDense` warns."""
     return x if keras_mask(x) is None else x * 1.0
 
 
-def as_numbers(*masks):
-    """The conjunction of masks as 0 and 1, or `None` if all are `None`."""
+def _as_numbers(*masks):
+    """The conjunction of padding masks as 0 and 1, `None` of none."""
     given = {id(mask): mask for mask in masks if mask is not None}
     numbers = [ops.cast(ops.cast(x, "bool"), "float32") for x in given.values()]
     return functools.reduce(ops.multiply, numbers) if numbers else None
 
 
-def of_pairs(x):
+def _of_pairs(x):
     """`(T, S)`, `(B, T, S)` or `(B, H, T, S)` with four axes."""
-    return (
-        x
-        if len(x.shape) == 4
-        else x[None, None]
-        if len(x.shape) == 2
-        else x[:, None]
-    )
+    if x is not None and len(x.shape) == 2:
+        return x[None, None]
+    return x if x is None or len(x.shape) == 4 else x[:, None]
+
+
+def zero_padding(x, mask):
+    """`x` `(B, T, ...)`, zero where a mask `(B, T)`, if any, is 0."""
+    if mask is None:
+        return x
+    return x * ops.reshape(mask, (-1, x.shape[1], *[1] * (len(x.shape) - 2)))
+
+
+def with_ones(x):
+    """A tensor with one more feature, which is 1."""
+    widths = [[0, 0]] * (len(x.shape) - 1) + [[0, 1]]
+    return ops.pad(x, widths, constant_values=1.0)
+
+
+def means(sums, least=LEAST):
+    """Sums divided by the last of their features, a sum of ones, or 0 / 0 = 0.
+
+    What is least is added: LiteRT rounds a maximum with it to another scale.
+    """
+    width = sums.shape[-1] - 1
+    return sums[..., :width] / (sums[..., width:] + least)
 
 
 # --- attention ----------------------------------------------------------------
@@ -138,106 +152,104 @@ def of_pairs(x):
 
 @plain_layer.register(SyntheticAttention)
 def _attention(layer, graph):
+    def of_heads(x, heads):
+        return x if x is None or x.shape[1] == 1 else x[:, heads]
+
     def mix(call):
         values = graph.call(layer.value, call.value)
         contexts, first = [], 0
         for group in layer.synthesizer.head_groups():
             heads = slice(first, first + group.num_heads)
             first = heads.stop
-            own = call
+            own, own_values = call, values
             if group is not layer.synthesizer:
+                own_values = values[:, :, heads]
                 own = call._replace(
-                    pairs=_of_heads(call.pairs, heads),
-                    bias=_of_heads(call.bias, heads),
+                    pairs=of_heads(call.pairs, heads),
+                    bias=of_heads(call.bias, heads),
                 )
-            own_logits = form(plain_logits, group)(group, graph)
-            logits = own_logits(own.query, own.key)
-            if own.bias is not None:
-                logits = logits.plus(own.bias)
-            context = attend(
-                graph,
-                logits,
-                values[:, :, heads] if own is not call else values,
-                own,
-                allowed_pairs(layer, group, call),
-                layer.normalizer,
+            mask = AttentionMask(
+                causal=call.causal,
+                window=layer.sliding_window,
+                pattern=layer.pattern,
             )
-            contexts.append(context)
-        context = (
-            ops.concatenate(contexts, axis=2) if contexts[1:] else contexts[0]
-        )
+            allowed = allowed_pairs(mask, own)
+            if group.reach is not None:
+                reach = AttentionMask(pattern=Window(group.reach))
+                reach = allowed_pairs(reach, own)
+                allowed = reach if allowed is None else allowed & reach
+            terms = graph.call(group, own.query, own.key)
+            contexts.append(
+                attend(graph, terms, own_values, own, allowed, layer.normalizer)
+            )
+        context = contexts[0]
+        if len(contexts) > 1:
+            context = ops.concatenate(contexts, axis=2)
         if layer.gate is not None:
             context = context * graph.call(layer.gate, call.query)
-        if call.queries is not None:
-            context = context * call.queries[:, :, None, None]
+        context = zero_padding(context, call.queries)
         return graph.call(layer.attention_output, context)
 
     return called(layer, mix)
 
 
-def _of_heads(x, heads):
-    return x if x is None or x.shape[1] == 1 else x[:, heads]
-
-
-def allowed_pairs(layer, group, call):
-    """Which pairs position alone allows, boolean `(T, S)`, or `None`."""
-    mask = AttentionMask(
-        causal=call.causal, window=layer.sliding_window, pattern=layer.pattern
-    )
-    allowed = of_positions(mask, *call.lengths)
-    if group.reach is None:
-        return allowed
-    reach = AttentionMask(pattern=Window(group.reach))
-    reach = of_positions(reach, *call.lengths)
-    return reach if allowed is None else allowed & reach
-
-
-def of_positions(mask, T, S):
+def allowed_pairs(mask, call):
     """Which pairs an `AttentionMask` of positions allows: `(T, S)` booleans."""
     if not mask.has_pattern:
         return None
-    return ops.convert_to_numpy(mask.with_pairs(T, S).pairs)[0, 0]
+    pairs = mask.with_pairs(*call.lengths).pairs
+    return ops.convert_to_numpy(pairs)[0, 0]
 
 
-def attend(graph, logits, values, call, allowed, normalizer):
+def attend(
+    graph, terms, values, call, allowed=None, normalizer=normalizers.SOFTMAX
+):
     """Returns the context `(B, T, H, v)`.
 
     Args:
         graph: `Graph`.
-        logits: `PlainLogits`.
+        terms: List of tensors `(B, H, T, S)` and arrays `(H, T, S)`, whose sum
+            is the logits.
         values: Tensor `(B, S, H, v)`.
-        call: `Call`, with the masks that are tensors.
+        call: `Call`, of which the masks that are tensors count, and the bias.
         allowed: Boolean array `(T, S)`, or `None`.
         normalizer: `Normalizer`.
     """
-    if not logits.tensors and call.pairs is None:
-        table = _table(logits.table, allowed, normalizer, call.keys is not None)
-        if table is not None:
-            return _by_table(graph, table, values, call.keys)
-    weights = normalized(
-        graph, normalizer, logits.total(graph), visible(graph, call, allowed)
-    )
+    bias = call.bias
+    if bias is not None:
+        fixed = isinstance(bias, np.ndarray) and bias.shape[0] == 1
+        terms = [*terms, bias[0] if fixed else bias]
+    tables = [x for x in terms if isinstance(x, np.ndarray)]
+    tensors = [x for x in terms if not isinstance(x, np.ndarray)]
+    table = sum(tables) if tables else None
+    if not tensors and call.pairs is None:
+        weights = _table(table, allowed, normalizer, call.keys is not None)
+        if weights is not None:
+            return _by_table(graph, weights, values, call.keys)
+    if tables:
+        tensors.append(graph.constant(table[None]))
+    logits = functools.reduce(ops.add, tensors)
+    seen = visible(graph, call, allowed)
+    weights = normalized(graph, normalizer, logits, seen)
     return ops.einsum("bhts,bshv->bthv", weights, values)
 
 
 def _table(logits, allowed, normalizer, padded):
-    """The weights of all samples `(H, T, S)`, or `None` if they differ."""
-    visible = np.ones(logits.shape[1:], bool) if allowed is None else allowed
+    """Weights of all samples, an array `(H, T, S)`; `None` if they differ."""
+    seen = np.ones(logits.shape[1:], bool) if allowed is None else allowed
     if padded:
-        most = np.where(visible, logits, -np.inf).max(-1, keepdims=True)
-        least = np.where(visible, logits, np.inf).min(-1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            steep = np.nanmax(most - least) > -math.log(LEAST_WEIGHT)
-        if normalizer != normalizers.SOFTMAX or steep:
+        top = np.where(seen, logits, -np.inf).max(axis=-1, keepdims=True)
+        steep = np.any(seen & (logits < top - STEEP))
+        if steep or normalizer != normalizers.SOFTMAX:
             return None
-    count = np.maximum(visible.sum(-1, keepdims=True), 1).astype("float32")
+    count = np.maximum(seen.sum(axis=-1, keepdims=True), 1)
     weights = normalizers.normalized(
         normalizer,
-        ops.convert_to_tensor(logits.astype("float32")),
-        ops.convert_to_tensor(visible),
-        ops.convert_to_tensor(count),
+        ops.convert_to_tensor(logits, "float32"),
+        ops.convert_to_tensor(seen),
+        ops.convert_to_tensor(count, "float32"),
     )
-    return ops.convert_to_numpy(weights) * visible
+    return ops.convert_to_numpy(weights) * seen
 
 
 def _by_table(graph, table, values, keys):
@@ -245,13 +257,9 @@ def _by_table(graph, table, values, keys):
     equation = "bshv,hts->bthv"
     if keys is None:
         return graph.product(equation, values, table)
-    width = values.shape[-1]
-    widths = [[0, 0], [0, 0], [0, 0], [0, 1]]
-    values = ops.pad(values, widths, constant_values=1.0)
-    product = graph.product(equation, values * keys[:, :, None, None], table)
-    # Of a row that sees nothing both are zero.
-    total = ops.maximum(product[..., width:], LEAST_WEIGHT / 10)
-    return product[..., :width] / total
+    values = zero_padding(with_ones(values), keys)
+    # Of a row that sees nothing both sums are zero.
+    return means(graph.product(equation, values, table))
 
 
 def visible(graph, call, allowed):
@@ -271,6 +279,11 @@ def normalized(graph, normalizer, scores, seen):
     they change no other weight by more than 1e-7. A number such as -1e30 would
     stretch the scale of integers to which a converter rounds logits.
     """
+    if not (normalizer.sums or normalizer.elementwise):
+        raise ValueError(
+            "A plain model has normalizers that divide by the sum of a row, or "
+            f"weigh each pair by itself. Received: {normalizer!r}"
+        )
     length = scores.shape[-1]
     if seen is None:
         count = graph.constant([[length]]) if normalizer.counts else None

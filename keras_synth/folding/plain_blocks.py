@@ -1,12 +1,12 @@
 """Plain forms of Transformer blocks."""
 
+import inspect
+
 from keras_synth._backend.internals import keras_mask
 from keras_synth.folding.plain import plain_layer
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.residual import Residual
-
-_MODES = ("use_causal_mask", "return_attention_scores")
 
 
 @plain_layer.register(SynthesizerEncoder)
@@ -14,61 +14,63 @@ _MODES = ("use_causal_mask", "return_attention_scores")
 def _block(block, graph):
     """Attention, cross-attention if there is a second sequence, and MLP."""
     is_decoder = isinstance(block, SynthesizerDecoder)
-    own, other = ("decoder_", "encoder_") if is_decoder else ("", None)
+    signature = inspect.signature(type(block).call)
 
-    def attended(attention, residual, x, sources, prefix, options):
-        padding = options.pop(f"{prefix}padding_mask", None)
+    def residual(layer, x, *sources, of=None, **options):
+        """`x` after a layer, and the residual connection around it."""
+        y = graph.call(of.norm, x) if of.normalize_first else x
+        y = graph.call(layer, y, *sources, **options)
+        return graph.call(of, x, y)
+
+    def attended(attention, of, x, *sources, given, prefix, **options):
+        padding = given.pop(f"{prefix}padding_mask", None)
         if padding is None:
             padding = keras_mask((x, *sources)[-1])
-        pairs = ("attention_mask", "attention_bias")
-        pairs = {k: options.pop(prefix + k, None) for k in pairs}
-        y = graph.call(residual.norm, x) if residual.normalize_first else x
-        masks = {"query_mask": keras_mask(x), "value_mask": padding, **pairs}
-        if not sources:
-            masks |= {k: options.pop(k) for k in _MODES if k in options}
-        return graph.call(
-            residual, x, graph.call(attention, y, *sources, **masks)
-        )
+        for name in ("attention_mask", "attention_bias"):
+            options[name] = given.pop(f"{prefix}{name}", None)
+        masks = {"query_mask": keras_mask(x), "value_mask": padding}
+        return residual(attention, x, *sources, of=of, **masks, **options)
 
-    def call(x, *sources, training=None, **options):
-        if is_decoder:
-            options = {"use_causal_mask": True, **options}
+    def call(*args, **kwargs):
+        given = signature.bind(block, *args, **kwargs).arguments
+        _, x = (given.pop(name) for name in [*given][:2])
+        source = given.pop("encoder_sequence", None)
         x = attended(
-            block.attention, block.attention_residual, x, (), own, options
+            block.attention,
+            block.attention_residual,
+            x,
+            given=given,
+            prefix="decoder_" if is_decoder else "",
+            use_causal_mask=given.pop("use_causal_mask", is_decoder),
         )
-        source = options.pop("encoder_sequence", None)
-        sources = sources or ((source,) if source is not None else ())
-        if sources:
+        if source is not None:
             x = attended(
                 block.cross_attention,
                 block.cross_residual,
                 x,
-                sources,
-                other,
-                options,
+                source,
+                given=given,
+                prefix="encoder_",
             )
-        if any(value is not None for value in options.values()):
+        given.pop("training", None)
+        if any(x is not None and x is not False for x in given.values()):
             raise ValueError(
-                "A plain block takes whole sequences and their masks. "
-                f"Received: {sorted(options)} at {block.path}"
+                "A plain block takes whole sequences and their masks, and "
+                f"returns no scores. Received: {[*given]} at {block.path}"
             )
-        return _fed(graph, block, x)
+        return residual(block.feed_forward, x, of=block.feed_forward_residual)
 
     return call
 
 
-def _fed(graph, block, x):
-    """`x` after the feed-forward network."""
-    residual = block.feed_forward_residual
-    y = graph.call(residual.norm, x) if residual.normalize_first else x
-    return graph.call(residual, x, graph.call(block.feed_forward, y))
-
-
 @plain_layer.register(Residual)
 def _residual(residual, graph):
-    def call(x, y, training=None):
-        x = x + y
-        return x if residual.normalize_first else graph.call(residual.norm, x)
+    def call(x, y):
+        return (
+            x + y
+            if residual.normalize_first
+            else graph.call(residual.norm, x + y)
+        )
 
     return call
 

@@ -1,0 +1,136 @@
+"""Exported plain models: each format of Keras, on each backend that writes it.
+
+`exported.py` runs the files as their own runtimes do.
+"""
+
+import importlib.util
+
+import exported
+import keras
+import numpy as np
+import pytest
+from arrays import normal, padding
+from backend import numpy
+from small_tasks import SIZES, VOCABULARY
+
+import keras_synth
+from keras_synth import mixers, models
+
+BACKEND = keras.backend.backend()
+T = 7
+# What writes a format on a backend.
+WRITERS = {
+    ("tf_saved_model", "tensorflow"): "tensorflow",
+    ("tf_saved_model", "jax"): "tensorflow",
+    ("onnx", "tensorflow"): "tf2onnx",
+    ("onnx", "jax"): "jax2onnx",
+    ("onnx", "torch"): "onnxscript",
+    ("openvino", "tensorflow"): "openvino",
+    ("openvino", "torch"): "openvino",
+    ("litert", "tensorflow"): "tensorflow",
+    ("litert", "torch"): "litert_torch",
+    ("torch", "torch"): "torch",
+}
+HERE = [
+    format
+    for (format, backend), package in WRITERS.items()
+    if backend == BACKEND and importlib.util.find_spec(package)
+]
+QUICK = {"tensorflow": "tf_saved_model", "torch": "onnx"}.get(BACKEND)
+pytestmark = [
+    pytest.mark.each_backend,
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+@pytest.mark.parametrize(
+    "format",
+    [
+        x if x == QUICK else pytest.param(x, marks=pytest.mark.slow)
+        for x in HERE
+    ],
+)
+def test_every_format_has_equal_outputs(format, tmp_path):
+    sizes = {**SIZES, "num_layers": 2}
+    backbone = models.SynthesizerBackbone(
+        len(VOCABULARY),
+        synthesizer=["R", "D+V"],
+        max_sequence_length=16,
+        **sizes,
+    )
+    for seed, weight in enumerate(backbone.weights):
+        weight.assign(numpy(weight) + 0.3 * normal(*weight.shape, seed=seed))
+    classifier = models.SynthesizerTextClassifier(backbone, 2)
+    plain = keras_synth.fold(classifier, T, plain=True)
+    # PyTorch records the batch, too, and so does `jax2onnx`.
+    fixed = BACKEND == "torch" or (format, BACKEND) == ("onnx", "jax")
+    batch = 2 if fixed else None
+    run = exported.export(plain, tmp_path, format, (batch, T))
+    x = exported.inputs(plain, 2, T)
+    np.testing.assert_allclose(run(x), numpy(plain(x)), atol=1e-5)
+
+
+NAMES = ["R", "V", "D", "R+V", "alibi+V", "local(window=2)", "light_conv"]
+MIXERS = [*NAMES, "fnet", "linformer(rank=3)", "longformer(window=1)", "gmlp"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BACKEND != "torch", reason="the traps are PyTorch's")
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("name", MIXERS)
+def test_onnx_runtime_loads_what_pytorch_writes(name, batch, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x, mask = keras.Input((T, 8)), keras.Input((T,), dtype="bool")
+    layer = mixers.get(name, num_heads=2, key_dim=4, max_length=T)
+    model = keras.Model([x, mask], layer(x, value_mask=mask))
+    plain = keras_synth.fold(model, plain=True)
+    signature = [
+        keras.InputSpec(shape=(batch, T, 8), dtype="float32"),
+        keras.InputSpec(shape=(batch, T), dtype="bool"),
+    ]
+    path = str(tmp_path / "model.onnx")
+    plain.export(
+        path, format="onnx", input_signature=[signature], verbose=False
+    )
+    session = onnxruntime.InferenceSession(path)
+    names = [x.name for x in session.get_inputs()]
+    data = [normal(batch, T, 8), padding(*[4, T][:batch], size=T)]
+    (found,) = session.run(None, dict(zip(names, data, strict=True)))
+    np.testing.assert_allclose(found, numpy(plain(data)), atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow's converter")
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_integers_of_litert_are_near(name, causal, tmp_path):
+    """Masks do not stretch the scale to which logits are rounded."""
+    import tensorflow as tf
+
+    # The interpreter in TensorFlow 2.21 multiplies by constants wrongly.
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    x, mask = keras.Input((T, 8)), keras.Input((T,))
+    layer = mixers.get(name, num_heads=2, key_dim=4, max_length=T)
+    outputs = layer(x, value_mask=mask, use_causal_mask=causal)
+    plain = keras_synth.fold(keras.Model([x, mask], outputs), plain=True)
+    rows, is_token = normal(64, 1, T, 8), padding(5, size=T).astype("float32")
+    signature = [
+        keras.InputSpec(shape=(1, T, 8), dtype="float32"),
+        keras.InputSpec(shape=(1, T), dtype="float32"),
+    ]
+    path = str(tmp_path / "model")
+    plain.export(path, input_signature=[signature], verbose=False)
+    converter = tf.lite.TFLiteConverter.from_saved_model(path)
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = lambda: ([x, is_token] for x in rows)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    run = interpreter.Interpreter(model_content=converter.convert())
+    run.allocate_tensors()
+    for spec in run.get_input_details():
+        data = rows[0] if len(spec["shape"]) == 3 else is_token
+        run.set_tensor(spec["index"], data)
+    run.invoke()
+    found = run.get_tensor(run.get_output_details()[0]["index"])
+    expected = numpy(plain([rows[0], is_token]))
+    error = np.abs(found - expected)[:, :5].max() / expected.std()
+    assert error < 0.4
