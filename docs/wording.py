@@ -1,14 +1,18 @@
-"""Finds expressions that pages should not contain.
+"""Finds expressions that pages, docstrings and messages should not contain.
 
-    python docs/wording.py README.md docs/index.md
+    python docs/wording.py README.md docs/index.md keras_synth/routes.py
 
-Prints where each is and what to write instead, and fails if there is any.
-Code, comments, tags and the targets of links are not read.
+Prints where each is and what to write instead, and fails if there is any. In
+pages, code, comments, tags and the targets of links are not read. In modules,
+only docstrings, comments and strings of several words are read.
 """
 
+import ast
+import io
 import pathlib
 import re
 import sys
+import tokenize
 
 # An expression, in any case, and advice.
 EXPRESSIONS = {
@@ -48,11 +52,35 @@ def findings(page):
     return sorted(found)
 
 
+def prose_of(code):
+    """The comments and strings of several words of a module, on their lines."""
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    texts = [
+        (token.start[0], token.string.strip("# "))
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    ]
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Constant) and " " in str(node.value):
+            texts.append((node.lineno, str(node.value)))
+    lines = [""] * (code.count("\n") + 1)
+    for first, text in texts:
+        for i, line in enumerate(text.split("\n"), first - 1):
+            if not line.lstrip().startswith((">>> ", "... ")):
+                lines[i] += line.strip() if not lines[i] else f" {line}"
+    return "\n".join(lines)
+
+
+def findings_in(path):
+    """Returns the `findings` of a page or a module."""
+    text = path.read_text(encoding="utf-8")
+    return findings(prose_of(text) if path.suffix == ".py" else text)
+
+
 def main():
     count = 0
     for name in sys.argv[1:]:
-        page = pathlib.Path(name).read_text(encoding="utf-8")
-        for line, words, advice in findings(page):
+        for line, words, advice in findings_in(pathlib.Path(name)):
             print(f"{name}:{line}: {words[:60]!r}; write: {advice}")
             count += 1
     sys.exit(1 if count else 0)

@@ -5,7 +5,7 @@ import keras
 from keras_synth.mixers import Mixer, registry
 from keras_synth.synthesizers import Synthesizer
 
-# What a mixer lacks, by the attribute that is false.
+# Descriptions of mixers, by an attribute that is false.
 _LACKS = {
     "supports_causal_mask": (
         "has no causal form, which decoders and causal backbones require"

@@ -47,6 +47,24 @@ def test_every_expression_is_found():
     assert {page[0][2] for page in pages} == {*wording.EXPRESSIONS.values()}
 
 
+CODE = '''"""A mixer is no pattern."""
+
+def alone(beside):
+    """Adds.
+
+    >>> alone(1)
+    """
+    raise ValueError(f"Layers {beside!r} alone. Received: {beside}")  # Hence.
+'''
+
+
+def test_prose_in_code_is_checked_and_code_is_not(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text(CODE, "utf-8")
+    found = [(line, words) for line, words, _ in wording.findings_in(module)]
+    assert found == [(1, "is no"), (8, "Hence"), (8, "alone")]
+
+
 @pytest.mark.parametrize("page", GOOD)
 def test_plain_prose_code_and_links_pass(page):
     assert wording.findings(page) == []

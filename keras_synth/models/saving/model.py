@@ -112,10 +112,10 @@ class ModelMixin(Mixin):
     ):
         """Exports the model for inference, like `keras.Model.export`.
 
-        Batch sizes and lengths that are None in `input_signature` stay open in
-        the file, with the same length for all inputs of a sequence. By default
-        all are open. All formats except `"tf_saved_model"` use only plain
-        operations for attention; see `keras_synth.routes.portable`.
+        Batch sizes and lengths that are `None` in `input_signature` stay open
+        in the file, with the same length for all inputs of a sequence. By
+        default all are open. Formats other than `"tf_saved_model"` use only
+        plain operations for attention; see `keras_synth.routes.portable`.
 
         Args:
             filepath: Path of the file, which must end in `".onnx"`,
