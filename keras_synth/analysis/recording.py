@@ -233,5 +233,4 @@ def _same(a, b):
 
 
 def _array(x):
-    """A tensor as a NumPy array."""
     return np.asarray(ops.convert_to_numpy(x))

@@ -8,7 +8,6 @@ BACKENDS = ("jax", "tensorflow", "torch")
 
 
 def _number(kind, words, holds):
-    """Returns a type for argparse."""
 
     def convert(text):
         try:

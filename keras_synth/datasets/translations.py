@@ -66,7 +66,6 @@ class _Phrase(NamedTuple):
 
 
 def _sentence(rng):
-    """A sentence and its translation."""
     numbers = rng.choice(len(words.NOUNS), size=3, replace=False)
     subject, other, third = (_noun_phrase(rng, words.NOUNS[i]) for i in numbers)
     place = rng.integers(3)  # of a third noun: with one of the two, or none

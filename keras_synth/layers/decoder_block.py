@@ -28,8 +28,8 @@ class SynthesizerDecoder(SynthesizerBlock):
             `SynthesizerEncoder`. A mixer must have a causal form.
         max_length: Integer, longest decoder sequence in tokens. Required for
             names of length-bound synthesizers.
-        cross_synthesizer: Synthesizer or mixer of the cross-attention. (In the
-            paper, only the dot product worked here.)
+        cross_synthesizer: Synthesizer or mixer of the cross-attention. (The
+            paper found no replacement for the dot product here.)
         cross_num_heads: Integer, heads of the cross-attention, by default
             `num_heads`.
         cross_key_dim: Integer, features per head of the cross-attention; by

@@ -228,7 +228,6 @@ def _band(request):
 
 
 def _rows_of_tile(request):
-    """Returns the number of rows of a tile."""
     length, size = request.target_length, number_of_weights(request)
     if not size:
         return length

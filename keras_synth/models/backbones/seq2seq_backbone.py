@@ -35,8 +35,8 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             earlier block's synthesizer: `["R", 0, 0]`.
         decoder_synthesizer: The same for the decoder; by default the encoder's.
             A mixer must have a causal form.
-        cross_synthesizer: The same for the decoder's cross-attention. (In the
-            paper, only the dot product worked there.)
+        cross_synthesizer: The same for the decoder's cross-attention. (The
+            paper found no replacement for the dot product there.)
         cross_num_heads: Integer, heads of the cross-attention, by default
             `num_heads`.
         cross_key_dim: Integer, features per head of the cross-attention; by

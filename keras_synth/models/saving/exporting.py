@@ -110,7 +110,6 @@ def _specs(model, signature):
 
 
 def _axes(model, name, shape):
-    """The axes of an input."""
     if len(shape) != 2:
         raise ValueError(
             f"The shape of {name!r} must be (batch, length), with None for "
