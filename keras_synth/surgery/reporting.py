@@ -1,5 +1,6 @@
 """`report`: what surgery can do for a model, before anything is changed."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,8 @@ class Row(NamedTuple):
     total: int
 
 
-class Report(NamedTuple):
+@dataclasses.dataclass(frozen=True, repr=False)
+class Report:
     """What `report` returns; `str` of it is a table.
 
     Fields:
@@ -107,15 +109,15 @@ def report(model: Any, data: Any, max_length: int | None = None) -> Report:
     """
     source = exact(model, max_length)
     sums = sums_of(source, batches(source.model, data), lambda: None)
-    length = max(np.flatnonzero(x.samples_of_rows())[-1] + 1 for x in sums)
+    length = int(max(np.flatnonzero(x.samples_of_rows())[-1] + 1 for x in sums))
     return Report(
         [
-            _row(number, place, own, int(length))
+            _row(number, place, own, length)
             for number, (place, own) in enumerate(
                 zip(source.places, sums, strict=True)
             )
         ],
-        int(length),
+        length,
     )
 
 

@@ -14,13 +14,7 @@ from keras_synth.surgery.choosing import (
     greedy,
     least_dependent,
 )
-from keras_synth.surgery.observing import (
-    Split,
-    as_inputs,
-    batches,
-    joined,
-    sums_of,
-)
+from keras_synth.surgery.observing import as_inputs, batches, sums_of
 from keras_synth.surgery.replacing import exact, replaced
 from keras_synth.surgery.states import named_outputs, padding_of
 from keras_synth.surgery.static_heads import checked_kind, fit
@@ -28,6 +22,7 @@ from keras_synth.synthesizers import DenseSynthesizer
 from keras_synth.types import Identifier
 
 _WAYS = ("input_dependence", "greedy")
+_SAMPLES = 256  # by which models are scored, at least, if there are as many
 
 
 def synthesize(
@@ -88,9 +83,8 @@ def synthesize(
             returned, and returns a number, higher is better, such as a metric
             on examples that are not tested on. It is called with the same
             model each time, in another state: it must not train or keep it. By
-            default, every eighth sample of `data`, 256 at most, is set apart,
-            and the score is minus the mean squared difference of the model's
-            outputs there.
+            default it is minus the mean squared difference of the outputs of
+            the two models on the first 256 samples of `data`.
         step: Integer, how many heads `"greedy"` chooses between two rounds of
             trials. With 72 heads, 36 take 342 trials at 6, 1,962 at 1.
         verbose: Integer, 1 to show progress, 0 not to.
@@ -139,22 +133,24 @@ def synthesize(
     number = _checked_number(heads, source)
     chosen = None if pairs is None else _checked_heads(pairs, source)
     progress = _progress(verbose)
-    data = _Data(
-        source.model,
-        data,
-        splits=by == "greedy" and score is None,
-        again=kind is DenseSynthesizer,
-    )
-    sums = sums_of(source, data, progress(None))
+    if isinstance(data, Iterator) and (
+        kind is DenseSynthesizer or by == _WAYS[1]
+    ):
+        data = [*data]  # it is gone over again
+
+    def again():
+        return batches(source.model, data)
+
+    sums = sums_of(source, again(), progress(None))
 
     def fitted(chosen):
-        return fit(to, source, chosen, sums, lambda: data, progress)
+        return fit(to, source, chosen, sums, again, progress)
 
     if by == "greedy":
         everything = [[*range(x.attention.num_heads)] for x in source.places]
         parts = fitted(everything)
         trial = Trial(source, to, parts)
-        scored = _scored(trial, score, source.model, data.apart())
+        scored = _scored(trial, score, source.model, again)
         chosen = greedy(trial, number, scored, step, progress)
     else:
         chosen = chosen or least_dependent(sums, number)
@@ -185,7 +181,7 @@ def _checked_ways(by, score):
         return [*by]
     if by not in _WAYS:
         raise ValueError(
-            f"`by` must be one of {_WAYS}, or a list of pairs (block, head). "
+            f"`by` must be one of {_WAYS}, or a list of pairs (layer, head). "
             f"Received: by={by!r}"
         )
     return None
@@ -231,33 +227,6 @@ def _checked_heads(pairs, source):
     return by_layer(pairs, len(numbers))
 
 
-class _Data:
-    """Batches, with some samples apart if need be.
-
-    Args:
-        model: The model that they are for.
-        data: As for `synthesize`.
-        splits: Whether samples are set apart.
-        again: Whether they are gone over again: what cannot be is kept.
-    """
-
-    def __init__(self, model, data, splits, again):
-        self._model, self._splits = model, splits
-        self._data = [*data] if again and isinstance(data, Iterator) else data
-        self._apart = []
-
-    def __iter__(self):
-        found = batches(self._model, self._data)
-        if not self._splits:
-            return found
-        split = Split(found)
-        self._apart = split.kept
-        return iter(split)
-
-    def apart(self):
-        return joined(self._apart)
-
-
 def _progress(verbose):
     """Returns a function that shows so many steps, `None` if unknown.
 
@@ -276,22 +245,22 @@ def _progress(verbose):
 # --- the default score --------------------------------------------------------
 
 
-def _scored(trial, score, teacher, apart):
+def _scored(trial, score, teacher, data):
     """A function without arguments that scores a trial."""
     if score is not None:
         return lambda: score(trial.model)
-    if not apart:
-        raise ValueError(
-            "Every eighth sample of `data` is set apart to score by. Give "
-            "more, or a `score`. Received: fewer than eight samples"
-        )
+    samples: list = []
+    for batch in data():
+        samples.append(batch)
+        if sum(len(next(iter(x.values()))) for x in samples) >= _SAMPLES:
+            break
     # Graphs, which take no texts and no labels.
     graphs = [keras.Model(x.input, x.output) for x in (teacher, trial.model)]
-    expected = [_outputs(teacher, graphs[0], batch) for batch in apart]
+    expected = [_outputs(teacher, graphs[0], batch) for batch in samples]
 
     def likeness():
         squares = tokens = 0.0
-        for batch, outputs in zip(apart, expected, strict=True):
+        for batch, outputs in zip(samples, expected, strict=True):
             found = _outputs(trial.model, graphs[1], batch)
             for ours, theirs in zip(found, outputs, strict=True):
                 squares += float(np.square(ours - theirs).sum())
