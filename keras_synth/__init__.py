@@ -5,7 +5,7 @@
 - `keras_synth.mixers`: attention and its replacements.
 - `keras_synth.formulas`: each formula in a few lines of `keras.ops`.
 - `keras_synth.routes`: the ways to compute attention, and how to add one.
-- `keras_synth.register`: names of your own.
+- `keras_synth.register`: names for your own classes.
 - `keras_synth.fold`: a copy of a model that computes less, for inference.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
 - `keras_synth.analysis`: attention inside a model.

@@ -345,7 +345,7 @@ def _symbolic(tensors, dtype=None):
 def _with_dtypes(found, given, cast):
     """The cache of a source, in the dtypes of another cache.
 
-    The cache stays as it is if its form differs from that of an empty cache, as
+    The dtypes do not change if the form differs from that of an empty cache, as
     for states that sum up the past.
     """
     flat, like = keras.tree.flatten(found), keras.tree.flatten(given)

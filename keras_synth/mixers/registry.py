@@ -53,7 +53,7 @@ def get(
     """Makes a mixer from a name, a config or an object.
 
     Args:
-        identifier: A `Mixer`, which is returned as it is; its config; its name
+        identifier: A `Mixer`, which is returned unchanged; its config; its name
             (`"fnet"`), with options in brackets; or an identifier of
             `keras_synth.synthesizers.get`, such as `"FR(rank=32) + V"`, for a
             `SyntheticAttention` around it.

@@ -68,7 +68,7 @@ def get(
     """Makes a synthesizer from a name, a config or an object.
 
     Args:
-        identifier: A `Synthesizer`, which is returned as it is; its config; a
+        identifier: A `Synthesizer`, which is returned unchanged; its config; a
             name such as `"dense"`, or the paper's letter (V, D, R, Fix, FD,
             FR), ignoring case; or a sum of names for a mixture. Options of a
             name are the arguments of its class, in brackets as Python literals:

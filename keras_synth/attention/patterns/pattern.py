@@ -220,7 +220,7 @@ class Union(Pattern):
 
 
 def deserialized(pattern):
-    """A pattern from its config; other values as they are."""
+    """A pattern from its config; other values do not change."""
     if isinstance(pattern, dict):
         return keras.saving.deserialize_keras_object(pattern)
     return pattern

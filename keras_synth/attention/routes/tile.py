@@ -102,5 +102,5 @@ def _positive(total):
 
 
 def joined(tensors, axis=-1):
-    """Concatenates tensors; a single one stays as it is."""
+    """Concatenates tensors; a single one does not change."""
     return tensors[0] if len(tensors) == 1 else ops.concatenate(tensors, axis)

@@ -175,7 +175,7 @@ class TaskMixin(ModelMixin):
                     layer.build(None)
 
     def _read(self, data, prefix="", labels=True):
-        """Checked columns of examples in memory; other data as they are."""
+        """Checked columns of examples in memory, or other data unchanged."""
         x, y, sample_weight = data
         if is_dataset(x):
             return x, y, sample_weight
