@@ -19,9 +19,10 @@ from keras_synth._backend.frameworks import JAX, TORCH
 def torch_transforms() -> bool:
     """Returns whether PyTorch maps or differentiates functions.
 
-    `torch.func` does, and, by an older API, the backward pass of `jacobian(...,
-    vectorize=True)`. Without these names the result is False, so that
-    operations in place, and `torch.utils.checkpoint`, raise PyTorch's errors.
+    `torch.func` does, and, by an older API, the backward pass of
+    `jacobian(..., vectorize=True)`. Without these names the result is False, so
+    that operations in place, and `torch.utils.checkpoint`, raise PyTorch's
+    errors.
     """
     core = TORCH._C
     try:

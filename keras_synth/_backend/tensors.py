@@ -38,8 +38,8 @@ def pad(x, widths, value=0):
 def product(x, y):
     """`x y` for tensors `(b, h, ., .)`.
 
-    TensorFlow 2.21 on CPUs (oneDNN) writes beyond the end of a product of `(b,
-    1, m, k)` and `(1, 1, k, n)`, but not with three axes.
+    TensorFlow 2.21 on CPUs (oneDNN) writes beyond the end of a product of
+    `(b, 1, m, k)` and `(1, 1, k, n)`, but not with three axes.
     """
     if x.shape[1] == y.shape[1] == 1:
         return ops.matmul(x[:, 0], y[:, 0])[:, None]

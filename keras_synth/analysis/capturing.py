@@ -85,9 +85,9 @@ def attention_weights(
             each part of a mixture such as `"R+V"`.
 
     Returns:
-        Dictionary from the paths of layers, and of parts, to arrays `(B, H, T,
-        S)`, in the order of the calls. If a layer is called again, `_1` is
-        appended to its path. Rows of padding have no meaning.
+        Dictionary from the paths of layers, and of parts, to arrays
+        `(B, H, T, S)`, in the order of the calls. If a layer is called again,
+        `_1` is appended to its path. Rows of padding have no meaning.
 
     Raises:
         ValueError: If the model has no attention weights, a path is unknown, or

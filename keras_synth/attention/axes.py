@@ -136,9 +136,9 @@ class AttentionAxes:
         Args:
             name: String, the argument's name for the error.
             x: Tensor that ends in the query's and the source's attended axes,
-                `(*T, *S)`. Before them it can have the first axes of `(B,
-                *others)`, or all of `(B, *others, H)`. An axis can be 1. Or
-                `None`, which stays `None`.
+                `(*T, *S)`. Before them it can have the first axes of
+                `(B, *others)`, or all of `(B, *others, H)`. An axis can be 1.
+                Or `None`, which stays `None`.
             query: Tensor `(B, ..., d)`.
             value: Tensor `(B, ..., d)`.
             num_heads: Integer, `H`.

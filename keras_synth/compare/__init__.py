@@ -40,8 +40,8 @@ def run(
 
     Args:
         build_model: Function in a script from a variant, a string, to a
-            compiled model. Each run imports the script, so call `run` below `if
-            __name__ == "__main__":`.
+            compiled model. Each run imports the script, so call `run` below
+            `if __name__ == "__main__":`.
         variants: Strings.
         seeds: Integers.
         backends: Some of `"jax"`, `"tensorflow"` and `"torch"`; by default

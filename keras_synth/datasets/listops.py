@@ -81,8 +81,8 @@ def generated_listops(
     `[SM 4 [MAX 2 [MED 0 9 3 ] ] 1 ]` is 8: `[MIN`, `[MAX`, `[MED` (median,
     rounded down) and `[SM` (sum modulo 10) have 2 to `max_args` arguments. An
     argument is an operator with probability 0.25, except on the last level, and
-    a digit otherwise. Long Range Arena uses `max_depth=10, min_length=501,
-    max_length=1999`.
+    a digit otherwise. Long Range Arena uses
+    `max_depth=10, min_length=501, max_length=1999`.
 
     Args:
         num_examples: Integer, number of expressions. A larger number begins

@@ -248,9 +248,9 @@ def is_padding(attention_mask, query):
 def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
     """Returns the `Call` of a step with a cache, whose source is the cache.
 
-    Arguments are those of `Mixer.call_with_cache`, and `places`, a tensor `(B,
-    S, ...)` with a place for each token of the cache, or `None` for a state;
-    and `pairs`, of `attention_mask` and `attention_bias`.
+    Arguments are those of `Mixer.call_with_cache`, and `places`, a tensor
+    `(B, S, ...)` with a place for each token of the cache, or `None` for a
+    state; and `pairs`, of `attention_mask` and `attention_bias`.
     """
     mask, bias = pairs
     value_mask = masks.as_boolean(value_mask)

@@ -24,8 +24,8 @@ class CompressedAttention(MultiHeadMixer):
         k'_m = sum_t k_(m stride + t) A_t,   v'_m = sum_t v_(m stride + t) B_t
 
     over t = 0 ... kernel - 1, with kernels A `(kernel, H, k, k)` and B
-    `(kernel, H, v, v)`. Each query is compared with `S / stride` windows: O(T S
-    / stride) time and memory.
+    `(kernel, H, v, v)`. Each query is compared with `S / stride` windows:
+    O(T S / stride) time and memory.
 
     Padding has no influence, and windows of only padding are masked. There is
     no causal form, because a window contains tokens after its first one.

@@ -142,12 +142,12 @@ def _convolve(x, weights):
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class LightConvolution(Convolution, SelfMixer):
-    """Convolves with one learned kernel per head, as LightConv ("light_conv").
+    """Convolves with a learned kernel per head, like LightConv ("light_conv").
 
-    `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with `x' = (x A) *
-    sigmoid(x B)` and t = 0 ... width - 1. `W` is `(H, width)`: the `d / H`
-    channels of a head share a kernel. A linear layer follows. Time is O(T width
-    d).
+    `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with
+    `x' = (x A) * sigmoid(x B)` and t = 0 ... width - 1. `W` is `(H, width)`:
+    the `d / H` channels of a head share a kernel. A linear layer follows. Time
+    is O(T width d).
 
     The kernel is centred: `a = (width - 1) // 2`. In the causal form it ends at
     the token: `a = width - 1`, as in the authors' code. Padding and positions
@@ -207,8 +207,8 @@ class DynamicConvolution(Convolution, SelfMixer):
     """Convolves with a kernel that each token predicts ("dynamic_conv").
 
     `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel, as in
-    `LightConvolution`. `W` is `(d, H * width)`, without bias. Time is O(T width
-    d), and the kernels are a tensor `(B, T, H, width)`.
+    `LightConvolution`. `W` is `(d, H * width)`, without bias. Time is
+    O(T width d), and the kernels are a tensor `(B, T, H, width)`.
 
     Args:
         num_heads: Integer, kernels per token, `H`, a divisor of `d`.

@@ -72,8 +72,8 @@ def joined(state, x, mask, number):
         number: Integer, number of last tokens that are visible.
 
     Returns:
-        `(tokens, is_token, state)`: tensor `(B, number + T, d)`, integers `(B,
-        number + T)`, 0 without a token, and the next state.
+        `(tokens, is_token, state)`: tensor `(B, number + T, d)`, integers
+        `(B, number + T)`, 0 without a token, and the next state.
     """
     is_token = as_integers(mask.keys, x)
     is_token = ops.broadcast_to(is_token, ops.shape(x)[:2])

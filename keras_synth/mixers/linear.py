@@ -17,9 +17,9 @@ class LinearAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
 
         y_i = sum_j (phi(q_i) . phi(k_j)) v_j / (sum_j phi(q_i) . phi(k_j) + e)
 
-    over the tokens visible to i, with `e = 1e-6`. All queries share `sum_j
-    phi(k_j) v_j^T`: O(T) time and memory. In the causal form each chunk of
-    tokens continues the sum of the previous one. The decoding cache is only
+    over the tokens visible to i, with `e = 1e-6`. All queries share
+    `sum_j phi(k_j) v_j^T`: O(T) time and memory. In the causal form each chunk
+    of tokens continues the sum of the previous one. The decoding cache is only
     this sum, `(B, H, k, v)`.
 
     As in the authors' code, queries are not scaled by `1 / sqrt(k)`. Only

@@ -30,8 +30,8 @@ class LinformerAttention(MultiHeadMixer):
     there are no logits of pairs.
 
     The initial distribution of E and F is `N(0, 1 / max_length)`, so that sums
-    over `max_length` keys have the variance of a key. (With the `U(+-1 /
-    sqrt(rank))` of the PyTorch package the initial softmax is sharp.)
+    over `max_length` keys have the variance of a key. (With the
+    `U(+-1 / sqrt(rank))` of the PyTorch package the initial softmax is sharp.)
 
     Args:
         num_heads: Integer, `H`.

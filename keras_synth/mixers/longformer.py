@@ -18,14 +18,14 @@ class LongformerAttention(MultiHeadMixer):
 
     Token `i` sees token `j` if `|i - j| <= window` or `j < global_tokens`. The
     first `global_tokens` see all tokens, with the projections `global_query`,
-    `global_key` and `global_value`. Time and memory are O(T (window +
-    global_tokens)).
+    `global_key` and `global_value`. Time and memory are
+    O(T (window + global_tokens)).
 
     In the original, the task chooses the global tokens of each text, and the
     causal form does not have them. Here they are the first tokens; with a
     causal mask they see only earlier tokens. The original's `attention_window`
-    is `2 window`. A cache is a dictionary of keys and values `(B, S, H, k +
-    v)`, for all `tokens` and for `global_tokens`.
+    is `2 window`. A cache is a dictionary of keys and values
+    `(B, S, H, k + v)`, for all `tokens` and for `global_tokens`.
 
     Args:
         num_heads: Integer, `H`.

@@ -61,10 +61,10 @@ class Neighbours(Mixin):
         """Returns the state before the first token, of any `length`.
 
         Returns:
-            Dictionary of `"tokens"`, the last `width - 1` projected tokens `(B,
-            width - 1, d)`, and their `"positions"`, integers `(B, width - 1)`,
-            -1 without a token. (For a width of 1 it has one token, without
-            effect.)
+            Dictionary of `"tokens"`, the last `width - 1` projected tokens
+            `(B, width - 1, d)`, and their `"positions"`, integers
+            `(B, width - 1)`, -1 without a token. (For a width of 1 it has one
+            token, without effect.)
         """
         return last_tokens.without_tokens(
             super().make_cache(batch_size, length)

@@ -22,11 +22,11 @@ NEARLY = 1e-5
 class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
     """Estimates softmax attention in linear time ("performer").
 
-    `exp(q . k / sqrt(k))` is the mean, over random directions w, of `phi_w(q)
-    phi_w(k)`, `phi_w(x) = exp(w . x' - |x'|^2 / 2)` with `x' = x / k^(1/4)`.
-    The layer averages over m directions, shared by all heads: rows of
-    orthogonal matrices, scaled to the norms of normal vectors. As in
-    `LinearAttention`, time is O(T), and the decoding cache is a state of
+    `exp(q . k / sqrt(k))` is the mean, over random directions w, of
+    `phi_w(q) phi_w(k)`, `phi_w(x) = exp(w . x' - |x'|^2 / 2)` with
+    `x' = x / k^(1/4)`. The layer averages over m directions, shared by all
+    heads: rows of orthogonal matrices, scaled to the norms of normal vectors.
+    As in `LinearAttention`, time is O(T), and the decoding cache is a state of
     constant size, `(B, H, m, v)`.
 
     Features are divided by the largest of them before 1e-6 is added. The
@@ -42,8 +42,8 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries and keys, `k`.
         features: Integer, number of directions, `m`; by default `k ln k`
-            rounded down, but at least k. The error is proportional to `1 /
-            sqrt(m)`.
+            rounded down, but at least k. The error is proportional to
+            `1 / sqrt(m)`.
         redraw_interval: Integer, training steps between new draws of the
             directions; `None` to keep the first ones. Directions and the number
             of steps are saved with the weights. A layer that is not `trainable`

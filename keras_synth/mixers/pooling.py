@@ -16,8 +16,8 @@ from keras_synth.mixers.self_mixer import SelfMixer
 class PoolingMixer(Neighbours, SelfMixer):
     """Averages neighbours, like PoolFormer ("pooling").
 
-    `y_i = mean_j x_j - x_i` over the tokens j from `i - (size - 1) // 2` to `i
-    + size // 2`, or in the causal form from `i - size + 1` to `i`. The block
+    `y_i = mean_j x_j - x_i` over the tokens j from `i - (size - 1) // 2` to
+    `i + size // 2`, or in the causal form from `i - size + 1` to `i`. The block
     around the mixer adds `x_i` again. There are no weights or heads. Time is
     O(T size d).
 

@@ -55,8 +55,8 @@ class ReformerAttention(MultiHeadMixer):
         key_dim: Integer, features per head of queries, `k`.
         max_length: Integer, the longest sequence, in tokens.
         bucket_size: Integer, tokens in a chunk; by default 64, or `max_length`
-            if that is less. The number of buckets is `max_length /
-            bucket_size`, rounded up to an even number, or 1.
+            if that is less. The number of buckets is
+            `max_length / bucket_size`, rounded up to an even number, or 1.
         hashes: Integer, number of rounds.
         **kwargs: Keyword arguments of `MultiHeadMixer`.
 

@@ -35,13 +35,14 @@ class RoutingAttention(MultiHeadMixer):
     queries and the w keys whose directions are nearest to its centroid, where w
     is `max_length / clusters`, rounded up. Within a cluster the weights are
     `softmax(q . k / sqrt(k))`. A query in several clusters gets the average of
-    their results, and a query in none gets zero. Time and memory are O(T w + T
-    clusters), plus sorting; about `sqrt(T)` clusters are best.
+    their results, and a query in none gets zero. Time and memory are
+    O(T w + T clusters), plus sorting; about `sqrt(T)` clusters are best.
 
     Centroids are not trained by gradients. A training step moves each centroid
-    towards the mean direction of the queries and keys nearest to it, `c = decay
-    c + (1 - decay) mean`, normalized to length 1. It does not move if there are
-    none, or if the layer is frozen. (The paper adds sums instead of means.)
+    towards the mean direction of the queries and keys nearest to it,
+    `c = decay c + (1 - decay) mean`, normalized to length 1. It does not move
+    if there are none, or if the layer is frozen. (The paper adds sums instead
+    of means.)
 
     Padding has no influence. There is no causal form, because clusters depend
     on all tokens. Attention masks, biases and scores are not supported. Cosines

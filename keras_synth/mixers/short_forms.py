@@ -20,8 +20,8 @@ def local(
 ) -> SyntheticAttention:
     """Attends to the tokens up to `window` away ("local").
 
-    Token `i` sees token `j` if `|i - j| <= window`, or with a causal mask if `0
-    <= i - j <= window`. Time and memory are O(T window).
+    Token `i` sees token `j` if `|i - j| <= window`, or with a causal mask if
+    `0 <= i - j <= window`. Time and memory are O(T window).
 
     References:
         - [Parmar et al., 2018](https://arxiv.org/abs/1802.05751)

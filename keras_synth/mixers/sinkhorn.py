@@ -39,8 +39,8 @@ class SinkhornAttention(MultiHeadMixer):
     is a matrix of blocks by blocks whose rows and columns sum to 1: the
     exponentials of the logits, with columns and rows normalised in turn
     `iterations` times. A token attends to the keys of its block and to the
-    sorted keys `P K`, with one softmax of `q . k / sqrt(k)`. Time is O(T
-    block_size + T^2 / block_size).
+    sorted keys `P K`, with one softmax of `q . k / sqrt(k)`. Time is
+    O(T block_size + T^2 / block_size).
 
     Padding has no influence: a sorted key is the average of the real keys at
     its place, and its weight is multiplied by their fraction in P. There is no

@@ -73,26 +73,26 @@ class SyntheticAttention(MultiHeadMixer):
             where x is the query, before heads are merged.
         seed: Optional integer, seed of dropout and initial values, including
             those of a named synthesizer.
-        synthesizer: A name or a sum of names such as `"R"` or `"FR(rank=32) +
-            dot_product"`, a `Synthesizer` that is not part of another layer, or
-            its config; see `keras_synth.synthesizers.get`.
+        synthesizer: A name or a sum of names such as `"R"` or
+            `"FR(rank=32) + dot_product"`, a `Synthesizer` that is not part of
+            another layer, or its config; see `keras_synth.synthesizers.get`.
         max_length: Integer, longest sequence in tokens, or product of the
             attended axes. Required for names of length-bound synthesizers.
         pattern: Optional, which positions of one sequence attend to which (T =
             S): a `Pattern` of `keras_synth.mixers.patterns`, names such as
-            `"local(window=16) | global(tokens=2)"`, or a boolean array `(N,
-            N)`, which becomes a weight that is not trained. (The synthesizer
-            `"pattern"` is something else: fixed logits.)
+            `"local(window=16) | global(tokens=2)"`, or a boolean array
+            `(N, N)`, which becomes a weight that is not trained. (The
+            synthesizer `"pattern"` is something else: fixed logits.)
         normalizer: The function from logits `s` to weights, where n is the
-            number of keys visible to a row: `"softmax"`; `"relu"`, `relu(s) /
-            n`; `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a softmax with
-            an additional logit, which is zero and has no value.
+            number of keys visible to a row: `"softmax"`; `"relu"`,
+            `relu(s) / n`; `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a
+            softmax with an additional logit, which is zero and has no value.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
         query: Tensor `(B, T, d)`. It can have more axes, `(B, ..., d)`, like
-            value and key. Masks then also have more axes, and scores are `(B,
-            *others, H, *T, *S)`, where others are the axes not in
+            value and key. Masks then also have more axes, and scores are
+            `(B, *others, H, *T, *S)`, where others are the axes not in
             `attention_axes`.
         value: Tensor `(B, S, d)`; the query by default.
         key: Tensor `(B, S, d)`; the value by default.
@@ -113,8 +113,8 @@ class SyntheticAttention(MultiHeadMixer):
 
     Returns:
         Tensor `(B, T, d)` or `(B, T, *output_shape)`. With
-        `return_attention_scores` a tuple of it and the float32 weights `(B, H,
-        T, S)`, before dropout.
+        `return_attention_scores` a tuple of it and the float32 weights
+        `(B, H, T, S)`, before dropout.
 
     Raises:
         ValueError: If a sequence is longer than the synthesizer's
@@ -353,10 +353,10 @@ class SyntheticAttention(MultiHeadMixer):
         Returns:
             Tensor `(B, length, H, cache_dim)`, or with groups of heads a tuple
             of such tensors. For a local pattern and synthesizers that need no
-            positions, a dictionary of the last `tokens`, `(B, window, H,
-            cache_dim)`, and their `positions`, `(B, window)`, -1 without a
-            token. Pass each token to this form only once (`overwrites_cache` is
-            False), without attention masks and biases.
+            positions, a dictionary of the last `tokens`,
+            `(B, window, H, cache_dim)`, and their `positions`, `(B, window)`,
+            -1 without a token. Pass each token to this form only once
+            (`overwrites_cache` is False), without attention masks and biases.
         """
         cache = super().make_cache(batch_size, length)
         if self._cached_window is None:

@@ -107,8 +107,8 @@ def mask_tokens(
 class MaskedTokens(EpochBatches):
     """Batches for masked language models, with new hidden tokens each epoch.
 
-    They are for `SynthesizerMaskedLM` without preprocessor: `(features, labels,
-    sample_weight)`; see `mask_tokens`.
+    They are for `SynthesizerMaskedLM` without preprocessor:
+    `(features, labels, sample_weight)`; see `mask_tokens`.
 
     Args:
         features: Dictionary of arrays `(N, T)`: `"token_ids"`, and others such

@@ -141,8 +141,8 @@ class SpanCorruption(EpochBatches):
     padding. Remaining tokens, and windows that do not fill the last batch, are
     omitted.
 
-    Batches are for `SynthesizerSeq2SeqLM` without preprocessor: `(features,
-    labels, sample_weight)`.
+    Batches are for `SynthesizerSeq2SeqLM` without preprocessor:
+    `(features, labels, sample_weight)`.
 
     Args:
         tokens: Integer array `(N,)`, the concatenated ids of all texts.

@@ -15,9 +15,10 @@ from keras_synth.types import Tensor
 class DotProductSynthesizer(Synthesizer):
     """Compares each query token with each source token ("V").
 
-    This is scaled dot-product attention: `S = (x Wq + bq) . (y Wk + bk) /
-    sqrt(k)` for the query x and the source y. The projections have the names,
-    layout and initial values of `keras.layers.MultiHeadAttention`.
+    This is scaled dot-product attention:
+    `S = (x Wq + bq) . (y Wk + bk) / sqrt(k)` for the query x and the source y.
+    The projections have the names, layout and initial values of
+    `keras.layers.MultiHeadAttention`.
 
     With `fixed=True` the projections stay at their random initial values
     ("frozen-QK").

@@ -18,10 +18,11 @@ from keras_synth.types import Identifier
 class FactorizedDenseSynthesizer(TokenSynthesizer):
     """Predicts each token's row as a product of two short rows ("FD").
 
-    `S[i, p * b + q] = A_p(x_i) B_q(x_i)` with `A(x) = h A + b_A`, `B(x) = h B +
-    b_B` and the hidden layer `h = relu(x W1 + b1)`. The row of `a * b >= N`
-    logits is cut to N. (Public implementations tile both factors, which repeats
-    a few products.) `hidden_dim=None` selects the linear form, `h = x`.
+    `S[i, p * b + q] = A_p(x_i) B_q(x_i)` with `A(x) = h A + b_A`,
+    `B(x) = h B + b_B` and the hidden layer `h = relu(x W1 + b1)`. The row of
+    `a * b >= N` logits is cut to N. (Public implementations tile both factors,
+    which repeats a few products.) `hidden_dim=None` selects the linear form,
+    `h = x`.
 
     Args:
         num_heads: Integer, `H`.

@@ -40,9 +40,9 @@ class GaussianSynthesizer(DistanceSynthesizer):
 
     Args:
         num_heads: Integer, `H`.
-        offsets: Sequence of integers, in tokens. Head h uses the entry `h mod
-            len(offsets)`. The default is the paper's for encoders; for decoders
-            it is `(-1, 0)`.
+        offsets: Sequence of integers, in tokens. Head h uses the entry
+            `h mod len(offsets)`. The default is the paper's for encoders; for
+            decoders it is `(-1, 0)`.
         stddev: Float, `s`, in tokens; 1 as in the paper.
         **kwargs: Arguments of `Synthesizer`.
 
@@ -103,8 +103,8 @@ class PatternSynthesizer(DistanceSynthesizer):
 
     Args:
         num_heads: Integer, `H`.
-        patterns: Sequence of names. Head h uses the entry `h mod
-            len(patterns)`.
+        patterns: Sequence of names. Head h uses the entry
+            `h mod len(patterns)`.
         width: Integer, half the width of `"window"`, in tokens.
         **kwargs: Arguments of `Synthesizer`.
 

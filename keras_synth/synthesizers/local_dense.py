@@ -20,11 +20,12 @@ class LocalDenseSynthesizer(TokenSynthesizer):
 
     `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from
     `-window` to `window`: Dense, with offsets instead of positions. Tokens
-    farther away are not visible, nor are they in a mixture with this part.
+    farther away are not visible, not even in a mixture with other parts.
 
-    Read as attention, token j has the constant key of the residue `j mod (2
-    window + 1)`, which is different for all neighbours of i, and the logits of
-    i are in that order. Logits beyond `reach`, the window, are undefined.
+    Read as attention, token j has the constant key of the residue
+    `j mod (2 window + 1)`, which is different for all neighbours of i, and the
+    logits of i are in that order. Logits beyond `reach`, the window, are
+    undefined.
 
     Args:
         num_heads: Integer, `H`.

@@ -177,7 +177,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
     because of a broadcast instead of a matrix product.)
 
     The initial standard deviation of R1 and R2 is `((0.1 / g)^2 / r)^(1/4)`.
-    The one of the logits is then 0.1, as in `RandomSynthesizer`.
+    The standard deviation of the logits is then 0.1, as in `RandomSynthesizer`.
 
     Args:
         num_heads: Integer, `H`.

@@ -51,8 +51,8 @@ class Synthesizer(Configured, keras.layers.Layer):
         key_dim: Integer, features per head and source token in a decoding
             cache, in addition to the values.
         reads_tokens: Boolean, whether logits depend on any token.
-        is_bias: Boolean, whether a mixture adds the logits without an alpha: `S
-            = bias + sum_i alpha_i S_i`.
+        is_bias: Boolean, whether a mixture adds the logits without an alpha:
+            `S = bias + sum_i alpha_i S_i`.
         needs_float32: Boolean, whether logits fall without bound with the
             distance; see `Logits`.
         reach: Integer, the largest distance with logits, in tokens; attention

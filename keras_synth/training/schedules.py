@@ -13,9 +13,9 @@ from keras_synth.types import Tensor
 class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     """Increases linearly, then falls with the square root of the step.
 
-    `rate(n) = peak * min(n / warmup, sqrt(warmup / n))`, n counting steps from
-    1. Vaswani et al. use `peak = (hidden_dim * warmup_steps) ** -0.5`. For a
-    cosine use `keras.optimizers.schedules.CosineDecay`.
+    `rate(n) = peak * min(n / warmup, sqrt(warmup / n))` for step n, counted
+    from 1. Vaswani et al. use `peak = (hidden_dim * warmup_steps) ** -0.5`. For
+    a cosine use `keras.optimizers.schedules.CosineDecay`.
 
     Args:
         peak_learning_rate: Float, the highest rate, at step `warmup_steps`.

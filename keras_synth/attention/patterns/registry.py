@@ -44,8 +44,9 @@ def get(pattern: Identifier) -> Pattern:
     """Returns a pattern.
 
     Args:
-        pattern: `Pattern`; names such as `"local(window=16) |
-            global(tokens=2)"`; a boolean array `(N, N)`; or a config.
+        pattern: `Pattern`; names such as
+            `"local(window=16) | global(tokens=2)"`; a boolean array `(N, N)`;
+            or a config.
 
     Raises:
         ValueError: If it is unknown.

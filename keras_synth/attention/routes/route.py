@@ -141,9 +141,9 @@ class Route:
     def run(self, request: Request) -> Any:
         """Returns the context `(B, T, H, v)`, in the dtype of the values.
 
-        If `request.return_weights`, a tuple of it and the float32 weights `(B,
-        H, T, S)`. The softmax should be in float32. Rows without visible keys
-        must be zero.
+        If `request.return_weights`, a tuple of it and the float32 weights
+        `(B, H, T, S)`. The softmax should be in float32. Rows without visible
+        keys must be zero.
         """
         raise NotImplementedError
 

@@ -42,8 +42,8 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
             `keras_hub.tokenizers.compute_word_piece_vocabulary`. It must
             contain `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
         lowercase: Whether to lowercase texts.
-        **kwargs: Keyword arguments of `keras_hub.tokenizers.
-            WordPieceTokenizer`.
+        **kwargs: Keyword arguments of
+            `keras_hub.tokenizers.WordPieceTokenizer`.
 
     Example:
 
@@ -118,8 +118,8 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
             must contain `<s>`, `</s>`, `<pad>` and `<mask>`.
         merges: List of strings, the merge rules, or path of a file with one per
             line.
-        **kwargs: Keyword arguments of `keras_hub.tokenizers.
-            BytePairTokenizer`.
+        **kwargs: Keyword arguments of
+            `keras_hub.tokenizers.BytePairTokenizer`.
 
     Example:
 
@@ -209,8 +209,9 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
     Args:
         vocabulary: List of strings or path of a file with one token per line.
             It must contain `[PAD]`, `[CLS]`, `[SEP]`, `[UNK]` and `[MASK]`.
-        **kwargs: Keyword arguments of `keras_hub.tokenizers.
-            WordPieceTokenizer`, except those about splitting words.
+        **kwargs: Keyword arguments of
+            `keras_hub.tokenizers.WordPieceTokenizer`, except those about
+            splitting words.
 
     Example:
 

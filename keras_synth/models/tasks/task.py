@@ -52,8 +52,8 @@ class TaskMixin(ModelMixin):
         Args:
             x: Examples in memory for the preprocessor: a list, array or pandas
                 column of texts, or a tuple or dictionary of them. Or a dataset
-                of TensorFlow or Grain with batches of x, `(x, y)` or `(x, y,
-                sample_weight)`. Without a preprocessor, as for
+                of TensorFlow or Grain with batches of x, `(x, y)` or
+                `(x, y, sample_weight)`. Without a preprocessor, as for
                 `keras.Model.fit`.
             y: Labels, if the task has labels and x is not a dataset.
             batch_size: Integer, examples per batch, by default 32; also the

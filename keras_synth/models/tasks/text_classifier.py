@@ -40,10 +40,10 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
 
     Args:
         backbone: A `SynthesizerBackbone`.
-        num_classes: Integer, number of classes; labels are 0 to `num_classes -
-            1`. With 1 there is a single output, by default for labels 0 and 1,
-            as a logit or with a sigmoid. For regression with any numbers as
-            labels, compile with a loss such as `"mse"`.
+        num_classes: Integer, number of classes; labels are 0 to
+            `num_classes - 1`. With 1 there is a single output, by default for
+            labels 0 and 1, as a logit or with a sigmoid. For regression with
+            any numbers as labels, compile with a loss such as `"mse"`.
         preprocessor: A `SynthesizerTextClassifierPreprocessor` or `None`.
         activation: Activation of the outputs; by default outputs are logits.
         dropout: Float, fraction of the pooled features to drop in training.
