@@ -316,6 +316,6 @@ and on the test set.
   averages.
 - Score on your own task before and after, and replace as many heads as it
   allows. A tagger may need heads that a sentence encoder does not.
-- `to="D"` fits a function of the token instead of a table. `by="greedy"` tries
-  heads one by one with your own score.
+- `to="D"`, Dense, fits a function of the token instead of a table.
+  `by="greedy"` tries heads one by one with your own score.
 """
