@@ -240,12 +240,6 @@ MUTANTS = [
     ),
     # --- patterns -------------------------------------------------------------
     Mutant(
-        "attention/patterns/pattern.py",
-        "return any(pattern.sees_itself for pattern in self.patterns)",
-        "return True",
-        "rows of random blocks that see nothing are not zero",
-    ),
-    Mutant(
         "attention/patterns/of_blocks.py",
         "rng = np.random.default_rng(self.seed)",
         "rng = np.random.default_rng(0)",

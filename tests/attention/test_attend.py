@@ -11,6 +11,7 @@ from keras_synth.attend import attend
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
+from keras_synth.mixers import patterns
 from keras_synth.synthesizers import get
 
 backend = keras.backend.backend()
@@ -53,6 +54,24 @@ def test_padded_values_and_keys_can_be_inf_or_nan(name, poison):
             )
             expected = context if expected is None else expected
             np.testing.assert_allclose(context, expected, atol=1e-5)
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("name", ["V", "R"])
+def test_rows_of_a_pattern_that_see_nothing_are_zero(name):
+    rng = np.random.default_rng(0)
+    x = ops.convert_to_tensor(rng.normal(size=(2, 8, 8)), "float32")
+    values = ops.convert_to_tensor(rng.normal(size=(2, 8, 2, WIDTH)), "float32")
+    synthesizer = get(name, 2, 4, 8)
+    synthesizer.build((None, 8, 8))
+    logits = synthesizer(x, keys=synthesizer.project_keys(x))
+    pattern = patterns.get("random(number=1, block_size=2, max_length=8)")
+    mask = AttentionMask(causal=True, pattern=pattern)
+    seen = numpy(mask.with_pairs(8, 8).pairs)[0, 0].any(-1)
+    assert 0 < seen.sum() < 8
+    for route in able(logits, values, mask):
+        context = numpy(attend(logits, values, mask, route=route))
+        assert (np.abs(context).max((0, 2, 3)) > 0).tolist() == seen.tolist()
 
 
 @pytest.mark.each_backend
