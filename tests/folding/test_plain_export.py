@@ -28,7 +28,6 @@ WRITERS = {
     ("openvino", "tensorflow"): "openvino",
     ("openvino", "torch"): "openvino",
     ("litert", "tensorflow"): "tensorflow",
-    ("litert", "torch"): "litert_torch",
     ("torch", "torch"): "torch",
 }
 HERE = [
