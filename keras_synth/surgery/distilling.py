@@ -4,9 +4,11 @@ import math
 from typing import Any, Self
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_synth._backend.execution import without_gradients
+from keras_synth.surgery.observing import as_array
 from keras_synth.surgery.states import ModelStates
 from keras_synth.types import Tensor
 
@@ -174,11 +176,18 @@ class Distillation(keras.Model):
         """Trains the student.
 
         Args:
-            x: As of `keras.Model.fit`: inputs, or batches of them.
+            x: As of `keras.Model.fit`: inputs, or batches of them; or a list
+                of texts, if the student has a preprocessor.
             y: None, there are no labels.
             **kwargs: Its other arguments.
         """
         _check_no_labels(y)  # before JAX hands over the weights
+        preprocessor = getattr(self.student, "preprocessor", None)
+        if preprocessor is not None and _are_texts(x):
+            x = preprocessor(x)
+            x = keras.tree.map_structure(
+                as_array, x[0] if isinstance(x, tuple) else x
+            )
         return super().fit(x, **kwargs)
 
     def call(
@@ -299,6 +308,12 @@ def _checked_shares(shares):
             "a weight above 0. Received: both 0"
         )
     return {name: float(share) for name, share in shares.items()}
+
+
+def _are_texts(x):
+    return isinstance(x, (list, np.ndarray)) and all(
+        isinstance(text, str) for text in x
+    )
 
 
 def _check_no_labels(y):

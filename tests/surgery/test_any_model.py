@@ -330,6 +330,13 @@ def test_heads_become_tables_and_learn_from_the_model(name):
 def test_texts_are_data():
     student = surgery.synthesize(made("BertTextClassifier"), TEXTS, heads=1)
     assert [w.shape[0] for w in student.weights if w.name == "R"] == [1]
+    training = surgery.distill(student, made("BertTextClassifier"))
+    training.compile(keras.optimizers.Adam(1e-3))
+    losses = [
+        training.fit(texts, epochs=2, verbose=0).history["loss"]
+        for texts in (TEXTS, np.array(TEXTS))
+    ]
+    assert np.isfinite(losses).all()
 
 
 def test_lengths_of_tasks_of_kerashub_change():
