@@ -16,15 +16,7 @@ Chosen = list[list[int]]
 
 
 def least_dependent(sums: list[Sums], number: int) -> Chosen:
-    """Returns the heads that depend least on their input.
-
-    Args:
-        sums: The `Sums` of each attention layer.
-        number: Integer, how many.
-
-    Returns:
-        A sorted list of heads for each attention layer.
-    """
+    """Returns the heads that depend least on their input."""
     pairs = [
         (share, i, head)
         for i, own in enumerate(sums)
@@ -95,17 +87,6 @@ def greedy(
 
     Each head is tried beside those chosen so far; the `step` whose scores are
     the best are chosen, and so on.
-
-    Args:
-        trial: `Trial`.
-        number: Integer, how many.
-        score: Function that returns a number, higher is better, of the trial
-            as it is switched.
-        step: Integer, how many heads to choose between trials.
-        progress: As for `static_heads.fit`.
-
-    Returns:
-        A sorted list of heads for each attention layer.
     """
     rest = trial.heads()
     layers = rest[-1][0] + 1

@@ -183,12 +183,7 @@ def cut_to(preprocessor: Any, max_length: int | None) -> Any:
 
 
 def check_model(model: Any, verb: str) -> None:
-    """Raises unless a model can be copied layer by layer, with its weights.
-
-    Args:
-        model: What may be a Keras model.
-        verb: String, what is to be done with it.
-    """
+    """Raises unless a model can be copied layer by layer, with its weights."""
     if not is_graph(model):
         raise ValueError(
             "Functional and Sequential models, and backbones and tasks of "

@@ -52,11 +52,6 @@ def with_length(
 ) -> dict[str, Any]:
     """Returns arguments of a backbone for sequences up to a length.
 
-    Args:
-        options: Dictionary; its lengths are `None` where any will do.
-        max_length: Integer, in tokens, the model's own by default. Sources
-            or targets that are shorter already stay so.
-
     Raises:
         ValueError: If the model has no number of positions.
     """

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.execution import without_gradients
+from keras_synth.analysis import averages
 from keras_synth.analysis.recording import Recorder
 from keras_synth.mixers.call import OBSERVER
 from keras_synth.surgery.replacing import Exact
@@ -20,13 +21,7 @@ BATCH_SIZE = 32
 def sums_of(
     source: Exact, data: Iterable[dict[str, Any]], tick: Callable[[], Any]
 ) -> list[Sums]:
-    """Returns the `Sums` of each place of a model.
-
-    Args:
-        source: `Exact`.
-        data: Batches of the model's inputs, see `batches`.
-        tick: Function to be called after each of them.
-    """
+    """Returns the `Sums` of each place of a model."""
     found: dict[int, Sums] = {}
 
     def add(i, seen):
@@ -140,15 +135,17 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
         ValueError: If there is none, or one has other inputs, or sequences
             that are too long.
     """
-    empty = True
-    for batch in _parts(model, data):
-        empty = False
+    if isinstance(data, str) or not isinstance(data, Iterable):
+        data = [data]
+    elif isinstance(data, dict):
+        data = {name: as_array(x) for name, x in data.items()}
+    elif isinstance(data, (list, tuple)):
+        if all(isinstance(x, str) for x in data):
+            data = np.asarray(data)
+        elif len(data) == len(model.inputs) > 1:
+            data = dict(zip(_names(model), data, strict=True))
+    for batch in averages.batches(data, BATCH_SIZE):
         yield _checked(model, batch)
-    if empty:
-        raise ValueError(
-            f"Data must hold a batch: {_expected(model)}, or several. "
-            f"Received: no batch in {type(data).__name__}"
-        )
 
 
 def as_inputs(model: Any, batch: dict[str, Any]) -> Any:
@@ -164,70 +161,31 @@ def _names(model):
     return [x.name for x in model.inputs]
 
 
-def _expected(model):
-    if isinstance(model.input, dict):
-        return f"a dictionary of {_names(model)}"
-    return f"arrays of {_names(model)}"
-
-
-def _parts(model, data):
-    """Yields batches of data, texts preprocessed."""
-    several = isinstance(data, (list, tuple)) and len(data) > 1
-    whole = isinstance(data, dict) or hasattr(data, "shape")
-    whole |= (
-        several
-        and len(data) == len(model.inputs)
-        and all(hasattr(x, "shape") for x in data)
-    )
-    if not whole and _is_text(data):
-        data, whole = np.asarray(data), True
-    if not whole:
-        if isinstance(data, str) or not isinstance(data, Iterable):
-            data = [data]
-        for batch in data:
-            yield batch[0] if isinstance(batch, tuple) else batch
-        return
-    if isinstance(data, dict):
-        data = _checked(model, data, long=True)
-    size = len(keras.tree.flatten(data)[0])
-    for start in range(0, size, BATCH_SIZE):
-        at = slice(start, start + BATCH_SIZE)
-        yield keras.tree.map_structure(lambda x, at=at: x[at], data)
-
-
-def _is_text(data):
-    return isinstance(data, (list, tuple)) and all(
-        isinstance(x, str) for x in data
-    )
-
-
-def _checked(model, batch, long=False):
+def _checked(model, batch):
     """A batch as a dictionary of arrays, or an error."""
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None and not isinstance(batch, dict):
         batch = preprocessor(batch)
         batch = batch[0] if isinstance(batch, tuple) else batch
-    names = _names(model)
-    flat = keras.tree.flatten(batch)
-    if not isinstance(model.input, dict) and len(flat) == len(names):
+    names, flat = _names(model), keras.tree.flatten(batch)
+    if not isinstance(batch, dict) and len(flat) == len(names):
         batch = dict(zip(names, flat, strict=True))
     if not isinstance(batch, dict) or not {*names} <= batch.keys():
         keys = f" of {sorted(batch)}" if isinstance(batch, dict) else ""
         raise ValueError(
-            f"Data are the model's inputs, {_expected(model)}; a "
-            "preprocessor makes them of texts. Received: a batch of "
+            f"Data are the model's inputs, arrays of {names}; a preprocessor "
+            "makes them of texts. Received: a batch of "
             f"{type(batch).__name__}{keys}"
         )
     arrays = {name: as_array(batch[name]) for name in names}
-    for x, name in zip(model.inputs, names, strict=True):
-        if arrays[name].ndim != len(x.shape):
+    for x, (name, array) in zip(model.inputs, arrays.items(), strict=True):
+        if array.ndim != len(x.shape):
             raise ValueError(
-                f"A batch has the shape (samples, tokens), padded to one "
+                "A batch has the shape (samples, tokens), padded to one "
                 f"length: {name!r} has {len(x.shape)} axes. "
-                f"Received: shape {arrays[name].shape}"
+                f"Received: shape {array.shape}"
             )
-    for name, x in () if long else arrays.items():
-        _check_length(model, name, x)
+        _check_length(model, name, array)
     return arrays
 
 

@@ -18,10 +18,6 @@ def holders(model: Any, cross: bool = False) -> list[Any]:
     """Returns the layers with self-attention of a model, in order of calls.
 
     Blocks of this package, and attention layers outside of blocks.
-
-    Args:
-        model: Keras model.
-        cross: Whether to return attention layers of two sequences, too.
     """
     if isinstance(model, HOLDERS):
         return [model] if cross or _is_self(model) else []

@@ -48,13 +48,7 @@ class Exact(NamedTuple):
 
 
 def exact(model: Any, max_length: int | None = None) -> Exact:
-    """Returns a copy of a model with layers of this package, and its places.
-
-    Args:
-        model: As for `graft`.
-        max_length: Integer, the longest sequence to come, in tokens, the
-            model's own by default.
-    """
+    """Returns a copy of a model with layers of this package, and its places."""
     check_model(model, "graft it")
     known = max_length_of(model)
     if max_length is not None:
@@ -110,10 +104,6 @@ def replaced(source: Exact, each: Sequence[Identifier]) -> Exact:
 
     All other weights are those of the source, but for the projections of
     attention layers that have another synthesizer.
-
-    Args:
-        source: `Exact`.
-        each: Identifier for each place; `"V"` stays as it is.
     """
     index = {
         id(place.holder): (identifier, place.max_length)
@@ -161,13 +151,7 @@ def _holder(layer, identifier, max_length):
 
 
 def parts_of(old: Any, new: Any, identifier: Identifier = "") -> Pairs:
-    """Returns the pairs of equal parts of layers with attention.
-
-    Args:
-        old: Block or attention layer.
-        new: One with another synthesizer.
-        identifier: `"V"` if it is the same.
-    """
+    """Returns the pairs of equal parts of layers with attention."""
     if identifier == "V":
         return [(old, new)]
     if isinstance(old, SyntheticAttention):

@@ -215,15 +215,8 @@ def _check_resizable(model, word):
 
 def _check_better(model, max_length, better, word):
     """Raises unless the length changes in the right direction."""
-    configs = [model.get_config()] if isinstance(model, HOLDERS) else []
-    backbone = getattr(model, "backbone", model)
-    if isinstance(backbone, StackedBackbone):
-        configs = [backbone.get_config()]
-    lengths = [config[x] for config in configs for x in LENGTHS if x in config]
-    known = max_length_of(model)
-    lengths += [x.max_length for x in holders(model) if x.max_length]
-    lengths = lengths or [known]
-    lengths = [x for x in (*lengths, known) if x is not None]
+    own = [max_length_of(model), *(x.max_length for x in holders(model))]
+    lengths = [length for length in own if length is not None]
     if all(better(length, max_length) == length for length in lengths):
         raise ValueError(
             f"`max_length` must make the model {word}: it takes sequences of "

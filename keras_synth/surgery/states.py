@@ -115,12 +115,7 @@ def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
 
 
 def named_outputs(model: Any, outputs: Any) -> dict[str, Any]:
-    """Returns a model's outputs by their names.
-
-    Args:
-        model: Keras model.
-        outputs: What a call of it returns.
-    """
+    """Returns a model's outputs by their names."""
     if isinstance(outputs, dict):
         return outputs
     if isinstance(outputs, (list, tuple)):
@@ -130,12 +125,7 @@ def named_outputs(model: Any, outputs: Any) -> dict[str, Any]:
 
 
 def padding_of(outputs: dict[str, Any], inputs: Any) -> dict[str, Any]:
-    """Returns which input masks the padding of each output, or `None`.
-
-    Args:
-        outputs: Dictionary of tensors.
-        inputs: The model's inputs.
-    """
+    """Returns which input masks the padding of each output, or `None`."""
     found = {}
     for name, x in outputs.items():
         side = name.removesuffix("sequence_output")

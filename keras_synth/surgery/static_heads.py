@@ -66,10 +66,6 @@ class Fitted(NamedTuple):
 def checked_kind(to: Identifier, source: Exact) -> type:
     """Returns the class that an identifier names, to which heads are fitted.
 
-    Args:
-        to: What may be an identifier.
-        source: `Exact` that it is for.
-
     Raises:
         ValueError: If heads cannot be fitted to it.
     """
@@ -92,19 +88,10 @@ def fit(
     data: Callable[[], Any],
     progress: Callable[[int], Any],
 ) -> list[Fitted]:
-    """Fits heads of another kind to those of a model.
+    """Fits heads of another kind to the chosen ones of each place.
 
-    Args:
-        to: String, see `checked_kind`.
-        source: `Exact`.
-        chosen: A list of heads for each place.
-        sums: The `Sums` of each place.
-        data: Function that returns batches of the model's inputs.
-        progress: Function of a number of steps that returns a function to be
-            called at each of them.
-
-    Returns:
-        List with a `Fitted` for each place.
+    `progress` takes a number of steps, and returns a function to be called at
+    each of them.
     """
     made = [
         _made(to, len(heads), place) if heads else None

@@ -87,24 +87,29 @@ class SynthesizedBackbone(keras_hub.models.Backbone):
         before = config.pop("graph_dtype")
         policy = keras.dtype_policies.get(config["dtype"])
         graph = config["graph"]
-        if policy.name != before and policy.quantization_mode is None:
-            graph = _in_dtype(graph, before, policy.name)
+        if policy.name != before:
+            after = keras.dtype_policies.serialize(policy)
+            graph = _in_dtype(graph, before, after)
         for name, value in (("graph", graph), ("settings", config["settings"])):
             config[name] = keras.saving.deserialize_keras_object(value)
         return cls(**{**config, "dtype": policy})
 
 
 def _in_dtype(config, before, after):
-    """A config whose policies of one name have another."""
+    """A config in which another policy replaces the policies of one name.
+
+    A map of policies is one for all layers, which look up theirs.
+    """
     if isinstance(config, (list, tuple)):
         return [_in_dtype(x, before, after) for x in config]
     if not isinstance(config, dict):
         return config
-    config = {k: _in_dtype(x, before, after) for k, x in config.items()}
-    is_policy = config.get("class_name") == "DTypePolicy"
-    if is_policy and config["config"]["name"] == before:
-        config["config"] = {"name": after}
-    return config
+    kind = config.get("class_name")
+    if kind == "DTypePolicy" and config["config"]["name"] == before:
+        return after
+    if kind == "DTypePolicyMap":
+        return config
+    return {k: _in_dtype(x, before, after) for k, x in config.items()}
 
 
 @folded_config.register(SynthesizedBackbone)
@@ -159,13 +164,7 @@ def task_class(task: Any) -> type:
 def backbone_like(
     backbone: Any, graph: keras.Model, changes: dict[str, Any]
 ) -> SynthesizedBackbone:
-    """Returns a backbone of a graph with another one's attributes.
-
-    Args:
-        backbone: `keras_hub.models.Backbone`.
-        graph: Functional model, a copy of its graph.
-        changes: Dictionary of attributes that have other values.
-    """
+    """Returns a backbone of a graph with another one's attributes."""
     cls = BACKBONES.get(type(backbone), SynthesizedBackbone)
     if isinstance(backbone, SynthesizedBackbone):
         cls = type(backbone)

@@ -383,3 +383,15 @@ def test_a_report_says_what_can_be_replaced(name):
 
 def row_key_dim(name):
     return 16 if name == "own ViT" else 8
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+def test_what_is_quantized_afterwards_is_saved(tmp_path):
+    name = "DistilBertTextClassifier"
+    backbone = surgery.graft(made(name), "R+V").backbone
+    backbone.quantize("int8")
+    backbone.save(tmp_path / "backbone.keras")
+    again = keras.saving.load_model(tmp_path / "backbone.keras")
+    np.testing.assert_allclose(
+        outputs(again, name), outputs(backbone, name), atol=1e-5
+    )
