@@ -92,9 +92,7 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
         pairs = _of_pairs(attention_mask)
         return mix(
             Call(
-                *map(
-                    _unmasked, (query, source, source if key is None else key)
-                ),
+                *map(_unmasked, (query, source, key)),
                 queries=_as_numbers(query_mask, mask),
                 keys=_as_numbers(*of_source),
                 pairs=None if pairs is None else ops.cast(pairs, "bool"),

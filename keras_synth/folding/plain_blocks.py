@@ -66,11 +66,8 @@ def _block(block, graph):
 @plain_layer.register(Residual)
 def _residual(residual, graph):
     def call(x, y):
-        return (
-            x + y
-            if residual.normalize_first
-            else graph.call(residual.norm, x + y)
-        )
+        x = x + y
+        return x if residual.normalize_first else graph.call(residual.norm, x)
 
     return call
 

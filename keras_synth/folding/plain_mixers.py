@@ -1,5 +1,7 @@
 """Plain forms of mixers other than `SyntheticAttention`."""
 
+import functools
+
 import numpy as np
 from keras import layers, ops
 
@@ -147,11 +149,8 @@ def _light_convolution(mixer, graph, call, x):
 
 @_registered(DynamicConvolution)
 def _dynamic_convolution(mixer, graph, call, x):
-    x, heads, width = (
-        _values(mixer, graph, call, x),
-        mixer.num_heads,
-        mixer.width,
-    )
+    heads, width = mixer.num_heads, mixer.width
+    x = _values(mixer, graph, call, x)
     length, features = x.shape[1:]
 
     def taps(x):
@@ -243,11 +242,9 @@ def _compressed(mixer, graph, call, queries, keys, values):
         return [x[:, t : t + source : stride] for t in range(size)]
 
     def convolved(x, kernel):
+        product = functools.partial(graph.product, "bmhk,hkl->bmhl")
         x = windows(zero_padding(x, call.keys))
-        kernel = ops.convert_to_numpy(kernel)
-        return sum(
-            map(lambda y, k: graph.product("bmhk,hkl->bmhl", y, k), x, kernel)
-        )
+        return sum(map(product, x, ops.convert_to_numpy(kernel)))
 
     keys = convolved(keys, mixer.key_kernel)
     values = convolved(values, mixer.value_kernel)
