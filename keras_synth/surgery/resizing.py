@@ -156,14 +156,17 @@ def _resized(model, max_length, better, word, change):
     _check_better(model, max_length, better, word)
     pairs = []
 
+    def resized(length):
+        return better(length, max_length)
+
     def changed(layer, copy):
         config = layer.get_config() if isinstance(layer, _KNOWN) else {}
         if isinstance(layer, StackedBackbone):
-            config = _own_config(config, max_length, better)
+            config = _own_config(config, resized)
         elif isinstance(layer, HOLDERS):
-            config = _with_length(config, max_length)
+            config = _with_length(config, resized)
         elif isinstance(layer, _POSITIONS):
-            config["sequence_length"] = max_length
+            config["sequence_length"] = resized(config["sequence_length"])
         else:
             return None
         made = type(layer).from_config(config)
@@ -225,29 +228,31 @@ def _check_better(model, max_length, better, word):
         )
 
 
-def _own_config(config, max_length, better):
+def _own_config(config, resized):
     """The config of a backbone of this package with other lengths."""
     old = {name: config[name] for name in LENGTHS if name in config}
-    new = {name: better(length, max_length) for name, length in old.items()}
+    new = {name: resized(length) for name, length in old.items()}
     for name in config:
         if name.endswith("synthesizer"):
             length = max(new.values())
             if name != "cross_synthesizer":
                 side = LENGTHS[name.startswith("decoder") and len(new) > 1]
                 length = new[side]
-            config[name] = _with_length(config[name], length)
+            config[name] = _with_length(
+                config[name], lambda _, length=length: length
+            )
     return {**config, **new}
 
 
-def _with_length(config, length):
-    """A config in which all parts with a length have the new one."""
+def _with_length(config, resized):
+    """A config in which all parts with a length have a function's of it."""
     if isinstance(config, (list, tuple)):
-        return [_with_length(one, length) for one in config]
+        return [_with_length(one, resized) for one in config]
     if not isinstance(config, dict):
         return config
-    config = {k: _with_length(one, length) for k, one in config.items()}
+    config = {k: _with_length(one, resized) for k, one in config.items()}
     if config.get("max_length") is not None:
-        config["max_length"] = length
+        config["max_length"] = resized(config["max_length"])
     return config
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend import numpy
 
-from keras_synth import fold, models
+from keras_synth import fold, layers, models
 from keras_synth.surgery import graft, lengthen, shorten, synthesize
 
 SIZES = {
@@ -191,3 +191,17 @@ def test_adapted_models_are_refused():
     model.enable_lora(2)
     with pytest.raises(ValueError, match=r"longer before\s`enable_lora`"):
         lengthen(model, M)
+
+
+@pytest.mark.parametrize(
+    ("change", "lengths"), [(lengthen, (8, 12)), (shorten, (6, 8))]
+)
+def test_layers_that_are_as_long_already_stay_so(change, lengths):
+    inputs = [keras.Input((None, 4)) for _ in range(2)]
+    outputs = [
+        layers.SyntheticAttention(1, 4, synthesizer="R", max_length=length)(x)
+        for x, length in zip(inputs, (6, 12), strict=True)
+    ]
+    changed = change(keras.Model(inputs, outputs), 8)
+    found = [w.shape[1] for w in changed.weights if w.name == "R"]
+    assert found == [*lengths]
