@@ -150,9 +150,9 @@ MUTANTS = [
     ),
     Mutant(
         "attention/routes/explicit.py",
-        "if queries is None or 1 in (queries.shape[0], keys.shape[0]):",
-        "if queries is None or queries.shape[0] == 1:",
-        "one query meets constant keys",
+        "if logits.bias is None else scores + float32(logits.bias)",
+        "if logits.bias is None else scores",
+        "one query does not see a table",
     ),
     Mutant(
         "attention/routes/shared.py",

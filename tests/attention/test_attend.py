@@ -57,6 +57,23 @@ def test_padded_values_and_keys_can_be_inf_or_nan(name, poison):
 
 
 @pytest.mark.each_backend
+@pytest.mark.parametrize("start", [0, 3])
+def test_each_route_knows_where_a_causal_chunk_begins(start):
+    rng = np.random.default_rng(0)
+    length = 8 + start
+    queries, keys, values = (
+        ops.convert_to_tensor(rng.normal(size=(2, n, 2, WIDTH)), "float32")
+        for n in (8, length, length)
+    )
+    mask = AttentionMask(causal=True, start=start)
+    logits = Logits(queries=queries, keys=keys)
+    expected = numpy(attend(logits, values, mask, route="explicit"))
+    for route in able(logits, values, mask):
+        context = numpy(attend(logits, values, mask, route=route))
+        np.testing.assert_allclose(context, expected, atol=1e-5, err_msg=route)
+
+
+@pytest.mark.each_backend
 @pytest.mark.parametrize("name", ["V", "R"])
 def test_rows_of_a_pattern_that_see_nothing_are_zero(name):
     rng = np.random.default_rng(0)

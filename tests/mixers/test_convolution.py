@@ -7,6 +7,7 @@ from arrays import normal
 from backend import numpy
 from cached import in_parts
 from cases import randomized
+from keras import ops
 
 from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder
@@ -26,6 +27,12 @@ def ragged():
     mask = np.ones((4, T), bool)
     mask[0, 4:] = mask[1, 2:4] = mask[2, :3] = mask[3] = False
     return mask
+
+
+def test_pooling_sums_in_float32():
+    layer = mixers.get("pooling(size=33)", dtype="bfloat16")
+    x = np.full((1, 40, D), 1.03125, "float32")  # exact in bfloat16
+    assert not numpy(layer(ops.convert_to_tensor(x, "bfloat16"))).any()
 
 
 def test_without_gate_and_biases():
