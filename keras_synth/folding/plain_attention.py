@@ -67,15 +67,23 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
         key=None,
         mask=None,
         query_mask=None,
+        value_mask=None,
+        key_mask=None,
         attention_mask=None,
         attention_bias=None,
         use_causal_mask=False,
         return_attention_scores=False,
         training=None,
-        **padding,
     ):
         source = query if value is None else value
         key = source if key is None else key
+        # As Keras does for layers.
+        if query_mask is None:
+            query_mask = keras_mask(query)
+        if value_mask is None:
+            value_mask = keras_mask(source)
+        if key_mask is None:
+            key_mask = keras_mask(key)
         known = None not in (*query.shape[1:], *source.shape[1:])
         if return_attention_scores or not known or len(query.shape) != 3:
             raise ValueError(
@@ -84,7 +92,7 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
                 f"query.shape={query.shape} at {mixer.path}, "
                 f"return_attention_scores={return_attention_scores}"
             )
-        of_source = [*padding.values(), mask if value is None else None]
+        of_source = [value_mask, key_mask, mask if value is None else None]
         if is_padding(attention_mask, query):
             axes = tuple(range(1, len(attention_mask.shape) - 1))
             of_source.append(ops.squeeze(attention_mask, axes))

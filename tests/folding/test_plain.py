@@ -272,9 +272,11 @@ def test_functional_models_have_equal_outputs(functional):
 def test_masks_of_keras_reach_layers_in_blocks():
     ids = keras.Input((T,), dtype="int32")
     x = keras.layers.Embedding(20, 8, mask_zero=True)(ids)
+    y = SyntheticAttention(H, K, synthesizer="R+V", max_length=N)(x, x)
     for _ in range(2):
         x = SynthesizerEncoder(16, H, synthesizer="R", max_length=N)(x)
-    model = keras.Model(ids, x)
+    y = keras.layers.GlobalAveragePooling1D()(y)
+    model = keras.Model(ids, [x, y])
     check(model, np.random.default_rng(0).integers(1, 20, (3, T)) * MASK)
 
 
