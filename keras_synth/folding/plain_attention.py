@@ -297,6 +297,6 @@ def normalized(graph, normalizer, scores, seen):
     real, count = ops.cast(seen, "float32"), None
     if normalizer.counts:
         count = ops.maximum(ops.sum(real, axis=-1, keepdims=True), 1.0)
-    least = ops.min(scores, axis=-1, keepdims=True)
+    least = ops.amin(scores, axis=-1, keepdims=True)
     scores = ops.where(seen, scores, least - (16.0 + math.log(length)))
     return normalizer.weights(scores, count) * real

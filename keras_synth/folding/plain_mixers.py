@@ -250,7 +250,7 @@ def _compressed(mixer, graph, call, queries, keys, values):
     values = convolved(values, mixer.value_kernel)
     if call.keys is not None:
         real = ops.stack(windows(call.keys), axis=-1)
-        call = call._replace(keys=ops.max(real, axis=-1))
+        call = call._replace(keys=ops.amax(real, axis=-1))
     return attend(graph, [dot_products(queries, keys)], values, call)
 
 
@@ -275,8 +275,8 @@ def _performer(mixer, graph, call, queries, keys, values):
         graph.product("bthk,mk->bthm", x, directions) for x in (queries, keys)
     )
     keys = keys - norms * (mixer.key_dim**-0.5 / 2)
-    largest = ops.max(keys, axis=-1, keepdims=True)  # (B, S, H, 1)
-    queries = queries - ops.max(queries, axis=-1, keepdims=True)
+    largest = ops.amax(keys, axis=-1, keepdims=True)  # (B, S, H, 1)
+    queries = queries - ops.amax(queries, axis=-1, keepdims=True)
     queries, keys = ops.exp(queries) + FLOOR, ops.exp(keys - largest) + FLOOR
     logs = ops.transpose(largest, (0, 2, 3, 1))  # (B, H, 1, S)
     return _of_features(mixer, graph, call, queries, keys, values, logs)

@@ -299,7 +299,7 @@ def test_to_evaluate_all_windows_count():
     assert len(batches) == 2
     shapes = [batches[i][1].shape[0] for i in range(2)]
     assert shapes == [4, 1]
-    with pytest.raises(ValueError, match=f"takes {4 * raw} tokens"):
+    with pytest.raises(ValueError, match=f"needs {4 * raw} tokens"):
         spans(tokens=tokens[: 4 * raw - 1], batch_size=4)
 
 
