@@ -1,4 +1,4 @@
-"""Synthesizers in models that are trained already."""
+"""Synthesizers for trained models."""
 
 from keras_synth.surgery.conversions import register
 from keras_synth.surgery.distilling import distill

@@ -1,4 +1,4 @@
-"""Which heads do without comparing tokens."""
+"""The choice of heads to replace."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,9 +32,7 @@ def by_layer(pairs: Sequence[tuple[int, int]], layers: int) -> Chosen:
 
 
 class Trial:
-    """A model whose heads can be switched, without making another.
-
-    It has both kinds of heads, mixed by alphas that are 0 or 1.
+    """A model with both kinds of heads, mixed by alphas that are 0 or 1.
 
     Args:
         source: `Exact`, whose layers compare tokens.
@@ -83,10 +81,10 @@ def greedy(
     step: int,
     progress: Callable[[int], Any],
 ) -> Chosen:
-    """Returns heads chosen by what becomes of the model without them.
+    """Returns heads chosen by the scores of the model without them.
 
-    Each head is tried beside those chosen so far; the `step` whose scores are
-    the best are chosen, and so on.
+    Each round tries every remaining head together with the chosen ones, and
+    chooses the `step` heads with the best scores.
     """
     rest = trial.heads()
     layers = rest[-1][0] + 1
@@ -113,7 +111,7 @@ def _number(score):
         value = float("nan")
     if not np.isfinite(value):
         raise ValueError(
-            "`score` must return a finite number, the higher the better. "
+            "`score` must return a finite number; higher is better. "
             f"Received: {score!r}"
         )
     return value

@@ -1,4 +1,4 @@
-"""What layers with attention become: the table of `surgery`."""
+"""Replacements of layers with attention: the table of `surgery`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ ATTENTION = (
     keras.layers.GroupQueryAttention,
     SyntheticAttention,
 )
-# Of decoding with caches: those of KerasHub's layers are not those of ours.
+# Decoding with caches: KerasHub's layers and ours have different caches.
 _DECODERS = keras_hub.models.CausalLM, keras_hub.models.Seq2SeqLM
 
 Convert = Callable[[Any, Copy], Any]
@@ -29,22 +29,22 @@ CONVERSIONS: dict[type, Convert] = {}
 
 
 def register(cls: type, convert: Convert | None = None) -> Any:
-    """Says what layers of a class become in `graft` and `synthesize`.
+    """Registers a replacement of a layer class for `graft` and `synthesize`.
 
-    `surgery` knows Keras' `MultiHeadAttention`, KerasHub's
-    `TransformerEncoder`, `TransformerDecoder` and the encoder of its ViT. A
-    layer of your own with attention inside needs a function:
+    `surgery` supports Keras' `MultiHeadAttention`, KerasHub's
+    `TransformerEncoder`, `TransformerDecoder` and the encoder of its ViT.
+    Register a function for a custom layer that contains attention:
 
-    `convert(layer, clone)` returns a layer with the same outputs, in which
-    `"V"` takes the place of attention: a layer of this package, or a
-    Sequential or functional model of such layers and of Keras' own. It returns
-    a pair of it and a list of pairs (part of the layer, part of the new one)
-    whose weights are to be copied, in the same order. `clone(part)` is the
-    copy of a layer that is to stay as it is.
+    `convert(layer, clone)` returns a layer with the same outputs and `"V"`
+    instead of attention: a layer of this package, or a Sequential or
+    functional model of such layers and Keras' own. It may also return a pair:
+    this layer, and a list of pairs (part of the layer, part of the new one)
+    whose weights are copied, in the same order. `clone(part)` returns an
+    unchanged copy of a layer.
 
     Args:
-        cls: Class of layers. Subclasses need functions of their own.
-        convert: The function. Without it this is a decorator.
+        cls: Class of layers. Register subclasses separately.
+        convert: The function. If omitted, `register` is a decorator.
 
     Returns:
         The function.
@@ -81,7 +81,7 @@ def register(cls: type, convert: Convert | None = None) -> Any:
 
 
 def converted(layer: Any, clone: Copy) -> Any:
-    """Returns what `Copy` asks for: a row's layer, or `None` to keep it."""
+    """Returns the layer of a row for `Copy`, or `None` to keep the layer."""
     convert = CONVERSIONS.get(type(layer))
     if convert is None:
         _check_known(layer)
@@ -92,7 +92,7 @@ def converted(layer: Any, clone: Copy) -> Any:
         return made
     if new.count_params() != layer.count_params():
         raise ValueError(
-            f"What `convert` returns of {type(layer).__name__} must have the "
+            f"The result of `convert` for {type(layer).__name__} must have the "
             f"same weights as the layer. Received: {new!r} with "
             f"{new.count_params()} of {layer.count_params()} parameters for "
             f"{layer.path!r}"
@@ -105,17 +105,18 @@ def _check_known(layer):
     name = type(layer).__name__
     if isinstance(layer, _DECODERS) and type(layer.backbone) not in CONVERSIONS:
         raise ValueError(
-            f"{name} decodes with a cache of its own layers. Pass its "
-            "backbone, `model.backbone`, for outputs of whole sequences. "
+            f"{name} decodes with the cache of its layers, which surgery does "
+            "not support. Pass `model.backbone` for outputs of whole "
+            "sequences. "
             f"Received: model of {name}"
         )
     if not isinstance(layer, keras.Layer) or is_graph(layer):
-        return  # whose layers are asked one by one
+        return  # its layers are checked one by one
     for part in (layer, *sublayers(layer)):
         if isinstance(part, ATTENTION) or type(part) in CONVERSIONS:
             raise ValueError(
-                f"{name} has attention inside, and nothing says what it "
-                "becomes: register a function, "
+                f"{name} contains attention, and its class is not registered. "
+                "Register a function, "
                 f"`keras_synth.surgery.register({name}, convert)`. Received: "
                 f"{part.path!r} in {layer.path!r}"
             )
@@ -187,7 +188,7 @@ def _options(layer):
 
 
 def block_pairs(layer: Any, made: Any) -> list[tuple[Any, Any]]:
-    """Returns the equal parts of KerasHub's block and of one of ours."""
+    """Returns pairs of equal parts of KerasHub's block and ours."""
     parts = {part.name: part for part in sublayers(layer, recursive=False)}
     residuals, names = [made.attention_residual.norm], ["self_attention"]
     attention = parts.get("self_attention", parts.get("self_attention_layer"))
@@ -262,7 +263,7 @@ if None not in _VIT:
 
     @keras.saving.register_keras_serializable(package="keras_synth")
     class _Patches(_VIT[2]):  # type: ignore[misc, valid-type]
-        """KerasHub's, with a config that it can be made of (0.32)."""
+        """KerasHub's, with the arguments that its config lacks (0.32)."""
 
         def get_config(self):
             config = _VIT[2].get_config(self)
@@ -307,7 +308,7 @@ for _class in (SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder):
 
 
 def check_compares(attention: Any) -> None:
-    """Raises unless a layer does what MultiHeadAttention does."""
+    """Raises unless a layer computes the same as MultiHeadAttention."""
     if not (
         type(attention) is SyntheticAttention
         and type(attention.synthesizer) is DotProductSynthesizer
@@ -315,8 +316,8 @@ def check_compares(attention: Any) -> None:
         and attention.normalizer == normalizers.SOFTMAX
     ):
         raise ValueError(
-            "A model to be grafted compares all tokens by dot products, "
-            'and has nothing else in its attention layers: "V". '
+            "Surgery needs a model that compares all tokens by dot products, "
+            'with nothing but "V" in its attention layers. '
             f"Received: {attention.path!r} with {type(attention).__name__} of "
             f"{getattr(attention, 'synthesizer', None)!r}"
         )

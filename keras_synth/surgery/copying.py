@@ -1,4 +1,4 @@
-"""Copies of models, layer by layer, in which some layers become others."""
+"""Copies of models, layer by layer, with some layers replaced."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,13 +22,13 @@ class Copy:
     Call it on a layer to get its copy.
 
     Args:
-        change: Function of a layer and this object. It returns `None` for a
-            layer that stays as it is, else its replacement, or a pair of it
-            and a list of pairs (part of the layer, part of the replacement)
-            with the same weights, which are copied.
+        change: Function of a layer and this object. It returns `None` to
+            keep the layer, its replacement, or a pair: the replacement, and
+            a list of pairs (part of the layer, part of the replacement) with
+            the same weights, which are copied.
         max_length: Integer, the longest sequence to come, in tokens, or
             `None`.
-        settings: Dictionary of attributes that backbones get.
+        settings: Dictionary of new attributes of backbones.
 
     Attributes:
         twins: Dictionary from the `id` of a layer to the pair of it and its
@@ -49,7 +49,7 @@ class Copy:
         self.twins: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, layer: Any) -> Any:
-        # What is a part of another layer, too, comes with that.
+        # A part of another layer is copied with that layer.
         owner = self._owners.get(id(layer))
         if owner is not None and id(owner) not in self._begun:
             self(owner)
@@ -60,7 +60,7 @@ class Copy:
 
     def of(self, model: Any) -> Any:
         """Returns the copy of a whole model, with its weights."""
-        # Tasks make their own layers, around the backbone that they are given.
+        # Tasks make their own layers around a backbone.
         for owner in sublayers(getattr(model, "backbone", model)):
             for part in () if is_graph(owner) else sublayers(owner):
                 self._owners.setdefault(id(part), owner)
@@ -76,7 +76,7 @@ class Copy:
         self.twins[id(old)] = old, new
         self._keep(parts)
 
-    # --- what a layer becomes -------------------------------------------------
+    # --- copies of layers -----------------------------------------------------
 
     def _made(self, layer):
         changed = self._change(layer, self)
@@ -124,17 +124,17 @@ class Copy:
         return made
 
     def _keep(self, pairs):
-        """Keeps pairs of equal layers, and of what these are made of."""
+        """Keeps pairs of equal layers and of their parts."""
         for pair in pairs:
             self._equal.append(pair)
             for old, new in zip(*map(sublayers, pair), strict=True):
                 self.twins.setdefault(id(old), (old, new))
             self.twins.setdefault(id(pair[0]), pair)
 
-    # --- what a copy must not lose --------------------------------------------
+    # --- properties of the original -------------------------------------------
 
     def _check_shared(self):
-        """Raises if layers that shared a weight have one each."""
+        """Raises if layers no longer share a weight."""
         owners: dict[int, list] = {}
         for old, new in self._pairs():
             for weight in old.weights:
@@ -145,13 +145,14 @@ class Copy:
                 paths = sorted({old.path for old, _ in shared})
                 raise ValueError(
                     "These layers share a weight, and their copies would not: "
-                    f"{paths}. Tell how one is made from the copy of the "
-                    "other, `keras_synth.surgery.register(cls, convert)`. "
+                    f"{paths}. Register a function that makes one from the "
+                    "copy of the other, "
+                    "`keras_synth.surgery.register(cls, convert)`. "
                     f"Received: {type(shared[-1][0]).__name__}"
                 )
 
     def _copy_trainable(self, model):
-        # From the outside in: a layer sets all that it is made of.
+        # From the outside in: a layer sets all its parts.
         for layer in (model, *sublayers(model)):
             _, twin = self.twins.get(id(layer), (layer, layer))
             if twin.trainable != layer.trainable:
@@ -172,14 +173,14 @@ def is_graph(layer: Any) -> bool:
 
 
 def cut_to(preprocessor: Any, max_length: int | None) -> Any:
-    """Returns a preprocessor of sequences up to a length, or what is given."""
+    """Returns a preprocessor of sequences up to a length, or the original."""
     tokenizes = getattr(preprocessor, "tokenizer", None) is not None
     if max_length is None or not tokenizes:
         return preprocessor
     return shortened(preprocessor, max_length)
 
 
-# --- what is refused ----------------------------------------------------------
+# --- checks -------------------------------------------------------------------
 
 
 def check_model(model: Any, verb: str) -> None:
@@ -187,19 +188,19 @@ def check_model(model: Any, verb: str) -> None:
     if not is_graph(model):
         raise ValueError(
             "Functional and Sequential models, and backbones and tasks of "
-            "KerasHub and of this package, are expected: their layers are "
-            "known. Make a functional model of the layers of this one. "
+            "KerasHub and of this package, are expected. Make a functional "
+            "model of the layers of this one. "
             f"Received: {model!r} of {type(model).__name__}"
         )
     if not model.built:
         raise ValueError(
-            f"The model has no weights yet: build it, or call it, to {verb}. "
+            f"The model has no weights yet. Build or call it to {verb}. "
             f"Received: {model.name!r}, not built"
         )
     layers = (model, *sublayers(model))
     if any(getattr(layer, "quantization_mode", None) for layer in layers):
         raise ValueError(
-            f"A quantized model has no weights to go on with: {verb} before "
+            f"A quantized model cannot be changed: {verb} before "
             f"`quantize`. Received: {model.name!r}, quantized"
         )
     if any("lora" in weight.name for weight in model.weights):

@@ -1,4 +1,4 @@
-"""Models that decode, and those of this package: made anew by arguments."""
+"""Models that decode, and those of this package: made from arguments."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from keras_synth.surgery.copying import cut_to
 from keras_synth.surgery.places import attention_of, holders
 
 LENGTHS = ("max_sequence_length", "max_decoder_length")
-# Of KerasHub's decoders here.
+# Arguments of KerasHub's decoders.
 _SIZES = (
     "vocabulary_size",
     "num_layers",
@@ -30,7 +30,7 @@ _SIZES = (
     "intermediate_dim",
     "dropout",
 )
-# Of T5, whose layers of normalization have no paths of their own.
+# For T5, whose normalization layers do not have their own paths.
 _T5_BLOCK = {
     "self_attention_layer_norm.weight": "attention_residual.norm.scale",
     "cross_attention_layer_norm.weight": "cross_residual.norm.scale",
@@ -53,13 +53,13 @@ def with_length(
     """Returns arguments of a backbone for sequences up to a length.
 
     Raises:
-        ValueError: If the model has no number of positions.
+        ValueError: If the model has no maximum length.
     """
     own = {name: options[name] for name in LENGTHS if name in options}
     if max_length is None and None in own.values():
         raise ValueError(
-            "The model has no positions of its own, and takes sequences of "
-            "any length: say how long they may be, as in max_length=512. "
+            "The model accepts sequences of any length. Specify how long they "
+            "may be, as in max_length=512. "
             "Received: max_length=None"
         )
     if max_length is None:
@@ -94,7 +94,7 @@ def _t5_seq2seq_lm(task, clone):
 
 
 def _task(task, clone, cls):
-    """A task whose output layer is the embedding."""
+    """A task with the embedding as its output layer."""
     preprocessor = cut_to(task.preprocessor, clone.max_length)
     made = cls(clone(task.backbone), preprocessor=preprocessor)
     if hasattr(task, "sampler"):
@@ -133,7 +133,7 @@ def _gpt2(backbone, clone):
 
 @register(keras_hub.models.T5Backbone)
 def _t5(backbone, clone):
-    """Of T5, whose logits are not divided by `sqrt(k)`."""
+    """For T5, which does not divide logits by `sqrt(k)`."""
     tied = backbone.tie_embedding_weights
     key_dim = (
         backbone.key_value_dim or backbone.hidden_dim // backbone.num_heads

@@ -1,4 +1,4 @@
-"""`distill`: a student trained to do as its teacher does."""
+"""`distill`: train a student to reproduce its teacher's outputs."""
 
 import math
 from typing import Any, Self
@@ -23,37 +23,38 @@ def distill(
 ) -> keras.Model:
     """Returns a model whose `fit` trains a student towards its teacher.
 
-    The loss of a batch is `w_h mean_l D(h_l, h'_l) + w_o D(y, y')`, where `h_l`
-    are the outputs of the l-th layer with attention, y those of the model, and
-    the teacher's have a prime. D is `sum |h - h'|^2 / sum |h'|^2`, or the mean
-    of `1 - cos(h, h')`. It counts only real tokens, those of an input named
-    `"padding_mask"` or with this ending.
+    The loss of a batch is `w_h mean_l D(h_l, h'_l) + w_o D(y, y')`. `h_l` are
+    the outputs of the l-th layer with attention, and y the outputs of the
+    model; a prime marks the teacher's. D is `sum |h - h'|^2 / sum |h'|^2`, or
+    the mean of `1 - cos(h, h')`. It counts only real tokens, according to
+    inputs whose names end with `"padding_mask"`.
 
-    `fit` takes inputs without labels. It trains the student itself, the very
-    object: use it, or save it, by itself afterwards. The teacher is left as it
-    is. To match hidden states first and outputs after them, call `distill`
-    twice, with `outputs=0.0` and then with `hidden_states=0.0`.
+    `fit` takes inputs without labels. It trains the student in place, so you
+    can use or save the student afterwards. The teacher does not change. To
+    match hidden states before outputs, call `distill` twice, with
+    `outputs=0.0` and then with `hidden_states=0.0`.
 
     Args:
-        student: Functional model, backbone or task, such as `synthesize`
-            returns.
-        teacher: Another one with the same inputs, such as `synthesize` takes.
-            Outputs of the same names are compared.
-        hidden_states: Float, `w_h`; 0 to leave them out. It needs as many
-            layers with attention, of the same width, in both.
-        outputs: Float, `w_o`; 0 to leave them out.
+        student: Functional model, backbone or task, such as a result of
+            `synthesize`.
+        teacher: Another model with the same inputs, such as the argument of
+            `synthesize`. Outputs with the same names are compared.
+        hidden_states: Float, `w_h`; 0 to ignore hidden states. Otherwise both
+            models need the same number of layers with attention, of the same
+            width.
+        outputs: Float, `w_o`; 0 to ignore outputs.
         loss: `"squared_error"` or `"cosine"`, D.
-        dropout: Whether the student drops out in training, as it would when
-            trained on labels. The teacher never does.
+        dropout: Whether the student uses dropout in training. The teacher
+            never does.
 
     Returns:
         `keras.Model` to `compile`, without a loss, and to `fit`. Its logs are
         `loss`, `hidden_states_loss` and `outputs_loss`.
 
     Raises:
-        ValueError: If one of the two is not functional, they are the same,
-            differ in width, vocabulary, number of attention layers or inputs,
-            or an argument is none of these.
+        ValueError: If a model is not functional; if both are the same object,
+            or differ in width, vocabulary, number of attention layers or
+            inputs; or if an argument has another value.
 
     Example:
 
@@ -74,7 +75,7 @@ def distill(
         - [Jiao et al., 2020](https://arxiv.org/abs/1909.10351), hidden states
           before outputs.
         - [Bick et al., 2024](https://arxiv.org/abs/2408.10189), the same
-          for models whose attention was replaced.
+          for models with replaced attention.
     """
     return Distillation(
         student=student,
@@ -88,7 +89,7 @@ def distill(
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class Distillation(keras.Model):
-    """What `distill` returns: its arguments, and those of `keras.Model`.
+    """The model that `distill` returns, with arguments of `keras.Model`.
 
     `keras.distillation.Distiller` would run the student twice a step, count
     padding, and freeze the teacher for good.
@@ -97,7 +98,7 @@ class Distillation(keras.Model):
         inputs: The inputs of both models.
 
     Returns:
-        Dictionary of what is compared of the student, lists of tensors:
+        Dictionary of lists of the student's tensors to compare:
         `"hidden_states"`, `(B, T, d)`, and `"outputs"`.
     """
 
@@ -121,14 +122,14 @@ class Distillation(keras.Model):
         self.shares = _checked_shares(weights)
         self.distance, self.dropout = loss, bool(dropout)
         wanted = [name for name, share in self.shares.items() if share]
-        # No layers of this model's: they are made of layers that are.
+        # Not tracked as layers of this model: their parts are.
         self._of_student = ModelStates(student, "student", wanted)
         self._of_teacher = ModelStates(teacher, "teacher", wanted)
         _check_pair(self._of_student, self._of_teacher, wanted)
         self.student, self.teacher = student, teacher
         self._trackers = [keras.metrics.Mean(f"{x}_loss") for x in wanted]
 
-    # The teacher's weights are none to train, whatever it says of them itself.
+    # The teacher is not trained, even if its own weights are trainable.
     @property
     def trainable_variables(self) -> list[Any]:
         return self.student.trainable_variables if self.trainable else []
@@ -149,25 +150,25 @@ class Distillation(keras.Model):
         """Configures `fit`.
 
         Args:
-            optimizer: As of `keras.Model.compile`.
-            **kwargs: Its other arguments, but for losses and metrics, which
+            optimizer: See `keras.Model.compile`.
+            **kwargs: Its other arguments, except losses and metrics, which
                 need labels.
         """
         wrong = {"loss", "loss_weights", "metrics", "weighted_metrics"}
         wrong &= {name for name, value in kwargs.items() if value is not None}
         if wrong:
             raise ValueError(
-                "Distillation has a loss of its own, chosen by `distill`, and "
-                "no labels for others, or for metrics. "
+                "Distillation has its own loss, chosen by `distill`, and no "
+                "labels for other losses or for metrics. "
                 f"Received: {', '.join(sorted(wrong))}"
             )
         super().compile(optimizer=optimizer, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles as a file says, and makes the optimizer's variables.
+        """Compiles from the config of a file, and makes optimizer variables.
 
         Args:
-            config: Dictionary, what `get_compile_config` returned.
+            config: Dictionary from `get_compile_config`.
         """
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
@@ -176,10 +177,10 @@ class Distillation(keras.Model):
         """Trains the student.
 
         Args:
-            x: As of `keras.Model.fit`: inputs, or batches of them; or a list
+            x: See `keras.Model.fit`: inputs, or batches of them; or a list
                 of texts, if the student has a preprocessor.
-            y: None, there are no labels.
-            **kwargs: Its other arguments.
+            y: None, because there are no labels.
+            **kwargs: Other arguments of `keras.Model.fit`.
         """
         _check_no_labels(y)  # before JAX hands over the weights
         preprocessor = getattr(self.student, "preprocessor", None)
@@ -208,11 +209,11 @@ class Distillation(keras.Model):
 
         Args:
             x: The inputs.
-            y: None, there are no labels.
-            y_pred: What `call` returns.
+            y: None, because there are no labels.
+            y_pred: The result of `call`.
             sample_weight: Optional tensor `(B,)`, of batches
                 `(inputs, None, sample_weight)`.
-            training: Whether it is for training.
+            training: Whether the student is being trained.
         """
         _check_no_labels(y)
         if y_pred is None:
@@ -229,7 +230,7 @@ class Distillation(keras.Model):
         return total
 
     def _mean_distance(self, found, known, sample_weight):
-        """The mean D of tensors `(B, ..., d)` and pairs of such and masks."""
+        """Mean D of tensors `(B, ..., d)` and pairs of a tensor and a mask."""
         distance = _DISTANCES[self.distance]
         each = []
         for ours, (theirs, mask) in zip(found, known, strict=True):
@@ -272,7 +273,7 @@ class Distillation(keras.Model):
 
 
 def _squared_error(found, known, mask):
-    """What is missing, as a share of what there is."""
+    """The squared error relative to the squared norm."""
     mask = mask[..., None]
     missing = ops.sum(mask * ops.square(found - known))
     return missing / ops.maximum(ops.sum(mask * ops.square(known)), 1e-9)
@@ -284,7 +285,7 @@ def _cosine(found, known, mask):
 
 
 def _unit(x):
-    # Under the root: a vector of zeros has a gradient, too.
+    # Inside the root, so that a vector of zeros has a gradient.
     squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
     return x / ops.sqrt(squares + 1e-12)
 
@@ -292,7 +293,7 @@ def _unit(x):
 _DISTANCES = {"squared_error": _squared_error, "cosine": _cosine}
 
 
-# --- what is refused ----------------------------------------------------------
+# --- checks -------------------------------------------------------------------
 
 
 def _checked_shares(shares):
@@ -304,8 +305,8 @@ def _checked_shares(shares):
             )
     if not sum(shares.values()):
         raise ValueError(
-            "Nothing is left to be learned: give `hidden_states` or `outputs` "
-            "a weight above 0. Received: both 0"
+            "Nothing is left to be learned. Set `hidden_states` or `outputs` "
+            "above 0. Received: both 0"
         )
     return {name: float(share) for name, share in shares.items()}
 
@@ -319,8 +320,8 @@ def _are_texts(x):
 def _check_no_labels(y):
     if y is not None:
         raise ValueError(
-            "The teacher's outputs take the place of labels: pass `fit` the "
-            "inputs alone. Received: labels, or batches that have them"
+            "The teacher's outputs take the place of labels. Pass only the "
+            "inputs to `fit`. Received: labels, or batches with labels"
         )
 
 
@@ -329,7 +330,7 @@ def _check_pair(student, teacher, wanted):
     models = student.model, teacher.model
     if models[0] is models[1]:
         raise ValueError(
-            "A teacher must be another model than its student, which changes. "
+            "Student and teacher must be two models. "
             f"Received: {models[0].name!r} as both"
         )
     sizes = [

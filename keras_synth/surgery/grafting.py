@@ -1,4 +1,4 @@
-"""`graft`: synthesizers beside the attention that a model has learned."""
+"""`graft`: add synthesizers to the attention of a trained model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,48 +21,47 @@ def graft(
     max_length: int | None = None,
     layers: Sequence[int] | None = None,
 ) -> Any:
-    """Returns a trained model with synthesizers beside V.
+    """Returns a trained model with synthesizers added to V.
 
-    A new model with the given one's weights, in which layers of this package
-    take the place of those with attention. What is added begins without
-    effect: its logits are zero, and the queries of V are multiplied by
-    `1 / alpha`, so that `sum_i alpha_i S_i` is what the model has learned and
-    outputs are the same. It trains, saves, folds and decodes like any other
-    model here. The model itself is left as it is.
+    The new model has the same weights, and layers of this package replace the
+    layers with attention. Added synthesizers have no effect at first: their
+    logits are zero, and the queries of V are multiplied by `1 / alpha`. So
+    `sum_i alpha_i S_i` and the outputs do not change. The new model trains,
+    saves, folds and decodes like any other model of this package. The
+    original does not change.
 
-    T5's table of relative positions stays that of all blocks. Its logits,
-    which T5 does not divide by `sqrt(k)`, are made up for in the query
-    kernels. Cross-attention stays V.
+    All blocks still share T5's table of relative positions. T5 does not divide
+    logits by `sqrt(k)`, so the query kernels are multiplied by it.
+    Cross-attention stays V.
 
     Args:
         model: A functional or Sequential model, or a backbone or task of
             KerasHub or of this package, with Keras' `MultiHeadAttention`,
             KerasHub's `TransformerEncoder` or `TransformerDecoder`, or layers
-            that `keras_synth.surgery.register` knows, at any depth; or
+            of `keras_synth.surgery.register`, at any depth; or
             KerasHub's `T5Backbone` or `T5Seq2SeqLM`.
         synthesizer: An identifier with V in all heads, such as `"R+V"`, see
             `keras_synth.synthesizers.get`.
-        max_length: Integer, the longest sequence to come, in tokens; by
-            default the model's own: its `max_sequence_length`, or the length
-            of its input. Models that have neither need it.
-        layers: Integers, the attention layers that get it, from 0 on, in
-            order of their calls; the others keep only V. All by default.
-            Those of a decoder are counted after those of the encoder.
+        max_length: Integer, the length of the longest sequence, in tokens. By
+            default, it is the model's `max_sequence_length` or the length of
+            its input. Models without either need it.
+        layers: Integers, the numbers of the attention layers to graft, from 0
+            on, in order of their calls; by default all. The other layers keep
+            only V. Layers of a decoder are counted after the encoder's.
 
     Returns:
-        A functional or Sequential model as the given one. Of KerasHub's
-        encoders a backbone of a subclass, such as `SynthesizedBertBackbone`;
-        of their tasks a task around it with the same preprocessor, compiled
-        as a new one is. GPT-2, T5 and their tasks become
+        A functional or Sequential model, like the original. KerasHub's
+        encoders become backbones of a subclass, such as
+        `SynthesizedBertBackbone`. Their tasks keep the preprocessor and are
+        compiled like new ones. GPT-2, T5 and their tasks become
         `SynthesizerBackbone`, `SynthesizerSeq2SeqBackbone`,
         `SynthesizerCausalLM` and `SynthesizerSeq2SeqLM`.
 
     Raises:
         ValueError: If the model is not functional, is quantized or adapted,
-            has attention inside of layers that `register` does not know, or
-            other attention than dot products; if the synthesizer has no V, or
-            parts whose logits cannot be zero; or if there are no such layers
-            or positions.
+            has attention in layers that are not registered, or attention
+            without dot products; if the synthesizer has no V, or parts whose
+            logits cannot be zero; or if there are no such layers or positions.
 
     Example:
 
@@ -90,7 +89,7 @@ def graft(
 def grafted(
     source: Exact, synthesizer: Identifier, chosen: Sequence[int]
 ) -> Exact:
-    """Returns a copy with a synthesizer beside V in chosen places."""
+    """Returns a copy with another synthesizer in chosen places."""
     each = ["V"] * len(source.places)
     for i in chosen:
         each[i] = synthesizer
@@ -116,8 +115,8 @@ def _checked_layers(layers, number):
     chosen = [layers] if isinstance(layers, int) else list(layers)
     if not {*chosen} <= {*range(number)}:
         raise ValueError(
-            f"The model has the attention layers 0 to {number - 1}; `layers` "
-            f"are their numbers. Received: layers={layers}"
+            f"`layers` must be numbers of attention layers 0 to {number - 1} "
+            f"of the model. Received: layers={layers}"
         )
     return chosen
 
@@ -130,8 +129,8 @@ def _place_of_v(synthesizer):
     found = _search(synthesizer, np.ones(1, "float32"))
     if found is None:
         raise ValueError(
-            "A grafted model keeps what it has learned: the synthesizer needs "
-            'V in all heads, as in "R+V". Received: synthesizer='
+            "To keep the outputs of the model, the synthesizer needs V in all "
+            'heads, as in "R+V". Received: synthesizer='
             f"{synthesizer!r}"
         )
     return found
@@ -152,7 +151,7 @@ def _search(synthesizer, share):
 
 
 def _shares(mixture):
-    """The alphas of the parts that are no biases: a list of `(H,)`, `(1,)`."""
+    """The alphas of the parts except biases: a list of `(H,)`, `(1,)`."""
     mixed = sum(not part.is_bias for part in mixture.synthesizers)
     if mixture.alphas is None:
         return [np.ones(1, "float32")] * mixed
@@ -164,7 +163,7 @@ def _shares(mixture):
 
 
 def _silence(synthesizer, place):
-    """Makes the logits of all parts zero, but for those of V."""
+    """Makes the logits of all parts zero, except those of V."""
     if synthesizer is place[0]:
         return
     if isinstance(synthesizer, MixtureSynthesizer):
@@ -175,8 +174,8 @@ def _silence(synthesizer, place):
     last = [weight for weight in last if weight is not None]
     if not last or not all(weight.trainable for weight in last):
         raise ValueError(
-            "What is grafted begins without effect: it needs weights to be "
-            "learned by which its logits can be zero, named in the class "
+            "Added synthesizers begin without effect, so they need trainable "
+            "weights that can make their logits zero, named in the class "
             f"attribute `last_weights`. Received: {synthesizer!r}"
         )
     for weight in last:

@@ -41,7 +41,7 @@ def sums_of(
 
 
 class Seen(NamedTuple):
-    """What the attention of a place sees of a batch, and what it does.
+    """Inputs, weights and masks of the attention of a place for a batch.
 
     Fields:
         x: Tensor `(B, T, d)`, its input.
@@ -81,8 +81,8 @@ def watch(
         longest, length = source.places[i].max_length, call.query.shape[1]
         if longest is None or length > longest:
             raise ValueError(
-                f"The tables hold {longest} positions. Cut the sequences, or "
-                f"raise `max_length`. Received: {length} tokens in "
+                f"The tables have {longest} positions. Cut the sequences, or "
+                f"increase `max_length`. Received: {length} tokens in "
                 f"{source.places[i].origin.path!r}"
             )
         keep(
@@ -108,7 +108,7 @@ def watch(
 
 
 class _Watcher(Recorder):
-    """One that says which layer and call are recorded."""
+    """A recorder with the layer and call that are being recorded."""
 
     current: Any = None
 
@@ -125,15 +125,15 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
 
     Args:
         model: Keras model.
-        data: Arrays of its inputs, texts if it has a preprocessor, an iterable
-            of batches of such, or of tuples that begin with one.
+        data: Arrays of its inputs, texts if it has a preprocessor, or an
+            iterable of such batches, or of tuples that begin with one.
 
     Yields:
         Dictionaries of arrays by the names of the inputs.
 
     Raises:
-        ValueError: If there is none, or one has other inputs, or sequences
-            that are too long.
+        ValueError: If there is no batch, or if a batch has other inputs or
+            sequences that are too long.
     """
     if isinstance(data, str) or not isinstance(data, Iterable):
         data = [data]
@@ -149,7 +149,7 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
 
 
 def as_inputs(model: Any, batch: dict[str, Any]) -> Any:
-    """Returns a batch of `batches` in the structure of the model's inputs."""
+    """Returns a batch in the structure of the model's inputs."""
     if isinstance(model.input, dict):
         return {name: batch[name] for name in model.input}
     return keras.tree.pack_sequence_as(model.input, [*batch.values()])
@@ -173,16 +173,16 @@ def _checked(model, batch):
     if not isinstance(batch, dict) or not {*names} <= batch.keys():
         keys = f" of {sorted(batch)}" if isinstance(batch, dict) else ""
         raise ValueError(
-            f"Data are the model's inputs, arrays of {names}; a preprocessor "
-            "makes them of texts. Received: a batch of "
+            f"`data` must be arrays of the model's inputs {names}, or texts if "
+            "the model has a preprocessor. Received: a batch of "
             f"{type(batch).__name__}{keys}"
         )
     arrays = {name: as_array(batch[name]) for name in names}
     for x, (name, array) in zip(model.inputs, arrays.items(), strict=True):
         if array.ndim != len(x.shape):
             raise ValueError(
-                "A batch has the shape (samples, tokens), padded to one "
-                f"length: {name!r} has {len(x.shape)} axes. "
+                "A batch must have the shape (samples, tokens), padded to one "
+                f"length. {name!r} has {len(x.shape)} axes. "
                 f"Received: shape {array.shape}"
             )
         _check_length(model, name, array)
@@ -195,12 +195,12 @@ def _check_length(model, name, x):
     longest = getattr(backbone, f"max_{side}_length", None)
     if longest and name.endswith("token_ids") and x.shape[1] > longest:
         raise ValueError(
-            f"The tables hold {longest} positions. Cut the sequences, or "
-            f"raise `max_length`. Received: {x.shape[1]} tokens"
+            f"The tables have {longest} positions. Cut the sequences, or "
+            f"increase `max_length`. Received: {x.shape[1]} tokens"
         )
 
 
 def as_array(x: Tensor) -> np.ndarray:
-    """Returns an array of a tensor of any backend, list or array."""
+    """Converts a tensor of any backend, a list or an array to an array."""
     plain = isinstance(x, (list, np.ndarray))
     return np.asarray(x if plain else ops.convert_to_numpy(x))

@@ -1,4 +1,4 @@
-"""Where a model has attention."""
+"""The layers of a model that have attention."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def static_length(holder: Any) -> int | None:
 
 
 def max_length_of(model: Any) -> int | None:
-    """Returns the longest sequence that a model says it takes, or `None`."""
+    """Returns the maximum sequence length of a model, or `None`."""
     if not isinstance(model, keras.Model):
         return None
     own = getattr(model, "max_sequence_length", None)
@@ -54,7 +54,7 @@ def _is_self(holder):
 
 
 def _sequences(layer):
-    """The features that a layer is called with first, without masks."""
+    """The first features that a layer is called with, without masks."""
     try:
         inputs = tree.flatten(layer.input)
     except (AttributeError, ValueError):  # it is not called in a graph

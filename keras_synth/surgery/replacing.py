@@ -1,4 +1,4 @@
-"""Copies of models in which attention compares tokens, and of other ones."""
+"""Copies of models with `"V"`, or with other synthesizers."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class Place(NamedTuple):
     """Self-attention of a model.
 
     Fields:
-        origin: The layer in the model that is given.
+        origin: The layer in the original model.
         holder: Block around the attention in the copy, or the attention.
         max_length: Integer, the longest sequence there, or `None`.
     """
@@ -55,8 +55,8 @@ def exact(model: Any, max_length: int | None = None) -> Exact:
         check_positive("max_length", max_length)
         if known is not None and max_length > known:
             raise ValueError(
-                f"The model has {known} positions. Take `max_length` up to "
-                "that, or lengthen the result, see "
+                f"The model has {known} positions. Use a `max_length` up to "
+                "that, or lengthen the result with "
                 "`keras_synth.surgery.lengthen`. "
                 f"Received: max_length={max_length}"
             )
@@ -83,8 +83,8 @@ def _check_places(model, places):
         if isinstance(layer, ATTENTION) and id(layer) not in reached:
             raise ValueError(
                 "`convert` must return a layer of this package, or a "
-                "Sequential or functional model of such layers: attention "
-                "inside of others cannot be replaced. "
+                "Sequential or functional model of such layers. Attention "
+                "in other layers cannot be replaced. "
                 f"Received: {layer.path!r} inside of another layer"
             )
     if not places:
@@ -100,10 +100,10 @@ def _check_places(model, places):
 
 
 def replaced(source: Exact, each: Sequence[Identifier]) -> Exact:
-    """Returns a copy with other synthesizers, whose weights are yet to come.
+    """Returns a copy with other synthesizers, before their weights are set.
 
-    All other weights are those of the source, but for the projections of
-    attention layers that have another synthesizer.
+    Other weights equal the source's, except the projections of attention
+    layers with another synthesizer.
     """
     index = {
         id(place.holder): (identifier, place.max_length)

@@ -1,4 +1,4 @@
-"""`report`: what surgery can do for a model, before anything is changed."""
+"""`report`: inspect a model before it is changed."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -15,15 +15,15 @@ class Row(NamedTuple):
     """An attention layer of a model.
 
     Fields:
-        number: Integer, by which `graft` and `synthesize` name it.
-        path: String, of the layer in the model.
+        number: Integer, its number in `graft` and `synthesize`.
+        path: String, its path in the model.
         kind: String, its class.
-        becomes: String, the class of what takes its place.
+        becomes: String, the class of its replacement.
         input_dependence: Array `(H,)`, how much the weights of each head
             depend on the input, from 0 to 1.
         saved: Integer, multiplications of a sample that each head saves if it
             becomes a table.
-        total: Integer, multiplications of a sample that the layer takes now.
+        total: Integer, multiplications of a sample in the layer now.
     """
 
     number: int
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Report:
-    """What `report` returns; `str` of it is a table.
+    """The result of `report`. Its `str` is a table.
 
     Fields:
         rows: List of `Row`, one for each attention layer.
@@ -77,21 +77,21 @@ class Report:
 
 
 def report(model: Any, data: Any, max_length: int | None = None) -> Report:
-    """Returns what a model's attention layers can become, as a table.
+    """Returns a table of attention layers and their replacements.
 
-    Nothing is changed. Heads with low input dependence,
-    `sum (A - mean A)^2 / sum A^2`, are those that `synthesize` replaces first.
+    The model does not change. `synthesize` replaces heads with low input
+    dependence, `sum (A - mean A)^2 / sum A^2`, first.
 
     Args:
-        model: As for `graft`.
-        data: As for `synthesize`; a few hundred sequences will do.
-        max_length: As for `graft`.
+        model: See `graft`.
+        data: See `synthesize`; a few hundred sequences are enough.
+        max_length: See `graft`.
 
     Returns:
         `Report`. Print it, or read its `rows`.
 
     Raises:
-        ValueError: As `synthesize` does.
+        ValueError: See `synthesize`.
 
     Example:
 

@@ -29,37 +29,35 @@ _POSITIONS = (
 def lengthen(model: Any, max_length: int, how: str = "tile") -> Any:
     """Returns a model for longer sequences.
 
-    What it has learned of each position is carried on: tables R, R1 and R2,
-    Dense's columns, and learned position embeddings, a table `t` of N
-    positions becoming one of M:
+    Tables R, R1 and R2, Dense's columns, and learned position embeddings are
+    extended: a table `t` of N positions becomes a table of M.
 
     - `"tile"`: `t[i mod N]`, the paper's suggestion. Sequences of up to N
-      tokens have the same outputs as before; in longer ones a table sees the
-      same pattern again from N on.
+      tokens have the same outputs as before. In longer sequences, the pattern
+      repeats every N positions.
     - `"interpolate"`: `t` at `i (N - 1) / (M - 1)`, linear between two
-      positions, as images' position embeddings are. The whole range is
-      stretched: what was one token away is `M / N` tokens away. Outputs
-      change at all lengths.
+      positions, like the position embeddings of images. A distance of one
+      token becomes `M / N` tokens. Outputs change at all lengths.
 
-    R is treated along its rows and its columns; R1 and R2 then give the very
-    table that `R1 R2^T` would become. Dot products, distances and sinusoids
-    know any position. Either way a model should be trained on.
+    R is extended along its rows and its columns; R1 and R2 then give the same
+    table as an extended `R1 R2^T`. Dot products, distances and sinusoids
+    support any position. Train the model afterwards.
 
     Args:
-        model: A model that `graft` or `synthesize` returns, or another
-            backbone, task or functional model with layers of this package.
-        max_length: Integer, `M`, in tokens, more than the model's own. Of
-            sources and targets, those that are shorter become as long.
+        model: A result of `graft` or `synthesize`, or another backbone, task
+            or functional model with layers of this package.
+        max_length: Integer, `M`, in tokens, more than the model's own. Shorter
+            sources and targets get this length.
         how: `"tile"` or `"interpolate"`.
 
     Returns:
-        A new model of the same class; the given one is as it was. A task's
-        preprocessor cuts to the length that it did.
+        A new model of the same class; the original does not change. The
+        length of a task's preprocessor stays the same.
 
     Raises:
-        ValueError: If the model is another, folded, quantized or adapted, has
-            mixers that hold positions in another way or inputs of a fixed
-            length, or is as long already.
+        ValueError: If the model is of another kind, folded, quantized or
+            adapted; if it has mixers with other weights of positions, or
+            inputs of a fixed length; or if it already has this length.
 
     Example:
 
@@ -88,20 +86,20 @@ def lengthen(model: Any, max_length: int, how: str = "tile") -> Any:
 def shorten(model: Any, max_length: int) -> Any:
     """Returns a model for sequences up to a length, with smaller tables.
 
-    Positions beyond it are cut off, those of learned embeddings too. Outputs
-    are the same. It trains on, unlike what `keras_synth.fold` returns.
+    Tables and learned position embeddings are cut. Outputs are the same. The
+    result can be trained, unlike that of `keras_synth.fold`.
 
     Args:
-        model: As for `lengthen`.
-        max_length: Integer, in tokens, less than the model's own. Of sources
-            and targets, those that are longer become as short.
+        model: See `lengthen`.
+        max_length: Integer, in tokens, less than the model's own. Longer
+            sources and targets get this length.
 
     Returns:
-        A new model of the same class; the given one is as it was. A task's
-        preprocessor cuts to this length, if its own is longer.
+        A new model of the same class; the original does not change. A longer
+        preprocessor of a task is cut to this length.
 
     Raises:
-        ValueError: As `lengthen` does.
+        ValueError: See `lengthen`.
 
     Example:
 
@@ -146,8 +144,8 @@ def _resized(model, max_length, better, word, change):
     Args:
         model: Keras model.
         max_length: Integer, the length.
-        better: Function of the present length and this one, which chooses.
-        word: String, what it becomes.
+        better: Function that chooses between the present length and this one.
+        word: String, `"longer"` or `"shorter"`.
         change: Function of a table, an axis and a length.
     """
     check_positive("max_length", max_length)
@@ -186,7 +184,7 @@ def _resized(model, max_length, better, word, change):
     return made
 
 
-# Of learned positions, KerasHub's and ours.
+# Learned positions, KerasHub's and ours.
 _EMBEDDINGS = (
     "position_embedding/embeddings",
     "position_embedding/position_embeddings",
@@ -198,20 +196,20 @@ def _check_resizable(model, word):
     found = holders(model)
     if not found:
         raise ValueError(
-            "Models with layers of this package can be made longer and "
-            "shorter: graft the model first. Received: model of "
+            "Only models with layers of this package can be made longer or "
+            "shorter. Graft the model first. Received: model of "
             f"{type(model).__name__}"
         )
     if any(isinstance(x, TableSynthesizer) for x in sublayers(model)):
         raise ValueError(
-            f"A folded model is for inference: make it {word} before `fold`. "
+            f"A folded model cannot be changed. Make it {word} before `fold`. "
             f"Received: {model.name!r}, folded"
         )
     fixed = next(filter(None, map(static_length, found)), None)
     if fixed is not None:
         raise ValueError(
-            "The length of the sequences is fixed by the model's inputs: make "
-            "a model with others, such as `keras.Input((None,))`. "
+            "The length of the sequences is fixed by the model's inputs. Make "
+            "a model with inputs such as `keras.Input((None,))`. "
             f"Received: {model.name!r} for sequences of {fixed}"
         )
 
@@ -222,7 +220,7 @@ def _check_better(model, max_length, better, word):
     lengths = [length for length in own if length is not None]
     if all(better(length, max_length) == length for length in lengths):
         raise ValueError(
-            f"`max_length` must make the model {word}: it takes sequences of "
+            f"`max_length` must make the model {word}. Its maximum is "
             f"{max(lengths, default=None)} tokens. "
             f"Received: max_length={max_length}"
         )
@@ -245,7 +243,7 @@ def _own_config(config, resized):
 
 
 def _with_length(config, resized):
-    """A config in which all parts with a length have a function's of it."""
+    """A config with a function applied to the length of each part."""
     if isinstance(config, (list, tuple)):
         return [_with_length(one, resized) for one in config]
     if not isinstance(config, dict):
@@ -257,7 +255,7 @@ def _with_length(config, resized):
 
 
 def _copy(source, target, change):
-    """Gives weights to a model of another length, or raises."""
+    """Sets the weights of a model of another length, or raises."""
     axes = {}
     for layer in (source, *sublayers(source)):
         if isinstance(layer, Synthesizer):
@@ -275,9 +273,9 @@ def _copy(source, target, change):
             w[0].path for w, fine in zip(pairs, known, strict=True) if not fine
         ]
         raise ValueError(
-            "Only weights that a synthesizer names in `position_axes`, and "
-            "learned position embeddings, can be carried to another length: "
-            f"train a model of this length anew. Received: {wrong}"
+            "Only weights in a synthesizer's `position_axes` and learned "
+            "position embeddings can be converted to another length. Train a "
+            f"new model of this length. Received: {wrong}"
         )
     for own, new in pairs:
         value = ops.convert_to_numpy(own)

@@ -15,15 +15,15 @@ _PADDING = ("padding_mask", "decoder_padding_mask")
 
 
 class ModelStates:
-    """A model, the outputs of its layers with attention, and its own.
+    """A model, its outputs, and those of its layers with attention.
 
     Args:
         model: Keras model.
-        name: String, what it is called in errors.
-        wanted: What is to be compared: `"hidden_states"`, `"outputs"`.
+        name: String, its name in errors.
+        wanted: States to compare: `"hidden_states"`, `"outputs"`.
 
     Attributes:
-        names: List of strings, the outputs that are compared.
+        names: List of strings, the outputs to compare.
     """
 
     def __init__(self, model, name, wanted):
@@ -45,9 +45,9 @@ class ModelStates:
         return named_outputs(self.model, self.model.output)
 
     def __call__(self, inputs, training):
-        """Returns what is wanted: dictionaries of pairs (tensor, mask).
+        """Returns the wanted states: dictionaries of pairs (tensor, mask).
 
-        A mask `(B, T)` is `None` where there is no padding.
+        A mask `(B, T)` is `None` if there is no padding.
         """
         model = self.model
         if isinstance(model.input, dict):
@@ -76,16 +76,16 @@ class ModelStates:
 
 
 def _origins(model):
-    """The layers that hold attention in a model of other layers."""
+    """The layers of a model that contain attention."""
     places = exact(model, max_length_of(model) or 1).places
     return [place.origin for place in places]
 
 
 @contextlib.contextmanager
 def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
-    """Yields a list to which layers add their outputs when they are called.
+    """Yields a list to which layers append their outputs in calls.
 
-    Pairs of a tensor and the mask of its padding, or `None`.
+    They are pairs of a tensor and its padding mask, or `None`.
     """
     found: list[Any] = []
     calls = [vars(layer).get("call") for layer in layers]

@@ -1,4 +1,4 @@
-"""What can stand in the place of heads that compare tokens, and is fitted."""
+"""Synthesizers that are fitted to heads that compare tokens."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ from keras_synth.synthesizers import (
 )
 from keras_synth.types import Identifier, Tensor
 
-# Updates by which Dense heads are fitted, at least, and their rate.
+# The least number of updates to fit Dense heads, and their rate.
 STEPS = 600
 RATE = 0.01
 _SAMPLES = 8  # of an update
-# Of the factors of FR.
+# For the factors of FR.
 _FACTOR_STEPS = 150
 _FACTOR_RATE = 0.05
 
@@ -52,11 +52,11 @@ class Fitted(NamedTuple):
     weights: dict[str, np.ndarray]
 
     def put(self, synthesizer: Synthesizer, heads: Sequence[int]) -> None:
-        """Gives a synthesizer the weights of some heads.
+        """Assigns the weights of some heads to a synthesizer.
 
         Args:
             synthesizer: `Synthesizer`, built.
-            heads: Their numbers, in the order that they have there.
+            heads: Their numbers, in the order of the synthesizer.
         """
         at = [self.heads.index(head) for head in heads]
         for name, weight in _weights(synthesizer).items():
@@ -64,7 +64,7 @@ class Fitted(NamedTuple):
 
 
 def checked_kind(to: Identifier, source: Exact) -> type:
-    """Returns the class that an identifier names, to which heads are fitted.
+    """Returns the class of an identifier, which heads are fitted to.
 
     Raises:
         ValueError: If heads cannot be fitted to it.
@@ -73,8 +73,8 @@ def checked_kind(to: Identifier, source: Exact) -> type:
     shared = getattr(made, "shared_heads", False)
     if type(made) not in _FITS or shared:
         raise ValueError(
-            '`to` must be "R", "FR(rank=...)" or "D", with options if need '
-            "be, but for shared_heads: what can be fitted to the weights of a "
+            '`to` must be "R", "FR(rank=...)" or "D", optionally with options '
+            "except shared_heads. Others cannot be fitted to the weights of a "
             f"head. Received: to={to!r}"
         )
     return type(made)
@@ -90,8 +90,8 @@ def fit(
 ) -> list[Fitted]:
     """Fits heads of another kind to the chosen ones of each place.
 
-    `progress` takes a number of steps, and returns a function to be called at
-    each of them.
+    `progress` takes a number of steps and returns a function to call after
+    each step.
     """
     made = [
         _made(to, len(heads), place) if heads else None
@@ -115,7 +115,7 @@ def fit(
 
 
 def _made(to, heads, place):
-    """One that is built, with weights that are yet to be fitted."""
+    """A built synthesizer, before its weights are fitted."""
     attention = place.attention
     made = synthesizers.get(
         to,
@@ -145,7 +145,7 @@ def _weights(synthesizer):
 
 
 def _fit_tables(made, source, chosen, sums, data, progress):
-    """Gives R the tables that come closest to its heads, FR their factors."""
+    """Fits tables (R), or their factors (FR), to heads."""
     biases = _biases(source)
     for one, heads, own, place in zip(
         made, chosen, sums, source.places, strict=True
@@ -167,17 +167,18 @@ def _fit_tables(made, source, chosen, sums, data, progress):
 def closest_factors(
     tables: np.ndarray, rank: int, samples: np.ndarray
 ) -> list[np.ndarray]:
-    """Returns R1 and R2 whose product gives the closest weights to a table's.
+    """Returns R1 and R2 whose product has the closest weights to a table's.
 
-    The mean over rows of `KL(softmax(R[i]) || softmax((R1 R2^T)[i]))`,
-    rows counting as often as they were seen, by Adam from the truncated
-    singular value decomposition of R. (That has the least sum of squares, in
-    which logits of vanishing weights count as much as others.)
+    Adam minimises the mean of `KL(softmax(R[i]) || softmax((R1 R2^T)[i]))`
+    over rows, weighted by their numbers of samples. It begins with the
+    truncated singular value decomposition of R. (The decomposition minimises
+    the sum of squares, which counts logits of vanishing weights as much as
+    others.)
 
     Args:
         tables: Array `(H, N, N)`, R.
         rank: Integer, `r`.
-        samples: Array `(N,)`, how often each row was seen.
+        samples: Array `(N,)`, the number of samples of each row.
 
     Returns:
         List of two arrays `(H, N, r)`.
@@ -212,7 +213,7 @@ def _softmax(logits):
 
 
 def _biases(source):
-    """What T5 adds to logits, `(H, N, N)`, by the `id` of blocks."""
+    """The biases of T5's logits, `(H, N, N)`, by the `id` of blocks."""
     backbone = getattr(source.model, "backbone", source.model)
     found = {}
     for name in ("stack", "encoder", "decoder"):
@@ -231,7 +232,7 @@ class _Rows(keras.Model):
     """Logits of one synthesizer, to be trained on rows of weights."""
 
     def __init__(self, synthesizer: Synthesizer) -> None:
-        super().__init__(name="rows")  # TensorFlow takes no "_"
+        super().__init__(name="rows")  # TensorFlow does not accept "_"
         self.synthesizer = synthesizer
 
     def call(self, inputs: dict[str, Tensor]) -> Tensor:
@@ -240,10 +241,10 @@ class _Rows(keras.Model):
 
 
 def _fit_dense(made, source, chosen, sums, data, progress):
-    """Trains Dense heads on the rows of weights that the model gives.
+    """Trains Dense heads on the rows of the model's weights.
 
-    The mean over rows of real tokens of `KL(A[i] || softmax(S(x_i)))`, x being
-    what the model's attention reads, by Adam.
+    Adam minimises the mean over rows of real tokens of
+    `KL(A[i] || softmax(S(x_i)))`, where x is the input of attention.
     """
     sizes = [len(next(iter(batch.values()))) for batch in data()]
     updates = sum(-(-size // _SAMPLES) for size in sizes)
@@ -258,7 +259,7 @@ def _fit_dense(made, source, chosen, sums, data, progress):
             ),
         )
     tick = progress(len(sizes) * passes)
-    seen: list = []  # to be trained on where gradients are taken
+    seen: list = []  # trained where gradients are computed
 
     def keep(i, one):
         if i in fits:

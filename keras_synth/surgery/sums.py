@@ -1,4 +1,4 @@
-"""Averages of attention weights, and the tables that come closest to them."""
+"""Averages of attention weights, and the tables closest to them."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ _STEPS = 200  # of what converges in tens of them
 
 
 class Sums(Averages):
-    """Averages of one layer, and the tables that come closest to it.
+    """Averages of one layer, and the tables closest to them.
 
     Args:
         num_heads: Integer, `H`.
@@ -37,8 +37,8 @@ class Sums(Averages):
     def tables(self) -> np.ndarray:
         """Returns the logarithms of the averages, `(H, N, N)`.
 
-        A pair of positions that was never seen takes the average of the
-        nearest distance that was.
+        A pair of positions without samples gets the average of the nearest
+        distance with samples.
         """
         seen = self.counts[0] > 0
         means = self.averages()
@@ -57,19 +57,19 @@ class Sums(Averages):
         return np.log(np.maximum(means, 1e-9)).astype("float32")
 
     def closest_tables(self) -> np.ndarray:
-        """Returns the tables whose weights diverge least from those seen.
+        """Returns the tables whose weights diverge least from the samples.
 
-        For each row i the logits R that minimise `sum_s KL(A_s[i] ||
-        softmax(R[i]))` over all samples s that reach i, the softmax being
-        over the keys of the sample. Where all samples are equally long, or
-        the mask is causal, that is `log(mean A)`. Where a shorter one lacks
-        keys, the mean of a key is that of the longer ones alone, in which
-        weight is spread over more of them; this is Luce's choice model, whose
+        For each row i, the logits R minimise `sum_s KL(A_s[i] ||
+        softmax(R[i]))` over all samples s that reach i. The softmax is over
+        the keys of the sample. If all samples have the same length, or the
+        mask is causal, the solution is `log(mean A)`. Otherwise, the mean of a
+        key that shorter samples lack includes only longer samples, whose
+        weights are spread over more keys. This is Luce's choice model. Its
         likelihood rises in each step of
 
         `w[j] = sum_s A_s[j] / sum_{s: n_s > j} 1 / sum_{l < n_s} w[l]`.
 
-        Pairs that were never seen are as in `tables`.
+        Pairs without samples are the same as in `tables`.
 
         Returns:
             Array `(H, N, N)`.
@@ -92,12 +92,12 @@ class Sums(Averages):
 
 
 def _chosen(sums, ending, logits):
-    """Logits `(H, N)` of a row, of sums of weights `(H, N)`.
+    """Logits `(H, N)` of a row from sums of weights `(H, N)`.
 
     Args:
         sums: Array `(H, N)`.
-        ending: Array `(N,)`, samples whose last key is this one.
-        logits: Array `(H, N)`, where to begin; kept for keys of no sample.
+        ending: Array `(N,)`, the number of samples whose last key this is.
+        logits: Array `(H, N)`, initial values, kept for keys without samples.
     """
     last = np.flatnonzero(ending)
     length = last[-1] + 1
@@ -112,7 +112,7 @@ def _chosen(sums, ending, logits):
         weights = updated
         if moved < 1e-4:
             break
-    # Only ratios count: keys of no sample stay in proportion.
+    # Only ratios count: keys without samples stay in proportion.
     before = np.exp(logits[:, :length]).sum(-1, keepdims=True)
     weights *= before / weights.sum(-1, keepdims=True)
     found = logits.copy()

@@ -1,8 +1,8 @@
 """Backbones and tasks of KerasHub around a graph with synthesizers.
 
-`SynthesizedBertBackbone` is a `BertBackbone`, `SynthesizedBertTextClassifier`
-a `BertTextClassifier`, and so on: `from_preset` finds the class of a task by
-that of its backbone.
+`SynthesizedBertBackbone` is a `BertBackbone`, and
+`SynthesizedBertTextClassifier` is a `BertTextClassifier`: `from_preset` finds
+the class of a task by the class of its backbone.
 """
 
 from typing import Any, Self
@@ -32,7 +32,7 @@ _SETTINGS = (type(None), bool, int, float, str)
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizedBackbone(keras_hub.models.Backbone):
-    """A backbone that holds a graph, in place of arguments to make one from.
+    """A backbone with a graph instead of arguments to make it from.
 
     Args:
         graph: Functional model.
@@ -52,11 +52,11 @@ class SynthesizedBackbone(keras_hub.models.Backbone):
         **kwargs: Any,
     ) -> None:
         if keras.Model in keras_hub.models.Backbone.__bases__:
-            # The first graph of all makes Keras change the bases of classes,
-            # which fails for one with two backbones above it (Keras 3.15).
+            # With the first graph, Keras changes the bases of classes. This
+            # fails for a class with two backbones above it (Keras 3.15).
             x = keras.Input((), name="x")
             keras_hub.models.Backbone(inputs=x, outputs=x, name="first")
-        # Not the class between, which would make a graph of its own.
+        # Not the class between, which would make another graph.
         keras_hub.models.Backbone.__init__(
             self,
             inputs=graph.input,
@@ -96,9 +96,9 @@ class SynthesizedBackbone(keras_hub.models.Backbone):
 
 
 def _in_dtype(config, before, after):
-    """A config in which another policy replaces the policies of one name.
+    """A config with another policy instead of the policies of one name.
 
-    A map of policies is one for all layers, which look up theirs.
+    A map of policies is for all layers, and each layer looks up its policy.
     """
     if isinstance(config, (list, tuple)):
         return [_in_dtype(x, before, after) for x in config]
@@ -164,7 +164,7 @@ def task_class(task: Any) -> type:
 def backbone_like(
     backbone: Any, graph: keras.Model, changes: dict[str, Any]
 ) -> SynthesizedBackbone:
-    """Returns a backbone of a graph with another one's attributes."""
+    """Returns a backbone of a graph with the attributes of another."""
     cls = BACKBONES.get(type(backbone), SynthesizedBackbone)
     if isinstance(backbone, SynthesizedBackbone):
         cls = type(backbone)
@@ -182,7 +182,7 @@ def backbone_like(
 
 
 def _attributes(backbone):
-    """Plain attributes of a backbone, and those that are layers."""
+    """Plain attributes of a backbone, and attributes that are layers."""
     x = keras.Input(())
     usual = vars(keras.Model(x, x))
     found = {
@@ -203,7 +203,7 @@ def _attributes(backbone):
 
 
 def _mapped(function, value):
-    """Plain lists of what a function makes of the leaves of lists."""
+    """Plain lists with a function applied to their leaves."""
     if isinstance(value, (list, tuple)):
         return [_mapped(function, x) for x in value]
     return function(value)

@@ -1,4 +1,4 @@
-"""`synthesize`: attention heads that no longer compare tokens."""
+"""`synthesize`: replace attention heads by synthesizers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from keras_synth.synthesizers import DenseSynthesizer
 from keras_synth.types import Identifier
 
 _WAYS = ("input_dependence", "greedy")
-_SAMPLES = 256  # by which models are scored, at least, if there are as many
+_SAMPLES = 256  # for the default score, at least, if there are as many
 
 
 def synthesize(
@@ -38,63 +38,62 @@ def synthesize(
 ) -> Any:
     """Returns a trained model, some of whose heads no longer compare tokens.
 
-    The other heads stay as they are, with their own queries and keys, and so
-    does the model itself. Distilled, or trained on, the result comes closer to
-    it.
+    The other heads keep their queries and keys. The original model does not
+    change. Distill or train the result to reduce its difference from the
+    original.
 
-    What takes the place of a head is fitted to the weights `A` that the model
-    gives over `data`, where both tokens are real, and minimises the mean of
-    `KL(A[i] || softmax(S[i]))` over rows:
+    Each replacement is fitted to the model's weights `A` on `data`, between
+    real tokens. It minimises the mean of `KL(A[i] || softmax(S[i]))` over rows:
 
-    - `"R"`: a table of positions. Where no sample is padded, and in decoders,
-      this is the logarithm of the average weights; see below. A pair of
-      positions that was never seen takes the average of the nearest distance
-      that was.
-    - `"FR(rank=...)"`: factors whose weights come closest to that table's, by
-      the same measure, from its truncated singular value decomposition on.
-    - `"D"`: a Dense synthesizer, trained by Adam on the rows that the model
-      gives for the inputs of its attention, one pass over `data` or several.
-      Unlike a table it knows the token whose row it is, and what the blocks
-      below have computed, such as how far the last separator is.
+    - `"R"`: a table of positions. Without padding, and in decoders, it is the
+      logarithm of the average weights; see below. A pair of positions without
+      samples gets the average of the nearest distance with samples.
+    - `"FR(rank=...)"`: factors with the closest weights to this table, by the
+      same measure. Training begins with its truncated singular value
+      decomposition.
+    - `"D"`: a Dense synthesizer, trained by Adam on the model's rows and the
+      inputs of attention, in one or several passes over `data`. Unlike a
+      table, it depends on the token of the row and on the results of the
+      blocks below, such as the distance of the last separator.
 
-    Where samples are padded, the average is not the table of the least
-    divergence: position j is averaged over the longer samples alone, whose
-    weights are spread over more tokens. The table is therefore that of a
-    choice model (Hunter, 2004), computed from the same sums.
+    If samples are padded, the average does not minimise the divergence: the
+    average at position j includes only longer samples, whose weights are
+    spread over more tokens. The table is then that of a choice model (Hunter,
+    2004), computed from the same sums.
 
     Args:
-        model: As for `graft`.
-        data: The model's inputs, arrays as it takes them, texts if it has a
-            preprocessor, or an iterable of batches of such; a few thousand
-            sequences will do. They are read once, or, for `"D"`, several
-            times.
-        heads: Share of all heads to choose, from 0 to 1; or an integer, how
-            many. Pairs in `by` say so themselves.
-        to: String, what takes their place, see above.
-        by: `"input_dependence"`: those whose weights depend least on the
-            input, `sum (A - mean A)^2 / sum A^2`. `"greedy"`: those without
-            which `score` stays highest, each tried beside those chosen before.
-            Or pairs of an attention layer and a head, both from 0 on, the
-            layers in order of their calls; those of a decoder come after those
-            of the encoder.
-        max_length: Integer, `N`, the longest sequence to come, in tokens; the
-            model's own by default.
-        score: Function for `"greedy"`: takes a model of the class that is
-            returned, and returns a number, higher is better, such as a metric
-            on examples that are not tested on. It is called with the same
-            model each time, in another state: it must not train or keep it. By
-            default it is minus the mean squared difference of the outputs of
-            the two models on the first 256 samples of `data`.
-        step: Integer, how many heads `"greedy"` chooses between two rounds of
-            trials. With 72 heads, 36 take 342 trials at 6, 1,962 at 1.
-        verbose: Integer, 1 to show progress, 0 not to.
+        model: See `graft`.
+        data: Arrays of the model's inputs, texts if it has a preprocessor, or
+            an iterable of such batches. A few thousand sequences are enough.
+            They are read once, or several times for `"D"`.
+        heads: Fraction of all heads, from 0.0 to 1.0; or an integer, their
+            number. Not used if `by` has pairs.
+        to: String, the replacement, see above.
+        by: `"input_dependence"`: heads whose weights depend least on the
+            input, `sum (A - mean A)^2 / sum A^2`. `"greedy"`: heads without
+            which `score` stays highest, each tried together with those chosen
+            before. Or pairs of an attention layer and a head, both from 0 on,
+            with layers in order of their calls; layers of a decoder come
+            after the encoder's.
+        max_length: Integer, `N`, the length of the longest sequence, in
+            tokens; by default the model's own.
+        score: Function for `"greedy"` of a model of the returned class. It
+            returns a number, such as a metric on examples outside the test
+            set; higher is better. Each call gets the same model in another
+            state, so the function must not train or keep it. By default, the
+            score is minus the mean squared difference of the outputs of the
+            two models on the first 256 samples of `data`.
+        step: Integer, the number of heads that `"greedy"` chooses in each
+            round of trials. 36 of 72 heads take 342 trials with `step=6`, and
+            1,962 with `step=1`.
+        verbose: Integer, 1 to show progress, otherwise 0.
 
     Returns:
-        As `graft` does.
+        See `graft`.
 
     Raises:
-        ValueError: As `graft` does; if `heads`, `to`, `by` or `score` are none
-            of these, or `data` have no batch, or sequences that are too long.
+        ValueError: See `graft`; if `heads`, `to`, `by` or `score` have other
+            values, or `data` have no batch, or sequences that are too long.
 
     Example:
 
@@ -108,7 +107,7 @@ def synthesize(
     >>> sum(w.shape[0] for w in student.weights if w.name == "R")
     2
 
-    Heads without which a model of yours does best:
+    Choose heads by a custom score:
 
     >>> student = keras_synth.surgery.synthesize(
     ...     bert, data, heads=2, to="FR(rank=4)", by="greedy", step=1,
@@ -117,13 +116,13 @@ def synthesize(
 
     References:
         - [Hassid et al., 2022](https://arxiv.org/abs/2211.03495), averages of
-          attention weights in the place of attention
+          attention weights instead of attention
         - [Hunter, 2004](https://doi.org/10.1214/aos/1079120141), choices among
           more or fewer items: tables from samples of unequal lengths
         - [Bick et al., 2024](https://arxiv.org/abs/2408.10189), matching
           attention matrices first
-        - [Michel et al., 2019](https://arxiv.org/abs/1905.10650), heads that
-          models do without, greedily
+        - [Michel et al., 2019](https://arxiv.org/abs/1905.10650), greedy
+          removal of heads
     """
     source = exact(model, max_length)
     _check_lengths(source)
@@ -171,10 +170,10 @@ def synthesize(
 
 
 def _checked_ways(by, score):
-    """The pairs that `by` names, or `None`."""
+    """The pairs in `by`, or `None`."""
     if score is not None and (by != "greedy" or not callable(score)):
         raise ValueError(
-            '`score` is a function of a model, for by="greedy". Received: '
+            '`score` must be a function of a model, for by="greedy". Received: '
             f"score={score!r}, by={by!r}"
         )
     if not isinstance(by, str):
@@ -190,8 +189,8 @@ def _checked_ways(by, score):
 def _check_lengths(source):
     if any(place.max_length is None for place in source.places):
         raise ValueError(
-            "The model takes sequences of any length, and a table has an "
-            "end: say how long they may be, as in max_length=512. "
+            "The model accepts sequences of any length, but a table does not. "
+            "Specify how long they may be, as in max_length=512. "
             "Received: max_length=None"
         )
 
@@ -204,8 +203,8 @@ def _checked_number(heads, source):
     if isinstance(heads, float) and 0 <= heads <= 1:
         return round(heads * total)
     raise ValueError(
-        f"`heads` must be a share from 0.0 to 1.0, or a number up to {total}. "
-        f"Received: heads={heads!r}"
+        "`heads` must be a fraction from 0.0 to 1.0, or a number up to "
+        f"{total}. Received: heads={heads!r}"
     )
 
 
@@ -221,16 +220,16 @@ def _checked_heads(pairs, source):
         )
         if not inside:
             raise ValueError(
-                "`by` holds pairs (layer, head). The attention layers 0 to "
+                "`by` must be pairs (layer, head). The attention layers 0 to "
                 f"{len(numbers) - 1} have {numbers} heads. Received: {pair}"
             )
     return by_layer(pairs, len(numbers))
 
 
 def _progress(verbose):
-    """Returns a function that shows so many steps, `None` if unknown.
+    """Returns a function that shows a number of steps, `None` if unknown.
 
-    It returns a function to be called at each of them.
+    It returns a function to call after each step.
     """
 
     def bar(steps):
@@ -254,7 +253,7 @@ def _scored(trial, score, teacher, data):
         samples.append(batch)
         if sum(len(next(iter(x.values()))) for x in samples) >= _SAMPLES:
             break
-    # Graphs, which take no texts and no labels.
+    # Graphs, which do not accept texts or labels.
     graphs = [keras.Model(x.input, x.output) for x in (teacher, trial.model)]
     expected = [_outputs(teacher, graphs[0], batch) for batch in samples]
 
@@ -271,7 +270,7 @@ def _scored(trial, score, teacher, data):
 
 
 def _outputs(model, graph, batch):
-    """Outputs, at real tokens where they are hidden states: a list."""
+    """A list of outputs; of hidden states only real tokens."""
     found = graph.predict_on_batch(as_inputs(model, batch))
     outputs = named_outputs(model, found)
     masks = padding_of(outputs, batch)
@@ -293,7 +292,7 @@ def _identifier(static, heads, to):
 
 
 def _fill(mine, theirs, static, part):
-    """Gives an attention layer its heads, the static ones last."""
+    """Assigns heads to an attention layer, the static ones last."""
     compared = [i for i in range(theirs.num_heads) if i not in static]
     order = compared + static
     for name in ("value", "gate"):
@@ -309,7 +308,7 @@ def _fill(mine, theirs, static, part):
 
 
 def _take(mine, theirs, kernel_axis, bias_axis, heads):
-    """Gives a projection some heads of another; all of a bias without any."""
+    """Copies some heads of a projection, or a bias without heads."""
     mine.kernel.assign(
         np.take(ops.convert_to_numpy(theirs.kernel), heads, kernel_axis)
     )

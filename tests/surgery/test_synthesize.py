@@ -312,7 +312,7 @@ def test_heads_of_a_task():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"heads": 1.5}, "share from 0.0 to 1.0.*8.*1.5"),
+        ({"heads": 1.5}, "fraction from 0.0 to 1.0.*8.*1.5"),
         ({"heads": 9}, "number up to 8.*9"),
         ({"by": "luck"}, "by='luck'"),
         ({"by": [(0, 4)]}, "\\[4, 4\\] heads.*\\(0, 4\\)"),
