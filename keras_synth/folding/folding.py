@@ -23,15 +23,15 @@ _CLONED = ("Functional", "Sequential")  # which Keras makes layer by layer
 def fold(
     model: keras.Layer, max_length: int | None = None, plain: bool = False
 ) -> keras.Layer:
-    """Returns a model of equal outputs that computes less: for inference.
+    """Returns a model for inference with equal outputs and less computation.
 
     - Synthesizers that read no token (R, FR, Fix, relative positions and
-      their mixtures) become one table of attention weights, `softmax(S)`;
-      or of logits, where a row spreads by more than 46, or T5's relative
-      positions are added.
+      their mixtures) become one table of attention weights, `softmax(S)`. If
+      the logits of a row span more than 46, or T5's relative positions are
+      added, they become a table of logits.
     - Alphas of mixtures are multiplied into keys and tables, unless the mixture
       is quantized.
-    - Tables, those of learned positions included, are cut to `max_length`.
+    - Tables, including learned positions, are cut to `max_length`.
 
     Its weights are fixed.
 
@@ -39,22 +39,23 @@ def fold(
         model: A built `SyntheticAttention`, block, backbone or task of this
             library, or a `keras.Sequential` or functional `keras.Model` with
             such layers.
-        max_length: Optional integer, the longest sequence to come, in tokens;
-            by default the model's own.
+        max_length: Optional integer, the length of the longest sequence, in
+            tokens; by default the model's own.
         plain: Whether the new model is a functional `keras.Model` of stock
-            Keras layers and operations. Its file loads where this package is
-            not installed. All sequences have `max_length` tokens, of which
-            some may be padding. Of a task it is the graph from token ids to
-            outputs, without the preprocessor.
+            Keras layers and operations. Its file loads without this package.
+            All sequences have `max_length` tokens; some may be padding. The
+            plain form of a task is the graph from token ids to outputs,
+            without the preprocessor.
 
     Returns:
-        A new model of the same class; with `plain` a functional one.
+        A new model of the same class, or a functional model with `plain`.
 
     Raises:
-        ValueError: If the model has no weights yet, a table would have no
-            bound, `folded_config` does not know a layer that has attention
-            inside, or texts would be padded to another length, which a mixer
-            counts (`"fnet"`); with `plain`, if something has no plain form.
+        ValueError: If the model has no weights yet; if a table would have no
+            maximum length; if a layer with attention is not registered with
+            `folded_config`; or if texts would be padded to another length and
+            a mixer counts padding (`"fnet"`). With `plain`, if a part has no
+            plain form.
 
     Example:
 
@@ -80,8 +81,8 @@ def fold(
         )
     if not model.built:
         raise ValueError(
-            "A model is folded with its weights: build it, or call it on an "
-            f"input, first. Received: {model!r}"
+            "Folding needs weights. Build the model, or call it on an input, "
+            f"before `fold`. Received: {model!r}"
         )
     if plain:
         check_plain(model)
@@ -94,13 +95,14 @@ def fold(
 
 @dataclasses.dataclass(frozen=True)
 class Folding:
-    """One call of `fold`, as `folded_config` is given it.
+    """One call of `fold`, the argument of `folded_config`.
 
     Attributes:
-        max_length: Optional integer, the longest sequence to come, in tokens.
+        max_length: Optional integer, the length of the longest sequence, in
+            tokens.
         softmax: Whether nothing is added to the logits of attention.
-        fills: Dictionary: `id` of a synthesizer -> the function that gives its
-            folded one weights.
+        fills: Dictionary: `id` of a synthesizer -> the function that sets the
+            weights of its folded form.
 
     Example:
 
@@ -124,7 +126,7 @@ class Folding:
         return dataclasses.replace(self, max_length=length)
 
     def rebuilt(self, layer: Tensor, **options: Any) -> Tensor:
-        """Returns the folded layer, whose weights are yet to be copied."""
+        """Returns the folded layer, before its weights are copied."""
         if keras.saving.get_registered_name(type(layer)) in _CLONED:
             return keras.models.clone_model(layer, clone_function=self.rebuilt)
         config = {**folded_config(layer, self), **options}
@@ -136,7 +138,7 @@ class Folding:
     def config(self, layer: Tensor) -> dict[str, Any]:
         """Returns the folded layer as a config with its class."""
         config = keras.saving.serialize_keras_object(layer)
-        # Who makes a layer of it builds it, too.
+        # The code that makes a layer from the config also builds it.
         config = {k: v for k, v in config.items() if k != "build_config"}
         return {**config, "config": folded_config(layer, self)}
 
@@ -149,7 +151,7 @@ class Folding:
         return keras.saving.serialize_keras_object(folded)
 
     def fill(self, layer: Tensor, target: Tensor) -> bool:
-        """Gives a folded synthesizer its weights; says whether it is one."""
+        """Sets the weights of a folded synthesizer; False for other layers."""
         fill = self.fills.get(id(layer))
         if fill is not None:
             fill(target)
@@ -160,16 +162,16 @@ class Folding:
 def folded_config(layer: Tensor, folding: Folding) -> dict[str, Any]:
     """Returns the config of a layer for inference.
 
-    A layer class of your own that makes attention layers from its config
-    registers a function.
+    Register a function for a custom layer class that makes attention layers
+    from its config.
 
     Args:
         layer: Layer with weights.
         folding: `Folding`, which folds parts: `folding.config(part)`.
 
     Raises:
-        ValueError: If the layer has attention inside, and no function is
-            registered of its class.
+        ValueError: If the layer contains attention, and no function is
+            registered for its class.
 
     Example:
 
@@ -190,10 +192,11 @@ def folded_config(layer: Tensor, folding: Folding) -> dict[str, Any]:
     if inside:
         name = type(layer).__name__
         raise ValueError(
-            f"{name} holds {inside[0].name!r}, and nothing says how to fold "
-            f"it: register `@keras_synth.folding.folded_config.register({name})"
-            "` before a function of the layer and a `Folding` that returns its "
-            f"config with those of its parts. Received: {layer!r}"
+            f"{name} contains {inside[0].name!r}, and its class is not "
+            "registered. Decorate with "
+            f"`@keras_synth.folding.folded_config.register({name})` a function "
+            "of the layer and a `Folding` that returns the layer's config with "
+            f"configs of folded parts. Received: {layer!r}"
         )
     return layer.get_config()
 

@@ -15,15 +15,15 @@ from keras_synth.attention.projections import FixedEinsumDense
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.types import Tensor
 
-# An input that counts hidden tokens, and not those of a sequence.
+# An input whose length counts hidden tokens, not those of a sequence.
 _NOT_TOKENS = "mask_positions"
 
 
 def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
-    """Returns a folded layer or model as one of stock layers.
+    """Returns a folded layer or model as a model of stock layers.
 
     Args:
-        model: What `keras_synth.fold` returns.
+        model: The result of `keras_synth.fold`.
         max_length: Integer, the length of all sequences, in tokens; by default
             the model's own.
     """
@@ -48,13 +48,13 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
 
 
 def _input(x, max_length):
-    """An input like `x`, of a length that is known."""
+    """An input like `x`, with a known length."""
     batch, *others = x.shape
     if others[:1] == [None] and x.name != _NOT_TOKENS:
         if max_length is None:
             raise ValueError(
-                "All sequences of a plain model have the same length. Give it, "
-                "as in fold(model, max_length=128, plain=True). Received: "
+                "All sequences of a plain model have the same length. Specify "
+                "it, as in fold(model, max_length=128, plain=True). Received: "
                 f"max_length=None, and an input of shape {tuple(x.shape)}"
             )
         others[0] = max_length
@@ -66,7 +66,7 @@ def _like(x, shape):
 
 
 def check_plain(model: keras.Layer) -> None:
-    """Raises unless a model has a plain form, as far as its class says."""
+    """Raises unless the class of a model has a plain form."""
     if callable(getattr(model, "generate", None)):
         raise ValueError(
             f"{type(model).__name__} generates text with a cache, which stock "
@@ -83,7 +83,7 @@ def check_plain(model: keras.Layer) -> None:
 
 
 class Graph:
-    """A plain graph in the making, which `plain_layer` gets.
+    """A plain graph under construction, an argument of `plain_layer`.
 
     Args:
         x: Symbolic tensor, an input of the model.
@@ -99,7 +99,7 @@ class Graph:
     def __init__(self, x: Tensor) -> None:
         self._x = x
         self._functions: dict[int, Callable[..., Any]] = {}
-        self._copies: dict[Any, Any] = {}  # by the `id` of what they replace
+        self._copies: dict[Any, Any] = {}  # by the `id` of the replaced layer
         self._constants: dict[Any, Tensor] = {}
         self._names: collections.Counter[str] = collections.Counter()
 
@@ -109,19 +109,19 @@ class Graph:
         Args:
             layer: Layer with weights, or operation. Each is made once.
             *args: Its arguments, symbolic tensors and constant arrays.
-            **kwargs: Further ones.
+            **kwargs: Its keyword arguments.
 
         Returns:
-            Symbolic tensors, or an array where the result is constant.
+            Symbolic tensors, or an array if the result is constant.
         """
         if id(layer) not in self._functions:
-            # Not of a base class, which may compute something else.
+            # Not the form of a base class, which may compute something else.
             forms = plain_layer.registry
             form = forms.get(type(layer), forms[object])
             self._functions[id(layer)] = form(layer, self)
         outputs = self._functions[id(layer)](*args, **kwargs)
         if _is_ours(type(layer)) and getattr(layer, "supports_masking", False):
-            # As Keras does for stock layers.
+            # Like Keras for stock layers.
             mask = keras_mask(args[0]) if args else None
             if mask is not None and hasattr(outputs, "shape"):
                 set_keras_mask(outputs, mask)
@@ -146,9 +146,9 @@ class Graph:
             return inputs
         if not hasattr(model, "operations"):
             raise ValueError(
-                "A plain model is made of a functional or Sequential model, or "
-                "of one of this package. Write it as `keras.Model(inputs, "
-                f"outputs)`. Received: {model!r}"
+                "Only functional and Sequential models, and models of this "
+                "package, have a plain form. Write the model as "
+                f"`keras.Model(inputs, outputs)`. Received: {model!r}"
             )
         ends = keras.tree.map_structure(lambda _: _End(), model.output)
         outputs = keras.tree.map_structure(
@@ -182,12 +182,12 @@ class Graph:
         return keras.tree.map_structure(lambda end: found[id(end)], ends)
 
     def copy(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls a stock layer, or operation, that is made again.
+        """Calls a copy of a stock layer or operation.
 
         Args:
-            layer: The one whose config and weights it has.
+            layer: The original, with config and weights.
             *args: Arguments of its call.
-            **kwargs: Further ones.
+            **kwargs: Keyword arguments of its call.
         """
         copy = self._copies.get(id(layer))
         is_new = copy is None
@@ -204,7 +204,7 @@ class Graph:
         return outputs
 
     def _name(self, layer):
-        """A name for a layer, unlike those of all others."""
+        """A unique name for a layer."""
         path = getattr(layer, "path", None) or layer.name
         name = path.replace("/", "_")
         self._names[name] += 1
@@ -214,8 +214,8 @@ class Graph:
     def constant(self, value: Any) -> Tensor:
         """Returns an array as a tensor, the row of a stock `Embedding`.
 
-        Keras would write an array that is an argument of an operation into the
-        config of the model, as text.
+        Keras would write an array argument of an operation as text into the
+        config of the model.
         """
         value = np.ascontiguousarray(value, "float32")
         key = value.shape, value.tobytes()
@@ -242,8 +242,8 @@ class Graph:
             x: Tensor.
             kernel: Array, or variable.
             bias: Optional array that broadcasts to the output, `(1, ...)`.
-            like: Optional layer whose activation and name it has. What is like
-                it is made once.
+            like: Optional layer with the activation and the name. Each layer
+                has one copy.
         """
         key = id(like), x.shape  # an `EinsumDense` has sequences of one length
         if key in self._copies:
@@ -291,10 +291,10 @@ class _End(keras.Operation):
 def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
     """Returns the plain form of a layer.
 
-    By default it is another of the same class and config, with the same
-    weights. A layer class of your own that holds layers of this package
-    registers a function. So does a synthesizer that reads tokens. A function
-    serves the class itself, but no classes derived from it.
+    By default, it is a layer of the same class with the same config and
+    weights. Register a function for a custom layer class that contains layers
+    of this package, or for a custom synthesizer that reads tokens. Register
+    derived classes separately.
 
     Args:
         layer: Layer with weights, already folded.
@@ -302,9 +302,9 @@ def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
 
     Returns:
         A function of symbolic tensors, with the arguments of the layer's call.
-        That of a synthesizer has the query and the source, `(B, T, d)` and
-        `(B, S, d)`, and returns a list whose sum is the logits: tensors
-        `(B, H, T, S)`, and arrays `(H, T, S)` if they are constant.
+        For a synthesizer, it is a function of the query `(B, T, d)` and the
+        source `(B, S, d)`. It returns a list whose sum is the logits: tensors
+        `(B, H, T, S)`, and arrays `(H, T, S)` for constants.
 
     Raises:
         ValueError: If the layer has no plain form.
@@ -326,8 +326,8 @@ def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
     if bad:
         name = type(layer).__name__
         raise ValueError(
-            f"{type(bad[0]).__name__} has no plain form. Take another one, or "
-            "fold without `plain=True`. For a class of your own register a "
+            f"{type(bad[0]).__name__} has no plain form. Use another class, or "
+            "fold without `plain=True`. For a custom class, register a "
             f"function: `@keras_synth.folding.plain_layer.register({name})`. "
             f"Received: {layer!r}"
         )
@@ -352,7 +352,7 @@ def _is_ours(cls):
 
 
 def _stock(layer):
-    """The class that a layer of this package is a variant of, or its own."""
+    """The base class of a variant in this package, or the own class."""
     return next(c for c in type(layer).__mro__ if not _is_ours(c))
 
 

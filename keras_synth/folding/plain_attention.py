@@ -1,4 +1,4 @@
-"""Plain forms of attention, and what all mixers share."""
+"""Plain forms of attention, and common code of mixers."""
 
 import functools
 import math
@@ -18,14 +18,14 @@ from keras_synth.mixers.call import is_padding
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor
 
-# Logits of a row that spread by more are not made a table of weights.
+# Rows with a larger span of logits do not become a table of weights.
 STEEP = 46.0
-# Far below every sum of weights that is not zero.
+# Far below every nonzero sum of weights.
 LEAST = 1e-30
 
 
 class Call(NamedTuple):
-    """What a mixer is called with in a plain graph.
+    """The arguments of a mixer in a plain graph.
 
     Fields:
         query: Tensor `(B, T, d)`.
@@ -77,7 +77,7 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
     ):
         source = query if value is None else value
         key = source if key is None else key
-        # As Keras does for layers.
+        # Like Keras for layers.
         if query_mask is None:
             query_mask = keras_mask(query)
         if value_mask is None:
@@ -87,8 +87,8 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
         known = None not in (*query.shape[1:], *source.shape[1:])
         if return_attention_scores or not known or len(query.shape) != 3:
             raise ValueError(
-                "A plain mixer takes tensors (batch, length, features) whose "
-                "length is known, and returns no attention scores. Received: "
+                "A plain mixer needs tensors (batch, length, features) of "
+                "known length, and returns no attention scores. Received: "
                 f"query.shape={query.shape} at {mixer.path}, "
                 f"return_attention_scores={return_attention_scores}"
             )
@@ -113,12 +113,12 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
 
 
 def _unmasked(x):
-    """The same without the mask of Keras, of which `EinsumDense` warns."""
+    """The same without the mask of Keras: `EinsumDense` warns of it."""
     return x if keras_mask(x) is None else x * 1.0
 
 
 def _as_numbers(*masks):
-    """The conjunction of padding masks as 0 and 1, `None` of none."""
+    """The conjunction of padding masks as 0 and 1, or `None`."""
     given = {id(mask): mask for mask in masks if mask is not None}
     numbers = [ops.cast(ops.cast(x, "bool"), "float32") for x in given.values()]
     return functools.reduce(ops.multiply, numbers) if numbers else None
@@ -147,7 +147,7 @@ def with_ones(x):
 def means(sums, least=LEAST):
     """Sums divided by the last of their features, a sum of ones, or 0 / 0 = 0.
 
-    What is least is added: LiteRT rounds a maximum with it to another scale.
+    `least` is added, because LiteRT rounds a maximum with it to another scale.
     """
     width = sums.shape[-1] - 1
     return sums[..., :width] / (sums[..., width:] + least)
@@ -200,7 +200,7 @@ def _attention(layer, graph):
 
 
 def allowed_pairs(mask, call):
-    """Which pairs an `AttentionMask` of positions allows: `(T, S)` booleans."""
+    """The pairs that an `AttentionMask` allows: `(T, S)` booleans."""
     if not mask.has_pattern:
         return None
     pairs = mask.with_pairs(*call.lengths).pairs
@@ -217,7 +217,7 @@ def attend(
         terms: List of tensors `(B, H, T, S)` and arrays `(H, T, S)`, whose sum
             is the logits.
         values: Tensor `(B, S, H, v)`.
-        call: `Call`, of which the masks that are tensors count, and the bias.
+        call: `Call`, with masks that are tensors, and the bias.
         allowed: Boolean array `(T, S)`, or `None`.
         normalizer: `Normalizer`.
     """
@@ -241,7 +241,7 @@ def attend(
 
 
 def _table(logits, allowed, normalizer, padded):
-    """Weights of all samples, an array `(H, T, S)`; `None` if they differ."""
+    """The same weights for all samples, `(H, T, S)`, or `None`."""
     seen = np.ones(logits.shape[1:], bool) if allowed is None else allowed
     if padded:
         top = np.where(seen, logits, -np.inf).max(axis=-1, keepdims=True)
@@ -264,12 +264,12 @@ def _by_table(graph, table, values, keys):
     if keys is None:
         return graph.product(equation, values, table)
     values = zero_padding(with_ones(values), keys)
-    # Of a row that sees nothing both sums are zero.
+    # Both sums are zero for a row without visible keys.
     return means(graph.product(equation, values, table))
 
 
 def visible(graph, call, allowed):
-    """Which pairs padding, masks and positions allow, boolean, or `None`."""
+    """Pairs that padding, masks and positions allow, boolean, or `None`."""
     found = [] if call.pairs is None else [call.pairs]
     if call.keys is not None:
         found.append(call.keys[:, None, None] > 0.5)
@@ -279,16 +279,16 @@ def visible(graph, call, allowed):
 
 
 def normalized(graph, normalizer, scores, seen):
-    """Returns weights `(B, H, T, S)`, zero for pairs that are not seen.
+    """Returns weights `(B, H, T, S)`, zero for hidden pairs.
 
-    The logits of these lie just below the least of the row, by so much that
-    they change no other weight by more than 1e-7. A number such as -1e30 would
+    The logits of hidden pairs are just below the least of the row, so that they
+    change no other weight by more than 1e-7. A number such as -1e30 would
     stretch the scale of integers to which a converter rounds logits.
     """
     if not (normalizer.sums or normalizer.elementwise):
         raise ValueError(
-            "A plain model has normalizers that divide by the sum of a row, or "
-            f"weigh each pair by itself. Received: {normalizer!r}"
+            "A normalizer of a plain model must divide by the sum of a row, or "
+            f"compute each weight separately. Received: {normalizer!r}"
         )
     length = scores.shape[-1]
     if seen is None:

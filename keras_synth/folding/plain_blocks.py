@@ -12,7 +12,7 @@ from keras_synth.layers.residual import Residual
 @plain_layer.register(SynthesizerEncoder)
 @plain_layer.register(SynthesizerDecoder)
 def _block(block, graph):
-    """Attention, cross-attention if there is a second sequence, and MLP."""
+    """Attention, MLP, and cross-attention to an optional second sequence."""
     is_decoder = isinstance(block, SynthesizerDecoder)
     signature = inspect.signature(type(block).call)
 
@@ -55,8 +55,8 @@ def _block(block, graph):
         given.pop("training", None)
         if any(x is not None and x is not False for x in given.values()):
             raise ValueError(
-                "A plain block takes whole sequences and their masks, and "
-                f"returns no scores. Received: {[*given]} at {block.path}"
+                "A plain block supports only whole sequences and their masks, "
+                f"and returns no scores. Received: {[*given]} at {block.path}"
             )
         return residual(block.feed_forward, x, of=block.feed_forward_residual)
 

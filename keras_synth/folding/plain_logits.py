@@ -37,7 +37,7 @@ def _table(synthesizer, graph):
 
 
 def _positions(synthesizer, query, source):
-    """Where a table has the rows and the columns of two sequences."""
+    """The positions of two sequences in the rows and columns of a table."""
     lengths = query.shape[1], source.shape[1]
     synthesizer.check_lengths(*lengths)
     return [np.arange(n) % synthesizer.max_length for n in lengths]
@@ -49,7 +49,7 @@ def _mixture(synthesizer, graph):
     if synthesizer.alphas is not None:
         raise ValueError(
             "A mixture whose alphas cannot be multiplied into its parts has no "
-            "plain form. Register `folded_synthesizer` for parts of your own. "
+            "plain form. Register `folded_synthesizer` for custom parts. "
             f"Received: {[type(part).__name__ for part in parts]}"
         )
     if synthesizer.share_queries:
@@ -149,8 +149,8 @@ def _local_dense(synthesizer, graph):
             bias = ops.convert_to_numpy(bias)[None, :, None]
         x = synthesizer.activation(graph.call(synthesizer.hidden, query))
         band = graph.product("bthk,ohk->bhto", x, synthesizer.W2, bias)
-        # Rows of length n, read again as rows of length n - 1, are shifted by
-        # one each: entry o of row i comes to i + o.
+        # If rows of length n are read as rows of length n - 1, each is shifted
+        # by one more: entry o of row i moves to i + o.
         width = length + 2 * reach
         rows = ops.pad(band, [[0, 0], [0, 0], [0, 0], [0, length]])
         flat = ops.reshape(rows, (-1, heads, length * (width + 1)))

@@ -39,7 +39,7 @@ from keras_synth.mixers.performer import FLOOR
 def _registered(cls):
     """Registers a function of a mixer, a `Graph`, a `Call`, and tokens.
 
-    These are zero where padded, and so is the output of padded queries.
+    Padded tokens, and outputs of padded queries, are zero.
     """
 
     def register(mix):
@@ -264,7 +264,7 @@ def _linear(mixer, graph, call, queries, keys, values):
 def _performer(mixer, graph, call, queries, keys, values):
     if mixer.redraw_interval is not None:
         raise ValueError(
-            "A Performer that draws its directions anew has no fixed form. "
+            "A Performer that redraws its directions has no fixed form. "
             "Make it with `redraw_interval=None`. Received: "
             f"redraw_interval={mixer.redraw_interval} at {mixer.path}"
         )

@@ -1,4 +1,4 @@
-"""`folded_synthesizer`: what each synthesizer becomes for inference."""
+"""`folded_synthesizer`: synthesizers for inference."""
 
 import functools
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Tensor
 
-# Weights that no mask makes vanish in float32: any of them may be the only one
-# that is left. Rows whose logits spread by more than 46 stay logits.
+# Masks may leave only the smallest weight of a row. Rows whose logits span more
+# than 46 stay logits, because their weights could underflow in float32.
 LEAST_WEIGHT = 1e-20
 
 
 class Folded(NamedTuple):
-    """A synthesizer for inference, and what gives it its weights once built."""
+    """A synthesizer for inference, and a function that sets its weights."""
 
     synthesizer: Synthesizer
     fill: Callable[[Any], None]
@@ -38,12 +38,12 @@ class Folded(NamedTuple):
 def fold_synthesizer(
     synthesizer: Synthesizer, max_length: int | None, softmax: bool = True
 ) -> Folded:
-    """Returns a synthesizer of equal logits for inference.
+    """Returns a synthesizer with equal logits for inference.
 
     Args:
         synthesizer: `Synthesizer` with weights.
-        max_length: Optional integer, the longest sequence to come, in tokens;
-            by default the synthesizer's own.
+        max_length: Optional integer, the length of the longest sequence, in
+            tokens; by default the synthesizer's own.
         softmax: Whether nothing will be added to its logits.
     """
     max_length = shortest(_bound(synthesizer), max_length)
@@ -51,8 +51,8 @@ def fold_synthesizer(
         max_length = synthesizer.max_length  # of a table that is tiled
     if max_length is None and _has_tables(synthesizer):
         raise ValueError(
-            "Sequences of any length would need a table without end. Give the "
-            "longest one to come, as in fold(model, max_length=512). Received: "
+            "Folding needs a maximum length. Specify the length of the longest "
+            "sequence, as in fold(model, max_length=512). Received: "
             f"max_length=None for {synthesizer!r}"
         )
     if not synthesizer.reads_tokens:
@@ -72,22 +72,22 @@ def folded_synthesizer(
     max_length: int | None,
     scale: Tensor | None = None,
 ) -> Folded | None:
-    """Returns what a synthesizer that reads tokens becomes for inference.
+    """Returns a synthesizer that reads tokens in its form for inference.
 
-    By default it is another of the same config, with the same weights. A class
-    of your own that can do better registers a function; what reads no token
-    becomes a table.
+    By default, it is a synthesizer with the same config and weights. Register
+    a function for a custom class with a better form. Synthesizers that read no
+    token become tables.
 
     Args:
         synthesizer: `Synthesizer` with weights.
-        max_length: Integer, the longest sequence to come, in tokens; `None`
-            where nothing has a bound.
+        max_length: Integer, the length of the longest sequence, in tokens;
+            `None` if no part has a maximum.
         scale: Optional array `(H,)` that multiplies the logits: the alphas of
             a mixture.
 
     Returns:
         A pair of a synthesizer that is not built yet, and a function of it that
-        gives it its weights; `None` if it cannot take the scale in.
+        sets its weights; `None` if its weights cannot include the scale.
 
     Example:
 
@@ -101,9 +101,9 @@ def folded_synthesizer(
 
 
 def _copy(synthesizer, scale=None, axes=None, **config):
-    """One with another config; a scale `(H,)` multiplies some weights.
+    """A synthesizer with another config; a scale `(H,)` multiplies weights.
 
-    These are the paths in `axes`, with their axis that counts the heads.
+    `axes` has the paths of these weights and their axes that count heads.
     """
     made = type(synthesizer).from_config({**synthesizer.get_config(), **config})
 
@@ -123,7 +123,7 @@ def _copy(synthesizer, scale=None, axes=None, **config):
 def _dot_product(synthesizer, max_length, scale=None):
     if scale is not None and synthesizer.key.quantization_mode is not None:
         return None
-    # Of the keys: others may share the queries. (d, H, k) and (H, k)
+    # Keys, because others may share the queries. (d, H, k) and (H, k)
     return _copy(synthesizer, scale, {"key/kernel": 1, "key/bias": 0})
 
 
@@ -135,7 +135,7 @@ def _additive(synthesizer, max_length, scale=None):
 @folded_synthesizer.register(DenseSynthesizer)
 def _dense(synthesizer, max_length, scale=None):
     config = _bounded(synthesizer, max_length)
-    if scale is not None:  # which may differ from head to head
+    if scale is not None:  # which may differ between heads
         config["shared_heads"] = False
     axes = {"W2": 1, "W_a": 0, "b2": 0}
     return _copy(synthesizer, scale, axes, **config)
@@ -157,7 +157,7 @@ def _factorized_dense(synthesizer, max_length, scale=None):
 
 @folded_synthesizer.register(MixtureSynthesizer)
 def _mixture(synthesizer, max_length, scale=None):
-    """A sum of a table and parts with their alphas, if all take them in."""
+    """A sum of a table and parts with alphas, if all can include them."""
     alphas = synthesizer.tables().get("alphas", ())
     alphas = iter(map(ops.convert_to_numpy, alphas))
     folded, table, needs_float32 = [], None, False
@@ -187,7 +187,7 @@ def _mixture(synthesizer, max_length, scale=None):
 
 
 def _whole(cls, folded, synthesizer, **options):
-    """A synthesizer of several parts that replaces another one."""
+    """A synthesizer of several parts that replaces another."""
     parts, fills = zip(*folded, strict=True)
 
     def fill(target):
@@ -199,7 +199,7 @@ def _whole(cls, folded, synthesizer, **options):
 
 
 def _bounded(synthesizer, max_length):
-    """What a shorter bound changes in a config."""
+    """The changes of a config for a shorter maximum length."""
     if max_length is None or max_length >= synthesizer.max_length:
         return {}
     return {"max_length": max_length, "long_inputs": "error"}
@@ -230,7 +230,7 @@ def _table(synthesizer, values, name, **options):
 
 
 def _bound(synthesizer):
-    """The longest sequence that it and its parts take, or `None`."""
+    """The maximum length of a synthesizer and its parts, or `None`."""
     tiled = synthesizer.long_inputs == "tile"
     own = None if tiled else synthesizer.max_length
     return shortest(own, *map(_bound, _parts(synthesizer)))
@@ -247,7 +247,7 @@ def _parts(synthesizer):
 
 
 def _logits(synthesizer, length):
-    """The logits of one that reads no token, float32 `(H, length, length)`."""
+    """Logits without tokens, float32 `(H, length, length)`."""
     query = ops.zeros((1, length, 1))
     logits = synthesizer(query, length=length).with_rows(length)
     return ops.convert_to_numpy(logits.materialize())[0]
@@ -259,9 +259,9 @@ def _check_positions(synthesizer, logits):
     change = logits[:, :half, :half] - _logits(synthesizer, half)
     if np.ptp(change, axis=-1).max() > 1e-3:
         raise ValueError(
-            "A synthesizer that reads no token must have a table of positions, "
-            "the same for sequences of all lengths, to be folded. Set "
-            "`reads_tokens = True` in its class to leave it as it is. "
+            "To fold a synthesizer that reads no token, it must have the same "
+            "table of positions for sequences of all lengths. Set "
+            "`reads_tokens = True` in its class to keep it unchanged. "
             f"Received: {synthesizer!r}"
         )
 
@@ -270,14 +270,14 @@ def _check_positions(synthesizer, logits):
 
 
 def copy_variables(source, target, instead=None):
-    """Gives a layer, and all layers in it, the values of another's variables.
+    """Copies the values of variables of a layer, and of all layers in it.
 
-    What LoRA added is in the values, as it is in files. A table that is longer
-    than the target's is cut; an axis of length 1 is repeated.
+    The values include changes by LoRA, like those in files. A table longer
+    than the target's is cut. An axis of length 1 is repeated.
 
     Args:
         source: Layer or model.
-        target: One of the same parts.
+        target: A layer or model with the same parts.
         instead: Optional function of a layer and its counterpart that returns
             whether it has copied their variables itself.
     """

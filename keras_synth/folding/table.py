@@ -1,4 +1,4 @@
-"""`TableSynthesizer`, which only folded models have."""
+"""`TableSynthesizer`, a part of folded models."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class TableSynthesizer(Synthesizer):
     Args:
         num_heads: Integer, `H`.
         max_length: Integer, `N`, in tokens.
-        softmaxed: Whether the table holds weights, `softmax(S)`; otherwise
+        softmaxed: Whether the table contains weights, `softmax(S)`; otherwise
             logits, `S`.
         long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
         needs_float32: See `Synthesizer`.

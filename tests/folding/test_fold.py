@@ -362,7 +362,7 @@ class _Holder(keras.layers.Layer):
 def test_what_cannot_be_folded_is_named():
     with pytest.raises(ValueError, match="must be a Keras layer or model"):
         keras_synth.fold("R")
-    with pytest.raises(ValueError, match="build it, or call it"):
+    with pytest.raises(ValueError, match="Build the model, or call it"):
         keras_synth.fold(SyntheticAttention(2, 4, synthesizer="V"))
     unbounded = SyntheticAttention(2, 4, synthesizer="relative")
     unbounded.build((None, None, 8))
@@ -377,6 +377,6 @@ def test_what_cannot_be_folded_is_named():
     holder = _Holder()
     holder(inputs())
     with pytest.raises(
-        ValueError, match=r"_Holder holds .*folded_config.register\(_Holder\)"
+        ValueError, match=r"_Holder contains .*config.register\(_Holder\)"
     ):
         keras_synth.fold(holder)

@@ -382,5 +382,5 @@ def test_what_has_no_plain_form_is_named():
     check(open_ended, X)
     wrapped = keras.layers.TimeDistributed(made("V"))
     wrapped(X[:, None])
-    with pytest.raises(ValueError, match="holds 'synthetic_attention"):
+    with pytest.raises(ValueError, match="contains 'synthetic_attention"):
         keras_synth.fold(wrapped, T, plain=True)
