@@ -90,9 +90,6 @@ tutorials: $(READY)
 
 # Tutorials show what models made of texts: their prose is in scripts.
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md $(filter-out docs/tutorials/%,$(wildcard docs/*.md docs/*/*.md))
-# Expressions are not looked for in surgery and folding, which are to be reworded.
-WORDED := $(filter-out docs/surgery.md docs/serving.md,$(PROSE)) SECURITY.md $(wildcard docs/tutorials/*.md)
-CODE := $(filter-out keras_synth/surgery/% keras_synth/folding/%,$(wildcard $(addprefix keras_synth/,*.py */*.py */*/*.py)))
 
 # Sources are read, not imported: no backend is installed.
 $(LINT)/.ready: pyproject.toml constraints.txt
@@ -107,7 +104,7 @@ lint: $(LINT)/.ready
 	$(LINT)/bin/mypy
 	$(LINT)/bin/lint-imports
 	$(LINT)/bin/proselint --config .proselintrc.json check $(PROSE)
-	$(LINT)/bin/python docs/wording.py $(WORDED) $(CODE)
+	$(LINT)/bin/python docs/wording.py keras_synth docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 
 # The site, in site/. A warning is an error, a dead link or anchor is a warning.
 $(DOCS)/.ready: pyproject.toml constraints.txt

@@ -1,8 +1,9 @@
 """Finds expressions that pages, docstrings and messages should not contain.
 
-    python docs/wording.py README.md docs/index.md keras_synth/routes.py
+    python docs/wording.py README.md docs keras_synth
 
-Prints where each is and what to write instead, and fails if there is any. In
+Prints where each is and what to write instead, and fails if there is any. For
+a folder it reads all pages, or all modules if the folder has no pages. In
 pages, code, comments, tags and the targets of links are not read. In modules,
 only docstrings, comments and strings of several words are read.
 """
@@ -81,12 +82,23 @@ def findings_in(path):
     return findings(prose_of(text) if path.suffix == ".py" else text)
 
 
+def files_of(path):
+    """Returns the pages of a folder, or else its modules; or a file itself."""
+    if not path.is_dir():
+        return [path]
+    return sorted(path.rglob("*.md")) or sorted(path.rglob("*.py"))
+
+
 def main():
     count = 0
     for name in sys.argv[1:]:
-        for line, words, advice in findings_in(pathlib.Path(name)):
-            print(f"{name}:{line}: {words[:60]!r}; write: {advice}")
-            count += 1
+        files = files_of(pathlib.Path(name))
+        if not files:
+            sys.exit(f"Expected pages or modules. Received: {name}")
+        for path in files:
+            for line, words, advice in findings_in(path):
+                print(f"{path}:{line}: {words[:60]!r}; write: {advice}")
+                count += 1
     sys.exit(1 if count else 0)
 
 

@@ -74,11 +74,41 @@ def test_plain_prose_code_and_links_pass(page):
     assert wording.findings(page) == []
 
 
+def run(*paths):
+    return subprocess.run(
+        [sys.executable, wording.__file__, *paths],
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_the_line_is_that_of_the_page(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Title\n\n```text\nalone\n```\n\nV alone.\n", "utf-8")
-    run = subprocess.run(
-        [sys.executable, wording.__file__, page], capture_output=True, text=True
-    )
-    assert run.returncode == 1
-    assert run.stdout == f"{page}:7: 'alone'; write: only\n"
+    result = run(page)
+    assert result.returncode == 1
+    assert result.stdout == f"{page}:7: 'alone'; write: only\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        (["a.md", "deep/er/b.md", "script.py"], ["a.md", "deep/er/b.md"]),
+        (["a.py", "deep/er/b.py"], ["a.py", "deep/er/b.py"]),
+    ],
+)
+def test_a_folder_means_its_pages_or_else_its_modules(tmp_path, names, read):
+    for path in (tmp_path / name for name in names):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('"""V alone."""\n', "utf-8")
+    result = run(tmp_path)
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        f"{tmp_path / name}:1: 'alone'; write: only" for name in read
+    ]
+
+
+def test_a_folder_without_pages_or_modules_is_an_error(tmp_path):
+    result = run(tmp_path)
+    assert result.returncode == 1
+    assert "Expected pages or modules" in result.stderr
