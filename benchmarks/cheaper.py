@@ -1,0 +1,174 @@
+"""Ways to make a trained encoder cheaper, and what each costs.
+
+An encoder's attention is replaced by synthesizers, or heads or whole attention
+layers are removed: a quarter, half, all of it; as they are, and after learning
+from the encoder by `keras_synth.surgery.distill`, from training texts without
+labels. What is removed is chosen by the same input dependence, at random, or,
+of layers, as the first, middle or last ones, whichever score best on training
+texts that nobody learns from.
+
+    python benchmarks/cheaper.py scores --model all-MiniLM-L6-v2/ \\
+        --data glue --tasks STS-B SST-2 --seeds 0 1 2
+    KERAS_BACKEND=jax python benchmarks/cheaper.py speeds
+    KERAS_BACKEND=torch python benchmarks/cheaper.py speeds --onnx
+
+Rows go to CSV files in `--output`, and what is there is not measured again.
+"""
+
+import os
+import pathlib
+import time
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+
+import measuring
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SCORES = ["task", "seed", "way", "share", "steps", "split", "score", "minutes"]
+SPEEDS = ["runtime", "length", "batch", "way", "share", "milliseconds"]
+WAYS = [
+    "R",
+    "D",
+    "heads removed, by input dependence",
+    "heads removed, at random",
+    "first layers removed",
+    "middle layers removed",
+    "last layers removed",
+]
+LAYERS = {"first": 0.0, "middle": 0.5, "last": 1.0}
+
+
+def main():
+    parser = measuring.options(
+        __doc__,
+        {"ways": WAYS, "tasks": ["STS-B", "SST-2"]},
+        tasks=["STS-B", "SST-2"],
+        ways=WAYS,
+        shares=[0.25, 0.5, 1.0],
+        seeds=[0, 1, 2],
+        steps=240,
+        lengths=[32, 128, 512],
+        batch_sizes=[1, 32],
+        rounds=5,
+        onnx=False,
+        output=ROOT / "benchmarks" / "out",
+    )
+    parser.add_argument("part", choices=PARTS, help="what to do")
+    parser.add_argument("--model", help="an encoder's preset")
+    parser.add_argument("--data", help="folder of GLUE's tasks")
+    args = parser.parse_args()
+    if args.part == "scores" and None in (args.model, args.data):
+        parser.error("scores need --model and --data")
+    PARTS[args.part](args)
+
+
+def scores(args):
+    """Scores each way, as it is and distilled."""
+    from cheaper_tasks import TASKS
+
+    records = measuring.Records(args.output / "cheaper.csv", SCORES, SCORES[:6])
+    for seed in args.seeds:
+        for name in args.tasks:
+            task = TASKS[name](args.model, f"{args.data}/{name}", seed)
+            row = {"task": name, "seed": seed, "way": "V", "share": 0.0}
+            _record(records, {**row, "steps": 0}, task, task.teacher, {})
+            best = {}
+            for share in args.shares:
+                for way in args.ways:
+                    row |= {"way": way, "share": share}
+                    _score(records, row, task, args.steps, best)
+
+
+def _score(records, row, task, steps, best):
+    """Records a way's scores before training and, if it is worth it, after."""
+    way, share = row["way"], row["share"]
+    of_layers = way.endswith("layers removed")
+    if share == 1.0 and (of_layers or way == "heads removed, at random"):
+        return  # the same as all heads removed by input dependence
+    splits = ("held out", *task.splits)
+    wanted = [
+        {**row, "steps": n, "split": split}
+        for n in (0, steps)
+        for split in splits
+    ]
+    if all(one in records for one in wanted):
+        return
+    student = _student(task, way, share)
+    _record(records, {**row, "steps": 0}, task, student, {})
+    if of_layers:
+        found = {
+            known["way"]: float(known["score"])
+            for known in records.rows
+            if known["split"] == "held out"
+            and known["steps"] == "0"
+            and known["way"].endswith("layers removed")
+            and [known[k] for k in ("task", "seed", "share")]
+            == [str(row[k]) for k in ("task", "seed", "share")]
+        }
+        if len(found) < len(LAYERS):
+            return
+        way = max(found, key=found.get)
+        row = {**row, "way": way}
+        student = _student(task, way, share)
+    start = time.perf_counter()
+    minutes = task.distill(student, steps)
+    took = {"minutes": f"{minutes:.1f}"}
+    _record(records, {**row, "steps": steps}, task, student, took)
+    print(f"{time.perf_counter() - start:.0f} s", flush=True)
+
+
+def _student(task, way, share):
+    if way in ("R", "D"):
+        return task.static(share, way)
+    if way.startswith("heads removed, "):
+        by = way.removeprefix("heads removed, ")
+        return task.without(task.heads(by, share))
+    count = task.teacher.num_layers
+    number = -int(-share * count // 1)
+    first = round(LAYERS[way.split()[0]] * (count - number))
+    return task.without(task.pairs(range(first, first + number)))
+
+
+def _record(records, row, task, model, others):
+    """Adds the scores of a model that are not there yet."""
+    for split in ("held out", *task.splits):
+        row = {**row, "split": split}
+        if row not in records:
+            found = task.score(model, split)
+            records.append({**row, **others, "score": f"{found:.2f}"})
+            print(records.rows[-1], flush=True)
+
+
+def speeds(args):
+    """Times each way, in Keras or in ONNX Runtime."""
+    import cheaper_speeds
+    import steps
+
+    records = measuring.Records(args.output / "speeds.csv", SPEEDS, SPEEDS[:3])
+    for length in args.lengths:
+        for batch in args.batch_sizes:
+            runtime = "onnx" if args.onnx else steps.BACKEND
+            row = {"runtime": runtime, "length": length, "batch": batch}
+            if row in records:
+                continue
+            if args.onnx:
+                found = cheaper_speeds.in_onnx_runtime(
+                    length, batch, args.rounds
+                )
+            else:
+                found = (
+                    (runtime, *one)
+                    for one in cheaper_speeds.in_keras(
+                        length, batch, args.rounds
+                    )
+                )
+            for runtime, way, share, milliseconds in [*found]:
+                row |= {"runtime": runtime, "way": way, "share": share}
+                records.append({**row, "milliseconds": f"{milliseconds:.3f}"})
+                print(records.rows[-1], flush=True)
+
+
+PARTS = {"scores": scores, "speeds": speeds}
+
+if __name__ == "__main__":
+    main()
