@@ -8,7 +8,7 @@ import time
 import keras
 import keras_hub
 import numpy as np
-from static_heads_task import batches, rows, tokenizer
+from static_heads_task import batches, freeze_embeddings, rows, tokenizer
 
 from keras_synth.analysis import attention_statistics
 from keras_synth.layers import SyntheticAttention
@@ -113,9 +113,7 @@ class Task:
 
     def distill(self, student, steps, rate=1e-4):
         """Trains a student on texts without labels; returns its minutes."""
-        for layer in student._flatten_layers():
-            if isinstance(layer, keras.layers.Embedding):
-                layer.trainable = False  # equal to the teacher's
+        freeze_embeddings(student)
         training = distill(student, self.teacher)
         warmup = max(1, steps // 10)
         schedule = keras.optimizers.schedules.CosineDecay(

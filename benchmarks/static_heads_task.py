@@ -128,9 +128,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             start().save(first)
         self.student = keras.saving.load_model(first)
-        for name in ("token", "position", "segment"):  # equal to the teacher's
-            embedding = getattr(self.student, f"{name}_embedding")
-            embedding.trainable = False
+        freeze_embeddings(self.student)
         self._training = distill(self.student, task.teacher)
         warmup = max(1, steps // 10)
         schedule = keras.optimizers.schedules.CosineDecay(
@@ -175,6 +173,12 @@ class Run:
             self._path(old).unlink(missing_ok=True)
         minutes = self.log["seconds"] / 60
         print({**said, "minutes": round(minutes, 1)}, flush=True)
+
+
+def freeze_embeddings(student):
+    """Leaves the embeddings as they are: equal to the teacher's."""
+    for name in ("token", "position", "segment"):
+        getattr(student, f"{name}_embedding").trainable = False
 
 
 def rows(path):

@@ -92,7 +92,7 @@ def _check_places(model, places):
             "No self-attention that can be replaced was found: Keras' "
             "MultiHeadAttention, KerasHub's TransformerEncoder or "
             "TransformerDecoder, and others of `keras_synth.surgery.register`. "
-            f"Received: {model.name!r} without"
+            f"Received: {model!r}"
         )
 
 
