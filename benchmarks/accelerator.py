@@ -320,7 +320,7 @@ def parse():
     )
     parser.add_argument("--device", choices=DEVICES, help="must be there")
     parser.add_argument(
-        "--commit", help="of the sources, where there is no Git"
+        "--commit", help="of the sources, if they are not a Git repository"
     )
     settings = parser.parse_args()
     if not known:
