@@ -14,6 +14,7 @@ ids. This tutorial trains a model on strings, saves it, loads it under another
 backend, adapts it to a second task, and makes it smaller.
 """
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -192,13 +193,18 @@ model = keras.saving.load_model("reviews.keras")
 logits = model.predict(sys.argv[1:], verbose=0)
 np.save(f"{keras.backend.backend()}.npy", logits)
 """
-other = "jax" if keras.backend.backend() == "torch" else "torch"
-subprocess.run(
+other = next(
+    name
+    for name in ("torch", "jax", "tensorflow")
+    if name != keras.backend.backend() and importlib.util.find_spec(name)
+)
+run = subprocess.run(
     [sys.executable, "-c", script, *reviews],
     env={**os.environ, "KERAS_BACKEND": other},
-    stderr=subprocess.DEVNULL,
-    check=True,
+    capture_output=True,
+    text=True,
 )
+assert run.returncode == 0, run.stderr
 difference = np.abs(np.load(f"{other}.npy") - logits).max()
 print(f"{keras.backend.backend()} and {other} differ by {difference:.0e}")
 

@@ -1,12 +1,17 @@
 """Notebooks and pages of tutorials agree with their scripts."""
 
+import ast
+import contextlib
 import json
 import re
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 
 import pytest
 import tutorials
+from places import ROOT
 from tutorials import FOLDER, NAMES
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
@@ -66,6 +71,56 @@ def test_an_unknown_tutorial_is_an_error_with_the_known_ones():
     assert run.returncode == 2
     assert "no tutorial is called frist_steps" in run.stderr
     assert "first_steps" in run.stderr
+
+
+# KerasHub imports it when it reads a model of Hugging Face.
+NEEDED = {"converting_an_encoder": {"safetensors"}}
+# Their first cells install these, unless they are there.
+INSTALLED = {"networkx", "statsmodels"}
+
+
+def requirements(*extras):
+    """The distributions that `keras-synth` with extras installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"]
+    lines, todo, found = project["dependencies"].copy(), [*extras], set()
+    while todo:
+        for line in optional[todo.pop()]:
+            own = re.match(r"keras-synth\[(.*)\]", line)
+            todo += own[1].split(",") if own else []
+            lines += [] if own else [line]
+    while lines:
+        name = re.match(r"[\w.-]+", lines.pop())[0].lower().replace("_", "-")
+        if name not in found:
+            found.add(name)
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                own = metadata.requires(name) or ()
+                lines += [x for x in own if "extra ==" not in x]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_cells_install_all_that_a_tutorial_imports(name):
+    tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
+    imported = NEEDED.get(name, set()).copy()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module.split(".")[0])
+    imported -= {*sys.stdlib_module_names, "keras_synth"} | INSTALLED
+    known = requirements("jax", "compare")
+    homes = metadata.packages_distributions()
+    for package in imported:
+        home = homes.get(package, [package])[0].lower().replace("_", "-")
+        assert home in known, package
+
+
+def test_no_tutorial_relies_on_a_backend_that_may_be_missing():
+    for name in NAMES:
+        script = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        if '"KERAS_BACKEND":' in script:
+            assert "find_spec(name)" in script, name
 
 
 MISSING = """
