@@ -14,7 +14,8 @@ from keras_synth.attention.positions import shortest
 from keras_synth.folding.plain import check_plain, plain_model
 from keras_synth.folding.synthesizers import copy_variables, fold_synthesizer
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
-from keras_synth.mixers import SyntheticAttention
+from keras_synth.mixers import Mixer, SyntheticAttention
+from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import Tensor
 
 _CLONED = ("Functional", "Sequential")  # which Keras makes layer by layer
@@ -51,11 +52,11 @@ def fold(
         A new model of the same class, or a functional model with `plain`.
 
     Raises:
-        ValueError: If the model has no weights yet; if a table would have no
-            maximum length; if a layer with attention is not registered with
-            `folded_config`; or if texts would be padded to another length and
-            a mixer counts padding (`"fnet"`). With `plain`, if a part has no
-            plain form.
+        ValueError: If the model has no weights yet, or no layer of this
+            package; if a table would have no maximum length; if a layer with
+            attention is not registered with `folded_config`; or if texts would
+            be padded to another length and a mixer counts padding (`"fnet"`).
+            With `plain`, if a part has no plain form.
 
     Example:
 
@@ -83,6 +84,13 @@ def fold(
         raise ValueError(
             "Folding needs weights. Build the model, or call it on an input, "
             f"before `fold`. Received: {model!r}"
+        )
+    parts = (Mixer, Synthesizer)
+    if not any(isinstance(x, parts) for x in [model, *sublayers(model)]):
+        raise ValueError(
+            "Folding needs a layer of keras_synth. Convert the model first, as "
+            'in fold(surgery.graft(model, "V")). Received: '
+            f"{model!r} without such a layer"
         )
     if plain:
         check_plain(model)

@@ -362,6 +362,9 @@ class _Holder(keras.layers.Layer):
 def test_what_cannot_be_folded_is_named():
     with pytest.raises(ValueError, match="must be a Keras layer or model"):
         keras_synth.fold("R")
+    other = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
+    with pytest.raises(ValueError, match=r'surgery.graft\(model, "V"\)'):
+        keras_synth.fold(other)
     with pytest.raises(ValueError, match="Build the model, or call it"):
         keras_synth.fold(SyntheticAttention(2, 4, synthesizer="V"))
     unbounded = SyntheticAttention(2, 4, synthesizer="relative")
