@@ -1,6 +1,7 @@
 """Every file format, from every backend that writes it, has our outputs."""
 
 import importlib.util
+import warnings
 
 import exported
 import keras
@@ -116,6 +117,28 @@ def test_a_folded_model_has_the_outputs_of_the_model(format, tmp_path):
     np.testing.assert_allclose(run(given), numpy(model(given)), atol=1e-4)
     with pytest.raises(Exception, match=r"(?s)."):
         too_long(run, folded, HERE[format])
+
+
+@pytest.mark.skipif("onnx" not in HERE, reason="needs a writer of ONNX")
+@pytest.mark.skipif(BACKEND != "torch", reason="others print by C++")
+@pytest.mark.parametrize("shape", [(None, None), (2, LENGTH)])
+def test_an_export_that_is_not_verbose_says_nothing(shape, tmp_path, capfd):
+    model = of_kind("classifier", "V")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.export(
+            tmp_path / "model.onnx",
+            format="onnx",
+            verbose=False,
+            input_signature=[
+                {
+                    name: keras.InputSpec("int32", shape, name=name)
+                    for name in model.input
+                }
+            ],
+        )
+    assert [str(x.message) for x in said] == []
+    assert [*capfd.readouterr()] == ["", ""]
 
 
 @pytest.mark.slow

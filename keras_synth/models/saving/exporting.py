@@ -1,8 +1,10 @@
 """Exports, with open sizes where a format supports them."""
 
 import contextlib
+import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -75,7 +77,8 @@ def export(
         kwargs["dynamic_shapes"] = [(_dynamic(inputs),)]
         specs = _filled(specs, inputs)
     branches = format == "tf_saved_model"
-    with contextlib.nullcontext() if branches else routes.portable():
+    portable = contextlib.nullcontext() if branches else routes.portable()
+    with portable, contextlib.nullcontext() if verbose else _quiet():
         if format == "onnx" and backend == "torch" and is_open:
             _export_onnx(model, filepath, verbose, inputs, specs, **kwargs)
             return
@@ -86,6 +89,21 @@ def export(
             input_signature=[specs],
             **kwargs,
         )
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Hides what PyTorch reports about each export, also a correct one."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    with warnings.catch_warnings():
+        for start in (r"`isinstance\(treespec, Leaf", "# The axis name: "):
+            warnings.filterwarnings("ignore", message=start)
+        logger.setLevel(logging.ERROR)  # hides that torchvision is missing
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
 
 
 def _specs(model, signature):
@@ -223,9 +241,8 @@ def _export_onnx(model, filepath, verbose, inputs, specs, opset_version=None):
         def forward(self, *inputs: Tensor) -> Tensor:
             return self.model(dict(zip(names, inputs, strict=True)))
 
-    model.eval()
     program = torch.onnx.export(
-        Flat(),
+        Flat().eval(),
         tuple(
             keras.ops.ones(spec.shape, spec.dtype)
             for spec in _filled(specs, inputs).values()
