@@ -4,10 +4,8 @@ import html
 import pathlib
 import re
 import sys
+import textwrap
 import tomllib
-
-from latex2mathml.converter import convert
-from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.append(str(ROOT / "docs"))
@@ -28,17 +26,46 @@ def repository():
     return urls.get("Repository", "").removesuffix(".git") or None
 
 
+def site_url(address):
+    """The site's address on GitHub's pages, or `None` elsewhere."""
+    pattern = r"https://github\.com/([^/]+)/([^/]+)/?"
+    found = re.fullmatch(pattern, address or "")
+    return found and f"https://{found[1]}.github.io/{found[2]}/"
+
+
+def description(markdown):
+    """The first paragraph of a page in plain text, up to 160 letters."""
+    text = re.sub(r"^```.*?^```$", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n", text):
+        if re.match(r"\s*(#|\||<|\[!\[|!\[|:::|-|\*[^*]|$)", paragraph):
+            continue
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)(\{[^}]*\})?", r"\1", paragraph)
+        plain = " ".join(re.sub(r"[`*$]", "", plain).split()).replace('"', "'")
+        return textwrap.shorten(plain, 160, placeholder=" ...")
+    return None
+
+
 def on_config(config):
     """Links the repository once pyproject.toml names it."""
     address = repository()
     if address:
         config.repo_url = address
         config.repo_name = address.rstrip("/").rsplit("/", 1)[-1]
+        config.site_url = site_url(address)
     return config
+
+
+def on_post_build(config):
+    """Leaves out pages that work only at a known address."""
+    if not config.site_url:
+        for name in ("404.html", "sitemap.xml", "sitemap.xml.gz"):
+            (pathlib.Path(config.site_dir) / name).unlink(missing_ok=True)
 
 
 def on_files(files, config):
     """Adds pages of the files that GitHub shows from the top folder."""
+    from mkdocs.structure.files import File
+
     for name in ("CONTRIBUTING", "CHANGELOG"):
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
         text = text.replace("](docs/", "](")
@@ -48,6 +75,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """Adds tables of records; ranks the API below pages that explain."""
+    if about := description(markdown):
+        page.meta.setdefault("description", about)
     if re.match(r"api/|changelog|results|performance|benchmarks/", page.url):
         page.meta.setdefault("search", {"boost": 0.1})
     if accelerator_tables.MARK in markdown:
@@ -58,6 +87,7 @@ def on_page_markdown(markdown, page, config, files):
 
 def on_page_content(content, page, config, files):
     """Turns TeX into MathML, which browsers show without a script."""
+    from latex2mathml.converter import convert
 
     def as_mathml(found):
         display = "block" if found[1] == "div" else "inline"

@@ -10,6 +10,7 @@ from places import ROOT
 sys.path.append(str(ROOT / "docs"))
 
 import gallery_cards
+import site_hooks
 
 from keras_synth import mixers
 from keras_synth.registry import registry_of
@@ -59,3 +60,23 @@ def test_the_gallery_shows_every_synthesizer_and_mixer():
         assert {name, entry.letter} & words or name in composite, name
     assert {*mixers.names()} <= words
     assert {*gallery_cards.trained()} == {*gallery_cards.names()}
+
+
+def test_each_page_has_a_description_that_search_engines_show():
+    seen = set()
+    for page in DOCS.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r"\A---.*?^---$", "", text, flags=re.DOTALL | re.M)
+        if about := site_hooks.description(text):
+            assert not re.search(r'\]\(|[`*"<]|^#', about), (page, about)
+            assert len(about) <= 160
+            assert about not in seen, (page, about)
+            seen.add(about)
+    assert len(seen) > 80
+
+
+def test_the_site_has_an_address_if_the_repository_has_one_on_github():
+    expected = "https://owner.github.io/name/"
+    assert site_hooks.site_url("https://github.com/owner/name") == expected
+    assert site_hooks.site_url("https://example.org/owner/name") is None
+    assert site_hooks.site_url(None) is None
