@@ -217,6 +217,22 @@ def test_how_much_padding_there_is_does_not_matter(name):
     assert (difference.max() > 1e-4) == ("amount" in LAYERS[name])
 
 
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        *((name, True) for name in ("V", "relative", "learned alibi+V")),
+        *((name, True) for name in ("linear", "performer(features=8)")),
+        *((name, True) for name in ("local(window=2)", "light_conv(width=3)")),
+        *((name, False) for name in ("R", "FR", "Fix", "D", "FD", "gmlp")),
+    ],
+)
+def test_positions_are_columns_and_count_padding_on_the_left(name, same):
+    mask = padding(T, T - 3, size=T)[:, ::-1]
+    found = run(name, X[:2], value_mask=mask, query_mask=mask)[1, 3:]
+    alone = run(name, X[1:2, 3:])[0]
+    assert (np.abs(found - alone).max() < 1e-5) == same
+
+
 @layers_that(on_each_backend=FEW)
 def test_masks_of_keras_count_as_explicit_ones(name):
     layer, mask = shared(name), padding(T, 4, 1, size=T)

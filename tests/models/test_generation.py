@@ -4,7 +4,8 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from backend import numpy
+from arrays import padding
+from backend import numpy, some_on_each_backend
 from keras import ops
 from language_models import (
     LENGTH,
@@ -297,6 +298,36 @@ def test_wrong_arguments_of_a_language_model_are_errors():
     refused("sequence_length=12", lm, model.backbone, made(tokenizer(), 13))
     other = made(tokenizer("more"), 12)
     refused("more tokens than", lm, model.backbone, other)
+
+
+LEFT, HOLE, EMPTY, RIGHT = "000111", "101100", "000000", "111000"
+
+
+@pytest.mark.parametrize(
+    "name",
+    some_on_each_backend(
+        ["padding_mask", "decoder_padding_mask", "encoder_padding_mask"],
+        ["padding_mask", "decoder_padding_mask"],
+    ),
+)
+def test_generating_from_left_padding_is_an_error(name):
+    """Although the values are unknown to a compiled function."""
+    of_source = name == "encoder_padding_mask"
+    make = language_model if name == "padding_mask" else translator
+    model = make("V", preprocess=False, num_layers=1)
+    model.compile(sampler="greedy")
+
+    def generate(*rows):
+        right = np.tile(padding(3, size=6), (len(rows), 1)).astype(int)
+        mask = np.array([[*map(int, row)] for row in rows])
+        x = {**dict.fromkeys(model.input, right), name: mask}
+        model.generate(x, stop_token_ids=None)
+
+    for row in (LEFT,) if of_source else (LEFT, HOLE, EMPTY):
+        with pytest.raises(ValueError, match=rf"right.*Received: {name}"):
+            generate(RIGHT, row)
+    if of_source:
+        generate(HOLE, EMPTY, RIGHT)
 
 
 def test_wrong_arguments_of_a_translator_are_errors():

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_synth._backend.checks import check_positive
 
@@ -13,6 +14,7 @@ _LENGTHS = {
     "encoder_sequence_length": "max_sequence_length",
     "decoder_sequence_length": "max_decoder_length",
 }
+_MASKS = {"padding_mask", "encoder_padding_mask", "decoder_padding_mask"}
 
 
 def check_arguments(
@@ -48,6 +50,29 @@ def check_prompts(tokenized: Any, max_tokens: int) -> None:
             f"Shorten it, or pass a larger max_length. Received: {longest} "
             "tokens"
         )
+
+
+def check_padding(inputs: dict[str, Any]) -> None:
+    """Raises unless prompts and sources are padded on the right.
+
+    A prompt must also have a token, and no padding between its tokens.
+    """
+    for name in inputs.keys() & _MASKS:
+        real = ops.convert_to_numpy(inputs[name]).astype(bool)
+        first = real[:, :1].all(axis=1)
+        if name == "encoder_padding_mask":
+            wrong = ~first & real.any(axis=1)
+        else:
+            after = real[:, 1:] & ~real[:, :-1]  # tokens after padding
+            wrong = ~first | after.any(axis=1)
+        if wrong.any():
+            raise ValueError(
+                "`generate` needs sources and prompts that are padded on the "
+                "right, because positions count from the first column, and a "
+                "prompt must have at least one token. Pad them with "
+                "keras_hub.layers.StartEndPacker, or use a preprocessor. "
+                f"Received: {name}={real[wrong][0].astype(int)}"
+            )
 
 
 def check_texts(x: Any) -> None:

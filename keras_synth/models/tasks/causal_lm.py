@@ -14,6 +14,7 @@ from keras_synth.models.preprocessors.causal_lm_preprocessor import (
 )
 from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.tasks.generation import (
+    GenerationMixin,
     multiplications_of_lm,
     sample_tokens,
 )
@@ -22,7 +23,9 @@ from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
+class SynthesizerCausalLM(
+    TaskMixin, GenerationMixin, keras_hub.models.CausalLM
+):
     """A language model around a causal `SynthesizerBackbone`.
 
     The token embedding is also the output layer. With a preprocessor, `fit`

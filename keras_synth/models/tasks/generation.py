@@ -1,10 +1,34 @@
 """Text generation of causal and sequence-to-sequence models."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_synth._backend.execution import is_eager
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
+from keras_synth.models.preprocessors.checks import check_padding
+from keras_synth.types import Mixin
+
+
+class GenerationMixin(Mixin):
+    """Checks the padding of `generate`'s inputs, before it is compiled.
+
+    It comes before the base class of a KerasHub task.
+    """
+
+    generate_function: Any
+
+    def make_generate_function(self) -> Any:
+        if self.generate_function is None:
+            function = super().make_generate_function()
+
+            def checked(inputs, stop_token_ids=None):
+                check_padding(inputs)
+                return function(inputs, stop_token_ids=stop_token_ids)
+
+            self.generate_function = checked
+        return self.generate_function
 
 
 def sample_tokens(

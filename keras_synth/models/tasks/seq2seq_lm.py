@@ -16,6 +16,7 @@ from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
 from keras_synth.models.tasks.generation import (
+    GenerationMixin,
     multiplications_of_lm,
     sample_tokens,
 )
@@ -24,7 +25,9 @@ from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
+class SynthesizerSeq2SeqLM(
+    TaskMixin, GenerationMixin, keras_hub.models.Seq2SeqLM
+):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
     The token embedding is also the output layer. With a preprocessor, `fit`
