@@ -88,6 +88,7 @@ class SynthesizerDecoder(SynthesizerBlock):
     """
 
     needs = ("supports_causal_mask",)
+    autocast: bool
 
     def __init__(
         self,
@@ -101,6 +102,8 @@ class SynthesizerDecoder(SynthesizerBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(intermediate_dim, num_heads, **kwargs)
+        # Keras would cast every argument, which would round a state.
+        self._casts, self.autocast = self.autocast, False
         self.max_source_length = check_optional(
             "max_source_length", max_source_length
         )
@@ -175,10 +178,13 @@ class SynthesizerDecoder(SynthesizerBlock):
         decoder_attention_bias: Tensor | None = None,
         encoder_attention_bias: Tensor | None = None,
     ) -> Tensor:
-        caches = self_attention_cache, cross_attention_cache
+        own_cache, cross_cache = self._cast_caches(
+            self_attention_cache, cross_attention_cache
+        )
         self._check_call(
             encoder_sequence,
-            *caches,
+            own_cache,
+            cross_cache,
             cross_attention_cache_update_index,
             return_attention_scores,
         )
@@ -193,14 +199,15 @@ class SynthesizerDecoder(SynthesizerBlock):
             "attention_mask": encoder_attention_mask,
             "attention_bias": encoder_attention_bias,
         }
-        x, source = decoder_sequence, encoder_sequence
-        if self_attention_cache is not None:
+        x, source = self._cast((decoder_sequence, encoder_sequence))
+        if own_cache is not None:
             return self._call_with_caches(
                 x,
                 source,
                 own,
                 other,
-                *caches,
+                own_cache,
+                cross_cache,
                 self_attention_cache_update_index,
                 cross_attention_cache_update_index,
             )
@@ -242,6 +249,27 @@ class SynthesizerDecoder(SynthesizerBlock):
         )
         x = self.cross_residual.after(x, y)
         return self._feed(x), own, cross
+
+    def _cast(self, tensors):
+        """Casts tensors, as Keras casts the arguments of other layers."""
+
+        def cast(x):
+            if x is None:
+                return x
+            dtype = keras.backend.standardize_dtype(x.dtype)
+            if dtype == self.input_dtype:
+                return x
+            return keras.layers.Identity(
+                dtype=self.dtype_policy, autocast=self._casts, name="cast"
+            )(x)
+
+        return keras.tree.map_structure(cast, tensors)
+
+    def _cast_caches(self, own, cross):
+        """Casts caches, except a state that sums up the past."""
+        if self.attention.overwrites_cache:
+            own = self._cast(own)
+        return own, self._cast(cross)
 
     def make_caches(
         self, batch_size: int, length: int, source_length: int | None = None
@@ -287,7 +315,9 @@ class SynthesizerDecoder(SynthesizerBlock):
             cross_attention_cache_update_index,
             return_attention_scores,
         )
-        own, cross = self_attention_cache, cross_attention_cache
+        own, cross = self._cast_caches(
+            self_attention_cache, cross_attention_cache
+        )
         x, source = decoder_sequence, encoder_sequence
         outputs = [keras.KerasTensor(x.shape, self.compute_dtype)]
         if own is not None:

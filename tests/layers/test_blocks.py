@@ -97,6 +97,22 @@ def test_masks_that_count_cause_no_warning(name):
             model.predict(ids, verbose=0)
 
 
+@pytest.mark.parametrize("options", [{}, {"normalize_first": True}])
+def test_a_decoder_in_half_precision_reads_the_masks_of_keras(options):
+    """Of tensors that it casts."""
+    embedding = keras.layers.Embedding(9, D, mask_zero=True)
+    ids = np.array([[0, 0, 1, 2, 3], [0, 4, 5, 6, 7]])
+    block = SynthesizerDecoder(
+        16, H, synthesizer="V", dtype="mixed_bfloat16", **options
+    )
+    found = block(embedding(ids))
+    assert keras.backend.standardize_dtype(found.dtype) == "bfloat16"
+    x = ops.convert_to_tensor(numpy(embedding(ids)))  # without a mask
+    expected = numpy(block(x, decoder_padding_mask=ids != 0))
+    np.testing.assert_allclose(numpy(found)[ids != 0], expected[ids != 0])
+    assert np.abs(numpy(block(x)) - numpy(found)).max() > 0.01
+
+
 def test_an_attention_bias_passes_through_blocks():
     """And a bias that forbids is a mask."""
     x = normal(3, T, D)

@@ -1,5 +1,6 @@
 """Decoding with caches equals a call with the whole sequence."""
 
+import itertools
 import random
 
 import keras
@@ -119,6 +120,34 @@ def test_half_precision_caches_stay_half():
     )
     assert keras.backend.standardize_dtype(own.dtype) == "bfloat16"
     np.testing.assert_allclose(numpy(output), expected, atol=0.05)
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("name", ["linear", "performer(features=8, seed=1)"])
+def test_half_precision_does_not_round_sums_over_the_past(name):
+    """Otherwise a sum of 300 tokens would forget the next ones."""
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    block = SynthesizerDecoder(16, H, synthesizer=name)
+    x = tokens(300)
+    block(x)
+    states = []
+    for ends in ((300,), (290, 295, 298, 300)):
+        state, _ = block.make_caches(3, 300)
+        for start, end in itertools.pairwise((0, *ends)):
+            output, state = block(
+                x[:, start:end],
+                self_attention_cache=state,
+                self_attention_cache_update_index=start,
+            )
+        states.append(state)
+        dtype = keras.backend.standardize_dtype(output.dtype)
+        assert dtype == "bfloat16"
+    keras.tree.map_structure(
+        lambda a, b: np.testing.assert_allclose(
+            numpy(a), numpy(b), rtol=1e-5, atol=1e-4
+        ),
+        *states,
+    )
 
 
 def block_calls(cross):
