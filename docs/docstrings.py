@@ -46,3 +46,6 @@ class KerasSections(griffe.Extension):
     def on_object(self, *, obj, **kwargs):
         if obj.docstring:
             obj.docstring.value = rewritten(obj.docstring.value)
+        if obj.is_function:  # docstrings begin arguments with their types
+            for parameter in obj.parameters:
+                parameter.annotation = None
