@@ -19,7 +19,11 @@ from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_rows
 from keras_synth.attention.routes import sizes
 from keras_synth.attention.routes.explicit import ExplicitRoute
-from keras_synth.attention.routes.route import Request, Route
+from keras_synth.attention.routes.route import (
+    Request,
+    Route,
+    number_of_weights,
+)
 from keras_synth.attention.softmax import FORBIDDEN
 
 _EXPLICIT = ExplicitRoute()
@@ -50,8 +54,17 @@ class TorchCPURoute(Route):
         return all(x is None or x.dtype == float32 for x in operands)
 
     def cost(self, request: Request) -> float:
-        """Less than tiles, except for a single row of weights."""
-        return 1.5 if request.has_one_query else 0.7
+        """Less than tiles, except for a single row of weights.
+
+        Computing tiles of a large table again for a second sample takes less
+        time than new memory for the table.
+        """
+        if request.has_one_query:
+            return 1.5
+        batch = request.values.shape[0]
+        table = number_of_weights(request) // max(1, batch)
+        few = batch <= 2 and table >= batch * sizes.LARGE_TABLE // 2
+        return 0.25 if few and request.logits.shared else 0.7
 
     def run(self, request: Request) -> Any:
         request = request.with_zero_keys()
