@@ -41,8 +41,20 @@ def pairs_of_tokens(x, w, prefix=""):
 
 # --- synthesizers: identifier -> logits ---------------------------------------
 
+
+def rotated_pairs(x, w):
+    queries, keys = (
+        f.rotate(f.split_heads(x, *w.dense(name)), 2, 100.0)
+        for name in ("query", "key")
+    )
+    return f.compare(queries, keys)
+
+
 LOGITS = {
     "V": pairs_of_tokens,
+    "V(rotary=True, rotary_max_wavelength=100, rotary_percentage=0.5)": (
+        rotated_pairs
+    ),
     "additive": lambda x, w: f.additive(
         x, x, *w.dense("query", "key"), w["scale"]
     ),

@@ -17,7 +17,7 @@ from keras_synth.layers import (
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dense import DenseSynthesizer
-from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.dot_product import PairSynthesizer
 from keras_synth.synthesizers.factorized_dense import (
     FactorizedDenseSynthesizer,
 )
@@ -162,7 +162,7 @@ def _table(synthesizer, queries, keys, pairs=None):
     return {}
 
 
-@multiplications.register(DotProductSynthesizer)
+@multiplications.register(PairSynthesizer)
 def _dot_product(synthesizer, queries, keys, pairs=None):
     pairs = _within(synthesizer, queries, keys, pairs)
     return {

@@ -1,6 +1,7 @@
 """Projections that split and merge heads."""
 
 import keras
+from keras import ops
 
 from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.configs import kind_of, serialized
@@ -147,3 +148,18 @@ def positive_shape(output_shape):
             f"output_shape={output_shape!r}"
         )
     return tuple(check_positive("output_shape", x) for x in output_shape)
+
+
+def check_divides_heads(num_heads, num_key_value_heads):
+    """Raises if heads cannot share keys and values evenly."""
+    if num_key_value_heads and num_heads % num_key_value_heads:
+        raise ValueError(
+            "`num_key_value_heads` must divide `num_heads`. Received: "
+            f"num_key_value_heads={num_key_value_heads}, num_heads={num_heads}"
+        )
+
+
+def repeated_heads(x, num_heads):
+    """Repeats shared heads: `(B, S, G, k) -> (B, S, H, k)`."""
+    times = num_heads // x.shape[2]
+    return x if times == 1 else ops.repeat(x, times, axis=2)

@@ -12,6 +12,7 @@ from keras_synth._backend.internals import keras_mask
 from keras_synth.attention import normalizers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
+from keras_synth.attention.projections import repeated_heads
 from keras_synth.folding.plain import plain_layer
 from keras_synth.mixers import SyntheticAttention
 from keras_synth.mixers.call import is_padding
@@ -163,6 +164,7 @@ def _attention(layer, graph):
 
     def mix(call):
         values = graph.call(layer.value, call.value)
+        values = repeated_heads(values, layer.num_heads)
         contexts, first = [], 0
         for group in layer.synthesizer.head_groups():
             heads = slice(first, first + group.num_heads)

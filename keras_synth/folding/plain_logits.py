@@ -5,6 +5,8 @@ import math
 import numpy as np
 from keras import ops
 
+from keras_synth.attention.projections import repeated_heads
+from keras_synth.attention.rotary import rotated, rotation
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.table import TableSynthesizer
 from keras_synth.synthesizers import (
@@ -15,6 +17,7 @@ from keras_synth.synthesizers import (
     LocalDenseSynthesizer,
     MixtureSynthesizer,
 )
+from keras_synth.synthesizers.dot_product import PairSynthesizer
 
 
 def dot_products(queries, keys):
@@ -53,7 +56,7 @@ def _mixture(synthesizer, graph):
             f"Received: {[type(part).__name__ for part in parts]}"
         )
     if synthesizer.share_queries:
-        giver = next(x for x in parts if isinstance(x, DotProductSynthesizer))
+        giver = next(x for x in parts if isinstance(x, PairSynthesizer))
 
     def terms(query, source):
         found = []
@@ -69,12 +72,23 @@ def _mixture(synthesizer, graph):
 
 @plain_layer.register(DotProductSynthesizer)
 def _dot_product(synthesizer, graph):
-    return lambda query, source: [
-        dot_products(
-            graph.call(synthesizer.query, query),
-            graph.call(synthesizer.key, source),
+    def turned(x):
+        if not synthesizer.rotary:
+            return x
+        width, longest = synthesizer.rotary_dim, x.shape[1]
+        angles = rotation(
+            np.arange(longest), width, synthesizer.rotary_max_wavelength
         )
-    ]
+        return rotated(
+            x, *(graph.constant(ops.convert_to_numpy(a)) for a in angles)
+        )
+
+    def terms(query, source):
+        queries = turned(graph.call(synthesizer.query, query))
+        keys = turned(graph.call(synthesizer.key, source))
+        return [dot_products(queries, repeated_heads(keys, queries.shape[2]))]
+
+    return terms
 
 
 @plain_layer.register(AdditiveSynthesizer)

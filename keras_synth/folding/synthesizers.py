@@ -123,8 +123,15 @@ def _copy(synthesizer, scale=None, axes=None, **config):
 def _dot_product(synthesizer, max_length, scale=None):
     if scale is not None and synthesizer.key.quantization_mode is not None:
         return None
-    # Keys, because others may share the queries. (d, H, k) and (H, k)
-    return _copy(synthesizer, scale, {"key/kernel": 1, "key/bias": 0})
+    # Keys, because others may share the queries, unless heads share keys.
+    name = "query" if _shares_keys(synthesizer) else "key"
+    # (d, H, k) and (H, k)
+    return _copy(synthesizer, scale, {f"{name}/kernel": 1, f"{name}/bias": 0})
+
+
+def _shares_keys(synthesizer):
+    own = synthesizer.num_key_value_heads
+    return own not in (None, synthesizer.num_heads)
 
 
 @folded_synthesizer.register(AdditiveSynthesizer)
@@ -171,7 +178,8 @@ def _mixture(synthesizer, max_length, scale=None):
             logits = _logits(part, max_length) * share[:, None, None]
             table = logits if table is None else table + logits
             needs_float32 |= part.needs_float32
-    if None in folded:
+    shared = synthesizer.share_queries and _shares_keys(synthesizer)
+    if None in folded or shared:
         return None if scale is not None else _copy(synthesizer)
     if table is not None:
         folded.insert(

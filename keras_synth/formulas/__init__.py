@@ -49,6 +49,7 @@ from keras_synth.formulas.attention_mixers import (
 from keras_synth.formulas.synthesizers import (
     additive,
     alibi,
+    compare,
     dense,
     dot_product,
     factorized_dense,
@@ -59,6 +60,7 @@ from keras_synth.formulas.synthesizers import (
     pattern,
     random,
     relative,
+    rotate,
     split_heads,
     t5_relative,
 )
@@ -90,6 +92,7 @@ __all__ = [
     "attention",
     "block_window",
     "causal",
+    "compare",
     "compressed",
     "dense",
     "dot_product",
@@ -117,6 +120,7 @@ __all__ = [
     "reformer",
     "relative",
     "relu",
+    "rotate",
     "routing",
     "sigmoid",
     "sinkhorn",

@@ -75,6 +75,31 @@ def dot_product(
     return compare(split_heads(x, Wq, bq), split_heads(y, Wk, bk))
 
 
+def rotate(x: Tensor, width: int, max_wavelength: float = 10_000.0) -> Tensor:
+    """Rotates queries or keys by their position, pairs of features.
+
+    Features f and `f + width / 2` turn by `i m^(-2f / width)` at position i.
+    Dot products of rotated queries and keys depend on distances.
+
+    Args:
+        x: Tensor `(B, T, H, k)`.
+        width: Integer, rotated features, an even number.
+        max_wavelength: Float, `m`.
+
+    Returns:
+        Tensor `(B, T, H, k)`.
+
+    References:
+        - [Su et al., 2021](https://arxiv.org/abs/2104.09864)
+    """
+    a, b, rest = ops.split(x, [width // 2, width], axis=-1)
+    f = ops.arange(width // 2, dtype="float32")
+    i = ops.arange(x.shape[1], dtype="float32")[:, None, None]
+    angle = i * max_wavelength ** (-2 * f / width)
+    cos, sin = ops.cos(angle), ops.sin(angle)
+    return ops.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+
 def additive(
     x: Tensor,
     y: Tensor,

@@ -58,3 +58,26 @@ def check_traced(query, value, reads_tokens):
             "input_signature=[keras.InputSpec(shape=(8, 128), dtype='int32')]. "
             f"Received: batch size and lengths {sizes}"
         )
+
+
+def heads_of_values(num_heads, num_key_value_heads, synthesizer):
+    """Returns the number of heads of the values, or raises."""
+    of_keys = synthesizer.num_key_value_heads
+    if of_keys is None and synthesizer.key_dim:
+        of_keys = num_heads
+    wanted = num_key_value_heads or of_keys or num_heads
+    if wanted != num_heads and len(synthesizer.head_groups()) > 1:
+        raise ValueError(
+            "Groups of heads cannot share keys and values. Leave out "
+            "`num_key_value_heads`, or use one synthesizer for all heads. "
+            f"Received: num_key_value_heads={wanted} of {num_heads} heads"
+        )
+    if of_keys not in (None, wanted):
+        raise ValueError(
+            "Keys and values must have the same number of heads, and only "
+            '"V" can have fewer keys than queries. Set `num_key_value_heads` '
+            "of the layer, with a synthesizer that compares no pairs or "
+            f'contains only "V". Received: num_key_value_heads={wanted}, and '
+            f"{of_keys} heads of keys of {synthesizer!r}"
+        )
+    return wanted

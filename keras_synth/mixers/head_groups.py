@@ -10,6 +10,7 @@ from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_columns
 from keras_synth.attention.patterns import Window
 from keras_synth.attention.positions import shortest
+from keras_synth.attention.projections import repeated_heads
 
 
 class HeadGroups:
@@ -18,6 +19,7 @@ class HeadGroups:
     Args:
         synthesizer: `Synthesizer` with `head_groups()`.
         value_dim: Integer, value features per head, `v`.
+        value_heads: Integer, heads of the values, `G`, at most `H`.
 
     Attributes:
         cache_dim: Features per head of a token in the cache, or a tuple with
@@ -26,7 +28,7 @@ class HeadGroups:
             a tuple with that of each group.
     """
 
-    def __init__(self, synthesizer, value_dim):
+    def __init__(self, synthesizer, value_dim, value_heads):
         self._synthesizer = synthesizer
         self._groups = synthesizer.head_groups()
         ends = itertools.accumulate(
@@ -35,16 +37,19 @@ class HeadGroups:
         self._heads = [slice(*pair) for pair in itertools.pairwise(ends)]
         dims = [group.key_dim + value_dim for group in self._groups]
         self.cache_dim = self._whole(dims)
+        heads = [group.num_heads for group in self._groups]
+        if len(heads) == 1:
+            heads = [value_heads]
         self.cache_shapes = self._whole(
-            (None, group.num_heads, dim)
-            for group, dim in zip(self._groups, dims, strict=True)
+            (None, *pair) for pair in zip(heads, dims, strict=True)
         )
 
     def project(self, key, values):
         """Returns the keys and values of a source `(B, S, d)`.
 
         `keys` is a tuple of tensors `(B, S, h, k)`, or `None` for a group of h
-        heads that compares no pairs; `values` is a tuple of `(B, S, h, v)`.
+        heads that compares no pairs; `values` is a tuple of `(B, S, h, v)`. A
+        single group has G heads of keys and values.
         """
         keys = self._synthesizer.project_keys(key)
         if len(self._groups) == 1:
@@ -130,7 +135,7 @@ class HeadGroups:
                 logits = logits + Logits(bias=ops.cast(own_bias, "float32"))
             attended = attend(
                 logits,
-                own_values,
+                repeated_heads(own_values, group.num_heads),
                 own_mask,
                 target_length=target_length,
                 **options,

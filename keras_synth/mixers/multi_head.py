@@ -102,10 +102,11 @@ class MultiHeadMixer(Mixer):
                 name="dropout",
             )
 
-    def _split_heads(self, shape, width, name, activation=None):
-        """A projection to heads, built for a shape."""
+    def _split_heads(self, shape, width, name, activation=None, heads=None):
+        """A projection to heads, by default all, built for a shape."""
+        heads = heads or self.num_heads
         layer = self._projections.split_heads(
-            self.num_heads, width, name, self.dtype_policy, activation
+            heads, width, name, self.dtype_policy, activation
         )
         layer.build(shape)
         return layer

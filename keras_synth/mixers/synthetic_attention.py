@@ -12,7 +12,11 @@ from keras_synth._backend.execution import is_traced
 from keras_synth._backend.internals import untrack
 from keras_synth.attention import masks, normalizers, patterns
 from keras_synth.attention.patterns import Pattern
-from keras_synth.attention.projections import axes_of_heads, positive_shape
+from keras_synth.attention.projections import (
+    axes_of_heads,
+    check_divides_heads,
+    positive_shape,
+)
 from keras_synth.mixers import attention_checks, last_tokens
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.multi_head import MultiHeadMixer
@@ -87,6 +91,11 @@ class SyntheticAttention(MultiHeadMixer):
             number of keys visible to a row: `"softmax"`; `"relu"`,
             `relu(s) / n`; `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a
             softmax with an additional logit, which is zero and has no value.
+        num_key_value_heads: Optional integer, heads of the values, and of the
+            keys that `"V"` compares. It divides `num_heads`; groups of heads
+            share keys and values, as in `keras.layers.GroupQueryAttention`,
+            and caches are smaller. By default it is the synthesizer's, as in
+            `"V(num_key_value_heads=2)"`, or `num_heads`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -173,6 +182,7 @@ class SyntheticAttention(MultiHeadMixer):
         max_length: int | None = None,
         pattern: Identifier | None = None,
         normalizer: Identifier = "softmax",
+        num_key_value_heads: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -203,6 +213,10 @@ class SyntheticAttention(MultiHeadMixer):
             None if output_shape is None else positive_shape(output_shape)
         )
         self.max_length = check_optional("max_length", max_length)
+        self.num_key_value_heads = check_optional(
+            "num_key_value_heads", num_key_value_heads
+        )
+        check_divides_heads(self.num_heads, self.num_key_value_heads)
         self.pattern: Pattern | None = None
         if pattern is not None:
             self.pattern = patterns.get(pattern).fitted(self.max_length)
@@ -221,11 +235,15 @@ class SyntheticAttention(MultiHeadMixer):
             use_bias=self.use_bias,
             defaults={
                 "dtype": self.dtype_policy,
+                "num_key_value_heads": self.num_key_value_heads,
                 "seed": self.seed,
                 **self._projections.options,
             },
         )
-        self._groups = HeadGroups(self.synthesizer, self.value_dim)
+        self._value_heads = attention_checks.heads_of_values(
+            self.num_heads, self.num_key_value_heads, self.synthesizer
+        )
+        self._groups = self._head_groups()
         self.gate = None
         self.synthesizer.attach_to(self)
         self._cached_window = None
@@ -240,7 +258,10 @@ class SyntheticAttention(MultiHeadMixer):
         """
         untrack(self, self.synthesizer)
         self.synthesizer = other.synthesizer
-        self._groups = HeadGroups(self.synthesizer, self.value_dim)
+        self._groups = self._head_groups()
+
+    def _head_groups(self):
+        return HeadGroups(self.synthesizer, self.value_dim, self._value_heads)
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         super().build(query_shape, value_shape, key_shape)
@@ -252,7 +273,9 @@ class SyntheticAttention(MultiHeadMixer):
         width = self.value_dim
         if self.use_gate:
             self.gate = self._split_heads(query_shape, width, "gate", "sigmoid")
-        self.value = self._split_heads(value_shape, width, "value")
+        self.value = self._split_heads(
+            value_shape, width, "value", heads=self._value_heads
+        )
 
     def _check_supported(self, arguments):
         super()._check_supported(arguments)
@@ -352,9 +375,10 @@ class SyntheticAttention(MultiHeadMixer):
 
         Returns:
             Tensor `(B, length, H, cache_dim)`, or with groups of heads a tuple
-            of such tensors. For a local pattern and synthesizers that need no
-            positions, a dictionary of the last `tokens`,
-            `(B, window, H, cache_dim)`, and their `positions`, `(B, window)`,
+            of such tensors. H is `num_key_value_heads` if heads share them. For
+            a local pattern and synthesizers that need no positions, a
+            dictionary of the last `tokens`, `(B, window, H, cache_dim)`, and
+            their `positions`, `(B, window)`,
             -1 without a token. Pass each token to this form only once
             (`overwrites_cache` is False), without attention masks and biases.
         """

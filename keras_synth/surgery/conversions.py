@@ -312,6 +312,8 @@ def check_compares(attention: Any) -> None:
     if not (
         type(attention) is SyntheticAttention
         and type(attention.synthesizer) is DotProductSynthesizer
+        and not attention.synthesizer.rotary
+        and attention.synthesizer.num_key_value_heads is None
         and attention.pattern is None
         and attention.normalizer == normalizers.SOFTMAX
     ):

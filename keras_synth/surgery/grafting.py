@@ -130,7 +130,8 @@ def _place_of_v(synthesizer):
     if found is None:
         raise ValueError(
             "To keep the outputs of the model, the synthesizer needs V in all "
-            'heads, as in "R+V". Received: synthesizer='
+            'heads, as in "R+V", without rotary positions and shared keys. '
+            "Received: synthesizer="
             f"{synthesizer!r}"
         )
     return found
@@ -138,6 +139,9 @@ def _place_of_v(synthesizer):
 
 def _search(synthesizer, share):
     if type(synthesizer) is DotProductSynthesizer:
+        heads = synthesizer.num_key_value_heads or synthesizer.num_heads
+        if synthesizer.rotary or heads != synthesizer.num_heads:
+            return None
         return synthesizer, share
     if not isinstance(synthesizer, MixtureSynthesizer):
         return None

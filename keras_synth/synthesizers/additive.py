@@ -7,12 +7,12 @@ from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.execution import is_compiled_by_torch
 from keras_synth._backend.loops import rematerialized, summed
 from keras_synth.attention.logits import Logits, float32
-from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.dot_product import PairSynthesizer
 from keras_synth.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class AdditiveSynthesizer(DotProductSynthesizer):
+class AdditiveSynthesizer(PairSynthesizer):
     """Compares each pair of tokens with a hidden layer ("additive").
 
     `S_ij = sum_f w_f tanh(q_if + k_jf)` per head, where q and k are projections
@@ -22,7 +22,13 @@ class AdditiveSynthesizer(DotProductSynthesizer):
     The layer sums the logits `(B, H, T, S)` one feature at a time, and again
     for the gradient. It never makes a tensor `(B, T, S, H, k)`.
 
-    Args: those of `DotProductSynthesizer`; k is the width of the hidden layer.
+    Args:
+        num_heads: Integer, `H`.
+        key_dim: Integer, width of the hidden layer, `k`.
+        use_bias: Whether the projections have a bias.
+        fixed: Whether the weights are never trained.
+        **kwargs: Options of the projections, as for `DotProductSynthesizer`,
+            and arguments of `Synthesizer`.
 
     Call arguments: those of `DotProductSynthesizer`.
 
@@ -42,6 +48,7 @@ class AdditiveSynthesizer(DotProductSynthesizer):
 
     weight_axes = {"scale": (MODEL,)}
     last_weights = ("scale",)
+    remembers_last = True
 
     scale: Tensor = None
 

@@ -49,6 +49,16 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         self, synthesizers: Sequence[Identifier], **kwargs: Any
     ) -> None:
         parts = checked_parts(synthesizers, "A layer with groups of heads")
+        shared = [part.num_key_value_heads for part in parts]
+        if any(
+            n not in (None, part.num_heads)
+            for n, part in zip(shared, parts, strict=True)
+        ):
+            raise ValueError(
+                "Groups of heads cannot share keys and values. Leave out "
+                "`num_key_value_heads`, or use one synthesizer for all heads. "
+                f"Received: num_key_value_heads={shared} of the groups"
+            )
         num_heads = sum(part.num_heads for part in parts)
         super().__init__(num_heads, parts, **kwargs)
         self.key_dim = max(part.key_dim for part in parts)

@@ -15,7 +15,7 @@ from keras_synth.synthesizers.composite import (
     checked_parts,
 )
 from keras_synth.synthesizers.dense import DenseSynthesizer
-from keras_synth.synthesizers.dot_product import DotProductSynthesizer
+from keras_synth.synthesizers.dot_product import PairSynthesizer
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Identifier, Size, Tensor
 
@@ -88,6 +88,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         self.per_head, self.share_queries = per_head, share_queries
         self.alphas_initializer = alphas_initializer
         self.key_dim = sum(part.key_dim for part in parts)
+        self.num_key_value_heads = _heads_of_keys(parts)
         self.reach = shortest(*(part.reach for part in parts))
         self.is_bias = all(part.is_bias for part in parts)
         self.alphas = None
@@ -178,9 +179,25 @@ class MixtureSynthesizer(CompositeSynthesizer):
         return dict.fromkeys([giver, *takers], giver.project_queries(query))
 
 
+def _heads_of_keys(parts):
+    """The number of heads of the parts' keys; raises if it differs."""
+    numbers = [
+        part.num_key_value_heads or part.num_heads
+        for part in parts
+        if part.key_dim
+    ]
+    if len(set(numbers)) > 1:
+        raise ValueError(
+            "All parts of a mixture that compare pairs of tokens must have the "
+            "same number of keys. Use the same `num_key_value_heads` for all, "
+            f"or leave it out. Received: {numbers} heads of keys"
+        )
+    return numbers[0] if numbers else None
+
+
 def _sharing_parts(parts):
     """The dot-product part that has the queries, and the Dense parts."""
-    givers = [p for p in parts if isinstance(p, DotProductSynthesizer)]
+    givers = [p for p in parts if isinstance(p, PairSynthesizer)]
     takers = [
         p
         for p in parts

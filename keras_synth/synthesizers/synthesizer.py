@@ -50,6 +50,8 @@ class Synthesizer(Configured, keras.layers.Layer):
     Attributes:
         key_dim: Integer, features per head and source token in a decoding
             cache, in addition to the values.
+        num_key_value_heads: Integer, heads of the keys in a decoding cache if
+            they are not `num_heads`, or `None`.
         reads_tokens: Boolean, whether logits depend on any token.
         is_bias: Boolean, whether a mixture adds the logits without an alpha:
             `S = bias + sum_i alpha_i S_i`.
@@ -92,6 +94,7 @@ class Synthesizer(Configured, keras.layers.Layer):
     """
 
     key_dim = 0
+    num_key_value_heads: int | None = None
     reads_tokens = True
     is_bias = False
     needs_float32 = False

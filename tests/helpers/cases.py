@@ -35,6 +35,8 @@ def named(identifier):
 
 CASES = {
     "V": named("V"),
+    "V rotary": named("V(rotary=True)"),
+    "R+V grouped": named("R + V(rotary=True, num_key_value_heads=1)"),
     "D": named("D"),
     "D linear": lambda: DenseSynthesizer(H, None, N),
     "D shared heads": lambda: DenseSynthesizer(H, K, N, shared_heads=True),

@@ -42,7 +42,8 @@ def test_keys_are_as_wide_as_promised(case):
         if group.key_dim == 0:
             assert own is None
         else:
-            assert own.shape == (2, T, group.num_heads, group.key_dim)
+            heads = group.num_key_value_heads or group.num_heads
+            assert own.shape == (2, T, heads, group.key_dim)
 
 
 def test_one_head_of_constant_keys_is_the_formula():

@@ -1,0 +1,162 @@
+"""V: shared keys and values, and rotary positions."""
+
+import keras
+import numpy as np
+import pytest
+from arrays import normal
+from backend import numpy
+
+from keras_synth import mixers, surgery, synthesizers
+from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
+
+B, T, H, K, D = 2, 9, 4, 6, 16
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("shared", [1, 2, 4])
+@pytest.mark.parametrize("causal", [False, True])
+def test_shared_heads_equal_those_of_keras(shared, causal):
+    theirs = keras.layers.GroupQueryAttention(K, H, shared)
+    mine = SyntheticAttention(H, K, synthesizer="V", num_key_value_heads=shared)
+    x = normal(B, T, D)
+    mask = np.arange(T) < np.array([[T], [5]])
+    theirs(x, x), mine(x)
+    mine.set_weights(theirs.get_weights())
+    expected = theirs(
+        x, x, query_mask=mask, value_mask=mask, use_causal_mask=causal
+    )
+    found = mine(x, query_mask=mask, value_mask=mask, use_causal_mask=causal)
+    np.testing.assert_allclose(
+        numpy(found)[mask], numpy(expected)[mask], atol=2e-6
+    )
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("percentage", [1.0, 0.4])
+def test_rotations_equal_those_of_keras_hub(percentage):
+    import keras_hub
+
+    theirs = keras_hub.layers.RotaryEmbedding(max_wavelength=500)
+    mine = synthesizers.get(
+        f"V(rotary=True, rotary_max_wavelength=500, "
+        f"rotary_percentage={percentage})",
+        H,
+        K,
+    )
+    x, start, width = normal(B, T, H, K), 3, int(K * percentage)
+    expected = numpy(theirs(x[..., :width], start_index=start))
+    found = numpy(mine.rotate(x, start + np.arange(T)))
+    np.testing.assert_allclose(found[..., :width], expected, atol=2e-6)
+    np.testing.assert_array_equal(found[..., width:], x[..., width:])
+
+
+def test_rotated_logits_depend_on_distances():
+    layer = SyntheticAttention(H, K, synthesizer="V(rotary=True)")
+    token = normal(B, 1, D)
+    _, scores = layer(np.repeat(token, T, 1), return_attention_scores=True)
+    logits = np.log(numpy(scores))
+    logits -= logits[..., :1]
+    ahead = logits[..., 1:, 1:] - logits[..., 1:, 1:2]
+    before = logits[..., :-1, :-1] - logits[..., :-1, :1]
+    np.testing.assert_allclose(ahead, before, atol=1e-4)
+    assert np.ptp(logits, axis=-1).min() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("V(num_key_value_heads=2)", (B, 5, 2, 2 * K)),
+        ("R + V(num_key_value_heads=1)", (B, 5, 1, 2 * K)),
+        ("D + V(rotary=True)", (B, 5, 4, 2 * K)),
+    ],
+)
+def test_a_cache_has_the_heads_of_keys_and_values(name, shape):
+    layer = mixers.get(name, H, K, T)
+    layer(normal(B, T, D))
+    assert tuple(layer.make_cache(B, 5).shape) == shape
+
+
+def test_heads_without_keys_share_values():
+    layer = mixers.get("R", H, K, T)
+    assert layer.num_key_value_heads is None
+    layer = SyntheticAttention(
+        H, K, synthesizer="R", max_length=T, num_key_value_heads=2
+    )
+    x = normal(B, T, D)
+    _, scores = layer(x, return_attention_scores=True)
+    values = np.repeat(numpy(layer.value(x)), 2, axis=2)
+    context = np.einsum("bhts,bshv->bthv", numpy(scores), values)
+    expected = numpy(layer.attention_output(context))
+    np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
+    assert layer.make_cache(B, 5).shape[2] == 2
+
+
+def test_a_window_remembers_rotated_positions():
+    layer = SyntheticAttention(
+        H, K, synthesizer="V(rotary=True)", pattern="local(window=2)"
+    )
+    x = normal(B, T, D)
+    expected = numpy(layer(x, use_causal_mask=True))
+    cache, found = layer.make_cache(B, T), []
+    for t in range(0, T, 3):
+        y, cache = layer.call_with_cache(x[:, t : t + 3], cache, t)
+        found.append(numpy(y))
+    assert cache["tokens"].shape[1] == 2
+    np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-6)
+
+
+def test_a_block_decodes_with_shared_rotated_keys():
+    name = "R + V(rotary=True, num_key_value_heads=2)"
+    block = SynthesizerDecoder(32, H, synthesizer=name, max_length=T)
+    x = normal(B, T, D)
+    expected = numpy(block(x))
+    cache, found = block.make_caches(B, T)[0], []
+    for t in range(T):
+        y, cache = block(
+            x[:, t : t + 1],
+            self_attention_cache=cache,
+            self_attention_cache_update_index=t,
+        )
+        found.append(numpy(y))
+    np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (dict(synthesizer="V", num_key_value_heads=3), "must divide"),
+        (dict(synthesizer="V(num_key_value_heads=3)"), "must divide"),
+        (dict(synthesizer="V", num_key_value_heads=0), "num_key_value_heads"),
+        (dict(synthesizer="additive", num_key_value_heads=2), 'only "V"'),
+        (
+            dict(synthesizer="additive + V", num_key_value_heads=2),
+            "same number of keys",
+        ),
+        (
+            dict(synthesizer="V(num_key_value_heads=4)", num_key_value_heads=2),
+            "the same number of heads",
+        ),
+        (dict(synthesizer="heads(V=2, R=2)", num_key_value_heads=2), "Groups"),
+        (
+            dict(synthesizer="heads(2*V(num_key_value_heads=1) + 2*R)"),
+            "Groups of heads",
+        ),
+        (dict(synthesizer="V(rotary=True, rotary_percentage=0.5)"), "even"),
+        (dict(synthesizer="V(rotary=True, rotary_percentage=2.0)"), "even"),
+        (dict(synthesizer="V(rotary=1.5)"), "rotary"),
+        (dict(synthesizer="additive(rotary=True)"), "rotary"),
+    ],
+)
+def test_heads_and_rotations_that_do_not_fit_are_refused(arguments, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        SyntheticAttention(H, K, max_length=T, **arguments)
+
+
+def test_surgery_refuses_rotated_and_shared_keys():
+    x = keras.Input((T, D))
+    attention = keras.layers.MultiHeadAttention(H, K)
+    model = keras.Model(x, attention(x, x))
+    with pytest.raises(ValueError, match="needs V"):
+        surgery.graft(model, "V(rotary=True)", max_length=T)
+    with pytest.raises(ValueError, match="needs V"):
+        surgery.graft(model, "R + V(num_key_value_heads=2)", max_length=T)
