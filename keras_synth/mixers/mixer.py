@@ -247,9 +247,11 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
                 continue
             shape = getattr(wanted, "shape", None)
             received = name if shape is None else f"{name}.shape"
+            padding = ", pass padding as `value_mask` (batch, length)"
             raise ValueError(
                 f"{type(self).__name__} does not support `{name}`. Leave it "
-                "out, or use a mixer that does, such as SyntheticAttention. "
+                f"out{padding if name == 'attention_mask' else ''}, or use a "
+                "mixer that does, such as SyntheticAttention. "
                 f"Received: {received}={wanted if shape is None else shape}"
             )
         if self.supports_cross_attention:
