@@ -1,11 +1,11 @@
 """Scripts for bug reports show bugs of Keras, without this package."""
 
-import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 from places import HELPERS, ROOT
@@ -25,10 +25,20 @@ def backend_of(text):
     return found[1] if found else "torch"
 
 
+def check_versions(*packages):
+    """Skips a test with versions other than those of constraints.txt."""
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    expected = dict(re.findall(r"^([\w-]+)==(.+)$", text, re.MULTILINE))
+    installed = {x.name: x.version for x in metadata.distributions()}
+    for package in packages:
+        version = installed.get(package, "none").partition("+")[0]
+        if version != expected[package]:
+            pytest.skip(f"{package} {version}, not {expected[package]}")
+
+
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_scripts_show_bugs_that_are_not_fixed(backend, tmp_path):
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"{backend} is not installed")
+    check_versions("keras", "keras-hub", "grain", "onnxruntime", backend)
     paths = [path for path in SCRIPTS if backend_of(TEXTS[path]) == backend]
     run = subprocess.run(
         [sys.executable, HELPERS / "separately.py", *paths],
