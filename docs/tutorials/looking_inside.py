@@ -275,6 +275,6 @@ alpha of about one half.
 - Low input dependence is a reason to *try* a table. A head that attends to the
   last separator is simple, but depends on the input, because the position of
   the separator does.
-- [Looking inside](../analysis.md) lists all statistics and plots, and shows 72
-  heads of a published encoder.
+- [Look inside a model](../analysis.md) lists all statistics and plots, and
+  shows 72 heads of a published encoder.
 """
