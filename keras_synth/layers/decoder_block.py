@@ -102,8 +102,12 @@ class SynthesizerDecoder(SynthesizerBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(intermediate_dim, num_heads, **kwargs)
-        # Keras would cast every argument, which would round a state.
-        self._casts, self.autocast = self.autocast, False
+        # Keras would cast every argument, which would round a state. This layer
+        # casts the others and keeps their masks.
+        self._identity = keras.layers.Identity(
+            dtype=self.dtype_policy, autocast=self.autocast, name="cast"
+        )
+        self.autocast = False
         self.max_source_length = check_optional(
             "max_source_length", max_source_length
         )
@@ -257,11 +261,7 @@ class SynthesizerDecoder(SynthesizerBlock):
             if x is None:
                 return x
             dtype = keras.backend.standardize_dtype(x.dtype)
-            if dtype == self.input_dtype:
-                return x
-            return keras.layers.Identity(
-                dtype=self.dtype_policy, autocast=self._casts, name="cast"
-            )(x)
+            return x if dtype == self.input_dtype else self._identity(x)
 
         return keras.tree.map_structure(cast, tensors)
 

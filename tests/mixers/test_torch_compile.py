@@ -121,6 +121,15 @@ def backbone(name):
     )
 
 
+def test_a_block_that_casts_its_input_is_one_graph():
+    block = SynthesizerDecoder(
+        16, H, synthesizer="R+V", max_length=N, dtype="mixed_bfloat16"
+    )
+    expected, options = block(tokens()), {"fullgraph": True, "backend": "eager"}
+    found = torch.compile(lambda x: block(x), **options)(tokens())
+    np.testing.assert_array_equal(numpy(found), numpy(expected))
+
+
 def ids(length):
     real = padding(length, length // 2, size=length)
     drawn = np.random.default_rng(length).integers(1, 30, (B, length))
