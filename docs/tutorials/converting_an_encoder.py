@@ -317,5 +317,5 @@ and on the test set.
 - Score on your own task before and after, and replace as many heads as it
   allows. A tagger may need heads that a sentence encoder does not.
 - `to="D"`, Dense, fits a function of the token instead of a table.
-  `by="greedy"` tries heads one by one with your own score.
+  `by=[(0, 3), (1, 0)]` names the heads to replace.
 """

@@ -1,28 +1,19 @@
 """`synthesize`: replace attention heads by synthesizers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
-from keras_synth.surgery.choosing import (
-    Trial,
-    by_layer,
-    greedy,
-    least_dependent,
-)
-from keras_synth.surgery.observing import as_inputs, batches, sums_of
+from keras_synth.surgery.observing import batches, sums_of
 from keras_synth.surgery.replacing import exact, replaced
-from keras_synth.surgery.states import named_outputs, padding_of
 from keras_synth.surgery.static_heads import checked_kind, fit
 from keras_synth.synthesizers import DenseSynthesizer
 from keras_synth.types import Identifier
 
-_WAYS = ("input_dependence", "greedy")
-_SAMPLES = 256  # for the default score, at least, if there are as many
+_BY = "input_dependence"
 
 
 def synthesize(
@@ -32,8 +23,6 @@ def synthesize(
     to: Identifier = "R",
     by: str | Sequence[tuple[int, int]] = "input_dependence",
     max_length: int | None = None,
-    score: Callable[[Any], float] | None = None,
-    step: int = 6,
     verbose: int = 0,
 ) -> Any:
     """Returns a trained model, some of whose heads no longer compare tokens.
@@ -70,30 +59,19 @@ def synthesize(
             number. Not used if `by` has pairs.
         to: String, the replacement, see above.
         by: `"input_dependence"`: heads whose weights depend least on the
-            input, `sum (A - mean A)^2 / sum A^2`. `"greedy"`: heads without
-            which `score` stays highest, each tried together with those chosen
-            before. Or pairs of an attention layer and a head, both from 0 on,
-            with layers in order of their calls; layers of a decoder come
-            after the encoder's.
+            input, `sum (A - mean A)^2 / sum A^2`. Or pairs of an attention
+            layer and a head, both from 0 on, with layers in order of their
+            calls; layers of a decoder come after the encoder's.
         max_length: Integer, `N`, the length of the longest sequence, in
             tokens; by default the model's own.
-        score: Function for `"greedy"` of a model of the returned class. It
-            returns a number, such as a metric on examples outside the test
-            set; higher is better. Each call gets the same model in another
-            state, so the function must not train or keep it. By default, the
-            score is minus the mean squared difference of the outputs of the
-            two models on the first 256 samples of `data`.
-        step: Integer, the number of heads that `"greedy"` chooses in each
-            round of trials. 36 of 72 heads take 342 trials with `step=6`, and
-            1,962 with `step=1`.
         verbose: Integer, 1 to show progress, otherwise 0.
 
     Returns:
         See `graft`.
 
     Raises:
-        ValueError: See `graft`; if `heads`, `to`, `by` or `score` have other
-            values, or `data` have no batch, or sequences that are too long.
+        ValueError: See `graft`; if `heads`, `to` or `by` have other values, or
+            `data` have no batch, or sequences that are too long.
 
     Example:
 
@@ -107,13 +85,6 @@ def synthesize(
     >>> sum(w.shape[0] for w in student.weights if w.name == "R")
     2
 
-    Choose heads by a custom score:
-
-    >>> student = keras_synth.surgery.synthesize(
-    ...     bert, data, heads=2, to="FR(rank=4)", by="greedy", step=1,
-    ...     score=lambda student: -float(keras.ops.var(
-    ...         student(data)["sequence_output"])))
-
     References:
         - [Hassid et al., 2022](https://arxiv.org/abs/2211.03495), averages of
           attention weights instead of attention
@@ -121,20 +92,15 @@ def synthesize(
           more or fewer items: tables from samples of unequal lengths
         - [Bick et al., 2024](https://arxiv.org/abs/2408.10189), matching
           attention matrices first
-        - [Michel et al., 2019](https://arxiv.org/abs/1905.10650), greedy
-          removal of heads
     """
     source = exact(model, max_length)
     _check_lengths(source)
     kind = checked_kind(to, source)
-    check_positive("step", step)
-    pairs = _checked_ways(by, score)
+    pairs = _checked_ways(by)
     number = _checked_number(heads, source)
     chosen = None if pairs is None else _checked_heads(pairs, source)
     progress = _progress(verbose)
-    if isinstance(data, Iterator) and (
-        kind is DenseSynthesizer or by == _WAYS[1]
-    ):
+    if isinstance(data, Iterator) and kind is DenseSynthesizer:
         data = [*data]  # it is gone over again
 
     def again():
@@ -142,18 +108,8 @@ def synthesize(
 
     sums = sums_of(source, again(), progress(None))
 
-    def fitted(chosen):
-        return fit(to, source, chosen, sums, again, progress)
-
-    if by == "greedy":
-        everything = [[*range(x.attention.num_heads)] for x in source.places]
-        parts = fitted(everything)
-        trial = Trial(source, to, parts)
-        scored = _scored(trial, score, source.model, again)
-        chosen = greedy(trial, number, scored, step, progress)
-    else:
-        chosen = chosen or least_dependent(sums, number)
-        parts = fitted(chosen)
+    chosen = chosen or _least_dependent(sums, number)
+    parts = fit(to, source, chosen, sums, again, progress)
     each = [
         _identifier(len(own), place.attention.num_heads, to)
         for own, place in zip(chosen, source.places, strict=True)
@@ -169,18 +125,13 @@ def synthesize(
 # --- arguments ----------------------------------------------------------------
 
 
-def _checked_ways(by, score):
+def _checked_ways(by):
     """The pairs in `by`, or `None`."""
-    if score is not None and (by != "greedy" or not callable(score)):
-        raise ValueError(
-            '`score` must be a function of a model, for by="greedy". Received: '
-            f"score={score!r}, by={by!r}"
-        )
     if not isinstance(by, str):
         return [*by]
-    if by not in _WAYS:
+    if by != _BY:
         raise ValueError(
-            f"`by` must be one of {_WAYS}, or a list of pairs (layer, head). "
+            f"`by` must be {_BY!r}, or a list of pairs (layer, head). "
             f"Received: by={by!r}"
         )
     return None
@@ -223,7 +174,7 @@ def _checked_heads(pairs, source):
                 "`by` must be pairs (layer, head). The attention layers 0 to "
                 f"{len(numbers) - 1} have {numbers} heads. Received: {pair}"
             )
-    return by_layer(pairs, len(numbers))
+    return _by_layer(pairs, len(numbers))
 
 
 def _progress(verbose):
@@ -241,43 +192,23 @@ def _progress(verbose):
     return bar
 
 
-# --- the default score --------------------------------------------------------
+# --- the choice of heads ------------------------------------------------------
 
 
-def _scored(trial, score, teacher, data):
-    """A function without arguments that scores a trial."""
-    if score is not None:
-        return lambda: score(trial.model)
-    samples: list = []
-    for batch in data():
-        samples.append(batch)
-        if sum(len(next(iter(x.values()))) for x in samples) >= _SAMPLES:
-            break
-    # Graphs, which do not accept texts or labels.
-    graphs = [keras.Model(x.input, x.output) for x in (teacher, trial.model)]
-    expected = [_outputs(teacher, graphs[0], batch) for batch in samples]
-
-    def likeness():
-        squares = tokens = 0.0
-        for batch, outputs in zip(samples, expected, strict=True):
-            found = _outputs(trial.model, graphs[1], batch)
-            for ours, theirs in zip(found, outputs, strict=True):
-                squares += float(np.square(ours - theirs).sum())
-                tokens += theirs.size
-        return -squares / tokens
-
-    return likeness
-
-
-def _outputs(model, graph, batch):
-    """A list of outputs; of hidden states only real tokens."""
-    found = graph.predict_on_batch(as_inputs(model, batch))
-    outputs = named_outputs(model, found)
-    masks = padding_of(outputs, batch)
-    return [
-        x if masks[name] is None else x[batch[masks[name]].astype(bool)]
-        for name, x in outputs.items()
+def _least_dependent(sums, number):
+    """The heads that depend least on their input."""
+    pairs = [
+        (share, i, head)
+        for i, own in enumerate(sums)
+        for head, share in enumerate(own.input_dependence())
     ]
+    pairs = sorted(pairs)[:number]
+    return _by_layer([pair[1:] for pair in pairs], len(sums))
+
+
+def _by_layer(pairs, layers):
+    """Pairs (layer, head) as a sorted list of heads for each layer."""
+    return [sorted({h for n, h in pairs if n == i}) for i in range(layers)]
 
 
 # --- the model ----------------------------------------------------------------
