@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 # Weights of biases, layer and RMS normalizations, and mixtures.
-NOT_DECAYED = ("bias", "gamma", "beta", "scale", "alphas")
+NOT_DECAYED = (r"bias|^b(_?\w)?$", "gamma", "beta", "scale", "alphas")
 
 
 def adamw(

@@ -6,6 +6,7 @@ import pytest
 from backend import gradients, numpy
 from keras import ops
 
+from keras_synth import mixers
 from keras_synth.layers import SyntheticAttention
 from keras_synth.training import (
     InverseSquareRoot,
@@ -95,13 +96,17 @@ def test_weight_decay_spares_biases_normalizations_and_alphas():
             keras.layers.Dense(2),
             keras.layers.LayerNormalization(),
             keras.layers.RMSNormalization(),
-            SyntheticAttention(1, 2, synthesizer="R+V", max_length=4),
+            SyntheticAttention(1, 2, synthesizer="R+V+D+FD", max_length=4),
+            mixers.get("mlp_mixer", max_length=4),
+            mixers.get("gmlp", max_length=4),
         ]
     )
     variables = model.trainable_variables
     optimizer.build(variables)
     spared = {x.name for x in variables if not optimizer._use_weight_decay(x)}
-    assert spared == {"bias", "gamma", "beta", "scale", "alphas"}
+    biases = {"bias", "b", "b1", "b2", "b_A", "b_B"}
+    assert spared == {"gamma", "beta", "scale", "alphas", *biases}
+    assert {"R", "W", "W2", "A", "B"} <= {x.name for x in variables} - spared
 
 
 def test_adafactor_trains_tables_that_are_longer_than_the_sequences():
