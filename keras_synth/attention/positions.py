@@ -5,6 +5,16 @@ from keras import ops
 from keras_synth._backend.tensors import gathered
 
 
+def as_position(position):
+    """Returns a position as it is, or a tensor of any integer dtype as int32.
+
+    TensorFlow does not add int64 to the int32 of other positions.
+    """
+    if position is None or isinstance(position, int):
+        return position
+    return ops.cast(position, "int32")
+
+
 def window(table, axis, start, length, tile=False):
     """Returns the entries `start ... start + length - 1` along `axis`.
 

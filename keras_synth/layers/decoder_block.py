@@ -8,6 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_optional
 from keras_synth._backend.policies import assign_policies
 from keras_synth.attention import masks
+from keras_synth.attention.positions import as_position
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import template
 from keras_synth.types import Identifier, Shape, Size, Tensor
@@ -236,6 +237,7 @@ class SynthesizerDecoder(SynthesizerBlock):
     def _call_with_caches(
         self, x, source, own_masks, other_masks, own, cross, index, cross_index
     ):
+        index = as_position(index)
         present = masks.present_padding(own_masks["value_mask"], x, index)
         x = masks.zero_nonfinite_padding(x, present)
         y, own = self.attention.call_with_cache(

@@ -9,6 +9,7 @@ from keras_synth._backend.configs import Configured
 from keras_synth._backend.execution import is_placeholder
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention import masks
+from keras_synth.attention.positions import as_position
 from keras_synth.mixers.call import (
     by_name,
     check_cache,
@@ -328,6 +329,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
                 layer or the tokens.
         """
         self._check_built()
+        start, position = as_position(start), as_position(position)
         self._check_decodes(query, start, use_causal_mask)
         check_cache(cache, self._cache_shapes(start))
         places = None
