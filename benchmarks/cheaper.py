@@ -11,10 +11,14 @@ texts that nobody learns from.
         --data glue --tasks STS-B SST-2 --seeds 0 1 2
     KERAS_BACKEND=jax python benchmarks/cheaper.py speeds
     KERAS_BACKEND=torch python benchmarks/cheaper.py speeds --onnx
+    python benchmarks/cheaper.py report
 
 Rows go to CSV files in `--output`, and what is there is not measured again.
+`report` writes the records of docs/speed_up.md from them.
 """
 
+import csv
+import json
 import os
 import pathlib
 import time
@@ -24,6 +28,7 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 import measuring
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "benchmarks" / "records" / "surgery"
 SCORES = ["task", "seed", "way", "share", "steps", "split", "score", "minutes"]
 SPEEDS = ["runtime", "length", "batch", "way", "share", "milliseconds"]
 WAYS = [
@@ -168,7 +173,66 @@ def speeds(args):
                 print(records.rows[-1], flush=True)
 
 
-PARTS = {"scores": scores, "speeds": speeds}
+# --- the records --------------------------------------------------------------
+
+SHARES = {"0.25": "a quarter", "0.5": "half", "1.0": "all"}
+
+
+def report(args):
+    """Writes the rows of the CSV files into records."""
+    for name, file, rows_of in (
+        ("cheaper", "cheaper", _scored),
+        ("cheaper_speed", "speeds", _timed),
+    ):
+        path = RECORDS / f"{name}.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        with open(args.output / f"{file}.csv", encoding="utf-8") as lines:
+            content["rows"] = [*rows_of([*csv.DictReader(lines)])]
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in content.pop("rows"))
+        head = json.dumps(content, indent=1).removesuffix("\n}")
+        with measuring.writing(path) as new:
+            new.write(f'{head},\n "rows": [\n{rows}\n ]\n}}\n')
+
+
+def _place(row):
+    """The way and the share of a row in words."""
+    way = row["way"]
+    if row["share"] == "1.0" and "removed" in way:
+        return "all attention removed"
+    if row["share"] == "0.0":
+        return "V" if way == "V" else way
+    return f"{SHARES[row['share']]}: {way}"
+
+
+def _scored(rows):
+    """Scores on the last split of each task, by seed."""
+    splits = {"STS-B": "test", "SST-2": "dev"}
+    found = {}
+    for row in rows:
+        if row["split"] == splits[row["task"]]:
+            place = row["task"], _place(row)
+            field = "as_is" if row["steps"] == "0" else "distilled"
+            own = found.setdefault(place, {})
+            own.setdefault(field, []).append(float(row["score"]))
+    for (task, name), fields in found.items():
+        yield {"task": task, "name": name, **fields}
+
+
+def _timed(rows):
+    """Milliseconds of each runtime."""
+    found = {}
+    for row in rows:
+        place = int(row["length"]), int(row["batch"]), _place(row)
+        runtime = row["runtime"].replace(" ", "_")
+        own = found.setdefault(place, {})
+        own[runtime] = float(row["milliseconds"])
+    for (length, batch, name), fields in sorted(
+        found.items(), key=lambda x: x[0][:2]
+    ):
+        yield {"length": length, "batch": batch, "name": name, **fields}
+
+
+PARTS = {"scores": scores, "speeds": speeds, "report": report}
 
 if __name__ == "__main__":
     main()

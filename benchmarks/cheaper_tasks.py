@@ -1,6 +1,7 @@
 """The tasks and the students of cheaper.py: STS-B and SST-2."""
 
 import gzip
+import json
 import pathlib
 import random
 import time
@@ -8,7 +9,6 @@ import time
 import keras
 import keras_hub
 import numpy as np
-from static_heads_task import batches, freeze_embeddings, rows, tokenizer
 
 from keras_synth.analysis import attention_statistics
 from keras_synth.layers import SyntheticAttention
@@ -253,3 +253,47 @@ def silence(weight, axis, head):
 
 def _named(model, name):
     return next(x for x in model._flatten_layers() if x.name == name)
+
+
+# --- texts ------------------------------------------------------------------
+
+
+def rows(path):
+    """The two sentences and the score of each pair of a file of STS-B."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    at = [5, 6, 4]  # of the test file, which names no columns
+    if lines[0].startswith("index"):
+        names = lines.pop(0).split("\t")
+        at = [names.index(x) for x in ("sentence1", "sentence2", "score")]
+    return [[line.split("\t")[i] for i in at] for line in lines]
+
+
+def batches(data, size=64):
+    """Pairs of row numbers and batches, by length, as short as may be."""
+    lengths = data["padding_mask"].sum(1)
+    order = np.argsort(lengths, kind="stable")
+    for start in range(0, len(order), size):
+        at = order[start : start + size]
+        longest = int(lengths[at].max())
+        if keras.backend.backend() != "torch":  # compiles for each length
+            longest = min(-(-longest // 8) * 8, data["padding_mask"].shape[1])
+        yield at, {name: x[at, :longest] for name, x in data.items()}
+
+
+def tokenizer(preset):
+    """A preset's; of a folder of Hugging Face's, that of `tokenizer.json`."""
+    path, content = pathlib.Path(preset) / "tokenizer.json", {}
+    if path.exists() and not path.with_name("vocab.txt").exists():
+        content = json.loads(path.read_text(encoding="utf-8"))
+    if "model" not in content:  # KerasHub's own
+        return keras_hub.models.BertTokenizer.from_preset(preset)
+    words = content["model"]["vocab"]
+    return keras_hub.models.BertTokenizer(
+        sorted(words, key=words.get), lowercase=True
+    )
+
+
+def freeze_embeddings(student):
+    """Leaves the embeddings as they are: equal to the teacher's."""
+    for name in ("token", "position", "segment"):
+        getattr(student, f"{name}_embedding").trainable = False

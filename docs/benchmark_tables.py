@@ -15,7 +15,12 @@ import benchmark_records as records
 MARK = re.compile(r"^<!-- records: (\S+)(.*?) -->$", re.MULTILINE)
 
 BACKENDS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
-PACKAGES = {"keras": "Keras", **BACKENDS}
+PACKAGES = {
+    "keras": "Keras",
+    "keras-hub": "KerasHub",
+    "onnxruntime": "ONNX Runtime",
+    **BACKENDS,
+}
 # How a column says a key's value: "T 256".
 LETTERS = {"length": "T", "batch": "B", "heads": "H", "cores": "cores:"}
 UNBROKEN = "\N{NO-BREAK SPACE}"

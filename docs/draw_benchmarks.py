@@ -6,7 +6,7 @@ python docs/draw_benchmarks.py --check    # whether they are up to date
 
 import argparse
 import pathlib
-import re
+import statistics
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent
@@ -148,62 +148,58 @@ def costs():
     ]
 
 
-def static_heads():
-    scores = records.load("surgery/scores.json")["rows"]
-    parts = ("as they are", "distilled")
-    lines = {
-        part: sorted(
-            [row["static"], row["spearman"]]
-            for row in scores
-            if row["part"] == part
-            and re.fullmatch("R.*by input dependence|the model", row["name"])
-        )
-        for part in parts
+def cheaper():
+    """Scores of distilled encoders by their time, one text of 128 tokens."""
+    scores = records.load("surgery/cheaper.json")["rows"]
+    times = {
+        row["name"]: row
+        for row in records.load("surgery/cheaper_speed.json")["rows"]
+        if row["length"] == 128 and row["batch"] == 1
     }
-    ways, speeds = {}, {}
-    for row in scores:
-        if row["static"] == 36:
-            name = row["name"].removesuffix(", by input dependence")
-            found = ways.setdefault(name, [[], []])
-            found[parts.index(row["part"])].append(row["spearman"])
-    for row in records.load("surgery/speed.json")["rows"]:
-        if row["name"].endswith("folded"):
-            static = row["name"].split()[0]
-            name = f"{static}, T {row['length']}, B {row['batch']}"
-            speeds.setdefault(name, {})[row["backend"]] = row["speed"]
-    return [
-        {
-            "kind": "curves",
-            "title": "Heads that depend least on their input, of 72",
-            "said": "Spearman's correlation",
-            "lines": lines,
-            "x": {"title": "static heads", "ticks": 6},
-            "y": {"ticks": 6},
-        },
-        dots(
-            "36 static heads (dashed: none)",
-            parts,
-            [[name, found, ""] for name, found in ways.items()],
-            reference=lines[parts[0]][0][1],
-        ),
-        dots(
-            "Speed, folded; V is 1",
-            BACKENDS.values(),
-            [
-                [name, [[found[x]] for x in BACKENDS], f"{found['bound']:.2f}"]
-                for name, found in speeds.items()
-            ],
-            x={"title": "at the right: the ratio of multiplications"},
-            reference=1,
-        ),
-    ]
+
+    def point(task, ways, name, runtime):
+        own = {x["name"]: x for x in scores if x["task"] == task}
+        found = [own[x] for x in ways if x in own]
+        best = [x for x in found if "distilled" in x or name == "V"]
+        if not best:
+            return []
+        values = best[0].get("distilled", best[0]["as_is"])
+        return [[times[name][runtime], round(statistics.fmean(values), 3)]]
+
+    def line(task, way, runtime):
+        ways = [way]
+        if way == "layers removed":
+            ways = [f"{x} {way}" for x in ("first", "middle", "last")]
+        elif way == "heads removed":
+            ways = [f"{way}, by input dependence"]
+        points = point(task, ["V"], "V", runtime)
+        for share in ("a quarter", "half"):
+            names = [f"{share}: {x}" for x in ways]
+            points += point(task, names, f"{share}: {way}", runtime)
+        return points
+
+    panels = []
+    for task in dict.fromkeys(row["task"] for row in scores):
+        for runtime, words in (("onnx", "float32"), ("onnx_int8", "int8")):
+            ways = ("R", "D", "heads removed", "layers removed")
+            panels.append(
+                {
+                    "kind": "curves",
+                    "title": f"{task}, ONNX Runtime, {words}",
+                    "said": "score",
+                    "lines": {way: line(task, way, runtime) for way in ways},
+                    "x": {"title": "milliseconds, one text of 128 tokens"},
+                    "y": {"ticks": 6},
+                }
+            )
+    return panels
 
 
 def wanted():
     """Returns path of each chart -> its panels and palette."""
     named = {
         f"{make.__name__}_{{}}.svg": make()
-        for make in (accuracy, speed, memory, length, costs, static_heads)
+        for make in (accuracy, speed, memory, length, costs, cheaper)
     }
     for name, content in accelerators.load().items():
         named[accelerators.chart_name(name, "{}")] = accelerators.panels(

@@ -2,9 +2,7 @@
 
 import csv
 import itertools
-import shutil
 import sys
-import types
 
 import keras
 import pytest
@@ -226,8 +224,7 @@ def test_published_packages_that_are_missing_are_named():
         (["serving.py", "Q"], "Unknown synthesizer 'Q'"),
         (["serving.py", "--presets", "nowhere"], "Received: nowhere"),
         (["serving.py", "--data", "SST-2"], "name some with --presets"),
-        (["static_heads.py", "score"], "say which model to read"),
-        (["static_heads.py", "score", "m"], "--data says where STS-B is"),
+        (["cheaper.py", "scores"], "scores need --model and --data"),
     ],
 )
 def test_wrong_arguments_are_errors(arguments, words):
@@ -237,17 +234,3 @@ def test_wrong_arguments_are_errors(arguments, words):
 def test_a_folder_that_is_not_a_checkout_is_an_error(tmp_path):
     done = script("checkouts.py", tmp_path, status=1)
     assert "is not a checkout of keras_synth" in done.stderr
-
-
-def test_records_of_static_heads_are_those_of_their_rows(tmp_path, monkeypatch):
-    import static_heads
-
-    records = static_heads.RECORDS
-    shutil.copytree(records / "surgery", tmp_path / "surgery")
-    monkeypatch.setattr(static_heads, "RECORDS", tmp_path)
-    output = static_heads.ROOT / "docs" / "surgery"
-    static_heads.report(types.SimpleNamespace(output=output))
-    for path in (records / "surgery").glob("*.json"):
-        assert (tmp_path / "surgery" / path.name).read_text("utf-8") == (
-            path.read_text("utf-8")
-        )
