@@ -18,8 +18,12 @@
 
 import importlib
 
+from keras_synth._backend.versions import check_versions
+
+check_versions()  # before the imports that need them
+
 # When Keras loads a file, it finds only imported classes.
-from keras_synth import (  # noqa: F401
+from keras_synth import (  # noqa: E402, F401
     attend,
     formulas,
     layers,
@@ -30,9 +34,9 @@ from keras_synth import (  # noqa: F401
     synthesizers,
     training,
 )
-from keras_synth.folding import fold
-from keras_synth.registry import register
-from keras_synth.version import __version__
+from keras_synth.folding import fold  # noqa: E402
+from keras_synth.registry import register  # noqa: E402
+from keras_synth.version import __version__  # noqa: E402
 
 __all__ = [
     "__version__",

@@ -13,6 +13,7 @@ import pytest
 from places import HELPERS, ROOT
 
 import keras_synth
+from keras_synth._backend import versions
 
 OTHERS = {"tensorflow", "jax", "torch"} - {keras.backend.backend()}
 BLOCK = """
@@ -21,14 +22,19 @@ sys.modules.update(dict.fromkeys({blocked!r}))
 """
 
 
-def run(code, blocked=(), log_level="3"):
+def run(code, blocked=(), log_level="3", backend=None):
     """Runs Python code in a separate process, with blocked modules."""
     code = BLOCK.format(blocked=sorted(blocked)) + code
+    backend = backend or keras.backend.backend()
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": log_level},
+        env={
+            **os.environ,
+            "KERAS_BACKEND": backend,
+            "TF_CPP_MIN_LOG_LEVEL": log_level,
+        },
         check=False,
     )
 
@@ -103,6 +109,62 @@ def test_importing_the_package_imports_little():
     assert all(name.startswith("keras_synth") for name in new), new
     last = done.stderr.strip().splitlines()[-1]
     assert re.match(r"ImportError: .*keras-synth\[nlp\]", last)
+
+
+@pytest.mark.once
+def test_importing_names_the_version_that_is_needed():
+    done = run(
+        "import sys, jax, keras\n"
+        "def attempt(where, name, value):\n"
+        "    kept = getattr(where, name)\n"
+        "    setattr(where, name, value)\n"
+        "    try:\n"
+        "        import keras_synth\n"
+        "    except ImportError as error:\n"
+        "        print(error)\n"
+        "    setattr(where, name, kept)\n"
+        "attempt(sys, 'version', '3.10.13 (main)')\n"
+        "attempt(keras, '__version__', '2.15.0')\n"
+        "attempt(keras, '__version__', '3.9.2')\n"
+        "attempt(jax, '__version__', '0.4.38')\n"
+        "attempt(keras.backend, 'backend', lambda: 'numpy')\n"
+        "attempt(keras, '__version__', '3.16.0.dev202611020352')\n"
+        "import keras_synth\n",
+        backend="jax",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "keras_synth needs Python 3.11 or newer. Received: 3.10.13",
+        *(
+            "keras_synth needs keras 3.15 or newer: pip install "
+            f"'keras>=3.15'. Received: {version}"
+            for version in ("2.15.0", "3.9.2")
+        ),
+        "keras_synth needs jax 0.5 or newer: pip install 'jax>=0.5'. "
+        "Received: 0.4.38",
+        "keras_synth needs the backend tensorflow, jax or torch. Set "
+        "KERAS_BACKEND before Keras is imported. Received: numpy",
+    ]
+
+
+@pytest.mark.once
+def test_importing_names_a_backend_that_is_not_installed():
+    done = run("import keras_synth\n", {"jax"}, backend="jax")
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: The backend jax is not installed. Install it, or set "
+        "KERAS_BACKEND to the one of tensorflow, jax and torch that is."
+    )
+
+
+@pytest.mark.once
+def test_the_needed_versions_are_those_of_pyproject():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    extras = project["optional-dependencies"]
+    needed = [f"Python{project['requires-python']}", *project["dependencies"]]
+    needed += [x for name in versions.BACKENDS for x in extras[name]]
+    found = {f"{name}>={oldest}" for name, oldest in versions.OLDEST.items()}
+    assert found == {x for x in needed if not x.startswith("numpy")}
 
 
 @pytest.mark.once
