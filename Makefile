@@ -127,6 +127,7 @@ release: $(VENV)/.extra-release
 	rm -rf dist
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
+	@sed -n '/^## Releasing/,$$p' CONTRIBUTING.md
 
 clean:
 	rm -rf $(VENV) $(DOCS) $(LINT) demo.png dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
