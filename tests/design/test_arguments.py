@@ -61,6 +61,7 @@ VALUES = {
     "normalizer": "softmax1",
     "num_buckets": 16,
     "num_heads": 4,
+    "num_key_value_heads": 2,
     "offsets": (-2, 1),
     "output_shape": 5,
     "pattern": "global(tokens=1)",
@@ -70,6 +71,9 @@ VALUES = {
     "random_seed": 3,
     "rank": 3,
     "redraw_interval": 10,
+    "rotary": True,
+    "rotary_max_wavelength": 100.0,
+    "rotary_percentage": 0.7,
     "seed": 7,
     "share": "none",
     "share_queries": True,
@@ -139,17 +143,21 @@ for names, values in (
         "block_size bucket_size clusters cross_key_dim cross_num_heads "
         "features ffn_dim global_blocks global_tokens hashes hidden_dim "
         "intermediate_dim iterations kernel key_dim max_distance max_length "
-        "max_source_length num_buckets num_heads random_blocks rank "
-        "redraw_interval size sliding_window stride value_dim width window "
-        "window_blocks",
+        "max_source_length num_buckets num_heads num_key_value_heads "
+        "random_blocks rank redraw_interval size sliding_window stride "
+        "value_dim width window window_blocks",
         COUNTS,
     ),
-    ("gain layer_norm_epsilon stddev temperature", POSITIVE),
+    (
+        "gain layer_norm_epsilon rotary_max_wavelength rotary_percentage "
+        "stddev temperature",
+        POSITIVE,
+    ),
     ("dropout feed_forward_dropout", RATES),
     (
         "attention_use_bias bidirectional feed_forward_use_bias fixed "
-        "needs_float32 normalize_first per_head share_queries shared_heads "
-        "softmaxed use_bias use_gate use_gated_activation use_glu",
+        "needs_float32 normalize_first per_head rotary share_queries "
+        "shared_heads softmaxed use_bias use_gate use_gated_activation use_glu",
         FLAGS,
     ),
     ("seed random_seed", SEEDS),
