@@ -310,3 +310,29 @@ def test_variants_of_a_comparison_are_checked():
     for wrong in ("R(max_length=8)", "FR(rank=0)", "linformer(rank=0)"):
         with pytest.raises(ValueError, match="Received"):
             check_variant(wrong, task, settings)
+
+
+# Other metaclasses.
+
+
+class Hiding(type(RandomSynthesizer)):
+    """As the metaclass of Keras' layers if they are modules of Flax NNX."""
+
+    def __call__(cls, *args, **kwargs):
+        return super().__call__(*args, **kwargs)
+
+
+class Hidden(RandomSynthesizer, metaclass=Hiding):
+    def __init__(self, num_heads, max_length, rate=1.0, **kwargs):
+        super().__init__(num_heads, max_length, **kwargs)
+        self.rate = rate
+
+
+def test_options_are_found_where_a_metaclass_hides_them():
+    keras_synth.register("hidden", Hidden)
+    layer = SyntheticAttention(
+        H, K, synthesizer="hidden(rate=0.5)", max_length=N
+    )
+    assert layer.synthesizer.get_config()["rate"] == 0.5
+    with pytest.raises(ValueError, match="no option `rat`"):
+        get("hidden(rat=1)")

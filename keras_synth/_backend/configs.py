@@ -57,13 +57,13 @@ def config_of(
     Raises:
         NotImplementedError: If an attribute is missing.
     """
-    names = [name for name in _own_parameters(cls) if name not in config]
+    names = [name for name in own_parameters(cls) if name not in config]
     return {**config, **_values(layer, names)}
 
 
 def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a constructor from its `locals()`."""
-    return {name: scope[name] for name in _own_parameters(cls)}
+    return {name: scope[name] for name in own_parameters(cls)}
 
 
 def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
@@ -86,16 +86,20 @@ def _signatures(
             break
         if "__init__" not in vars(base):
             continue
-        yield base, _own_parameters(base)
-        kinds = {p.kind for p in inspect.signature(base).parameters.values()}
-        if inspect.Parameter.VAR_KEYWORD not in kinds:
+        yield base, own_parameters(base)
+        if all(p.kind is not p.VAR_KEYWORD for p in _constructor(base)):
             break
 
 
-def _own_parameters(cls):
+def own_parameters(cls):
     """Parameters of a constructor, without `*args` and `**kwargs`, by name."""
+    return {p.name: p for p in _constructor(cls) if p.kind not in _VARIABLE}
+
+
+def _constructor(cls):
+    # Not of the class: the metaclass of Flax NNX hides that.
     _, *own = inspect.signature(cls.__init__).parameters.values()
-    return {p.name: p for p in own if p.kind not in _VARIABLE}
+    return own
 
 
 def _values(layer, names):

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_synth._backend.configs import own_parameters
 from keras_synth._backend.seeds import derived
 from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import Term, read
@@ -33,10 +34,7 @@ def with_projections(parameters):
 
 
 def _parameters(cls):
-    own = inspect.signature(cls).parameters
-    return with_projections(
-        {k: v for k, v in own.items() if v.kind is not v.VAR_KEYWORD}
-    )
+    return with_projections(own_parameters(cls))
 
 
 SYNTHESIZERS = Registry(
