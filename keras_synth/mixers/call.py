@@ -167,7 +167,13 @@ def _fits(cache, shapes):
 
 
 def check_dtype(name, x):
-    """Raises unless the dtype of a tensor is floating-point."""
+    """Raises unless a tensor is dense and its dtype floating-point."""
+    if hasattr(x, "nested_row_splits"):  # TensorFlow's RaggedTensor
+        raise ValueError(
+            f"`{name}` must not be ragged. Pass `{name}.to_tensor()`, and the "
+            "mask of its tokens as `value_mask`, or as `padding_mask` of a "
+            f"block. Received: {name} of type {type(x).__name__}"
+        )
     dtype = keras.backend.standardize_dtype(x.dtype)
     if not keras.backend.is_float_dtype(dtype):
         raise ValueError(

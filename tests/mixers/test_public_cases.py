@@ -396,3 +396,17 @@ def test_batches_and_sequences_can_be_empty(name):
             assert tuple(layer(x, **masks).shape) == shape
         (slopes,) = gradients(lambda x: ops.sum(layer(x)), x)
         assert slopes.shape == shape
+
+
+@pytest.mark.each_backend
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="ragged tensors"
+)
+def test_ragged_tensors_are_errors_with_a_solution():
+    import tensorflow as tf
+
+    x = tf.RaggedTensor.from_tensor(X, lengths=[T, 4])
+    block = SynthesizerEncoder(16, H, synthesizer="V")
+    for layer in (attention("R"), mixers.get("light_conv", H), block):
+        with pytest.raises(ValueError, match=r"to_tensor.*RaggedTensor"):
+            layer(x)
