@@ -76,7 +76,7 @@ def test_an_unknown_tutorial_is_an_error_with_the_known_ones():
 # KerasHub imports it when it reads a model of Hugging Face.
 NEEDED = {"converting_an_encoder": {"safetensors"}}
 # Their first cells install these, unless they are there.
-INSTALLED = {"networkx", "statsmodels"}
+INSTALLED = {"networkx", "onnxruntime", "statsmodels"}
 
 
 def requirements(*extras):
