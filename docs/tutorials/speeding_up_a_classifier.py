@@ -1,8 +1,8 @@
 """
 Title: Speed up a classifier you have
-Description: Convert a trained KerasHub classifier, write a file that needs
-only Keras, run it in ONNX Runtime with int8, and replace half of its heads
-with tables.
+Description: Convert a trained KerasHub classifier, write a file that loads
+without this package, run it in ONNX Runtime with int8, and replace half of its
+heads with tables.
 """
 
 """
@@ -313,9 +313,9 @@ error of about 1.5 points. In this run, on one core and with one seed,
   distillation. The heads of this model depend on their input.
 
 Do not expect these ratios from another model. For all-MiniLM-L6-v2, of width
-384, the [fair table](../speed_up.md) has other ones: with 128 tokens on JAX,
-`graft` saves nothing, while int8 makes ONNX Runtime 1.4 to 1.5 times as fast,
-and half tables cost at most 0.7 points.
+384, they [are different](../speed_up.md): with 128 tokens on JAX, `graft` saves
+nothing, while int8 makes ONNX Runtime 1.4 to 1.5 times as fast, and half tables
+cost at most 0.7 points.
 
 ## For your model
 
