@@ -148,6 +148,23 @@ def costs():
     ]
 
 
+def attention_needs():
+    content = records.load("accuracy/attention_needs.json")
+    panels = []
+    for task in dict.fromkeys(row["task"] for row in content["rows"]):
+        rows = [
+            [
+                row["name"],
+                [row["right"]],
+                records.plain(records.PARTS["mean"](row["right"]), 1),
+            ]
+            for row in records.select(content, {"task": task})
+        ]
+        x = {"title": "right answers, %", "range": [-5, 105]}
+        panels.append(dots(task.capitalize(), [""], rows, x=x))
+    return panels
+
+
 def cheaper():
     """Scores of distilled encoders by their time, one text of 128 tokens."""
     scores = records.load("surgery/cheaper.json")["rows"]
@@ -199,7 +216,15 @@ def wanted():
     """Returns path of each chart -> its panels and palette."""
     named = {
         f"{make.__name__}_{{}}.svg": make()
-        for make in (accuracy, speed, memory, length, costs, cheaper)
+        for make in (
+            accuracy,
+            speed,
+            memory,
+            length,
+            costs,
+            cheaper,
+            attention_needs,
+        )
     }
     for name, content in accelerators.load().items():
         named[accelerators.chart_name(name, "{}")] = accelerators.panels(

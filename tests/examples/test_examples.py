@@ -21,6 +21,10 @@ SMALL = {
         SIZES: "512, 1, 1e-3",
         "LABELLED, FINE_TUNING_EPOCHS": "64, 1",
     },
+    "what_attention_needs.py": {
+        "SEEDS": "[0]",
+        "STEPS, BATCH, TEST": "2, 16, 20",
+    },
 }
 SAYS = {
     "demo.py": "variant  easy reviews  hard reviews",
@@ -28,6 +32,7 @@ SAYS = {
     "sequence_labelling.py": "most frequent: ",
     "translation.py": "four beams: BLEU",
     "pretraining.py": "random weights: accuracy",
+    "what_attention_needs.py": "retrieval  local(window=2)",
 }
 
 
