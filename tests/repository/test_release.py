@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 
 import pytest
@@ -121,6 +122,16 @@ def tracked():
     """The package's files in git."""
     names = run("git", "ls-files", "keras_synth", cwd=ROOT).split()
     return {*names, "keras_synth_command.py"}
+
+
+def test_the_data_of_the_wheel_are_all_files_that_are_not_python():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    patterns = tomllib.loads(text)["tool"]["setuptools"]["package-data"]
+    package = ROOT / "keras_synth"
+    found = [{*package.glob(x)} for x in patterns["keras_synth"]]
+    assert all(found), "a pattern without files"
+    others = {ROOT / x for x in tracked() if not x.endswith(".py")}
+    assert set().union(*found) == others
 
 
 @pytest.mark.slow
