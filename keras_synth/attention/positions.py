@@ -6,7 +6,7 @@ from keras_synth._backend.tensors import gathered
 
 
 def as_position(position):
-    """Returns a position as it is, or a tensor of any integer dtype as int32.
+    """Returns a position unchanged, or a tensor of any integer dtype as int32.
 
     TensorFlow does not add int64 to the int32 of other positions.
     """
