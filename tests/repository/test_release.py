@@ -20,7 +20,7 @@ pytestmark = pytest.mark.once  # nothing here depends on the backend
 
 CONSTRAINTS = ROOT / "constraints.txt"
 COMPARE = (
-    "compare --task reviews --examples 200 --epochs 1 --num-layers 1 "
+    "compare --task classification --examples 200 --epochs 1 --num-layers 1 "
     "--hidden-dim 16 --vocabulary-size 300 --variants V R --backends jax"
 ).split()
 
@@ -185,5 +185,5 @@ def test_the_wheel_works_in_an_empty_environment(dist, tmp_path):
     example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1]
     assert "(8, 2)" in run(programs / "python", "-c", example, **options)
     out = run(programs / "keras-synth", *COMPARE, **options)
-    assert "reviews: test accuracy" in out
-    assert (tmp_path / "compare" / "results.csv").exists()
+    assert "classification: accuracy" in out
+    assert (tmp_path / "compare" / "report.html").exists()
