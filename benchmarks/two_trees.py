@@ -174,6 +174,11 @@ INTENDED = {
     "a synthesizer's dtype is its layer's, unless it is given": (
         lambda case, name, old, new: re.match("config .*dtype", name)
     ),
+    "V has options for rotary positions and shared heads": (
+        lambda case, name, old, new: re.fullmatch(
+            r"config .*(rotary\w*|num_key_value_heads)", name
+        )
+    ),
     "the config of sinkhorn names its default initializer": (
         lambda case, name, old, new: name.startswith("config sort_initializer")
     ),

@@ -162,6 +162,15 @@ class DotProductSynthesizer(PairSynthesizer):
         self.rotary_percentage = check_above_zero(
             "rotary_percentage", rotary_percentage
         )
+        own = self.rotary_max_wavelength, self.rotary_percentage
+        if not self.rotary and own != (10_000.0, 1.0):
+            raise ValueError(
+                "`rotary_max_wavelength` and `rotary_percentage` need "
+                'rotary=True, as in "V(rotary=True, rotary_percentage=0.5)". '
+                f"Received: rotary={rotary}, "
+                f"rotary_max_wavelength={rotary_max_wavelength}, "
+                f"rotary_percentage={rotary_percentage}"
+            )
         self.rotary_dim = int(self.key_dim * self.rotary_percentage)
         if self.rotary and (
             self.rotary_percentage > 1

@@ -144,6 +144,8 @@ def test_a_block_decodes_with_shared_rotated_keys():
         (dict(synthesizer="V(rotary=True, rotary_percentage=0.5)"), "even"),
         (dict(synthesizer="V(rotary=True, rotary_percentage=2.0)"), "even"),
         (dict(synthesizer="V(rotary=1.5)"), "rotary"),
+        (dict(synthesizer="V(rotary_percentage=0.5)"), "need rotary=True"),
+        (dict(synthesizer="V(rotary_max_wavelength=9)"), "need rotary=True"),
         (dict(synthesizer="additive(rotary=True)"), "rotary"),
     ],
 )
