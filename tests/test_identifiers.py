@@ -319,8 +319,8 @@ OPTIONS = (
     "max_length shared_heads share_queries use_bias kernel_initializer foo"
 ).split()
 LITERALS = (
-    "0 -1 7 1.5 1e999 1j True None '' 'x' 'relu' 'tile' b'x' () (1,2) [] [1] "
-    "{} {1} {[]} {'class_name':'x'} {'class_name':'Zeros','config':{}} ..."
+    "0 -1 7 0.5 1.5 1e999 1j True None '' 'x' 'relu' 'tile' b'x' () (1,2) [] "
+    "[1] {} {1} {[]} {'class_name':'x'} {'class_name':'Zeros','config':{}} ..."
 ).split()
 NOISE = [
     *"( ) (( + - = , : . # [] lambda if * ** \" ' é ;".split(),
@@ -382,6 +382,9 @@ def test_any_value_of_an_option_works_or_raises_a_value_error(name):
     inner = "D + V, " if name == "mixture" else ""
     taken = set()
     for option, literal in itertools.product(options, LITERALS):
+        # The other rotary options are refused without it.
+        if option.startswith("rotary_"):
+            inner = "rotary=True, "
         identifier = f"{name}({inner}{option}={literal})"
         try:
             synthesizer = synthesizers.get(identifier, H, K)
