@@ -79,3 +79,24 @@ def has_cudnn_bias_gradient(bias, queries):
         return checks.should_export_dbias(*shapes, layout.value)
     except (AttributeError, TypeError):
         return False
+
+
+def loses_gradient(bias, *inputs):
+    """Whether PyTorch's kernel for GPUs cannot compute the gradient of a bias.
+
+    It keeps the sums of its rows for the backward pass only if queries, keys or
+    values have a gradient. Where only the bias is trained, PyTorch 2.11 raises
+    "LSE is not correctly aligned".
+
+    Args:
+        bias: Tensor or `None`.
+        *inputs: Queries, keys and values.
+    """
+    return (
+        TORCH is not None
+        and bias is not None
+        and bias.requires_grad
+        and execution.may_be_differentiated()
+        and not any(x.requires_grad for x in inputs)
+        and not execution.on_cpu(bias)
+    )

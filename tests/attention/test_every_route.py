@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import compiled_gradients, numpy
+from backend import compiled_gradients, numpy, on_cpu
 from keras import ops
 
 from keras_synth import mixers, routes, synthesizers
@@ -177,6 +177,7 @@ def test_other_normalizers_have_the_gradients(operands, mask, normalizer, tile):
 
 
 @pytest.mark.each_backend
+@pytest.mark.skipif(not on_cpu(), reason="loops over tiles are for CPUs")
 def test_each_route_of_the_backend_is_among_them():
     names = {*able("a shared table", "causal"), *able("a table", "padding")}
     names |= {*able("queries and keys", "a pattern")}

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import gradients, numpy
+from backend import gradients, numpy, on_cpu
 from keras import ops
 from places import ROOT
 
@@ -245,6 +245,29 @@ def test_layers_on_accelerators_need_not_wait(name, accelerator):
     assert np.isfinite(slope).all()
 
 
+@pytest.mark.skipif(BACKEND != "torch", reason="of its kernels for GPUs")
+def test_pytorchs_kernel_is_not_used_to_train_only_a_bias(accelerator):
+    (layer, x), used = layer_and_input("R+V"), []
+
+    class Kernel(routes.KernelRoute):
+        name = "recorded"
+
+        def cost(self, request):
+            return 0.0
+
+        def run(self, request):
+            used.append(request)
+            return super().run(request)
+
+    accelerator()
+    with routes.using(Kernel()):
+        for names, expected in ((["R"], 0), (["R", "kernel"], 1)):
+            for weight in layer.weights:
+                weight.trainable = weight.name in names
+            layer(x)
+            assert len(used) == expected
+
+
 @pytest.mark.each_backend
 @pytest.mark.skipif(BACKEND != "jax", reason="looks at JAX's trace")
 def test_half_precision_stays_half_on_accelerators(accelerator):
@@ -263,6 +286,7 @@ def test_half_precision_stays_half_on_accelerators(accelerator):
 
 
 @pytest.mark.each_backend
+@pytest.mark.skipif(not on_cpu(), reason="expects tensors on a CPU")
 def test_devices_are_asked_of_the_tensor():
     x = ops.ones((2, 2))
     assert execution.on_cpu(x)

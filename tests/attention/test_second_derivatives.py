@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference
 from arrays import normal
-from backend import numpy, second_derivatives
+from backend import numpy, on_cpu, second_derivatives
 from keras import ops
 
 from keras_synth.attend import attend
@@ -48,9 +48,10 @@ def problem(operands, route, lead=0.0):
 # PyTorch's operations run at once; JAX would compile each for itself.
 COMPILED = {"torch": [False], "jax": [True], "tensorflow": [False, True]}
 COMPILED = COMPILED[keras.backend.backend()]
-# Loops over tiles are not eager on JAX, nor taken at all on TensorFlow.
+# Loops over tiles are for CPUs, not eager on JAX, nor taken at all on
+# TensorFlow.
 LOOP = {"torch": ["torch_cpu", "tiles"], "jax": ["tiles"], "tensorflow": []}
-LOOP = LOOP[keras.backend.backend()]
+LOOP = LOOP[keras.backend.backend()] if on_cpu() else []
 ROUTES = [("a table", "shared", 0), ("a table", "shared", 50)]
 ROUTES += [(operands, route, 0) for operands in OPERANDS for route in LOOP]
 

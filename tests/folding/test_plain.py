@@ -285,7 +285,7 @@ def test_half_precision_is_computed_in_float32():
     model = backbone(["R", "D+V"], **options)
     plain = keras_synth.fold(model, T, plain=True)
     found, expected = (numpy(x(features())) for x in (plain, model))
-    np.testing.assert_allclose(found, expected, atol=0.1)
+    np.testing.assert_allclose(found, expected, atol=0.2)
 
 
 def test_arguments_may_be_given_by_name_or_place():

@@ -2,6 +2,8 @@
 
 import keras
 import numpy as np
+from backend import numpy
+from keras import ops
 
 ENDINGS = {
     "tf_saved_model": "",
@@ -59,8 +61,8 @@ def of_torch(path):
     module = torch.export.load(path).module()
 
     def run(inputs):
-        tensors = {k: torch.from_numpy(x) for k, x in inputs.items()}
-        return module(tensors).detach().numpy()
+        tensors = {k: ops.convert_to_tensor(x) for k, x in inputs.items()}
+        return numpy(module(tensors))
 
     return run
 

@@ -36,8 +36,10 @@ from keras.src import testing  # private: wrapped only in `layer_test`
 from language_models import assert_writes_as_without_caches, language_model
 
 from keras_synth import mixers
+from keras_synth._backend import execution
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
+ON_TORCH = keras.backend.backend() == "torch"
 # One of each way to compute, for tests that are slow on JAX and TensorFlow.
 FEW = [
     *("dynamic_conv(width=3)", "gmlp", "strided(stride=3)", "linear"),
@@ -184,8 +186,15 @@ def test_quantized_and_adapted_projections(name, tmp_path):
 # --- masks --------------------------------------------------------------------
 
 
+@pytest.fixture(params=["cpu"] + ["accelerator"] * ON_TORCH)
+def device(request, monkeypatch):
+    """Eager accelerators have detours of their own, that a CPU can take."""
+    if request.param == "accelerator":
+        monkeypatch.setattr(execution, "on_cpu", lambda x: False)
+
+
 @layers_that(on_each_backend=UNLIKE)
-def test_the_content_of_padding_does_not_matter(name):
+def test_the_content_of_padding_does_not_matter(name, device):
     mask, layer = ragged(), shared(name)
     beyond = ~mask[..., None]
     masks = {"value_mask": mask, "query_mask": mask}
@@ -287,7 +296,7 @@ def test_scores_are_float32_and_zero_where_masks_hide(name):
 
 
 @layers_that(is_causal, UNLIKE)
-def test_the_future_is_not_seen(name):
+def test_the_future_is_not_seen(name, device):
     expected, changes = run(name, X, use_causal_mask=True), []
     for seen in range(1, T):
         other = X.copy()
@@ -365,7 +374,7 @@ def test_cache_entries_beyond_the_present_have_no_influence(name):
 
 
 @layers_that(is_causal, FEW)
-def test_the_content_of_padding_does_not_matter_to_a_cache(name):
+def test_the_content_of_padding_does_not_matter_to_a_cache(name, device):
     layer, mask = shared(name), padding(T, 4, 1, size=T)
     step, outputs = program(layer.call_with_cache), []
     for poison in (0, np.nan):

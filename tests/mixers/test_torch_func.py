@@ -17,7 +17,9 @@ import torch
 from torch.autograd import functional
 
 B = 3
-MASK = torch.from_numpy(np.stack([padding(T, n, size=T)[0] for n in (7, 5, 3)]))
+MASK = keras.ops.convert_to_tensor(
+    np.stack([padding(T, n, size=T)[0] for n in (7, 5, 3)])
+)
 WITHOUT_WEIGHTS = {"fnet", "pooling(size=4)"}
 
 
@@ -32,7 +34,7 @@ def _in_pieces(monkeypatch):
 
 
 def tokens():
-    return torch.from_numpy(normal(B, T, D))
+    return keras.ops.convert_to_tensor(normal(B, T, D))
 
 
 def built(name):
@@ -54,7 +56,7 @@ def test_gradients_of_each_sample_are_mapped(name, mask):
     layer = built(name)
     weights = [w.value.detach() for w in layer.trainable_variables]
     others = [w.value for w in layer.non_trainable_variables]
-    masks = torch.ones(B, T, dtype=torch.bool) if mask is None else mask
+    masks = keras.ops.ones((B, T), "bool") if mask is None else mask
 
     def loss(weights, x, real):
         given = {} if mask is None else {"value_mask": real[None]}
@@ -110,7 +112,7 @@ def test_hessians_equal_those_computed_row_by_row(name, mask):
 def test_gradients_of_each_text_are_mapped(name):
     model = backbone("classifier", name)
     drawn = np.random.default_rng(0).integers(1, len(VOCABULARY), (B, T))
-    ids = torch.from_numpy(drawn)
+    ids = keras.ops.convert_to_tensor(drawn)
     weights = [w.value.detach() for w in model.trainable_variables]
     others = [w.value for w in model.non_trainable_variables]
 

@@ -21,6 +21,10 @@ def preprocessor(length=12, **options):
     return of_kind("classifier", length, **options)
 
 
+def prepared(texts, preprocessor):
+    return {name: numpy(x) for name, x in preprocessor(texts).items()}
+
+
 def classifier(synthesizer="R+V", preprocess=True, num_segments=0, **options):
     backbone = models.SynthesizerBackbone(
         vocabulary_size=len(VOCABULARY),
@@ -50,7 +54,7 @@ def test_arrays_and_strings_have_the_same_predictions():
 @pytest.mark.each_backend
 def test_every_dropout_drops_in_training_and_only_then():
     model = classifier("R+V", preprocess=False)
-    features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
+    features = prepared(TEXTS, preprocessor())
 
     def outputs(training):
         return numpy(model.backbone(features, training=training))
@@ -96,10 +100,10 @@ def test_the_end_of_a_long_text_can_be_kept():
     for pack in (preprocessor(6, keep="end"), preprocessor(6, keep="start")):
         ids = [VOCABULARY.index(word) for word in words]
         ids = ids[-4:] if pack.keep == "end" else ids[:4]
-        features = pack(" ".join(words))
+        features = prepared(" ".join(words), pack)
         expected = [1, *ids, 2]  # [CLS] ... [SEP]
         np.testing.assert_array_equal(features["token_ids"], expected)
-        features = pack([" ".join(words), "good"])
+        features = prepared([" ".join(words), "good"], pack)
         np.testing.assert_array_equal(features["token_ids"][0], expected)
         np.testing.assert_array_equal(
             features["token_ids"][1], [1, VOCABULARY.index("good"), 2, 0, 0, 0]
@@ -114,7 +118,7 @@ def test_the_end_of_a_long_text_can_be_kept():
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_padding_does_not_change_predictions(pooling):
     model = classifier(pooling=pooling)
-    features = {k: np.array(v) for k, v in model.preprocessor(TEXTS).items()}
+    features = prepared(TEXTS, model.preprocessor)
     model.preprocessor = None
     padded = {k: np.pad(v, [[0, 0], [0, 4]]) for k, v in features.items()}
     padded["token_ids"][:, 12:] = 7  # ids under a padding mask of 0
@@ -138,7 +142,7 @@ def test_pairs_of_texts_carry_segments():
     model = classifier(num_segments=2)
     pairs = (TEXTS, TEXTS[::-1])
     features = model.preprocessor(x=pairs)
-    assert set(np.unique(features["segment_ids"])) == {0, 1}
+    assert set(np.unique(numpy(features["segment_ids"]))) == {0, 1}
     model.fit(pairs, LABELS, verbose=0)
     assert model.predict(pairs, verbose=0).shape == (8, 2)
 
@@ -171,7 +175,7 @@ def test_compile_defaults_suit_training_from_scratch():
 @pytest.mark.usefixtures("without_graphs")
 def test_batches_by_length_go_through_fit_evaluate_and_predict():
     model = classifier(preprocess=False)
-    features = {k: np.array(v) for k, v in preprocessor()(TEXTS).items()}
+    features = prepared(TEXTS, preprocessor())
     batches = LengthBuckets(features, LABELS, 4, [8], shuffle=False)
     assert set(batches.batch_lengths(0)) == {8, 12}
     history = model.fit(

@@ -45,8 +45,8 @@ def test_an_optimizer_of_pytorch_trains_a_task():
     before = [np.array(x) for x in model.get_weights()]
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     inputs = {
-        "token_ids": torch.tensor([[5, 6, 7, 8]]),
-        "padding_mask": torch.ones((1, 4), dtype=torch.bool),
+        "token_ids": keras.ops.convert_to_tensor([[5, 6, 7, 8]]),
+        "padding_mask": keras.ops.ones((1, 4), "bool"),
     }
     loss = model(inputs, training=True).square().sum()
     loss.backward()

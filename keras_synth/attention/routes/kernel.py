@@ -35,7 +35,12 @@ class KernelRoute(Route):
     def serves(self, request: Request) -> bool:
         compares = request.logits.queries is not None
         return (
-            compares and request.dropout is None and not request.return_weights
+            compares
+            and request.dropout is None
+            and not request.return_weights
+            and not kernels.loses_gradient(
+                request.logits.bias, *request.logits[:2], request.values
+            )
         )
 
     def cost(self, request: Request) -> float:
@@ -68,6 +73,7 @@ class KernelRoute(Route):
         mask = request.mask
         limited = mask.pairs is not None or mask.has_pattern
         if small and limited and mask.keys is not None:
+            request = request.with_zero_keys()
             allowed = request.with_pairs().mask.materialize()
             request = request._replace(mask=AttentionMask(pairs=allowed))
         given, widest = None, widest_of_cudnn(request)

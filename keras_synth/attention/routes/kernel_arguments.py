@@ -12,7 +12,7 @@ arguments Keras uses XLA instead, or the gradient fails.
 import keras
 from keras import ops
 
-from keras_synth._backend import kernels
+from keras_synth._backend import execution, kernels
 from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
 from keras_synth.attention.logits import repeat_batch
 from keras_synth.attention.masks import AttentionMask
@@ -36,6 +36,8 @@ def arguments(request, features=True, widest=0):
         named = request._replace(mask=request.mask._replace(keys=None))
     steep = request.logits.needs_float32
     causal = is_causal(named) and not (widest and steep)
+    if not (features or widest) and request.logits.bias is not None:
+        causal = False  # PyTorch accepts only one of a mask and a bias
     request = request if causal else request.with_pairs()
     request = _even(request, causal) if widest else request
     request = request.with_zero_keys()
@@ -61,7 +63,9 @@ def arguments(request, features=True, widest=0):
     # does not use its flash kernel.
     inputs = queries, keys, values
     widths = {x.shape[-1] for x in inputs}
-    if widest or (features and len(widths) > 1):
+    # PyTorch's kernels for GPUs refuse strides of a single feature.
+    single = widths == {1} and not execution.on_cpu(values)
+    if widest or single or (features and len(widths) > 1):
         width = _multiple_of_8(max(widths))
         inputs = [_padded(x, 3, width - x.shape[-1]) for x in inputs]
     if values.shape[0] != 1:  # all samples can share queries or keys
