@@ -199,6 +199,12 @@ def test_older_versions_lack_the_gradient_of_a_bias_per_sample(monkeypatch):
         assert given.taken.pop() == taken
 
 
+def test_newer_versions_have_no_check_of_a_biass_gradient(monkeypatch):
+    given = Given(monkeypatch, bias_gradients=None)
+    layer_of("R + V", 6, "mixed_bfloat16")(inputs(6))
+    assert given.taken == ["cudnn"]
+
+
 @each("capability", [(8, 0), (9, 0)], [(8, 0)])
 @each("masks", MASKS, ["both"])
 def test_wide_heads_receive_the_intended_arguments(

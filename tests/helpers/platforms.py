@@ -17,7 +17,7 @@ class Pretended:
         platform: `"tpu"`, `"cuda"` or `"cpu"`.
         capability: Of a CUDA device, as a tuple.
         bias_gradients: Whether cuDNN differentiates any bias there, not only
-            one for all samples.
+            one for all samples; `None` if JAX has no check of it.
 
     Attributes:
         splashed: Shapes of queries that the Splash kernel was given.
@@ -62,13 +62,15 @@ class Pretended:
 def checks_of_cudnn(capability, bias_gradients):
     """JAX's checks of cuDNN for attention, with answers for a device."""
     layout = types.SimpleNamespace(BTNH=types.SimpleNamespace(value=0))
-    return types.SimpleNamespace(
+    checks = types.SimpleNamespace(
         AttentionLayout=layout,
         check_cudnn_version=lambda: None,
         check_compute_capability=lambda least: (
             capability >= tuple(map(int, least.split(".")))
         ),
-        should_export_dbias=lambda bias, query, layout: (
-            bias_gradients or bias[0] == 1
-        ),
     )
+    if bias_gradients is not None:
+        checks.should_export_dbias = lambda bias, query, layout: (
+            bias_gradients or bias[0] == 1
+        )
+    return checks
