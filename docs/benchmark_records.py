@@ -27,7 +27,7 @@ PARTS = {
 
 
 def paths():
-    """Names of all records, as `accuracy/imdb.json`."""
+    """Names of all records like `accuracy/imdb.json`, without the kit's."""
     return sorted(
         path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.json")
     )
@@ -36,10 +36,14 @@ def paths():
 def load(name):
     """Returns the content of a record, for a name like `accuracy/imdb.json`.
 
+    A name without a folder is that of a record of the accelerator kit.
+
     Raises:
         ValueError: If there is no such record, or it is none.
     """
     path = FOLDER / name
+    if "/" not in name and path.exists():
+        return _of_kit(json.loads(path.read_text(encoding="utf-8")))
     if name not in paths():
         raise ValueError(
             f"Expected the name of a record in {FOLDER.name}/, like "
@@ -53,6 +57,19 @@ def load(name):
             f"{sorted(NEEDED)}. Missing: {sorted(missing)}"
         )
     return content
+
+
+def _of_kit(content):
+    """A record of the accelerator kit with the fields of the others."""
+    title = f"{content['device']}, {content['backend']}"
+    rows = []
+    for row in content["rows"]:
+        if "values" in row:
+            values = row["values"]
+            if "seconds" in values:
+                values["milliseconds"] = 1e3 * values["seconds"]
+            rows.append({**row, **values})
+    return {**content, "title": title, "rows": rows}
 
 
 def select(content, wanted):

@@ -73,10 +73,17 @@ def accuracy():
 
 def speed():
     mode = {"mode": "training", "length": "1024"}
-    plain, half = {**mode, "mask": "plain"}, {"dtype": "bfloat16"}
+    plain = {**mode, "mask": "plain"}
     gpu = {
-        "JAX, compiled": ("speed/gpu_jax.json", {**mode, **half}, "ratio"),
-        "PyTorch, eager": ("speed/gpu_torch.json", {**plain, **half}, "ratio"),
+        title: (
+            f"nvidia-h200_{name}.json",
+            {**plain, "part": "layers", "way": way},
+            "ratio",
+        )
+        for title, name, way in (
+            ("JAX, compiled", "jax_1d5741ab", "compiled"),
+            ("PyTorch, eager", "torch_bff3d54b", "eager"),
+        )
     }
     cpu = {
         title: ("speed/layers.json", {**plain, "backend": name}, "ratio")
@@ -89,7 +96,7 @@ def speed():
         dots(title, picks, series(mixers, picks.values()), x=axis, reference=1)
         for title, picks in (
             ("Training step on one CPU core, float32", cpu),
-            ("Training step on an H100 GPU, bfloat16", gpu),
+            ("Training step on an H200 GPU, bfloat16", gpu),
         )
     ]
 

@@ -377,4 +377,4 @@ def test_the_chart_of_an_accelerator_shows_its_record(monkeypatch):
     assert panel["rows"] == [["R", [[2.0]], "2.00"]]
     monkeypatch.setattr(accelerators, "load", lambda: {"a.json": ACCELERATOR})
     names = {path.name for path in draw_benchmarks.stale()}
-    assert names == {"accelerator_a_light.svg", "accelerator_a_dark.svg"}
+    assert {"accelerator_a_light.svg", "accelerator_a_dark.svg"} <= names

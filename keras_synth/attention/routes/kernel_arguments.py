@@ -63,7 +63,7 @@ def arguments(request, features=True, widest=0):
     # does not use its flash kernel.
     inputs = queries, keys, values
     widths = {x.shape[-1] for x in inputs}
-    # PyTorch's kernels for GPUs refuse strides of a single feature.
+    # The strides of a single feature are an error for PyTorch on GPUs.
     single = widths == {1} and not execution.on_cpu(values)
     if widest or single or (features and len(widths) > 1):
         width = _multiple_of_8(max(widths))
