@@ -11,6 +11,8 @@ FUSES_DOT_PRODUCTS = TENSORFLOW is not None
 HAS_SPARSE_GRADIENTS = TENSORFLOW is not None
 # `ops.dot_product_attention` has a kernel for CPUs.
 HAS_CPU_KERNEL = TORCH is not None
+# `ops.dot_product_attention` needs values that are as wide as keys.
+NEEDS_ONE_WIDTH = JAX is not None
 # Flash kernels that Keras chooses can be wrong. On TPUs it uses JAX's Splash
 # kernel for `ops.dot_product_attention`, omits the bias, applies the first
 # sample's mask to all samples, adds a causal mask, and scales wrongly. cuDNN's

@@ -7,6 +7,7 @@ from backend import gradients, numpy, on_cpu
 from keras import ops
 
 from keras_synth import routes
+from keras_synth._backend import execution
 from keras_synth.attend import attend
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.layers import SyntheticAttention
@@ -33,7 +34,12 @@ def able(logits, values, mask=None):
 @pytest.mark.each_backend
 @pytest.mark.parametrize("name", ["V", "R+V", "D", "FD", "R"])
 @pytest.mark.parametrize("poison", [np.inf, np.nan])
-def test_padded_values_and_keys_can_be_inf_or_nan(name, poison):
+@pytest.mark.parametrize("device", ["cpu", "accelerator"])
+def test_padded_values_and_keys_can_be_inf_or_nan(
+    name, poison, device, monkeypatch
+):
+    if device == "accelerator":  # eager ones have detours of their own
+        monkeypatch.setattr(execution, "on_cpu", lambda x: False)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 6, 8)).astype("float32")
     synthesizer = get(name, 2, 4, 6)

@@ -59,13 +59,13 @@ def arguments(request, features=True, widest=0):
             table = ops.broadcast_to(table, (*ops.shape(table)[:2], *lengths))
     if row is not None:
         queries, keys = _with_feature(queries, keys, row)
-    # Values must be as wide as keys: otherwise JAX raises an error, and PyTorch
-    # does not use its flash kernel.
+    # PyTorch uses its flash kernel only for values that are as wide as keys.
     inputs = queries, keys, values
     widths = {x.shape[-1] for x in inputs}
     # The strides of a single feature are an error for PyTorch on GPUs.
     single = widths == {1} and not execution.on_cpu(values)
-    if widest or single or (features and len(widths) > 1):
+    one = features or kernels.NEEDS_ONE_WIDTH
+    if widest or single or (one and len(widths) > 1):
         width = _multiple_of_8(max(widths))
         inputs = [_padded(x, 3, width - x.shape[-1]) for x in inputs]
     if values.shape[0] != 1:  # all samples can share queries or keys
