@@ -180,6 +180,25 @@ def test_every_sampler_keeps_the_prompt(sampler, kind):
         assert text.startswith(prompt)
 
 
+def test_a_text_ends_after_its_stop_token():
+    model, length = language_model("R+V", preprocess=False), 8
+    model.compile(sampler="greedy")
+    prompt = np.array([[3, 4, 0, 0, 0, 0, 0, 0]])
+    x = {"token_ids": prompt, "padding_mask": padding(2, size=length)}
+    whole = model.generate(x, stop_token_ids=None)
+    assert numpy(whole["padding_mask"]).all()
+    # A stop token in the prompt does not count.
+    tokens = numpy(whole["token_ids"])[0]
+    stops = [3, int(tokens[-1])]
+    end = 2 + int(np.isin(tokens[2:], stops).argmax())
+    found = model.generate(x, stop_token_ids=stops)
+    real = np.arange(length) <= end
+    np.testing.assert_array_equal(numpy(found["padding_mask"])[0], real)
+    np.testing.assert_array_equal(
+        numpy(found["token_ids"])[0][real], tokens[real]
+    )
+
+
 @pytest.mark.parametrize("synthesizer", ["R+V", MIXED], ids=str)
 def test_one_beam_is_greedy(synthesizer):
     model = language_model(synthesizer)
