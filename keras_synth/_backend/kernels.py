@@ -9,7 +9,10 @@ FUSES_OPERATIONS = TORCH is None
 FUSES_DOT_PRODUCTS = TENSORFLOW is not None
 # The gradient of a lookup has a row for each occurrence.
 HAS_SPARSE_GRADIENTS = TENSORFLOW is not None
-# `ops.dot_product_attention` has a kernel for CPUs.
+# `ops.dot_product_attention` has a kernel for some devices. On TensorFlow it
+# always computes the formula, with products of float16 that can be infinite.
+HAS_KERNEL = TENSORFLOW is None
+# It has one for CPUs.
 HAS_CPU_KERNEL = TORCH is not None
 # `ops.dot_product_attention` needs values that are as wide as keys.
 NEEDS_ONE_WIDTH = JAX is not None

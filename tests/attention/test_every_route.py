@@ -10,6 +10,7 @@ from backend import compiled_gradients, numpy, on_cpu
 from keras import ops
 
 from keras_synth import mixers, routes, synthesizers
+from keras_synth._backend import execution
 from keras_synth.attend import attend
 from keras_synth.attention.routes import sizes
 from keras_synth.layers import SyntheticAttention
@@ -317,7 +318,12 @@ def test_a_bias_of_forbidden_pairs_may_hold_anything(name):
 @pytest.mark.parametrize(
     "name", ["V", "R + V", "alibi + V", "local(window=2)", "D", "FD"]
 )
-def test_large_features_do_not_overflow_in_float16(name):
+@pytest.mark.parametrize("device", ["cpu", "accelerator"])
+def test_large_features_do_not_overflow_in_float16(name, device, monkeypatch):
+    if device == "accelerator":
+        if BACKEND == "jax":
+            pytest.skip("JAX lacks these products on CPUs")
+        monkeypatch.setattr(execution, "on_cpu", lambda x: False)
     x = ops.convert_to_tensor(300 * normal(3, 8, 16))
     layer = mixers.get(
         name, num_heads=2, key_dim=8, max_length=8, dtype="mixed_float16"

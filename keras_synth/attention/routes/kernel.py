@@ -52,7 +52,8 @@ class KernelRoute(Route):
         one = request.has_one_query and request.values.shape[0] != 1
         if one and request.logits.keys.shape[0] == 1:
             return 1.5  # constant keys are repeated for each sample
-        if execution.on_cpu(request.values) and not _has_cpu_kernel(request):
+        on_cpu = execution.on_cpu(request.values)
+        if not kernels.HAS_KERNEL or (on_cpu and not _has_cpu_kernel(request)):
             return 1.5
         return 0.5
 
