@@ -83,7 +83,8 @@ def execute(code, namespace, name, line=0):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Examples write files: aside."""
+    """Examples write files: aside. They read those of the repository."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
 
 
