@@ -17,7 +17,8 @@ QUICKER = (
 
 def is_known(flag):
     """Whether every installed XLA has a flag: unknown flags end a process."""
-    name = flag.split("=")[0].strip("-").encode()
+    # A string of its own: names of fields that are left remain in others.
+    name = b"\0" + flag.split("=")[0].strip("-").encode() + b"\0"
     return all(
         any(holds(path, name) for path in folder.glob(LIBRARIES[package]))
         for package, folder in installed()
