@@ -36,7 +36,7 @@ def paths():
 def load(name):
     """Returns the content of a record, for a name like `accuracy/imdb.json`.
 
-    A name without a folder is that of a record of the accelerator kit.
+    Names without a folder are those of benchmarks/accelerator.py.
 
     Raises:
         ValueError: If there is no such record, or it is none.

@@ -71,18 +71,18 @@ def has_cudnn_bias_gradient(bias, queries):
     """Whether cuDNN's attention on JAX returns the gradient of a bias.
 
     Older versions of JAX do not return it for a bias of each sample, whose
-    weights would silently not be trained. JAX 0.10 always does, and newer
-    versions have no such check.
+    weights would silently not be trained. JAX 0.10 always returns it, and newer
+    versions lack the function that says so.
 
     Args:
         bias: Tensor `(B or 1, H or 1, T, S)`.
         queries: Tensor `(B or 1, T, H, k)`.
     """
     checks = internals.cudnn_checks()
-    if not hasattr(checks, "should_export_dbias"):
-        return True
     try:
         layout = checks.AttentionLayout.BTNH
+        if not hasattr(checks, "should_export_dbias"):
+            return True
         shapes = tuple(bias.shape), tuple(queries.shape)
         return checks.should_export_dbias(*shapes, layout.value)
     except (AttributeError, TypeError):

@@ -246,6 +246,24 @@ def test_layers_on_accelerators_need_not_wait(name, accelerator):
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="of its kernels for GPUs")
+def test_single_features_are_padded_for_pytorchs_kernels(monkeypatch):
+    layer = SyntheticAttention(H, 1, synthesizer="V", max_length=T)
+    x, widths = ops.convert_to_tensor(normal(B, T, 8)), []
+    expected, compute = numpy(layer(x)), ops.dot_product_attention
+
+    def recorded(query, *args, **options):
+        widths.append(query.shape[-1])
+        return compute(query, *args, **options)
+
+    monkeypatch.setattr(ops, "dot_product_attention", recorded)
+    monkeypatch.setattr(execution, "on_cpu", lambda x: False)
+    found = layer(x)
+    monkeypatch.undo()
+    assert widths == [8]
+    np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="of its kernels for GPUs")
 def test_pytorchs_kernel_is_not_used_to_train_only_a_bias(accelerator):
     (layer, x), used = layer_and_input("R+V"), []
 

@@ -17,7 +17,7 @@ class Pretended:
         platform: `"tpu"`, `"cuda"` or `"cpu"`.
         capability: Of a CUDA device, as a tuple.
         bias_gradients: Whether cuDNN differentiates any bias there, not only
-            one for all samples; `None` if JAX has no check of it.
+            one for all samples; `None` if JAX does not say.
 
     Attributes:
         splashed: Shapes of queries that the Splash kernel was given.

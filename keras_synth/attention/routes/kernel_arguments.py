@@ -37,7 +37,7 @@ def arguments(request, features=True, widest=0):
     steep = request.logits.needs_float32
     causal = is_causal(named) and not (widest and steep)
     if not (features or widest) and request.logits.bias is not None:
-        causal = False  # PyTorch accepts only one of a mask and a bias
+        causal = False  # PyTorch takes no causal mask with a bias
     request = request if causal else request.with_pairs()
     request = _even(request, causal) if widest else request
     request = request.with_zero_keys()
