@@ -296,5 +296,7 @@ def test_wrong_arguments_are_errors():
         tagger(given=preprocessor(20))
     with pytest.raises(ValueError, match="sequence_length=2"):
         preprocessor(2)
+    with pytest.raises(ValueError, match=r"must be strings. Received: 3"):
+        tagger().tag([["dog", 3]])
     with pytest.raises(ValueError, match="with class_names"):
         tagger(class_names=None).fit(SENTENCES, LABELS)

@@ -166,6 +166,8 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
 
     def _pieces(self, sentences):
         """The ids of each word of each sentence, at least one."""
+        for words in sentences:
+            check_words(words)
         texts = [
             [" " * (at > 0) + word for at, word in enumerate(words)]
             for words in sentences
