@@ -293,18 +293,16 @@ def check_agreement(
     kind: str, own: Any, num_heads: int | None, max_length: int | None
 ) -> None:
     """Raises if an object, or its arguments, do not fit the layer around."""
-    if not isinstance(own, dict):
-        names = ("num_heads", "max_length", "long_inputs")
-        own = {name: getattr(own, name, None) for name in names}
-    heads, length = own.get("num_heads"), own.get("max_length")
+    heads = getattr(own, "num_heads", None)
+    length = getattr(own, "max_length", None)
     if None not in (num_heads, heads) and num_heads != heads:
         raise ValueError(
             f"The {kind} and the layer around it must have the same number of "
             f"heads. Received: num_heads={num_heads}, {kind}.num_heads={heads}"
         )
-    if None in (max_length, length) or own.get("long_inputs") == "tile":
+    if getattr(own, "long_inputs", None) == "tile":
         return
-    if max_length != length:
+    if None not in (max_length, length) and max_length != length:
         raise ValueError(
             f"The {kind} has its own `max_length`. Leave the argument out, "
             "pass the same value, or make the synthesizer with "

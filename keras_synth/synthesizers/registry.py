@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import types
 from typing import Any
 
 import keras
@@ -125,30 +126,16 @@ def check(
     """Raises the errors that `get` raises before it makes a synthesizer.
 
     It makes no layer and draws no random seed. Only `get` checks the values of
-    options.
+    options, and configs.
     """
+    own = identifier
     if isinstance(identifier, str):
         sizes = {"num_heads": num_heads, "key_dim": 1, "max_length": max_length}
-        _, own, _ = _spec(tree(identifier), {}, sizes, {}, identifier)
-        check_agreement("synthesizer", own, num_heads, max_length)
-    elif isinstance(identifier, Synthesizer):
-        check_agreement("synthesizer", identifier, num_heads, max_length)
+        _, arguments, _ = _spec(tree(identifier), {}, sizes, {}, identifier)
+        own = types.SimpleNamespace(**arguments)
     elif not issubclass(class_of(identifier) or Synthesizer, Synthesizer):
         raise not_one(identifier)
-    else:
-        own = _arguments(identifier)
-        check_agreement("synthesizer", own, num_heads, max_length)
-
-
-def _arguments(config):
-    """Arguments of a config; the heads of a mixture are in its parts."""
-    own = config["config"]
-    if config.get("class_name") == "HeadGroupsSynthesizer":
-        return {}
-    if own.get("synthesizers"):
-        first = _arguments(own["synthesizers"][0])
-        return {"num_heads": first.get("num_heads")}
-    return own
+    check_agreement("synthesizer", own, num_heads, max_length)
 
 
 def tree(identifier: str) -> Term:
