@@ -8,7 +8,7 @@ from keras_synth import synthesizers
 from keras_synth._backend.configs import parameters_of
 from keras_synth.attention import normalizers, patterns
 from keras_synth.attention.projections import Projections
-from keras_synth.identifiers import read
+from keras_synth.identifiers import Term, read
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.registry import (
@@ -111,7 +111,8 @@ def get(
                 defaults={k: v for k, v in shared.items() if k in _SHARED},
                 **{k: options.pop(k) for k in own},
             )
-        options["synthesizer"] = made
+        around = Term(entry.name, {"synthesizer": made})
+        options = merged(around, options, identifier)
     else:
         entry = MIXERS.find(term.name)
         options = _options(entry, term, options, identifier)

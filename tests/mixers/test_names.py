@@ -108,6 +108,7 @@ def test_defaults_are_for_those_that_have_them():
         ("heads(V=1, R=1) + D", {}, "cannot contain groups"),
         ("attention(R, synthesizer='V')", {}, r"Pass \['synthesizer'\] either"),
         ("attention(R)", {"synthesizer": "V"}, "not both"),
+        ("R", {"synthesizer": "V"}, "not both"),
         ("attention(R, seed=1)", {"seed": 2}, r"Pass \['seed'\] either"),
         ("attention", {}, "needs `synthesizer`"),
         ("local(R)", {}, "needs `window`"),

@@ -1,5 +1,6 @@
 """Requests, and the base class of routes."""
 
+import abc
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -86,7 +87,7 @@ class Request(NamedTuple):
         return ops.maximum(ops.cast(count, "float32"), 1.0)[..., None]
 
 
-class Route:
+class Route(abc.ABC):
     """Base class of ways to compute attention.
 
     `keras_synth.routes.register` adds a route. `attend` chooses the cheapest
@@ -103,7 +104,8 @@ class Route:
     >>> class Always(keras_synth.routes.ExplicitRoute):
     ...     name = "always"
     ...
-    ...     def cost(self, request):
+    ...     @abc.abstractmethod
+    def cost(self, request):
     ...         return 0.0
     >>> layer = keras_synth.layers.SyntheticAttention(2, 4, synthesizer="V")
     >>> with keras_synth.routes.using(Always()):
@@ -114,20 +116,20 @@ class Route:
     normalizers: tuple[type[Normalizer], ...] | None = (Softmax,)
     takes_weights = False
 
+    @abc.abstractmethod
     def serves(self, request: Request) -> bool:
         """Whether this route supports a `Request`, a Python boolean.
 
         It can depend on shapes, dtypes, devices and options, but not on the
         values of tensors, which are unknown while a model is compiled.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def cost(self, request: Request) -> float:
         """The estimated time, a float, in units of the explicit route's time.
 
         A rough estimate is enough. A cost of 0 always wins.
         """
-        raise NotImplementedError
 
     def is_portable(self, request: Request) -> bool:
         """Whether `run` uses only operations that every file format supports.
@@ -138,6 +140,7 @@ class Route:
         """
         return False
 
+    @abc.abstractmethod
     def run(self, request: Request) -> Any:
         """Returns the context `(B, T, H, v)`, in the dtype of the values.
 
@@ -145,7 +148,6 @@ class Route:
         `(B, H, T, S)`. The softmax should be in float32. Rows without visible
         keys must be zero.
         """
-        raise NotImplementedError
 
     def __repr__(self):
         return f"<{type(self).__name__} {self.name!r}>"
