@@ -1,7 +1,6 @@
-"""`multiplications` of synthesizers, mixers, blocks and models.
+"""`multiplications` of synthesizers, mixers and blocks.
 
-Functions for types are registered with `multiplications`. A subclass uses the
-function of its nearest base class.
+A subclass uses the function of its nearest base class.
 """
 
 import collections
@@ -14,18 +13,16 @@ from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
 )
-from keras_synth.mixers.synthetic_attention import SyntheticAttention
-from keras_synth.synthesizers.composite import CompositeSynthesizer
-from keras_synth.synthesizers.dense import DenseSynthesizer
-from keras_synth.synthesizers.dot_product import PairSynthesizer
-from keras_synth.synthesizers.factorized_dense import (
+from keras_synth.mixers import SyntheticAttention
+from keras_synth.synthesizers import (
+    DenseSynthesizer,
     FactorizedDenseSynthesizer,
-)
-from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
-from keras_synth.synthesizers.random import (
     FactorizedRandomSynthesizer,
+    LocalDenseSynthesizer,
     RandomSynthesizer,
 )
+from keras_synth.synthesizers.composite import CompositeSynthesizer
+from keras_synth.synthesizers.dot_product import PairSynthesizer
 from keras_synth.synthesizers.relative import DistanceSynthesizer
 from keras_synth.types import Tensor
 
@@ -96,47 +93,8 @@ def multiplications(
 
 
 def of_dense(layer, tokens):
-    """Multiplications of a `Dense` or `EinsumDense` layer.
-
-    Args:
-        layer: The layer, or `None` for 0.
-        tokens: Integer, number of vectors.
-    """
+    """Multiplications of a dense layer, or `None`, for a number of tokens."""
     return 0 if layer is None else tokens * math.prod(layer.kernel.shape)
-
-
-def of_pairs(pairs, key_dim, value_dim):
-    """Multiplications of weights that are products of features.
-
-    Args:
-        pairs: Integer, number of pairs of a query and a key in all heads.
-        key_dim: Integer, features per head of queries and keys, `k`.
-        value_dim: Integer, features per head of values, `v`.
-    """
-    return {
-        "logits": pairs * key_dim,
-        "softmax": pairs,  # a division for each weight
-        "mixing": pairs * value_dim,
-    }
-
-
-def of_multi_head(layer, queries, keys):
-    """Multiplications of a `MultiHeadMixer` outside of `attend`.
-
-    Args:
-        layer: The mixer.
-        queries: Integer, `T`.
-        keys: Integer, `S`.
-
-    Raises:
-        ValueError: If a sequence is too long.
-    """
-    layer._check_lengths(queries, keys)
-    source = of_dense(layer.key, keys) + of_dense(layer.value, keys)
-    return {
-        "projections": of_dense(layer.query, queries) + source,
-        "output": of_dense(layer.attention_output, queries),
-    }
 
 
 def added(*counts):
@@ -144,7 +102,7 @@ def added(*counts):
     total = collections.Counter()
     for count in counts:
         total.update(count)
-    return dict(total)
+    return {part: count for part, count in total.items() if count}
 
 
 def of_layers(layers, queries, keys):

@@ -2,37 +2,54 @@
 
 import math
 
-from keras_synth.analysis.counts import (
-    added,
-    multiplications,
-    of_dense,
-    of_multi_head,
-    of_pairs,
-)
+from keras_synth.analysis.counts import added, multiplications, of_dense
 from keras_synth.attention.patterns import GlobalTokens
-from keras_synth.mixers.compressed import CompressedAttention
-from keras_synth.mixers.convolution import (
-    Convolution,
+from keras_synth.mixers import (
+    CompressedAttention,
     DynamicConvolution,
+    FourierMixer,
+    GatedMLP,
     LightConvolution,
+    LinearAttention,
+    LinformerAttention,
+    LongformerAttention,
+    MLPMixer,
+    PerformerAttention,
+    PoolingMixer,
+    ReformerAttention,
+    RoutingAttention,
+    SinkhornAttention,
 )
-from keras_synth.mixers.fourier import FourierMixer
-from keras_synth.mixers.kernel_attention import KernelMixer
-from keras_synth.mixers.linformer import LinformerAttention
-from keras_synth.mixers.longformer import LongformerAttention
-from keras_synth.mixers.mlp import GatedMLP, MLPMixer
-from keras_synth.mixers.performer import PerformerAttention
-from keras_synth.mixers.pooling import PoolingMixer
-from keras_synth.mixers.reformer import ReformerAttention
-from keras_synth.mixers.routing import RoutingAttention
-from keras_synth.mixers.sinkhorn import SinkhornAttention
-
-__all__ = ["multiplications"]
-
-# --- attention: of T queries and S keys ---------------------------------------
 
 
-@multiplications.register(LongformerAttention)
+def _of_heads(cls):
+    """Registers a function that returns the pairs of all heads, and the rest.
+
+    The rest does not include the projections to heads, nor a product with keys,
+    a division and a product with values for each pair.
+    """
+
+    def register(count):
+        @multiplications.register(cls)
+        def total(layer, queries, keys):
+            layer._check_lengths(queries, keys)
+            pairs, others = count(layer, queries, keys)
+            source = of_dense(layer.key, keys) + of_dense(layer.value, keys)
+            own = {
+                "projections": of_dense(layer.query, queries) + source,
+                "logits": pairs * layer.key_dim,
+                "softmax": pairs,
+                "mixing": pairs * layer.value_dim,
+                "output": of_dense(layer.attention_output, queries),
+            }
+            return added(own, others)
+
+        return total
+
+    return register
+
+
+@_of_heads(LongformerAttention)
 def _longformer(layer, queries, keys):
     # Each token has one query, local or global, but two keys and two values.
     first = min(layer.global_tokens, queries)
@@ -42,98 +59,69 @@ def _longformer(layer, queries, keys):
     products += of_dense(layer.global_value, keys)
     pattern = layer.pattern | GlobalTokens(layer.global_tokens)
     pairs = layer.num_heads * pattern.pairs(queries)
-    return added(
-        of_multi_head(layer, queries, keys),
-        {"projections": products},
-        of_pairs(pairs, layer.key_dim, layer.value_dim),
-    )
+    return pairs, {"projections": products}
 
 
-@multiplications.register(CompressedAttention)
+@_of_heads(CompressedAttention)
 def _compressed(layer, queries, keys):
     windows = layer.num_heads * -(-keys // layer.stride)
     squares = layer.key_dim**2 + layer.value_dim**2
-    return added(
-        of_multi_head(layer, queries, keys),
-        {"projections": windows * layer.kernel * squares},
-        of_pairs(queries * windows, layer.key_dim, layer.value_dim),
-    )
+    return queries * windows, {"projections": windows * layer.kernel * squares}
 
 
-@multiplications.register(LinformerAttention)
+@_of_heads(LinformerAttention)
 def _linformer(layer, queries, keys):
     slots = layer.num_heads * layer.rank
-    widths = layer.key_dim + layer.value_dim
-    return added(
-        of_multi_head(layer, queries, keys),
-        {"projections": slots * keys * widths},  # by E and F
-        of_pairs(slots * queries, layer.key_dim, layer.value_dim),
-    )
+    widths = layer.key_dim + layer.value_dim  # of products with E and F
+    return slots * queries, {"projections": slots * keys * widths}
 
 
-@multiplications.register(ReformerAttention)
+@_of_heads(ReformerAttention)
 def _reformer(layer, queries, keys):
     # In each round rotations, and a chunk with itself and the previous one,
-    # including pairs in different buckets; and once the length of keys.
+    # including pairs in different buckets.
     size, rounds = layer.bucket_size, layer.hashes * layer.num_heads
     whole, last = divmod(queries, size)
     pairs = whole * 2 * size**2 + last * (size + last)
     pairs -= size * min(queries, size)  # the first has no previous one
     turned = 0 if layer.rotations is None else layer.rotations.shape[-1]
-    return added(
-        of_multi_head(layer, queries, keys),
-        {"logits": rounds * queries * layer.key_dim * turned},
-        of_pairs(rounds * pairs, layer.key_dim, layer.value_dim),
-    )
+    rotations = rounds * queries * layer.key_dim * turned
+    return rounds * pairs, {"logits": rotations}
 
 
-@multiplications.register(RoutingAttention)
+@_of_heads(RoutingAttention)
 def _routing(layer, queries, keys):
     # Queries and keys with centroids, pairs of clusters, and averages.
-    heads, clusters = layer.num_heads, layer.clusters
-    pairs = heads * clusters * min(layer.cluster_size, queries) ** 2
-    own = {
-        "logits": heads * clusters * (queries + keys) * layer.key_dim,
-        "mixing": heads * queries * layer.value_dim,
+    clusters = layer.num_heads * layer.clusters
+    return clusters * min(layer.cluster_size, queries) ** 2, {
+        "logits": clusters * (queries + keys) * layer.key_dim,
+        "mixing": layer.num_heads * queries * layer.value_dim,
     }
-    return added(
-        of_multi_head(layer, queries, keys),
-        own,
-        of_pairs(pairs, layer.key_dim, layer.value_dim),
-    )
 
 
-@multiplications.register(SinkhornAttention)
+@_of_heads(SinkhornAttention)
 def _sinkhorn(layer, queries, keys):
     # The matrix of blocks, the keys and values that it sorts, and pairs with
     # both blocks. Normalising the matrix takes only a division for each entry.
     size, heads = layer.block_size, layer.num_heads
-    blocks = -(-queries // size)
+    entries = heads * (-(-queries // size)) ** 2
     whole, last = divmod(queries, size)
-    pairs = heads * (whole * size**2 + last**2 + queries * size)
-    entries = heads * blocks**2
-    own = {
+    return heads * (whole * size**2 + last**2 + queries * size), {
         "logits": entries * layer.key_dim,
         "softmax": entries,
         "mixing": entries * size * (layer.key_dim + layer.value_dim),
     }
-    return added(
-        of_multi_head(layer, queries, keys),
-        own,
-        of_pairs(pairs, layer.key_dim, layer.value_dim),
-    )
 
 
-@multiplications.register(KernelMixer)
-def _kernels(layer, queries, keys):
+@_of_heads(LinearAttention)
+def _linear(layer, queries, keys):
     # The form that is not causal, without chunks: sums of weights and divisions
     # by them; sums over the source and their products with queries.
     features, values = layer.num_features, layer.value_dim
-    own = {
+    return 0, {
         "softmax": layer.num_heads * queries * (features + values),
         "mixing": layer.num_heads * (queries + keys) * features * values,
     }
-    return added(of_multi_head(layer, queries, keys), own)
 
 
 @multiplications.register(PerformerAttention)
@@ -142,7 +130,10 @@ def _performer(layer, queries, keys):
     # Factors that keep features in range do not count.
     products = (queries + keys) * layer.num_features + keys
     logits = layer.num_heads * layer.key_dim * products
-    return added({"logits": logits}, _kernels(layer, queries, keys))
+    return added({"logits": logits}, _linear(layer, queries, keys))
+
+
+# --- others, of T tokens of one sequence --------------------------------------
 
 
 def _features(layer):
@@ -152,36 +143,26 @@ def _features(layer):
     return next(iter(shapes.values()))[-1]
 
 
-# --- others, of T tokens of one sequence --------------------------------------
-
-
-@multiplications.register(Convolution)
+@multiplications.register(LightConvolution)
+@multiplications.register(DynamicConvolution)
 def _convolution(layer, length, source_length):
     # Taps beyond the borders also count, and products of the gate.
     tokens = length * layer.output_dense.kernel.shape[0]
-    gate = tokens if layer.use_glu else 0
-    return {
-        "projections": of_dense(layer.value, length) + gate,
-        "mixing": tokens * layer.width,
-        "output": of_dense(layer.output_dense, length),
-    }
-
-
-@multiplications.register(LightConvolution)
-def _light_convolution(layer, length, source_length):
-    # One kernel for all tokens, unless tokens at borders have their own.
-    kernels = layer.num_heads * (1 if layer.border == "zero" else length)
-    own = {"softmax": kernels * layer.width}
-    return added(_convolution(layer, length, source_length), own)
-
-
-@multiplications.register(DynamicConvolution)
-def _dynamic_convolution(layer, length, source_length):
-    own = {
-        "logits": of_dense(layer.kernel, length),
-        "softmax": length * layer.num_heads * layer.width,
-    }
-    return added(_convolution(layer, length, source_length), own)
+    kernels, logits = layer.num_heads * length, 0
+    if isinstance(layer, DynamicConvolution):
+        logits = of_dense(layer.kernel, length)
+    elif layer.border == "zero":  # one kernel for all tokens
+        kernels = layer.num_heads
+    return added(
+        {
+            "projections": of_dense(layer.value, length)
+            + (tokens if layer.use_glu else 0),
+            "logits": logits,
+            "softmax": kernels * layer.width,
+            "mixing": tokens * layer.width,
+            "output": of_dense(layer.output_dense, length),
+        }
+    )
 
 
 @multiplications.register(PoolingMixer)
