@@ -22,10 +22,7 @@ _NOT_TOKENS = "mask_positions"
 def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
     """Returns a folded layer or model as a model of stock layers.
 
-    Args:
-        model: The result of `keras_synth.fold`.
-        max_length: Integer, the length of all sequences, in tokens; by default
-            the model's own.
+    All sequences have `max_length` tokens, by default the model's own.
     """
     if max_length is None:
         backbone = getattr(model, "backbone", model)
@@ -58,10 +55,7 @@ def _input(x, max_length):
                 f"max_length=None, and an input of shape {tuple(x.shape)}"
             )
         others[0] = max_length
-    return _like(x, (batch, *others))
-
-
-def _like(x, shape):
+    shape = (batch, *others)
     return keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
 
 

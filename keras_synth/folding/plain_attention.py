@@ -3,7 +3,6 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from keras import ops
@@ -11,11 +10,10 @@ from keras import ops
 from keras_synth._backend.internals import keras_mask
 from keras_synth.attention import normalizers
 from keras_synth.attention.masks import AttentionMask
-from keras_synth.attention.patterns import Window
 from keras_synth.attention.projections import repeated_heads
 from keras_synth.folding.plain import plain_layer
 from keras_synth.mixers import SyntheticAttention
-from keras_synth.mixers.call import is_padding
+from keras_synth.mixers.call import Call, is_padding
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor
 
@@ -25,41 +23,10 @@ STEEP = 46.0
 LEAST = 1e-30
 
 
-class Call(NamedTuple):
-    """The arguments of a mixer in a plain graph.
-
-    Fields:
-        query: Tensor `(B, T, d)`.
-        value: Tensor `(B, S, d)`.
-        key: Tensor `(B, S, d)`.
-        queries: Float tensor `(B, T)`, 0 for padding, or `None`.
-        keys: Float tensor `(B, S)`, 0 for padding, or `None`.
-        pairs: Boolean tensor `(B or 1, H or 1, T, S)`, or `None`.
-        bias: Tensor or array `(B or 1, H or 1, T, S)`, or `None`.
-        causal: Whether no token sees a later one.
-    """
-
-    query: Tensor
-    value: Tensor
-    key: Tensor
-    queries: Tensor
-    keys: Tensor
-    pairs: Tensor
-    bias: Tensor
-    causal: bool
-
-    @property
-    def lengths(self):
-        """`(T, S)`."""
-        return self.query.shape[1], self.value.shape[1]
-
-
 def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
     """Returns a function with the arguments of a mixer's call.
 
-    Args:
-        mixer: The mixer.
-        mix: Function of a `Call` that returns a tensor `(B, T, d)`.
+    `mix` is a function of a `Call` whose padding masks are floats, 0 or 1.
     """
 
     def call(
@@ -78,13 +45,6 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
     ):
         source = query if value is None else value
         key = source if key is None else key
-        # Like Keras for layers.
-        if query_mask is None:
-            query_mask = keras_mask(query)
-        if value_mask is None:
-            value_mask = keras_mask(source)
-        if key_mask is None:
-            key_mask = keras_mask(key)
         known = None not in (*query.shape[1:], *source.shape[1:])
         if return_attention_scores or not known or len(query.shape) != 3:
             raise ValueError(
@@ -93,22 +53,29 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
                 f"query.shape={query.shape} at {mixer.path}, "
                 f"return_attention_scores={return_attention_scores}"
             )
-        of_source = [value_mask, key_mask, mask if value is None else None]
+        of_query, *of_source = (  # like Keras for layers
+            keras_mask(x) if own is None else own
+            for x, own in (
+                (query, query_mask),
+                (source, value_mask),
+                (key, key_mask),
+            )
+        )
+        if value is None:
+            of_source.append(mask)
         if is_padding(attention_mask, query):
             axes = tuple(range(1, len(attention_mask.shape) - 1))
             of_source.append(ops.squeeze(attention_mask, axes))
             attention_mask = None
         pairs = _of_pairs(attention_mask)
-        return mix(
-            Call(
-                *map(_unmasked, (query, source, key)),
-                queries=_as_numbers(query_mask, mask),
-                keys=_as_numbers(*of_source),
-                pairs=None if pairs is None else ops.cast(pairs, "bool"),
-                bias=_of_pairs(attention_bias),
-                causal=bool(use_causal_mask),
-            )
+        masks = AttentionMask(
+            queries=_as_numbers(of_query, mask),
+            keys=_as_numbers(*of_source),
+            pairs=None if pairs is None else ops.cast(pairs, "bool"),
+            causal=bool(use_causal_mask),
         )
+        tensors = map(_unmasked, (query, source, key))
+        return mix(Call(*tensors, masks, _of_pairs(attention_bias)))
 
     return call
 
@@ -159,86 +126,62 @@ def means(sums, least=LEAST):
 
 @plain_layer.register(SyntheticAttention)
 def _attention(layer, graph):
-    def of_heads(x, heads):
-        return x if x is None or x.shape[1] == 1 else x[:, heads]
-
     def mix(call):
         values = graph.call(layer.value, call.value)
         values = repeated_heads(values, layer.num_heads)
+        groups = layer.synthesizer.head_groups()
+        masks = layer._groups.masks(layer._limited(call.mask))
         contexts, first = [], 0
-        for group in layer.synthesizer.head_groups():
-            heads = slice(first, first + group.num_heads)
-            first = heads.stop
-            own, own_values = call, values
-            if group is not layer.synthesizer:
-                own_values = values[:, :, heads]
-                own = call._replace(
-                    pairs=of_heads(call.pairs, heads),
-                    bias=of_heads(call.bias, heads),
-                )
-            mask = AttentionMask(
-                causal=call.causal,
-                window=layer.sliding_window,
-                pattern=layer.pattern,
-            )
-            allowed = allowed_pairs(mask, own)
-            if group.reach is not None:
-                reach = AttentionMask(pattern=Window(group.reach))
-                reach = allowed_pairs(reach, own)
-                allowed = reach if allowed is None else allowed & reach
-            terms = graph.call(group, own.query, own.key)
+        for group, mask in zip(groups, masks, strict=True):
+            own_values, bias = values, call.bias
+            if len(groups) > 1:
+                heads = slice(first, first + group.num_heads)
+                first, own_values = heads.stop, values[:, :, heads]
+                if bias is not None and bias.shape[1] > 1:
+                    bias = bias[:, heads]
+            terms = graph.call(group, call.query, call.key)
             contexts.append(
-                attend(graph, terms, own_values, own, allowed, layer.normalizer)
+                attend(graph, terms, own_values, mask, bias, layer.normalizer)
             )
         context = contexts[0]
         if len(contexts) > 1:
             context = ops.concatenate(contexts, axis=2)
         if layer.gate is not None:
             context = context * graph.call(layer.gate, call.query)
-        context = zero_padding(context, call.queries)
+        context = zero_padding(context, call.mask.queries)
         return graph.call(layer.attention_output, context)
 
     return called(layer, mix)
 
 
-def allowed_pairs(mask, call):
-    """The pairs that an `AttentionMask` allows: `(T, S)` booleans."""
-    if not mask.has_pattern:
-        return None
-    pairs = mask.with_pairs(*call.lengths).pairs
-    return ops.convert_to_numpy(pairs)[0, 0]
-
-
 def attend(
-    graph, terms, values, call, allowed=None, normalizer=normalizers.SOFTMAX
+    graph, terms, values, mask, bias=None, normalizer=normalizers.SOFTMAX
 ):
     """Returns the context `(B, T, H, v)`.
 
-    Args:
-        graph: `Graph`.
-        terms: List of tensors `(B, H, T, S)` and arrays `(H, T, S)`, whose sum
-            is the logits.
-        values: Tensor `(B, S, H, v)`.
-        call: `Call`, with masks that are tensors, and the bias.
-        allowed: Boolean array `(T, S)`, or `None`.
-        normalizer: `Normalizer`.
+    The logits are the sum of the terms, tensors `(B, H, T, S)` and arrays
+    `(H, T, S)`, and the bias.
     """
-    bias = call.bias
     if bias is not None:
         fixed = isinstance(bias, np.ndarray) and bias.shape[0] == 1
         terms = [*terms, bias[0] if fixed else bias]
+    allowed = None
+    if mask.has_pattern:
+        limits = mask._replace(keys=None, pairs=None)
+        limits = limits.with_pairs(*terms[0].shape[-2:]).pairs
+        allowed = ops.convert_to_numpy(limits)[0, 0]
     tables = [x for x in terms if isinstance(x, np.ndarray)]
     tensors = [x for x in terms if not isinstance(x, np.ndarray)]
     table = sum(tables) if tables else None
-    if not tensors and call.pairs is None:
-        weights = _table(table, allowed, normalizer, call.keys is not None)
+    if not tensors and mask.pairs is None:
+        weights = _table(table, allowed, normalizer, mask.keys is not None)
         if weights is not None:
-            return _by_table(graph, weights, values, call.keys)
+            return _by_table(graph, weights, values, mask.keys)
     if tables:
         tensors.append(graph.constant(table[None]))
     logits = functools.reduce(ops.add, tensors)
-    seen = visible(graph, call, allowed)
-    weights = normalized(graph, normalizer, logits, seen)
+    seen = _visible(graph, mask, allowed)
+    weights = _normalized(graph, normalizer, logits, seen)
     return ops.einsum("bhts,bshv->bthv", weights, values)
 
 
@@ -270,17 +213,17 @@ def _by_table(graph, table, values, keys):
     return means(graph.product(equation, values, table))
 
 
-def visible(graph, call, allowed):
+def _visible(graph, mask, allowed):
     """Pairs that padding, masks and positions allow, boolean, or `None`."""
-    found = [] if call.pairs is None else [call.pairs]
-    if call.keys is not None:
-        found.append(call.keys[:, None, None] > 0.5)
+    found = [] if mask.pairs is None else [mask.pairs]
+    if mask.keys is not None:
+        found.append(mask.keys[:, None, None] > 0.5)
     if allowed is not None and not allowed.all():
         found.append(graph.constant(allowed[None, None]) > 0.5)
     return functools.reduce(ops.logical_and, found) if found else None
 
 
-def normalized(graph, normalizer, scores, seen):
+def _normalized(graph, normalizer, scores, seen):
     """Returns weights `(B, H, T, S)`, zero for hidden pairs.
 
     The logits of hidden pairs are just below the least of the row, so that they

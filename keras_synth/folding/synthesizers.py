@@ -40,11 +40,7 @@ def fold_synthesizer(
 ) -> Folded:
     """Returns a synthesizer with equal logits for inference.
 
-    Args:
-        synthesizer: `Synthesizer` with weights.
-        max_length: Optional integer, the length of the longest sequence, in
-            tokens; by default the synthesizer's own.
-        softmax: Whether nothing will be added to its logits.
+    With `softmax`, nothing is added to its logits.
     """
     max_length = shortest(_bound(synthesizer), max_length)
     if max_length is None:
@@ -278,16 +274,12 @@ def _check_positions(synthesizer, logits):
 
 
 def copy_variables(source, target, instead=None):
-    """Copies the values of variables of a layer, and of all layers in it.
+    """Copies the variables of a layer to one with the same parts.
 
     The values include changes by LoRA, like those in files. A table longer
-    than the target's is cut. An axis of length 1 is repeated.
-
-    Args:
-        source: Layer or model.
-        target: A layer or model with the same parts.
-        instead: Optional function of a layer and its counterpart that returns
-            whether it has copied their variables itself.
+    than the target's is cut. An axis of length 1 is repeated. `instead` is a
+    function of a layer and its counterpart that returns whether it has copied
+    their variables itself.
     """
     seen = set()
 
