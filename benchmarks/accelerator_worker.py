@@ -19,6 +19,7 @@ if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
+import apart
 import keras
 import measuring
 import numpy as np
@@ -159,7 +160,7 @@ def generation_step(shape, name, compiled):
 def peak_bytes(shape, name):
     """The most memory of a layer's step: for a process of its own."""
     steps.array([0.0])  # starts the backend
-    memory = measuring.PeakMemory(steps.BACKEND, steps.on_gpu())
+    memory = apart.PeakMemory()
     step, _ = layer_step(shape, name, False)
     step()
     return memory.of(step)

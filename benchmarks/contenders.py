@@ -2,6 +2,7 @@
 
 import itertools
 import string
+import time
 
 import keras
 import keras_hub
@@ -12,11 +13,10 @@ from keras_synth import models
 from keras_synth.models.preprocessors.tokenizer import BYTE_PAIRS
 
 CLASSIFIER, GENERATOR = "BertBackbone", "GPT2CausalLM"
-VOCABULARY = 20_000
 PROMPT = 15  # tokens, after the start token
 
 
-def sizes(width, heads, layers, length, vocabulary=VOCABULARY):
+def sizes(width, heads, layers, length, vocabulary):
     """Returns the arguments that all backbones share."""
     return {
         "vocabulary_size": vocabulary,
@@ -28,7 +28,7 @@ def sizes(width, heads, layers, length, vocabulary=VOCABULARY):
     }
 
 
-def classifier(name, sizes, optimizer="adam", **options):
+def classifier(name, sizes):
     """Returns a compiled classifier of two classes."""
     if name == CLASSIFIER:
         backbone = keras_hub.models.BertBackbone(**sizes, dropout=0.1)
@@ -40,15 +40,18 @@ def classifier(name, sizes, optimizer="adam", **options):
         make = models.SynthesizerTextClassifier
     model = make(backbone, num_classes=2, preprocessor=None)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer, loss, **options)
+    model.compile("adam", loss)
     return model
 
 
-def examples(name, count, sizes):
-    """Returns padded token ids, a quarter full at least, and labels."""
+def two_steps(name, batch, sizes):
+    """Seconds from no model to the end of its first step, and of the second.
+
+    Token ids are padded, a quarter full at least.
+    """
     random = np.random.default_rng(0)
-    shape = count, sizes["max_sequence_length"]
-    real = random.integers(shape[1] // 4, shape[1], (count, 1))
+    shape = batch, sizes["max_sequence_length"]
+    real = random.integers(shape[1] // 4, shape[1], (batch, 1))
     mask = np.arange(shape[1]) <= real
     features = {
         "token_ids": random.integers(5, sizes["vocabulary_size"], shape) * mask,
@@ -56,7 +59,13 @@ def examples(name, count, sizes):
     }
     if name == CLASSIFIER:
         features["segment_ids"] = np.zeros(shape, "int32")
-    return features, random.integers(0, 2, count)
+    data = features, random.integers(0, 2, batch)
+    start = time.perf_counter()
+    model = classifier(name, sizes)
+    model.train_on_batch(*data)  # waits: it returns the loss as a number
+    first = time.perf_counter()
+    model.train_on_batch(*data)
+    return first - start, time.perf_counter() - first
 
 
 # --- texts ---

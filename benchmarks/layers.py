@@ -1,24 +1,22 @@
-"""Time and memory of one attention layer compared with MultiHeadAttention.
+"""Time and memory of attention layers compared with MultiHeadAttention.
 
 All variants of a cell (shape, dtype, mask, mode) are timed in turn in one
-process; ratios are within a cell. Memory is measured in a process for each,
-since peaks never sink. Rows go to a CSV file one by one: a run that was
-stopped, or that had used up its `--minutes`, goes on where it was.
+process; ratios are within a cell. With `--memory`, each variant has a process
+of its own in each mode, from the shortest length to the longest, for its peak
+memory and how time and memory grow. Rows go to a CSV file one by one: a run
+that was stopped, or that had used up its `--minutes`, continues there.
 
     KERAS_BACKEND=jax python benchmarks/layers.py
     KERAS_BACKEND=torch python benchmarks/layers.py --lengths 256 1024 \\
         --masks padded --modes training --variants MultiHeadAttention R D
-    KERAS_BACKEND=jax python benchmarks/layers.py --memory --lengths 2048
+    KERAS_BACKEND=jax python benchmarks/layers.py --memory --batch-size 1 \\
+        --lengths 1024 8192 --variants "local(window=64)" linear
     python benchmarks/layers.py --report
 """
 
 import csv
 import itertools
-import json
 import os
-import statistics
-import subprocess
-import sys
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -31,8 +29,8 @@ KEY = [*CELL, "measure", "contender"]
 FIELDS = [*KEY, "value", "spread", "first_call", "note"]
 VARIANTS = [steps.BASELINE, steps.FLOOR]
 VARIANTS += "V R FR Fix D FD R+FR R+V FR+V D+V R+D".split()
-ROUNDS = 3  # of what is measured apart
-LONGEST_STEP = 8  # seconds; where twice the length takes longer it stops
+# Of rows: in turn, or in processes of their own.
+IN_TURN, APART = "seconds", ("seconds apart", "bytes")
 
 
 def parse():
@@ -58,179 +56,150 @@ def parse():
         action="store_true",
         help="only print what there is",
     )
-    parser.add_argument("--one", help="for memory: JSON of `apart`")
     settings = parser.parse_args()
     steps.check(parser, settings.variants)
     return settings
 
 
-def cells(settings):
-    for dtype, mask, length in itertools.product(
-        settings.dtypes, settings.masks, settings.lengths
-    ):
+def cells(settings, dtype, mask):
+    """The cells of all lengths."""
+    for length in sorted(settings.lengths):
         batch = settings.batch_size or max(1, settings.tokens // length)
         shape = batch, length, settings.hidden_dim, settings.num_heads
         yield steps.Cell(*shape, dtype, mask)
 
 
-def measure_time(cell, mode, names, settings):
-    """Yields the rows of a cell, of all variants in one go."""
-    x = cell.inputs()
-    ready = {
-        name: steps.MODES[mode](steps.make(name, cell), x) for name in names
+def row_of(cell, mode, name, measure):
+    """The key of a row."""
+    return {
+        "backend": steps.BACKEND,
+        "device": steps.device(),
+        **cell._asdict(),
+        "mode": mode,
+        "measure": measure,
+        "contender": name,
     }
-    for name, timing in measuring.interleaved(ready, settings.rounds).items():
-        yield {
-            "contender": name,
-            "value": f"{timing.median:.6g}",
-            "spread": f"{timing.spread:.3g}",
-            "first_call": f"{timing.first:.3g}",
+
+
+def in_turn(settings, records):
+    """Yields a function for each cell that is not known, of all variants."""
+
+    def measure(cell, mode):
+        x, names = cell.inputs(), settings.variants
+        ready = {
+            name: steps.MODES[mode](steps.make(name, cell), x) for name in names
         }
+        timings = measuring.interleaved(ready, settings.rounds)
+        for name, timing in timings.items():
+            row = {
+                "value": f"{timing.median:.6g}",
+                "spread": f"{timing.spread:.3g}",
+                "first_call": f"{timing.first:.3g}",
+            }
+            records.append({**row_of(cell, mode, name, IN_TURN), **row})
+
+    for dtype, mask in itertools.product(settings.dtypes, settings.masks):
+        for cell in cells(settings, dtype, mask):
+            for mode in settings.modes:
+                if any(
+                    row_of(cell, mode, name, IN_TURN) not in records
+                    for name in settings.variants
+                ):
+                    yield measure, cell, mode
 
 
-def measure_memory(cell, mode, names, settings):
-    for name in names:
-        (found,) = apart(name, [cell], mode)
-        note = found.get("note", "")
-        row = {"contender": name, "value": found.get("bytes", "")}
-        yield {**row, "note": note and f"skipped: {note}"}
+def each_apart(settings, records):
+    """Yields a function for each variant of which lengths are not known."""
+    from apart import results
 
+    def measure(name, mode, todo):
+        for cell, found in zip(todo, results(name, todo, mode), strict=True):
+            note = f"not measured: {found['note']}" if "note" in found else ""
+            for measure in APART:
+                row = {"value": found.get(measure.split()[0], ""), "note": note}
+                records.append({**row_of(cell, mode, name, measure), **row})
 
-def apart(name, cells, mode, warm=False):
-    """Measures steps of cells, one after the other, in a process of its own.
-
-    Args:
-        name: String, a variant.
-        cells: List of `Cell`, from the quickest to the slowest.
-        mode: `"inference"` or `"training"`.
-        warm: Whether to load first what is loaded when it is first used.
-
-    Yields:
-        A dictionary for each cell, of `seconds` and `bytes` or of a `note`.
-    """
-    asked = json.dumps([name, cells, mode, warm])
-    process = subprocess.Popen(
-        [sys.executable, __file__, "--one", asked],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    count = 0
-    for line in process.stdout:
-        if line.startswith('{"seconds"'):
-            count += 1
-            yield json.loads(line)
-    errors = process.stderr.read().strip().splitlines()
-    why = "a step of the next length takes too long"
-    if process.wait():
-        why = errors[-1] if errors else f"ended with {process.returncode}"
-    for _ in cells[count:]:
-        yield {"note": why}
-
-
-def one(name, cells, mode, warm):
-    """Prints what `apart` yields."""
-
-    def step_of(cell):
-        program = steps.make(name, cell)
-        return steps.MODES[mode](program, cell.inputs())
-
-    cells = [steps.Cell(*cell) for cell in cells]
-    steps.array([0.0])  # starts the backend
-    if warm:
-        step_of(cells[0]._replace(length=256))()
-    memory = measuring.PeakMemory(steps.BACKEND, steps.on_gpu())
-    for cell in cells:
-        step, seconds = step_of(cell), []
-        step()
-        peak = memory.of(step)  # warms up, too
-        while len(seconds) < ROUNDS and sum(seconds) < LONGEST_STEP:
-            started = time.perf_counter()
-            step()
-            seconds.append(time.perf_counter() - started)
-        found = {"seconds": float(f"{statistics.median(seconds):.6g}")}
-        found["bytes"] = peak
-        print(json.dumps(found), flush=True)
-        if seconds[0] > LONGEST_STEP / 4:
-            break  # four times as long, or more
-
-
-def report(folder):
-    """Prints the ratios to the baseline, a table for each mode and dtype."""
-    for path in sorted(folder.glob("layers_*.csv")):
-        with open(path, encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if row["value"]]
-        kinds = ("device", "measure", "mode", "dtype")
-        for kind in dict.fromkeys(tuple(row[k] for k in kinds) for row in rows):
-            own = {}
-            for row in rows:
-                if tuple(row[k] for k in kinds) == kind:
-                    place = row["mask"], row["length"], row["batch"]
-                    found = own.setdefault(row["contender"], {})
-                    found[place] = float(row["value"])
-            places = [
-                *dict.fromkeys(x for found in own.values() for x in found)
-            ]
-            heads = [f"{m}, T {length}, B {b}" for m, length, b in places]
-            table = [
-                [name, *(_shown(own, name, x, kind[1]) for x in places)]
-                for name in own
-            ]
-            measuring.print_table(", ".join(kind), ["", *heads], table)
-
-
-def _shown(found, name, place, measure):
-    value = found[name].get(place)
-    first = found.get(steps.BASELINE, {}).get(place)
-    if value is None:
-        return ""
-    if name == steps.BASELINE or first is None:
-        is_size = measure == "bytes"
-        return (
-            f"{value / 2**20:,.0f} MiB" if is_size else f"{1e3 * value:.3g} ms"
-        )
-    return f"{first / value:.2f}"
+    for dtype, mask, mode, name in itertools.product(
+        settings.dtypes, settings.masks, settings.modes, settings.variants
+    ):
+        todo = [
+            cell
+            for cell in cells(settings, dtype, mask)
+            if row_of(cell, mode, name, APART[-1]) not in records
+        ]
+        if todo:
+            yield measure, name, mode, todo
 
 
 def measure(settings):
     path = settings.output / f"layers_{steps.BACKEND}.csv"
     records = measuring.Records(path, FIELDS, KEY)
     deadline = time.monotonic() + 60 * settings.minutes
-    work = list(itertools.product(cells(settings), settings.modes))
-    function = measure_memory if settings.memory else measure_time
-    for i, (cell, mode) in enumerate(work):
+    make = each_apart if settings.memory else in_turn
+    work = [*make(settings, records)]
+    for i, (function, *arguments) in enumerate(work):
         if time.monotonic() > deadline:
             measuring.progress(
                 f"{len(work) - i} of {len(work)} cells are left; "
-                "run the same command again to go on."
+                "run the same command again to continue."
             )
             return
-        shared = {
-            "backend": steps.BACKEND,
-            "device": steps.device(),
-            **cell._asdict(),
-            "mode": mode,
-            "measure": "bytes" if settings.memory else "seconds",
-        }
-        known = [
-            name
-            for name in settings.variants
-            if {**shared, "contender": name} in records
-        ]
-        names = [name for name in settings.variants if name not in known]
-        if not settings.memory and names:
-            names = settings.variants  # ratios are of one run
-        if names:
-            measuring.progress(mode, *cell)
-            for row in function(cell, mode, names, settings):
-                records.append({**shared, **row})
+        measuring.progress(*arguments)
+        function(*arguments)
+
+
+def report(folder):
+    """Prints a table for each mode, dtype and measure."""
+    kinds = ("device", "measure", "mode", "dtype")
+    for path in sorted(folder.glob("layers_*.csv")):
+        with open(path, encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["value"]]
+        for kind in dict.fromkeys(tuple(row[k] for k in kinds) for row in rows):
+            own = {}
+            for row in rows:
+                if tuple(row[k] for k in kinds) == kind:
+                    place = row["mask"], int(row["length"]), int(row["batch"])
+                    found = own.setdefault(row["contender"], {})
+                    found[place] = float(row["value"])
+            places = [
+                *dict.fromkeys(x for found in own.values() for x in found)
+            ]
+            heads = ["", *(f"{m}, T {n}, B {b}" for m, n, b in places)]
+            table = [
+                [name, *(_shown(own, name, place, kind[1]) for place in places)]
+                for name in own
+            ]
+            if kind[1] != IN_TURN:
+                heads.append("growth, longest / 1024")
+                for row in table:
+                    row.append(_growth(own[row[0]]))
+            measuring.print_table(", ".join(kind), heads, table)
+
+
+def _shown(found, name, place, measure):
+    """Of times in turn a ratio to the baseline's, else the value."""
+    value = found[name].get(place)
+    first = found.get(steps.BASELINE, {}).get(place)
+    if value is None:
+        return ""
+    if measure == "bytes":
+        return f"{value / 2**20:,.0f} MiB"
+    if measure == IN_TURN and first and name != steps.BASELINE:
+        return f"{first / value:.2f}"
+    return f"{1e3 * value:.3g} ms"
+
+
+def _growth(found):
+    """The value at the longest length over that at 1,024 tokens."""
+    lengths = {length: value for (_, length, _), value in found.items()}
+    longest = max(lengths)
+    if longest == 1024 or 1024 not in lengths:
+        return ""
+    return f"{lengths[longest] / max(1e-9, lengths[1024]):.1f}"
 
 
 def main():
     settings = parse()
-    if settings.one:
-        one(*json.loads(settings.one))
-        return
     if not settings.report:
         measure(settings)
     report(settings.output)

@@ -1,4 +1,4 @@
-"""What the scripts here share: options, files, timings, memory, tables.
+"""What the scripts here share: options, files, timings, tables.
 
 Imports no backend.
 """
@@ -19,40 +19,27 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 OUTPUT = pathlib.Path("benchmarks/out")
 SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
 HELP = {
-    "again": "measure what is known, too",
     "backends": "which to measure",
     "batch_size": "B",
-    "block_batch": "B, of the blocks",
-    "block_length": "T, of the blocks",
-    "by": "how heads are chosen",
-    "caches": "print the sizes of caches instead",
     "clock": "processor: seconds of all cores, for a busy machine",
     "dtype": "of weights and inputs",
     "dtypes": "of weights and inputs",
     "forms": "of the models",
     "hidden_dim": "model width, d",
-    "learning_rate": "the highest",
     "lengths": "in tokens, T",
-    "longest_reference": "longest length of MultiHeadAttention",
     "masks": "which keys count",
-    "memory": "peak memory instead of time",
+    "memory": "peak memory, and time, in a process for each variant",
     "minutes": "stop after that long",
-    "model": "what to train",
     "modes": "what a step does",
     "num_heads": "of an attention layer, H",
     "num_layers": "blocks in a stack",
     "output": "folder of the results",
-    "package": "count this package's files, functions and calls instead",
     "parts": "what to measure",
-    "quadratic": "longest length of mixers that compare all pairs",
     "rounds": "how often each is timed",
-    "sentences": "for the averages",
     "sequence_length": "in tokens, T",
     "small": "sizes of a test, to see it run",
-    "splits": "dev, or test",
+    "again": "measure what is known, too",
     "steps": "of training",
-    "steps_per_score": "between scores on held-out pairs",
-    "to": "what heads become",
     "tokens": "B x T, unless --batch-size is given",
     "variants": "what to measure",
     "vocabulary_size": "tokens",
@@ -67,18 +54,17 @@ class _Formatter(
     pass
 
 
-def options(text, choices=None, **defaults):
+def options(text, choices=None, make=argparse.ArgumentParser, **defaults):
     """Returns a parser with an option for each default.
 
     Args:
         text: String, the description.
         choices: Optional dictionary, name -> its only values.
+        make: Function that makes a parser, for one of a subcommand.
         **defaults: Default values, which also give the types. A list allows one
             value or more, `False` makes an option without a value.
     """
-    parser = argparse.ArgumentParser(
-        description=text, formatter_class=_Formatter
-    )
+    parser = make(description=text, formatter_class=_Formatter)
     for name, default in defaults.items():
         flag, said = f"--{name.replace('_', '-')}", HELP.get(name, " ")
         if default is False:
@@ -248,64 +234,3 @@ def _spread(seconds):
         return 0.0
     low, _, high = statistics.quantiles(seconds, n=4)
     return (high - low) / 2
-
-
-# --- memory ---
-
-
-class PeakMemory:
-    """The most memory that steps take, in bytes.
-
-    On a GPU what the backend's allocator has handed out; on a CPU the resident
-    set beyond what the process held before the model was built. The peak of
-    compiling is not counted where the system can forget it (Linux).
-    """
-
-    def __init__(self, backend, gpu):
-        self.backend, self.gpu = backend, gpu
-        gc.collect()
-        self.before = 0 if gpu else _resident("VmRSS")
-
-    def of(self, step):
-        """Runs a step that has run before and returns the peak."""
-        if self.gpu:
-            return self._gpu(step)
-        with (
-            contextlib.suppress(OSError),
-            open("/proc/self/clear_refs", "w") as control,
-        ):
-            control.write("5")  # forget the peak so far
-        for _ in range(3):
-            step()
-        return _resident("VmHWM") - self.before
-
-    def _gpu(self, step):
-        if self.backend == "torch":
-            import torch
-
-            torch.cuda.reset_peak_memory_stats()
-            step()
-            return torch.cuda.max_memory_allocated()
-        step()
-        if self.backend == "jax":
-            import jax
-
-            return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
-        import tensorflow as tf
-
-        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-
-
-def _resident(field):
-    """A field of Linux' `/proc/self/status`, elsewhere the peak, in bytes."""
-    with (
-        contextlib.suppress(OSError),
-        open("/proc/self/status", encoding="utf-8") as lines,
-    ):
-        for line in lines:
-            if line.startswith(f"{field}:"):
-                return int(line.split()[1]) * 1024
-    import resource  # not on Windows
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -36,18 +36,21 @@ class Program(NamedTuple):
     frozen: Any = ()
 
 
-def of_layer(layer, **arguments):
+def of_layer(layer, copies=1, **arguments):
     """Makes a program of a built Keras layer.
 
     Args:
         layer: Keras layer.
+        copies: Integer, how often the input is passed: as query, as value.
         **arguments: Further arguments of the layer's call.
     """
 
     def call(trained, frozen, x):
+        inputs = [x] * copies
         if BACKEND == "jax":
-            return layer.stateless_call(trained, frozen, x, **arguments)[0]
-        return layer(x, **arguments)
+            call = layer.stateless_call
+            return call(trained, frozen, *inputs, **arguments)[0]
+        return layer(*inputs, **arguments)
 
     return Program(
         call,
@@ -124,16 +127,16 @@ class Cell(NamedTuple):
         return np.arange(self.length) < lengths[:, None]
 
 
-def check(parser, names):
+def check(parser, names, others=(BASELINE, FLOOR)):
     """Ends with the parser's error if a name is not known."""
     for name in names:
-        if name not in (BASELINE, FLOOR):
+        if name not in others:
             try:
                 mixers.registry.mixer_class(name)
             except ValueError as error:
                 parser.error(
-                    f"unknown variant {name!r}: expected {BASELINE!r}, "
-                    f"{FLOOR!r} or a name that mixers.get knows. {error}"
+                    f"unknown variant {name!r}: expected one of "
+                    f"{[*others]} or a name for mixers.get. {error}"
                 )
 
 
@@ -154,25 +157,9 @@ def make(name, cell):
         arguments["value_mask"] = array(cell.padding(), "bool")
     if cell.mask == "causal":
         arguments["use_causal_mask"] = True
-    if name == BASELINE:
-        layer = SelfAttention(layer)
-    layer(keras.ops.zeros(cell.shape, cell.dtype), **arguments)
-    return of_layer(layer, **arguments)
-
-
-class SelfAttention(keras.layers.Layer):
-    """Calls MultiHeadAttention with its input as query and value."""
-
-    def __init__(self, attention):
-        super().__init__(dtype=attention.dtype_policy)
-        self.attention = attention
-
-    def build(self, shape):
-        self.attention.build(shape, shape)
-        self.built = True
-
-    def call(self, x, **arguments):
-        return self.attention(x, x, **arguments)
+    copies = 2 if name == BASELINE else 1
+    layer(*[keras.ops.zeros(cell.shape, cell.dtype)] * copies, **arguments)
+    return of_layer(layer, copies, **arguments)
 
 
 def _floor(cell):

@@ -108,65 +108,57 @@ def test_layers_go_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_layers_measure_memory(tmp_path):
-    done = layers(tmp_path, "--modes", "training", "--memory")
+def test_each_variant_has_its_process_and_continues(tmp_path):
+    arguments = "--memory --masks plain --batch-size 1 --modes inference"
+    arguments = [*SMALL, *arguments.split(), "--output", tmp_path]
+    arguments += ["--variants", "linear", "big_bird", "--lengths"]
+    script("layers.py", *arguments, "16", "1024")
     rows = rows_of(tmp_path)
-    assert [row["measure"] for row in rows] == ["bytes"] * 4
-    assert all(int(row["value"]) > 0 for row in rows)
-    assert "MiB" in done.stdout
-
-
-@pytest.mark.slow
-def test_growth_continues_where_it_stopped(tmp_path):
-    arguments = [*SMALL, "--modes", "inference"]
-    arguments += ["--variants", "linear", "big_bird", "--output", tmp_path]
-    script("growth.py", "--lengths", "16", "128", *arguments)
-    rows = rows_of(tmp_path)
-    found = {(r["mixer"], r["length"]): r for r in rows}
-    assert float(found["linear", "128"]["seconds"]) > 0
-    assert int(found["linear", "128"]["bytes"]) >= 0
+    found = {(r["contender"], r["length"], r["measure"]): r for r in rows}
+    assert float(found["linear", "1024", "seconds apart"]["value"]) > 0
+    assert int(found["linear", "1024", "bytes"]["value"]) >= 0
     # Its blocks do not fit; the reason is in its row.
-    assert "beyond max_length=16" in found["big_bird", "16"]["note"]
-    again = script("growth.py", "--lengths", "16", "64", "128", *arguments)
-    assert "T 64" in again.stdout
+    note = found["big_bird", "16", "bytes"]["note"]
+    assert "beyond max_length=16" in note
+    again = script("layers.py", *arguments, "16", "1024", "2048")
+    heads, *lines = [x for x in again.stdout.splitlines() if x[:2] == "| "]
+    assert "T 2048, B 1 | growth, longest / 1024" in heads
+    assert float(lines[1].strip("| ").split("| ")[-1]) > 0
     more = rows_of(tmp_path)
     assert more[: len(rows)] == rows
-    assert len(more) == len(rows) + 2
+    assert len(more) == len(rows) + 4
 
 
-def test_training(tmp_path):
-    shape = "--batch-size 2 --sequence-length 8 --block-batch 1"
-    shape += " --block-length 8 --rounds 2 --steps 1 --variants V R --output"
-    done = script("training.py", *shape.split(), tmp_path)
-    rows = rows_of(tmp_path)
-    assert [row["model"] for row in rows] == ["classifier"] * 2 + ["blocks"] * 2
-    ratios = [row[3] for row in table(done.stdout) if row[0] == "V"]
-    assert ratios == ["1.00", "1.00"]
+def models(part, *arguments):
+    return table(script("models.py", part, "--rounds", "2", *arguments).stdout)
+
+
+def test_blocks():
+    shape = "--batch-size 1 --sequence-length 8 --variants V R".split()
+    rows = models("blocks", *SMALL, *shape)
+    assert [row[0] for row in rows] == ["V", "R"]
+    assert rows[0][3] == "1.00"
 
 
 @pytest.mark.slow
-def test_first_steps_are_compared_and_kept(tmp_path):
-    shape = [*BLOCK, "--batch-size", "2", "--rounds", "1", "--output", tmp_path]
-    shape += ["--variants", "R", "BertBackbone"]
-    for _ in range(2):  # the second time it only reads
-        done = script("first_step.py", *shape)
-        assert "over BertBackbone" in done.stdout
-        rows = rows_of(tmp_path)
-        assert [row["variant"] for row in rows] == ["R", "BertBackbone"]
-        assert all(float(row["first"]) > float(row["second"]) for row in rows)
+def test_first_steps():
+    shape = [*BLOCK, *"--batch-size 2 --variants R BertBackbone".split()]
+    rows = models("first-step", *shape)
+    assert [row[0] for row in rows] == ["R", "BertBackbone"]
+    assert rows[1][2] == "1.00"
+    assert all(float(row[1]) > float(row[3]) for row in rows)
 
 
 def test_generation():
-    shape = [*SMALL, *"--lengths 20 --num-layers 1 --batch-size 2".split()]
-    own = [*shape, *"--rounds 2 --clock processor".split()]
-    rows = table(script("generation.py", "R", *own).stdout)
+    shape = "--lengths 20 --num-layers 1 --batch-size 2 --variants R".split()
+    rows = models("generate", *SMALL, *shape, "--clock", "processor")
     assert [row[0] for row in rows] == ["GPT2CausalLM", "R"]
     assert rows[0][2] == "1.00"
 
 
 def test_caches_have_the_sizes_that_their_record_has():
-    shape = "--caches --num-layers 2 --batch-size 32 --lengths 512"
-    done = script("generation.py", "R", "D+V", *shape.split())
+    shape = "--num-layers 2 --batch-size 32 --lengths 512 --variants R D+V"
+    done = script("models.py", "caches", *shape.split())
     assert table(done.stdout) == [
         ["TransformerDecoder", "128.00"],
         ["R", "64.00"],  # no keys
@@ -175,7 +167,7 @@ def test_caches_have_the_sizes_that_their_record_has():
 
 
 def test_serving():
-    rows = table(script("serving.py", "FR", *BLOCK, "--rounds", "2").stdout)
+    rows = models("serve", *BLOCK, "--variants", "FR")
     forms = ["float32", "folded", "int8", "folded, int8"]
     assert [row[:2] for row in rows] == [["FR", form] for form in forms]
     sizes, differences = ([float(row[i]) for row in rows] for i in (4, 5))
@@ -195,11 +187,9 @@ def test_serving_has_the_accuracy_of_presets(tmp_path):
     output.bias.assign([0.0, 1.0])
     classifier.save_to_preset(tmp_path / "always_good")
     wanted = ["--presets", tmp_path / "always_good", "--data", folder]
-    wanted += ["--forms", "float32", "int8", "--rounds", "2"]
-    rows = table(script("serving.py", *BLOCK, *wanted).stdout)
-    forms = ("float32", "int8")
+    rows = models("serve", *BLOCK, *wanted, "--forms", "float32", "int8")
     assert [[row[0], row[1], row[-1]] for row in rows] == [
-        ["always_good", form, "75.0"] for form in forms
+        ["always_good", form, "75.0"] for form in ("float32", "int8")
     ]
 
 
@@ -216,14 +206,10 @@ def test_published_packages_that_are_missing_are_named():
     [
         (["layers.py", "--variants", "Q"], "unknown variant 'Q'"),
         (["layers.py", "--masks", "paded"], "invalid choice: 'paded'"),
-        (["growth.py", "--variants", "Q"], "unknown variant 'Q'"),
-        (["training.py", "--variants", "Q"], "unknown variant 'Q'"),
         (["overhead.py", "--variants", "Q"], "unknown variant 'Q'"),
-        (["generation.py", "Q"], "Unknown synthesizer 'Q'"),
-        (["generation.py", "--lengths", "16"], "the prompt's 16 tokens"),
-        (["serving.py", "Q"], "Unknown synthesizer 'Q'"),
-        (["serving.py", "--presets", "nowhere"], "Received: nowhere"),
-        (["serving.py", "--data", "SST-2"], "name some with --presets"),
+        (["models.py", "serve", "--variants", "Q"], "unknown variant 'Q'"),
+        (["models.py", "generate", "--lengths", "16"], "prompt's 16 tokens"),
+        (["models.py", "serve", "--data", "SST-2"], "name some with --presets"),
         (["cheaper.py", "scores"], "scores need --model and --data"),
     ],
 )
