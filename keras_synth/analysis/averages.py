@@ -17,7 +17,7 @@ class Averages:
 
     def __init__(self, num_heads: int, length: int = 1) -> None:
         self.sums = np.zeros((num_heads, length, length))
-        self.counts = np.zeros((1, length, length))
+        self.counts = np.zeros((num_heads, length, length))
         self.squares = np.zeros(num_heads)
 
     def add_pairs(self, weights: np.ndarray, pairs: np.ndarray) -> None:
@@ -28,13 +28,10 @@ class Averages:
             pairs: Boolean array `(B, 1 or H, T, S)`, the pairs that count.
         """
         rows, columns = weights.shape[2:]
-        counts = pairs.sum(0)
-        if len(counts) > len(self.counts):
-            self.counts = np.repeat(self.counts, len(counts), 0)
         self.sums = _grown(self.sums, rows, columns)
         self.counts = _grown(self.counts, rows, columns)
         self.sums[:, :rows, :columns] += weights.sum(0, dtype="float64")
-        self.counts[:, :rows, :columns] += counts
+        self.counts[:, :rows, :columns] += pairs.sum(0)
         self.squares += np.einsum("bhts,bhts->h", weights, weights)
 
     def averages(self) -> np.ndarray:

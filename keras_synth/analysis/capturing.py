@@ -49,16 +49,10 @@ def capture(parts: bool = False) -> Iterator[dict[str, CapturedAttention]]:
     (3, 2, 10, 10)
     """
     seen: dict[str, CapturedAttention] = {}
-    with _observed(Recorder(seen.__setitem__, parts)):
-        yield seen
-
-
-@contextlib.contextmanager
-def _observed(recorder):
-    """Sets a recorder as the observer of mixers in this context."""
-    token = OBSERVER.set(recorder)
+    recorder = Recorder(seen.__setitem__, parts)
+    token = OBSERVER.set(recorder)  # type: ignore[arg-type]
     try:
-        yield
+        yield seen
     finally:
         OBSERVER.reset(token)
 
@@ -130,7 +124,8 @@ def observe(
                 isinstance(layer, Mixer) and type(layer).call is Mixer.call
             ):
                 stack.enter_context(asked_for_scores(layer, recorder))
-        stack.enter_context(_observed(recorder))
+        token = OBSERVER.set(recorder)  # type: ignore[arg-type]
+        stack.callback(OBSERVER.reset, token)
         model(inputs, training=False)
     if not recorder.names:
         raise ValueError(

@@ -75,21 +75,18 @@ class AttentionStatistics(Averages):
             pairs = pairs & np.asarray(attention_mask, bool)
         weights = np.where(pairs, weights, 0).astype("float32")
         self.add_pairs(weights, pairs)
-        for head in range(self.num_heads):
-            own = pairs[:, head if pairs.shape[1] > 1 else 0]
-            self._add_rows(head, weights[:, head], own)
+        pairs = np.broadcast_to(pairs, weights.shape)
+        for head, counts in enumerate(self._histogram):
+            inside = weights[:, head][pairs[:, head]]
+            inside = np.clip(inside, 0, 1)  # rounding can exceed 1
+            counts += np.histogram(inside, BINS)[0]
+        totals = weights.sum(-1, keepdims=True)
+        shares = weights / np.where(totals > 0, totals, 1)
+        logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+        self._entropy -= (shares * logs).sum((0, 2, 3), dtype="float64")
+        self._rows += (totals > 0).sum((0, 2, 3))
         samples, first = np.arange(batch), keys.argmax(1)
         self._first += weights[samples, :, :, first].sum((0, 2))
-
-    def _add_rows(self, head, weights, pairs):
-        inside = np.clip(weights[pairs], 0, 1)  # rounding can exceed 1
-        self._histogram[head] += np.histogram(inside, BINS)[0]
-        totals = weights.sum(-1)
-        rows = totals > 0
-        shares = weights[rows] / totals[rows][:, None]
-        logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
-        self._entropy[head] -= (shares * logs).sum(dtype="float64")
-        self._rows[head] += rows.sum()
 
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns a histogram of weights.

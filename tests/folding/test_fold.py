@@ -3,98 +3,68 @@
 import keras
 import numpy as np
 import pytest
+from arrays import normal, padding
 from backend import numpy, program
-from cases import MIXERS
+from cases import KINDS as SYNTHESIZERS
+from cases import MIXERS, D, H, N, T, made, randomized
 from small_tasks import KINDS, WORDS, task
 
 import keras_synth
-from keras_synth import models, synthesizers
-from keras_synth.layers import SyntheticAttention
+from keras_synth import mixers, models, synthesizers
+from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 from keras_synth.logits import Logits
 
-HEADS, LENGTH, LONGEST = 4, 7, 10
 NAMES = [
-    "V",
-    "R",
-    "FR",
-    "Fix",
-    "D",
-    "D(hidden_dim=None)",
-    "FD",
-    "R+FR",
-    "R+V",
-    "D+V",
-    "D(shared_heads=True)+V",
-    "R+FD+V",
-    "mixture(D+V, share_queries=True)",
-    "mixture(R+V, per_head=False)",
-    "mixture(R+mixture(FR+D))",
-    "heads(2*mixture(R+V) + 2*FR)",
-    "relative+V",
-    "alibi+R",
+    *SYNTHESIZERS,
+    "D linear",
+    "relative",
+    "R+V per layer",
     "additive+R",
+    "D(shared_heads=True) + V",
+    "R + FD + V",
+    "mixture(R + mixture(FR + D))",
+    "heads(1 * mixture(R + V) + 1 * FR)",
 ]
-TABLES = ["R", "FR", "Fix", "R+FR", "alibi+R"]
+TABLES = ["R", "FR", "Fix", "R+FR", "alibi + R"]
+TEXTS = [" ".join(WORDS[:3]), WORDS[0]]  # of five tokens at most
 
 
-def drawn(layer, scale=0.5):
-    """The layer, with weights that differ wherever they may."""
-    rng = np.random.default_rng(0)
-    for weight in layer.weights:
-        if "float" in weight.dtype:
-            weight.assign(rng.normal(scale=scale, size=weight.shape))
-    return layer
-
-
-def attention(name, **options):
-    layer = SyntheticAttention(
-        HEADS, 4, synthesizer=name, max_length=LONGEST, **options
-    )
-    layer.build((None, None, 8))
-    return drawn(layer)
-
-
-def inputs(length=LENGTH):
-    return (
-        np.random.default_rng(1).normal(size=(3, length, 8)).astype("float32")
-    )
-
-
-def calls(length=LENGTH):
+def calls(length=T):
     rng = np.random.default_rng(2)
-    padding = np.arange(length) < np.array([length, 3, 0])[:, None]
+    is_token = padding(length, 3, 0, size=length)
     return {
         "plain": {},
-        "padded": {"value_mask": padding},
+        "padded": {"value_mask": is_token},
         "causal": {"use_causal_mask": True},
-        "both": {"value_mask": padding, "use_causal_mask": True},
+        "both": {"value_mask": is_token, "use_causal_mask": True},
         "pairs": {"attention_mask": rng.random((3, length, length)) < 0.5},
         "shared pairs": {"attention_mask": rng.random((length, length)) < 0.5},
-        "bias": {"attention_bias": rng.normal(size=(1, HEADS, length, length))},
+        "bias": {"attention_bias": rng.normal(size=(1, H, length, length))},
     }
 
 
-# To be as long as they are, tables need but be folded.
-each_longest = pytest.mark.parametrize("longest", [None, LENGTH])
+def check_equal(found, expected, atol=2e-5):
+    np.testing.assert_allclose(numpy(found), numpy(expected), atol=atol)
 
 
 def every_output(layer, x):
-    """What a layer gives for each way to call it."""
+    """The outputs of a layer for each way to call it."""
     found = {case: layer(x, **options) for case, options in calls().items()}
     found["one sample"] = layer(x[:1])
     output, scores = layer(x, return_attention_scores=True)
     return {**found, "with scores": output, "scores": scores}
 
 
+# Tables of the length of the layer only need to be folded.
+@pytest.mark.parametrize("longest", [None, T])
 @pytest.mark.parametrize("name", NAMES)
-@each_longest
 def test_outputs_are_equal(name, longest):
-    if name == "relative+V" and longest is None:
-        longest = LONGEST
-    layer = attention(name)
+    layer = randomized(made(name), 0.5)
+    if layer.max_length is None:
+        longest = longest or N
     folded = keras_synth.fold(layer, longest)
     found, expected = (
-        program(lambda x, of=of: every_output(of, x))(inputs())
+        program(lambda x, of=of: every_output(of, x))(normal(3, T, D))
         for of in (folded, layer)
     )
     assert {*found} == {*expected} > {*calls()}
@@ -106,11 +76,10 @@ def test_outputs_are_equal(name, longest):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_no_softmax_is_left_of_tables(name, monkeypatch):
-    layer = attention(name)
+    layer = randomized(made(name), 0.5)
     folded = keras_synth.fold(layer)
     assert folded.synthesizer.softmaxed
-    x, expected = inputs(LONGEST), []
-    cases = calls(LONGEST)
+    x, cases = normal(3, N, D), calls(N)
     shared = ["plain", "padded", "causal", "both", "shared pairs"]
     expected = {case: numpy(layer(x, **cases[case])) for case in shared}
 
@@ -120,26 +89,23 @@ def test_no_softmax_is_left_of_tables(name, monkeypatch):
     monkeypatch.setattr(keras.ops, "softmax", refuse)
     monkeypatch.setattr(keras.ops, "exp", refuse)
     for case in shared:
-        np.testing.assert_allclose(
-            numpy(folded(x, **cases[case])), expected[case], atol=2e-5
-        )
+        check_equal(folded(x, **cases[case]), expected[case])
 
 
 def test_tables_are_cut_and_fixed():
-    layer = attention("R+D+V")
-    folded = keras_synth.fold(layer, LENGTH)
+    folded = keras_synth.fold(randomized(made("R + D + V")), T)
     table, dense, _ = folded.synthesizer.synthesizers
-    assert table.table.shape == (HEADS, LENGTH, LENGTH)
-    assert dense.W2.shape[0] == LENGTH
+    assert table.table.shape == (H, T, T)
+    assert dense.W2.shape[0] == T
     assert not folded.trainable_weights
     folded.trainable = True
     assert not table.table.trainable
     with pytest.raises(ValueError, match="max_length=7"):
-        folded(inputs(LENGTH + 1))
+        folded(normal(3, T + 1, D))
 
 
 def test_the_model_stays_as_it_was():
-    layer = attention("R+V")
+    layer = randomized(made("R+V"))
     before = [numpy(weight.value) for weight in layer.weights]
     config = layer.get_config()
     folded = keras_synth.fold(layer)
@@ -153,76 +119,49 @@ def test_the_model_stays_as_it_was():
 
 def test_steep_tables_stay_logits_and_masks_hold():
     """The weight of the only visible key may be below what float32 holds."""
-    layer = attention("R")
+    layer = randomized(made("R"))
     table = np.zeros(layer.synthesizer.R.shape)
     table[:, :, 0] = 200.0
     layer.synthesizer.R.assign(table)
     folded = keras_synth.fold(layer)
     assert not folded.synthesizer.softmaxed
-    x, mask = inputs(), np.arange(LENGTH) > np.array([0, 2, 4])[:, None]
-    np.testing.assert_allclose(
-        numpy(folded(x, value_mask=mask)),
-        numpy(layer(x, value_mask=mask)),
-        atol=1e-5,
-    )
+    x, mask = normal(3, T, D), np.arange(T) > np.array([0, 2, 4])[:, None]
+    check_equal(folded(x, value_mask=mask), layer(x, value_mask=mask), 1e-5)
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision(policy):
-    layer = attention("R+FR", dtype=policy)
+    layer = randomized(made("R + FR", policy))
     folded = keras_synth.fold(layer)
     assert folded.compute_dtype == layer.compute_dtype
-    x, options = inputs(), calls()["both"]
-    np.testing.assert_allclose(
-        numpy(folded(x, **options)), numpy(layer(x, **options)), atol=0.05
-    )
+    x, options = normal(3, T, D), calls()["both"]
+    check_equal(folded(x, **options), layer(x, **options), 0.05)
 
 
 @pytest.mark.parametrize("name", ["R", "D", "FD"])
 def test_tiled_tables_serve_longer_inputs(name):
-    layer = attention(f"{name}(long_inputs='tile')")
-    x = inputs(2 * LONGEST + 3)
+    layer = randomized(made(f"{name}(long_inputs='tile')"))
+    x = normal(3, 2 * N + 3, D)
     for longest in (None, len(x[0])):
-        folded = keras_synth.fold(layer, longest)
-        np.testing.assert_allclose(numpy(folded(x)), numpy(layer(x)), atol=2e-5)
+        check_equal(keras_synth.fold(layer, longest)(x), layer(x))
 
 
 def test_lora_is_merged():
-    layer = attention("R+V")
+    layer = randomized(made("R+V"))
     layer.synthesizer.enable_lora(2)
-    for part in layer.synthesizer.synthesizers:
-        if part.key_dim:
-            part.query.enable_lora(2)
-    drawn(layer)
-    folded = keras_synth.fold(layer)
-    np.testing.assert_allclose(
-        numpy(folded(inputs())), numpy(layer(inputs())), atol=2e-5
-    )
+    _, compared = layer.synthesizer.synthesizers
+    compared.query.enable_lora(2)
+    randomized(layer)
+    folded, x = keras_synth.fold(layer), normal(3, T, D)
+    check_equal(folded(x), layer(x))
     assert not any("lora" in weight.path for weight in folded.weights)
 
 
-def test_a_quantized_mixture_keeps_its_alphas():
-    layer = attention("R+V")
-    for part in layer.synthesizer.synthesizers:
-        if part.key_dim:
-            part.query.quantize("int8")
-            part.key.quantize("int8")
-    folded = keras_synth.fold(layer)
-    assert isinstance(folded.synthesizer, synthesizers.MixtureSynthesizer)
-    assert folded.synthesizer.alphas is not None
-    np.testing.assert_allclose(
-        numpy(folded(inputs())), numpy(layer(inputs())), atol=1e-5
-    )
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "name",
-    ["R+V", "R", "FR", "D"],
-)
+@pytest.mark.parametrize("name", ["R+V", "R", "FR", "D"])
 def test_tasks_have_equal_outputs_saved_and_loaded(kind, name, tmp_path):
     model = task(kind, name)
-    drawn(model.backbone, 0.3)
+    randomized(model.backbone)
     folded = keras_synth.fold(model)
     path = tmp_path / "folded.keras"
     folded.save(path)
@@ -234,9 +173,7 @@ def test_tasks_have_equal_outputs_saved_and_loaded(kind, name, tmp_path):
     loaded = keras.saving.load_model(path)
     assert not loaded.trainable_weights
     for one in (folded, loaded):
-        np.testing.assert_allclose(
-            one.predict(x, verbose=0), expected, atol=2e-5
-        )
+        check_equal(one.predict(x, verbose=0), expected)
     if kind != "classifier":
         prompts = texts if kind == "causal_lm" else {"encoder_text": texts}
         if kind == "seq2seq_lm":
@@ -246,55 +183,23 @@ def test_tasks_have_equal_outputs_saved_and_loaded(kind, name, tmp_path):
         assert folded.generate(prompts) == model.generate(prompts)
 
 
-def test_positions_and_preprocessor_are_cut_with_the_tables():
-    model = task("classifier", "R+V")
-    drawn(model.backbone, 0.3)
-    folded = keras_synth.fold(model, 6)
-    assert folded.backbone.max_sequence_length == 6
-    assert folded.preprocessor.sequence_length == 6
-    assert model.preprocessor.sequence_length == 8
-    short = models.SynthesizerTextClassifierPreprocessor(
-        model.preprocessor.tokenizer, sequence_length=6
-    )
-    texts = [" ".join(WORDS[:4]), WORDS[0]]
-    np.testing.assert_allclose(
-        folded.predict(texts, verbose=0),
-        numpy(model(short(texts))),
-        atol=2e-5,
-    )
-
-
 def test_relative_positions_are_added_to_logits():
-    model = models.SynthesizerBackbone(
-        20,
-        2,
-        2,
-        8,
-        16,
-        "R",
-        max_sequence_length=LONGEST,
-        positions="t5_relative",
-    )
-    drawn(model, 0.3)
+    options = {"max_sequence_length": N, "positions": "t5_relative"}
+    model = models.SynthesizerBackbone(20, 2, 2, D, 16, "R", **options)
+    randomized(model)
     folded = keras_synth.fold(model)
     assert not folded.stack.blocks[0].attention.synthesizer.softmaxed
     ids = np.random.default_rng(0).integers(1, 20, (2, 8))
     x = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
-    np.testing.assert_allclose(
-        folded.predict(x, verbose=0), model.predict(x, verbose=0), atol=2e-5
-    )
+    check_equal(folded.predict(x, verbose=0), model.predict(x, verbose=0))
 
 
 def test_models_of_keras_are_folded_layer_by_layer():
-    tokens = keras.Input((None, 8))
-    x = keras_synth.layers.SynthesizerEncoder(
-        16, HEADS, synthesizer="R+V", max_length=LONGEST
-    )(tokens)
-    inner = keras.Sequential(
-        [SyntheticAttention(HEADS, 4, synthesizer="R", max_length=LONGEST)]
-    )
-    model = keras.Model(tokens, keras.layers.Dense(3)(inner(x)))
-    drawn(model)
+    tokens = keras.Input((None, D))
+    block = SynthesizerEncoder(16, H, synthesizer="R+V", max_length=N)
+    inner = keras.Sequential([made("R")])
+    outputs = keras.layers.Dense(3)(inner(block(tokens)))
+    model = randomized(keras.Model(tokens, outputs))
     folded = keras_synth.fold(model)
     tables = [
         layer
@@ -302,37 +207,93 @@ def test_models_of_keras_are_folded_layer_by_layer():
         if isinstance(layer, keras_synth.folding.TableSynthesizer)
     ]
     assert len(tables) == 2
-    np.testing.assert_allclose(
-        numpy(folded(inputs())), numpy(model(inputs())), atol=2e-5
-    )
+    x = normal(3, T, D)
+    check_equal(folded(x), model(x))
 
 
-@each_longest
-def test_every_mixer_stands_in_a_folded_backbone(longest):
-    mixers = [
-        *MIXERS,
-        "R",
-        SyntheticAttention(2, 4, synthesizer="V", sliding_window=2),
-    ]
+def test_every_mixer_stands_in_a_folded_backbone():
+    window = SyntheticAttention(2, 4, synthesizer="V", sliding_window=2)
+    parts = [*MIXERS, "R", window]
     model = models.SynthesizerBackbone(
-        20, len(mixers), 2, 8, 16, mixers, max_sequence_length=LONGEST
+        20, len(parts), 2, D, 16, parts, max_sequence_length=N
     )
-    drawn(model, 0.3)
-    folded = keras_synth.fold(model, longest)
-    ids = np.random.default_rng(0).integers(1, 20, (2, LENGTH))
-    x = {"token_ids": ids, "padding_mask": np.arange(LENGTH) < [[LENGTH], [5]]}
-    found, expected = (numpy(program(m)(x)) for m in (folded, model))
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    randomized(model)
+    folded = keras_synth.fold(model)
+    ids = np.random.default_rng(0).integers(1, 20, (2, T))
+    x = {"token_ids": ids, "padding_mask": padding(T, 5, size=T)}
+    check_equal(*(program(m)(x) for m in (folded, model)))
 
 
 def test_operations_and_masks_of_keras_stay_in_folded_models():
     ids = keras.Input((None,), dtype="int32")
-    x = keras.layers.Embedding(20, 8, mask_zero=True)(ids)
-    layer = SyntheticAttention(HEADS, 4, synthesizer="R", max_length=LONGEST)
-    model = keras.Model(ids, x + layer(x))
+    x = keras.layers.Embedding(20, D, mask_zero=True)(ids)
+    model = keras.Model(ids, x + made("R")(x))
     ids = np.array([[3, 1, 4, 1, 5, 0, 0]])
+    check_equal(keras_synth.fold(model)(ids), model(ids))
+
+
+# --- quantized tasks, and shorter sequences -----------------------------------
+
+
+@pytest.mark.parametrize("synthesizer", ["dot_product", "R + V"])
+def test_a_window_beyond_the_longest_sequence_sees_all(synthesizer):
+    name = f"local(window=16, synthesizer='{synthesizer}')"
+    inputs = keras.Input((None, 8))
+    block = SynthesizerEncoder(16, 2, synthesizer=name, max_length=32)
+    mixer = mixers.get(name, 2, 4, max_length=32)
+    model = keras.Model(inputs, mixer(block(inputs)))
+    folded, x = keras_synth.fold(model, 8), normal(2, 8, 8)
+    assert folded.layers[-1].pattern.size == 8
+    check_equal(folded(x), model(x))
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="others copy what they assign"
+)
+@pytest.mark.parametrize("length", [None, 5])
+@pytest.mark.parametrize("name", ["R", "FR", "D", "FD", "relative", "R+FD+V"])
+def test_nothing_of_a_folded_layer_is_the_layers_memory(name, length):
+    """`predict` gives the memory of weights away, and takes other back."""
+    layer = mixers.get(name, 2, 4, max_length=8)
+    layer(normal(2, 8, 8), normal(2, 8, 8))
+    folded = keras_synth.fold(layer, length)
+    ours, theirs = (
+        {x.value.unsafe_buffer_pointer() for x in model.variables}
+        for model in (layer, folded)
+    )
+    assert ours
+    assert theirs
+    assert not ours & theirs
+
+
+@pytest.mark.parametrize("synthesizer", ["R+V", "gmlp"])
+def test_a_quantized_classifier_is_folded_with_its_head(synthesizer):
+    model = task("classifier", synthesizer)
+    expected = model.predict(TEXTS, verbose=0)
+    model.quantize("int8")
+    quantized = model.predict(TEXTS, verbose=0)
+    assert np.abs(quantized - expected).max() > 0
     folded = keras_synth.fold(model)
-    np.testing.assert_allclose(numpy(folded(ids)), numpy(model(ids)), atol=2e-5)
+    assert folded.output_dense.quantization_mode == "int8"
+    check_equal(folded.predict(TEXTS, verbose=0), quantized, 1e-5)
+
+
+@pytest.mark.parametrize("name", MIXERS)
+def test_shorter_padding_changes_no_output_or_is_refused(name):
+    model = task("classifier", name)
+    if MIXERS[name] & {"amount"}:
+        with pytest.raises(ValueError, match=r"the padding.*Received"):
+            keras_synth.fold(model, 6)
+        assert keras_synth.fold(model, 8).preprocessor.sequence_length == 8
+        return
+    folded = keras_synth.fold(model, 6)
+    assert folded.preprocessor.sequence_length == 6
+    assert folded.backbone.max_sequence_length == 6
+    check_equal(*(m.predict(TEXTS, verbose=0) for m in (folded, model)))
+    assert model.preprocessor.sequence_length == 8
+
+
+# --- refusals -----------------------------------------------------------------
 
 
 class _LastToken(synthesizers.Synthesizer):
@@ -378,7 +339,7 @@ def test_what_cannot_be_folded_is_named():
     with pytest.raises(ValueError, match="reads_tokens = True"):
         keras_synth.fold(strange, 8)
     holder = _Holder()
-    holder(inputs())
+    holder(normal(3, T, D))
     with pytest.raises(
         ValueError, match=r"_Holder contains .*config.register\(_Holder\)"
     ):
