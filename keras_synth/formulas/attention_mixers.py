@@ -7,9 +7,11 @@ context `(B, T, H, v)`, to the output.
 
 from keras import ops
 
-from keras_synth.formulas.synthesizers import Tensor, compare, distances
+from keras_synth.formulas.synthesizers import compare
 from keras_synth.formulas.weights import (
     Normalizer,
+    Tensor,
+    distances,
     first_tokens,
     softmax,
     window,

@@ -1,15 +1,11 @@
-"""Logits: one number for each head and each pair of tokens, `(B, H, T, S)`.
-
-Logits that do not depend on the tokens have no batch axis: `(H, T, S)`.
-"""
+"""Logits `(B, H, T, S)`, or `(H, T, S)` if they do not depend on tokens."""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
 
 from keras import ops
 
-Tensor: TypeAlias = Any
+from keras_synth.formulas.weights import Tensor, distances
 
 
 def split_heads(x: Tensor, W: Tensor, b: Tensor = 0.0) -> Tensor:
@@ -38,16 +34,6 @@ def compare(queries: Tensor, keys: Tensor) -> Tensor:
     """
     scale = keys.shape[-1] ** -0.5
     return ops.einsum("bthk,bshk->bhts", queries * scale, keys)
-
-
-def distances(T: int, S: int) -> Tensor:
-    """Returns `j - i` for each pair of tokens, an integer tensor `(T, S)`.
-
-    Args:
-        T: Integer, tokens i of the query.
-        S: Integer, tokens j of the source.
-    """
-    return ops.arange(S)[None, :] - ops.arange(T)[:, None]
 
 
 # --- logits from tokens -------------------------------------------------------
@@ -191,8 +177,7 @@ def factorized_dense(
         Tensor `(B, H, T, S)`.
 
     References:
-        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized
-          Dense
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), FD
     """
     hidden = activation(split_heads(x, W1, b1))
     rows = ops.einsum("bthk,hka->bhta", hidden, A) + bA[:, None]
@@ -240,9 +225,7 @@ def local_dense(
 
 
 def random(R: Tensor, T: int, S: int) -> Tensor:
-    """R and Fix are a table of positions: `S[i, j] = R[i, j]`.
-
-    R is trained; Fix is not.
+    """R, or Fix without training, is a table of positions: `S = R`.
 
     Args:
         R: Tensor `(H, N, N)`.
@@ -271,8 +254,7 @@ def factorized_random(R1: Tensor, R2: Tensor, T: int, S: int) -> Tensor:
         Tensor `(H, T, S)`.
 
     References:
-        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Factorized
-          Random
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), FR
     """
     return ops.einsum("htr,hsr->hts", R1[:, :T], R2[:, :S])
 
@@ -412,8 +394,7 @@ def mixture(parts: Sequence[Tensor], alphas: Tensor) -> Tensor:
         Tensor `(B, H, T, S)`, or `(H, T, S)` if no part has a batch axis.
 
     References:
-        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Mixture of
-          Synthesizers
+        - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Mixture
     """
     shares = ops.softmax(alphas, axis=0)[..., None, None]
     return sum(shares[p] * logits for p, logits in enumerate(parts))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from keras_synth.formulas.synthesizers import Tensor
+from keras_synth.formulas.weights import Tensor
 
 
 def neighbours(x: Tensor, number: int, causal: bool) -> Tensor:

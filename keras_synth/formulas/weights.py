@@ -6,13 +6,12 @@ weight is 0. Conditions are combined by `&` and `|`.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from keras import ops
 
-from keras_synth.formulas.synthesizers import Tensor, distances
-
+Tensor: TypeAlias = Any
 Normalizer: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 FORBIDDEN = -1e30  # exp(FORBIDDEN - s) is 0 for every logit s
@@ -112,6 +111,16 @@ def count(logits: Tensor, allowed: Tensor) -> Tensor:
 
 
 # --- patterns: boolean tensors (T, S) -----------------------------------------
+
+
+def distances(T: int, S: int) -> Tensor:
+    """Returns `j - i` for each pair of tokens, an integer tensor `(T, S)`.
+
+    Args:
+        T: Integer, tokens i of the query.
+        S: Integer, tokens j of the source.
+    """
+    return ops.arange(S)[None, :] - ops.arange(T)[:, None]
 
 
 def causal(T: int, S: int) -> Tensor:
