@@ -57,7 +57,7 @@ class Registry:
         base: Base class of all entries.
         layer: Sequence of arguments common to all classes.
         parameters: Function from a class to its `inspect.Parameter`s by name.
-        listing: Optional string, the function that lists the names, for errors.
+        names: Optional string, what errors say instead of a long list of names.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class Registry:
         base: type,
         layer: Sequence[str] = (),
         parameters: Callable[[type], dict] = parameters_of,
-        listing: str | None = None,
+        names: str | None = None,
     ) -> None:
         self.kind = kind
         self.base = base
         self.entries: dict[str, Entry] = {}
         self._layer = layer
         self._parameters = parameters
-        self._listing = listing
+        self._names = names
         _registries.append(self)
 
     def add(self, *entries: Entry) -> None:
@@ -90,10 +90,21 @@ class Registry:
         return self.spellings().get(spelling.lower())
 
     def described(self) -> str:
-        """Returns all names for an error, or where a long list is."""
-        if self._listing:
-            return f"a name from `{self._listing}`"
-        return ", ".join(f'"{name}"' for name in self.entries)
+        """Returns all letters and names for an error."""
+        letters = [f'"{x.letter}"' for x in self.entries.values() if x.letter]
+        names = [f'"{name}"' for name in self.entries]
+        return ", ".join(letters + ([self._names] if self._names else names))
+
+    def wrong_type(self, identifier: Any, kinds: str | None = None) -> Any:
+        """Returns the error for an identifier of another type."""
+        hint = ""
+        if isinstance(identifier, (list, tuple)) and self.kind == "synthesizer":
+            hint = ' A sum is one string: write "R + V" for ["R", "V"].'
+        return ValueError(
+            f"`{self.kind}` must be a {kinds or self.base.__name__}, a config "
+            f"of one, {self.described()}.{hint} Received: "
+            f"{self.kind}={identifier!r}"
+        )
 
     def parameters(self, entry: Entry) -> dict[str, inspect.Parameter]:
         """Returns the arguments of an entry except the fixed ones."""
@@ -170,15 +181,12 @@ class Registry:
         if isinstance(identifier, str):
             terms = read(identifier, self.described(), operator)
             return [self._made(term, identifier) for term in terms]
+        made = identifier
         if isinstance(identifier, dict):
-            identifier = keras.saving.deserialize_keras_object(identifier)
-        if not isinstance(identifier, self.base):
-            raise ValueError(
-                f"A {self.kind} must be a {self.base.__name__}, a config of "
-                f"one, or a name: {self.described()}. "
-                f"Received: {self.kind}={identifier!r}"
-            )
-        return [identifier]
+            made = keras.saving.deserialize_keras_object(identifier)
+        if not isinstance(made, self.base):
+            raise self.wrong_type(identifier)
+        return [made]
 
     def _made(self, term, identifier):
         entry = self.find(term.name)

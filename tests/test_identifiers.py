@@ -198,6 +198,7 @@ def test_every_public_synthesizer_has_a_name():
         ("R(seed='a')", {}, "`seed` must be an integer"),
         ("R+V", {"seed": 1.5}, "`seed` must be an integer"),
         ("R(name='a/b')", {}, "name"),
+        ({"a": 1}, {}, "Received"),
     ],
 )
 def test_errors_say_what_is_expected(identifier, options, words):

@@ -21,7 +21,7 @@ from keras_synth.registry import (
 )
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.synthesizers import registry as of_synthesizers
-from keras_synth.synthesizers.registry import with_projections
+from keras_synth.synthesizers.registry import SYNTHESIZERS, with_projections
 from keras_synth.types import Identifier
 
 MIXERS = Registry(
@@ -29,7 +29,7 @@ MIXERS = Registry(
     Mixer,
     layer=("dtype", "name", "trainable"),
     parameters=lambda cls: with_projections(parameters_of(cls)),
-    listing="keras_synth.mixers.names()",
+    names="a name from `keras_synth.mixers.names()`",
 )
 ATTENTION = Entry("attention", SyntheticAttention)
 # Options that attention layers and synthesizers have in common.
@@ -95,10 +95,9 @@ def get(
     term = _term(identifier)
     if term is None and is_mixer(identifier):
         check_no_options(identifier, options)
-        if isinstance(identifier, dict):
-            identifier = keras.saving.deserialize_keras_object(identifier)
-        check_agreement("mixer", identifier, num_heads, None)
-        return identifier
+        (mixer,) = MIXERS.get(identifier)
+        check_agreement("mixer", mixer, num_heads, None)
+        return mixer
     if term is None:
         entry, made = ATTENTION, identifier
         own = {*options} - {*MIXERS.options(entry)}
@@ -158,7 +157,7 @@ def mixer_class(identifier: Identifier) -> type[Mixer]:
         return SyntheticAttention
     cls = class_of(identifier) or Synthesizer
     if not issubclass(cls, (Mixer, Synthesizer)):
-        raise of_synthesizers.not_one(identifier, "Mixer or Synthesizer")
+        raise SYNTHESIZERS.wrong_type(identifier, "Mixer or Synthesizer")
     return cls if issubclass(cls, Mixer) else SyntheticAttention
 
 
@@ -172,7 +171,7 @@ def _term(identifier):
     """The term of a mixer's name, or `None` for other identifiers."""
     if not isinstance(identifier, str):
         return None
-    known = f"{of_synthesizers.expected()}; or a mixer: {MIXERS.described()}"
+    known = f"{SYNTHESIZERS.described()}; or a mixer: {MIXERS.described()}"
     term, *others = read(identifier, known)
     found = not others and MIXERS.find(term.name)
     if found and term.heads is not None:

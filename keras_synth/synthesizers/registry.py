@@ -5,8 +5,6 @@ import re
 import types
 from typing import Any
 
-import keras
-
 from keras_synth._backend.configs import own_parameters
 from keras_synth._backend.seeds import derived
 from keras_synth.attention.projections import Projections
@@ -43,7 +41,8 @@ SYNTHESIZERS = Registry(
     Synthesizer,
     layer=("dtype", "name", "seed", "trainable"),
     parameters=_parameters,
-    listing="keras_synth.synthesizers.names()",
+    names="a name from `keras_synth.synthesizers.names()`, or a sum such as "
+    '"FR(rank=32) + V"',
 )
 # Options of a sum that apply to its parts.
 _SHARED = ("dtype", "seed", "use_bias", *Projections.defaults)
@@ -111,11 +110,7 @@ def get(
         made = _make(spec, identifier)
     else:
         check_no_options(identifier, options)
-        made = identifier
-        if isinstance(made, dict):
-            made = keras.saving.deserialize_keras_object(made)
-        if not isinstance(made, Synthesizer):
-            raise not_one(identifier)
+        (made,) = SYNTHESIZERS.get(identifier)
     check_agreement("synthesizer", made, num_heads, max_length)
     return made
 
@@ -134,7 +129,7 @@ def check(
         _, arguments, _ = _spec(tree(identifier), {}, sizes, {}, identifier)
         own = types.SimpleNamespace(**arguments)
     elif not issubclass(class_of(identifier) or Synthesizer, Synthesizer):
-        raise not_one(identifier)
+        raise SYNTHESIZERS.wrong_type(identifier)
     check_agreement("synthesizer", own, num_heads, max_length)
 
 
@@ -144,7 +139,7 @@ def tree(identifier: str) -> Term:
     Returns:
         `Term` with full names; a sum is a `"mixture"`.
     """
-    terms = read(identifier, expected())
+    terms = read(identifier, SYNTHESIZERS.described())
     terms = tuple(_resolved(term, identifier) for term in terms)
     return terms[0] if len(terms) == 1 else Term("mixture", {}, terms)
 
@@ -237,16 +232,6 @@ def _check_defaults(defaults):
         )
 
 
-def expected() -> str:
-    """Returns for an error which names there are."""
-    entries = SYNTHESIZERS.entries.values()
-    letters = ", ".join(f'"{x.letter}"' for x in entries if x.letter)
-    return (
-        f"{letters}, {SYNTHESIZERS.described()}, or a sum such as "
-        '"FR(rank=32) + V"'
-    )
-
-
 def _unknown(term, identifier):
     """The error for an unknown name or the name of a mixer."""
     mixers = registry_of("mixer")
@@ -254,8 +239,9 @@ def _unknown(term, identifier):
         near = [*SYNTHESIZERS.spellings(), *mixers.spellings()]
         hint = _as_sum(term.name) or did_you_mean(term.name, near)
         return ValueError(
-            f"Unknown synthesizer {term.name!r}.{hint} Expected {expected()}; "
-            f"or, if mixers are allowed, {mixers.described()}. "
+            f"Unknown synthesizer {term.name!r}.{hint} Expected "
+            f"{SYNTHESIZERS.described()}; or, if mixers are allowed, "
+            f"{mixers.described()}. "
             f"Received: {identifier!r}"
         )
     hint = ""
@@ -284,14 +270,3 @@ def _as_sum(name):
         return ""
     parts = "+".join(letters[x] for x in re.findall(one, word))
     return f" Did you mean {parts!r}?"
-
-
-def not_one(identifier, kinds="Synthesizer"):
-    """Returns the error for an identifier of another type."""
-    hint = ""
-    if isinstance(identifier, (list, tuple)):
-        hint = ' A sum is one string: write "R + V" for ["R", "V"].'
-    return ValueError(
-        f"`synthesizer` must be a {kinds}, a config of one, "
-        f"{expected()}.{hint} Received: {identifier!r}"
-    )
