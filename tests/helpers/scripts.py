@@ -1,13 +1,16 @@
-"""Runs a script in this process: others import for seconds first."""
+"""Runs scripts, in this process or in another."""
 
 import contextlib
 import io
 import os
 import pathlib
 import runpy
+import subprocess
 import sys
 from typing import NamedTuple
 from unittest import mock
+
+from places import HELPERS
 
 
 class Done(NamedTuple):
@@ -19,7 +22,10 @@ class Done(NamedTuple):
 
 
 def run_script(path, *arguments):
-    """Runs the script `path`, called with `arguments`, for 80 columns."""
+    """Runs the script `path`, called with `arguments`, for 80 columns.
+
+    In this process: others import for seconds first.
+    """
     path = pathlib.Path(path)
     out, err, status = io.StringIO(), io.StringIO(), 0
     with (
@@ -36,3 +42,16 @@ def run_script(path, *arguments):
         err.write(f"{status}\n")
         status = 1
     return Done(status, out.getvalue(), err.getvalue())
+
+
+def run_helper(name, *arguments, **environment):
+    """Runs a script of this folder in a process, and returns its output."""
+    done = subprocess.run(
+        [sys.executable, HELPERS / name, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    return done.stdout

@@ -1,14 +1,11 @@
 """Layout maps: which weights are cut between devices, and how."""
 
-import os
 import re
-import subprocess
-import sys
 
 import keras
 import pytest
 from layout_cases import BACKBONES, HEADS, backbone, is_replicated
-from places import HELPERS
+from scripts import run_helper
 
 import keras_synth
 from keras_synth import mixers, models, synthesizers
@@ -176,18 +173,7 @@ def sharded(*arguments):
     """Runs sharded.py, for which JAX makes eight devices of a CPU."""
     flags = "--xla_force_host_platform_device_count=8"
     flags += " --xla_backend_optimization_level=0"
-    done = subprocess.run(
-        [
-            sys.executable,
-            HELPERS / "sharded.py",
-            *arguments,
-        ],
-        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    run_helper("sharded.py", *arguments, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
 
 
 on_jax = pytest.mark.skipif(

@@ -1,11 +1,8 @@
 """Models under `tf.distribute`."""
 
-import subprocess
-import sys
-
 import keras
 import pytest
-from places import HELPERS
+from scripts import run_helper
 
 
 @pytest.mark.slow
@@ -13,8 +10,4 @@ from places import HELPERS
     keras.backend.backend() != "tensorflow", reason="a strategy of TensorFlow"
 )
 def test_two_devices_train_like_one():
-    script = HELPERS / "mirrored.py"
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_helper("mirrored.py")

@@ -1,15 +1,11 @@
 """A process loads the files of another, whatever either built before."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 import saved_files
 from backend import INSTALLED
+from scripts import run_helper
 
 HERE = keras.backend.backend()
 # Half precision differs in the last bit that backends keep; bfloat16 has 8.
@@ -41,12 +37,5 @@ def check(backend, files, folder):
 
 
 def loaded_by(backend, folder):
-    done = subprocess.run(
-        [sys.executable, pathlib.Path(saved_files.__file__), folder],
-        env={**os.environ, "KERAS_BACKEND": backend},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_helper("saved_files.py", folder, KERAS_BACKEND=backend)
     return np.load(folder / f"{backend}.npz")

@@ -1,9 +1,6 @@
 """Models that people have: outputs, weights and files of what they become."""
 
 import functools
-import os
-import subprocess
-import sys
 
 import keras
 import keras_hub
@@ -12,7 +9,7 @@ import pytest
 import small_models
 from backend import INSTALLED, numpy
 from keras import layers
-from places import HELPERS
+from scripts import run_helper
 from small_models import LENGTHS, MADE, TASKS, TEXTS, inputs_of, outputs
 
 from keras_synth import fold, surgery
@@ -115,14 +112,7 @@ def saved(names, folder):
 
 
 def check_loaded(expected, folder, backend):
-    done = subprocess.run(
-        [sys.executable, HELPERS / "small_models.py", folder],
-        env={**os.environ, "KERAS_BACKEND": backend},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_helper("small_models.py", folder, KERAS_BACKEND=backend)
     loaded = np.load(folder / f"{backend}.npz")
     assert {*loaded} == {*expected}
     for name, value in expected.items():
