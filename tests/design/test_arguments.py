@@ -243,20 +243,6 @@ def test_bad_values_of_arguments_are_value_errors(name):
     assert not accepted
 
 
-def test_options_of_bases_are_parameters():
-    names = [*parameters_of(mixers.LinformerAttention)]
-    assert names[:6] == [
-        "num_heads",
-        "key_dim",
-        "max_length",
-        "rank",
-        "share",
-        "projection_initializer",
-    ]
-    assert {"value_dim", "dropout", "use_bias"} <= {*names}
-    assert "kwargs" not in names
-
-
 class Scaled(mixers.MultiHeadMixer):
     """Its own argument is an attribute, and it has no `get_config`."""
 

@@ -3,13 +3,11 @@
 Values are those of the reference, or of Keras and KerasHub.
 """
 
-import keras
 import numpy as np
 import pytest
 import reference
 from design_helpers import (
     CASES,
-    IDS,
     PAIR,
     B,
     D,
@@ -24,20 +22,16 @@ from design_helpers import (
     close,
     combined,
     count,
-    embedding,
     flags,
-    functional,
     logits_of,
     normal,
     oriented,
     output_bias,
     randomized,
-    saved_and_loaded,
     scores_of,
     synthesizer_weights,
     tables,
     to_numpy,
-    value_error_naming,
     value_of,
     variables,
     weighted_logits,
@@ -115,27 +109,6 @@ def test_shared_queries_are_the_hidden_layer_before_scaling():
 # Against keras.layers.MultiHeadAttention.
 
 
-def multi_head_attention_pair(*shapes, **options):
-    """Keras' layer, and ours with its weights in the same order."""
-    inputs = [np.zeros((1, 2, width), "float32") for width in shapes]
-    theirs = keras.layers.MultiHeadAttention(H, K, **options)
-    theirs(*inputs)
-    randomized(theirs)
-    ours = SyntheticAttention(H, K, synthesizer="V", **options)
-    ours(*inputs)
-    ours.set_weights(theirs.get_weights())
-    return ours, theirs
-
-
-def test_dot_product_equals_multi_head_attention_with_a_key():
-    ours, theirs = multi_head_attention_pair(D, 5, 3, output_shape=6)
-    inputs = normal(B, T, D), normal(B, S, 5), normal(B, S, 3)
-    actual = call(ours, *inputs, return_attention_scores=True)
-    expected = call(theirs, *inputs, return_attention_scores=True)
-    close(actual[0], expected[0])
-    close(actual[1], expected[1])
-
-
 # Lengths.
 
 
@@ -168,19 +141,6 @@ def test_dense_rows_tile_in_columns_only(cls):
     pieces = [logits_of(layer, x[:, i : i + 1], x[:, :3]) for i in range(N)]
     logits = reference.tiled_columns(np.concatenate(pieces, axis=2), N)
     check(layer, [x], logits)
-
-
-@pytest.mark.parametrize("case", ["V", "R"])
-def test_outputs_carry_the_mask_of_the_query(case):
-    layer, embed = attention(case), embedding()
-    assert layer.supports_masking
-    inputs = keras.Input((None,), dtype="int32")
-    x = embed(inputs)
-    output = layer(layer(x), x)
-    pooled = keras.layers.GlobalAveragePooling1D()(output)
-    output, pooled = call(keras.Model(inputs, [output, pooled]), IDS)
-    real = (IDS != 0)[..., None]
-    close(pooled, (output * real).sum(axis=1) / real.sum(axis=1))
 
 
 @pytest.mark.parametrize("case", ["V", "R", "R+V"])
@@ -255,40 +215,6 @@ def test_linear_and_shared_forms_have_fewer_weights():
 
 
 # Errors.
-
-
-@pytest.mark.parametrize("case", ["V", "R"])
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("attention_mask", (B, T, S + 1)),
-        ("attention_mask", (B, H + 1, T, S)),
-        ("attention_mask", (B, S)),
-        ("attention_bias", (B, H, T, S + 1)),
-    ],
-)
-def test_masks_of_wrong_shape_are_value_errors(case, name, shape):
-    layer = attention(case)
-    mask = np.ones(shape, bool)
-    if name == "attention_bias":
-        mask = mask.astype("float32")
-    with value_error_naming(name):
-        layer(*PAIR, **{name: mask})
-
-
-def test_mixtures_with_all_options_are_saved(tmp_path):
-    parts = [
-        DenseSynthesizer(H, K, N, activation="gelu", shared_heads=True),
-        FactorizedRandomSynthesizer(H, 3, rank=2, long_inputs="tile"),
-        DotProductSynthesizer(H, K, use_bias=False),
-        FactorizedDenseSynthesizer(H, None, N, factors=(2, 4)),
-        RandomSynthesizer(H, N, fixed=True),
-    ]
-    mixture = MixtureSynthesizer(parts, per_head=False)
-    model = functional(attention(mixture))
-    loaded = saved_and_loaded(model, tmp_path)
-    x = normal(B, S, D)
-    close(call(loaded, x), call(model, x), 1e-6)
 
 
 @pytest.mark.parametrize("case", ["V", "R"])

@@ -77,28 +77,21 @@ def gradients(function, *arrays):
 
 
 def compiled_gradients(function, *arrays):
-    """The same, compiled: by XLA on JAX and TensorFlow.
+    """The same, compiled: on TensorFlow by XLA, as JAX compiles any.
 
-    On TensorFlow the batch size is not known when it is traced, as in `fit`.
+    The batch size is not known when it is traced, as in `fit`.
     """
-    backend = keras.backend.backend()
-    if backend == "jax":
-        import jax
-
-        found = jax.jit(jax.grad(function, tuple(range(len(arrays)))))(*arrays)
-    elif backend == "tensorflow":
-        import tensorflow as tf
-
-        def slopes(*tensors):
-            with tf.GradientTape() as tape:
-                tape.watch(tensors)
-                value = function(*tensors)
-            return tape.gradient(value, tensors)
-
-        found = _compiled(slopes, arrays)(*arrays)
-    else:
+    if keras.backend.backend() != "tensorflow":
         return gradients(function, *arrays)
-    return [numpy(x) for x in found]
+    import tensorflow as tf
+
+    def slopes(*tensors):
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            value = function(*tensors)
+        return tape.gradient(value, tensors)
+
+    return [numpy(x) for x in _compiled(slopes, arrays)(*arrays)]
 
 
 def _product(tensors, arrays):

@@ -7,11 +7,8 @@ is the row's logits up to a constant, which a softmax ignores), so they work for
 all synthesizers and mixtures.
 """
 
-import re
-
 import keras
 import numpy as np
-import pytest
 import reference
 from arrays import normal
 from backend import program
@@ -23,14 +20,7 @@ from keras_synth.layers import SyntheticAttention
 # d, H, k and N differ, so that a weight's axes are known by their sizes.
 B, T, S, D, H, K, N = 2, 4, 6, 8, 2, 4, 7
 
-PURE = ["V", "D", "R", "Fix", "FD", "FR"]
-CASES = [*PURE, "R+V", "D+V", "fd + fr"]
-# One for each way to attend: as R are Fix and FR, as D are FD and D+V.
-KINDS = ["V", "D", "R", "R+V", "fd + fr"]
-
-IDS = np.array([[3, 1, 4, 0, 0], [2, 5, 1, 6, 3]], "int32")
-
-each_kind = pytest.mark.parametrize("case", KINDS)
+CASES = ["V", "D", "R", "Fix", "FD", "FR", "R+V", "D+V", "fd + fr"]
 
 
 PAIR = normal(B, T, D), normal(B, S, D, seed=1)  # query and source
@@ -203,18 +193,6 @@ def combined(length, source_length, use_causal_mask=False, **masks):
 def flags(*rows):
     """Boolean masks as strings: "1101" sees all except the third."""
     return np.array([[letter == "1" for letter in row] for row in rows])
-
-
-def embedding():
-    return keras.layers.Embedding(10, D, mask_zero=True)
-
-
-def value_error_naming(*words):
-    """Expects a ValueError whose message contains each of these."""
-    # Keras appends all arguments, where any word might be found.
-    own = "(?:(?!Arguments received).)*?"
-    words = [rf"(?={own}\b{re.escape(str(word))}\b)" for word in words]
-    return pytest.raises(ValueError, match=r"(?s)\A" + "".join(words))
 
 
 def functional(layer, length=None):
