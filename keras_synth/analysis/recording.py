@@ -20,7 +20,7 @@ from keras_synth._backend.execution import (
 )
 from keras_synth.attend import attend
 from keras_synth.mixers import SyntheticAttention
-from keras_synth.mixers.call import OBSERVER
+from keras_synth.mixers.call import FLAT, OBSERVER, normalized
 from keras_synth.synthesizers import MixtureSynthesizer
 
 
@@ -183,7 +183,7 @@ def asked_for_scores(layer, recorder):
         scores = given.get("return_attention_scores")
         kwargs["return_attention_scores"] = True
         output, weights, *others = call(*args, **kwargs)
-        visible = _visible_by_arguments(layer, given, weights.shape)
+        visible = _visible_by_arguments(layer, query, value, given)
         is_self, queries = _same(query, value), given.get("query_mask")
         recorder.add(layer.path, weights, visible, queries, is_self)
         found = (output, *([weights] if scores else []), *others)
@@ -197,23 +197,19 @@ def asked_for_scores(layer, recorder):
         own.update(before)
 
 
-def _visible_by_arguments(layer, given, shape):
+def _visible_by_arguments(layer, query, value, given):
     """The visible pairs, by the arguments of MultiHeadAttention."""
-    rows, columns = (np.arange(n) for n in shape[-2:])
-    distance = (rows[:, None] - columns)[None, None]
-    visible = np.ones_like(distance, bool)
-    mask = given.get("attention_mask")
-    if mask is not None:
-        mask = _array(mask).astype(bool)
-        mask = mask[:, None] if mask.ndim == 3 else mask
-        visible = visible & mask
-    for name in ("value_mask", "key_mask"):
-        if given.get(name) is not None:
-            visible = visible & _array(given[name]).astype(bool)[:, None, None]
-    if given.get("use_causal_mask"):
-        visible = visible & (distance >= 0)
+    padding = {k: given.get(k) for k in ("value_mask", "key_mask")}
+    call = normalized(
+        FLAT,
+        (query, value, value),
+        ({}, padding),
+        (given.get("attention_mask"), None),
+        num_heads=layer.num_heads,
+        causal=given.get("use_causal_mask"),
+    )
     window = layer.get_config().get("sliding_window")
-    return visible if window is None else visible & (abs(distance) < window)
+    return _pairs(call.mask._replace(window=window), call)
 
 
 def _has_values(*tensors):

@@ -156,17 +156,11 @@ def numbers(statistics):
 
 def cut(inputs, b):
     """A sample without padding."""
-    found = {}
-    sides = [x.removesuffix("token_ids") for x in inputs if "token_ids" in x]
-    for side in sides:
-        names = [x for x in inputs if x.startswith(side)]
-        mask = inputs.get(f"{side}padding_mask")
-        if mask is None:
-            mask = inputs[f"{side}token_ids"]
-        found |= {
-            x: inputs[x][b : b + 1, : (mask[b] != 0).sum()] for x in names
-        }
-    return found
+    given = {**inputs}
+    if "token_ids" in inputs:
+        given.setdefault("padding_mask", inputs["token_ids"] != 0)
+    found = analysis.sample_of(given, b)
+    return {k: found[k] for k in inputs}
 
 
 @pytest.mark.parametrize(
