@@ -7,20 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.internals import sublayers
 from keras_synth.attention.positions import shortest
 from keras_synth.folding.table import TableSynthesizer
-from keras_synth.synthesizers.additive import AdditiveSynthesizer
-from keras_synth.synthesizers.composite import CompositeSynthesizer
-from keras_synth.synthesizers.dense import DenseSynthesizer
-from keras_synth.synthesizers.dot_product import DotProductSynthesizer
-from keras_synth.synthesizers.factorized_dense import (
+from keras_synth.synthesizers import (
+    AdditiveSynthesizer,
+    DenseSynthesizer,
+    DotProductSynthesizer,
     FactorizedDenseSynthesizer,
+    HeadGroupsSynthesizer,
+    LocalDenseSynthesizer,
+    MixtureSynthesizer,
+    Synthesizer,
 )
-from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
-from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
-from keras_synth.synthesizers.mixture import MixtureSynthesizer
-from keras_synth.synthesizers.synthesizer import Synthesizer
+from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.types import Tensor
 
 # Masks may leave only the smallest weight of a row. Rows whose logits span more
@@ -96,20 +97,17 @@ def folded_synthesizer(
     return None if scale is not None else _copy(synthesizer)
 
 
-def _copy(synthesizer, scale=None, axes=None, **config):
-    """A synthesizer with another config; a scale `(H,)` multiplies weights.
-
-    `axes` has the paths of these weights and their axes that count heads.
-    """
+def _copy(synthesizer, scale=None, names=(), **config):
+    """A synthesizer with another config; a scale `(H,)` multiplies weights."""
     made = type(synthesizer).from_config({**synthesizer.get_config(), **config})
 
     def fill(target):
         copy_variables(synthesizer, target)
-        for path, axis in axes.items() if scale is not None else ():
-            weight = functools.reduce(getattr, path.split("/"), target)
+        for name in names if scale is not None else ():
+            weight = functools.reduce(getattr, name.split("/"), target)
             if weight is not None:
                 shape = [1] * len(weight.shape)
-                shape[axis] = -1
+                shape[target.weight_axes[name].index(MODEL)] = -1
                 weight.assign(weight * scale.reshape(shape))
 
     return Folded(made, fill)
@@ -121,8 +119,7 @@ def _dot_product(synthesizer, max_length, scale=None):
         return None
     # Keys, because others may share the queries, unless heads share keys.
     name = "query" if _shares_keys(synthesizer) else "key"
-    # (d, H, k) and (H, k)
-    return _copy(synthesizer, scale, {f"{name}/kernel": 1, f"{name}/bias": 0})
+    return _copy(synthesizer, scale, (f"{name}/kernel", f"{name}/bias"))
 
 
 def _shares_keys(synthesizer):
@@ -131,31 +128,20 @@ def _shares_keys(synthesizer):
 
 
 @folded_synthesizer.register(AdditiveSynthesizer)
-def _additive(synthesizer, max_length, scale=None):
-    return _copy(synthesizer, scale, {"scale": 0})
-
-
 @folded_synthesizer.register(DenseSynthesizer)
-def _dense(synthesizer, max_length, scale=None):
-    config = _bounded(synthesizer, max_length)
-    if scale is not None:  # which may differ between heads
-        config["shared_heads"] = False
-    axes = {"W2": 1, "W_a": 0, "b2": 0}
-    return _copy(synthesizer, scale, axes, **config)
-
-
-@folded_synthesizer.register(LocalDenseSynthesizer)
-def _local_dense(synthesizer, max_length, scale=None):
-    return _copy(synthesizer, scale, {"W2": 1, "b2": 0})
-
-
 @folded_synthesizer.register(FactorizedDenseSynthesizer)
-def _factorized_dense(synthesizer, max_length, scale=None):
-    config = _bounded(synthesizer, max_length)
-    if config:
-        b = synthesizer.factors[1]
-        config["factors"] = [-(-max_length // b), b]
-    return _copy(synthesizer, scale, {"A": 0, "b_A": 0}, **config)
+@folded_synthesizer.register(LocalDenseSynthesizer)
+def _of_last_weights(synthesizer, max_length, scale=None):
+    """Logits are linear in the last weights."""
+    config, own = {}, synthesizer.max_length
+    if None not in (own, max_length) and max_length < own:
+        config = {"max_length": max_length, "long_inputs": "error"}
+        if isinstance(synthesizer, FactorizedDenseSynthesizer):
+            b = synthesizer.factors[1]
+            config["factors"] = [-(-max_length // b), b]
+    if scale is not None and isinstance(synthesizer, DenseSynthesizer):
+        config["shared_heads"] = False  # the scales of heads may differ
+    return _copy(synthesizer, scale, synthesizer.last_weights, **config)
 
 
 @folded_synthesizer.register(MixtureSynthesizer)
@@ -200,13 +186,6 @@ def _whole(cls, folded, synthesizer, **options):
 
     name, dtype = synthesizer.name, synthesizer.dtype_policy
     return Folded(cls(parts, name=name, dtype=dtype, **options), fill)
-
-
-def _bounded(synthesizer, max_length):
-    """The changes of a config for a shorter maximum length."""
-    if max_length is None or max_length >= synthesizer.max_length:
-        return {}
-    return {"max_length": max_length, "long_inputs": "error"}
 
 
 def _as_table(synthesizer, max_length, softmax):
