@@ -21,11 +21,9 @@ class Averages:
         self.squares = np.zeros(num_heads)
 
     def add_pairs(self, weights: np.ndarray, pairs: np.ndarray) -> None:
-        """Adds a batch.
+        """Adds weights `(B, H, T, S)`, zero except for pairs that count.
 
-        Args:
-            weights: Array `(B, H, T, S)`, zero for pairs that do not count.
-            pairs: Boolean array `(B, 1 or H, T, S)`, the pairs that count.
+        `pairs` is a boolean array `(B, 1 or H, T, S)`, True if they count.
         """
         rows, columns = weights.shape[2:]
         self.sums = _grown(self.sums, rows, columns)

@@ -37,13 +37,9 @@ def texts(figure):
 
 
 def images(figure):
-    return [np.asarray(x.get_array()) for x in figure.findobj(_image())]
-
-
-def _image():
     from matplotlib.image import AxesImage
 
-    return AxesImage
+    return [np.asarray(x.get_array()) for x in figure.findobj(AxesImage)]
 
 
 def test_all_heads_are_in_one_figure():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from backend import numpy
+from cases import randomized
 from small_tasks import SIZES, VOCABULARY
 
 import keras_synth
@@ -50,15 +51,11 @@ pytestmark = [
     ],
 )
 def test_every_format_has_equal_outputs(format, tmp_path):
-    sizes = {**SIZES, "num_layers": 2}
+    sizes = {**SIZES, "num_layers": 2, "max_sequence_length": 16}
     backbone = models.SynthesizerBackbone(
-        len(VOCABULARY),
-        synthesizer=["R", "D+V"],
-        max_sequence_length=16,
-        **sizes,
+        len(VOCABULARY), synthesizer=["R", "D+V"], **sizes
     )
-    for seed, weight in enumerate(backbone.weights):
-        weight.assign(numpy(weight) + 0.3 * normal(*weight.shape, seed=seed))
+    randomized(backbone)
     classifier = models.SynthesizerTextClassifier(backbone, 2)
     plain = keras_synth.fold(classifier, T, plain=True)
     # PyTorch records the batch, too, and so does `jax2onnx`.
