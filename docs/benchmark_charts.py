@@ -6,7 +6,6 @@ the panels, so that a chart can be compared with the records without its pixels.
 """
 
 import io
-import itertools
 import json
 from xml.etree import ElementTree
 
@@ -25,7 +24,6 @@ SETTINGS = {
     "font.family": "sans-serif",
     "font.size": SIZE,
 }
-LARGEST = 300  # area of a chart's largest disc, in points²
 DESCRIPTION = ".//{http://purl.org/dc/elements/1.1/}description"
 
 
@@ -67,7 +65,7 @@ def draw(panels, palette):
             color=ink,
             weight="bold",
             size=SIZE,
-            pad=5 if len(panel.get("series", "ab")) == 1 else 2 * SIZE + 4,
+            pad=2 * SIZE + 4 if len(panel.get("series", ())) > 1 else 5,
         )
         for name in "xy":
             if name in panel:
@@ -130,119 +128,23 @@ def dots(axes, panel, ink, muted, colors):
         )
 
 
-def discs(axes, panel, ink, muted, colors):
-    """Discs `name: [x, y, size]`, with areas by `size`."""
-    found = panel["discs"]
-    most = max(size for *_, size in found.values())
-    x, y, sizes = zip(*found.values(), strict=True)
-    areas = [LARGEST * size / most for size in sizes]
-    axes.scatter(x, y, areas, alpha=0.6, color=colors[0])
-    axes.annotate(
-        panel["area"],
-        (1, 1),
-        (0, 4),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="right",
-        color=muted,
-    )
-    axes.get_figure(
-        root=True
-    ).draw_without_rendering()  # lays out, for places in points
-    scale = 72 / axes.get_figure(root=True).dpi
-    centers = scale * axes.transData.transform([*zip(x, y, strict=True)])
-    box = scale * axes.bbox.get_points().ravel()
-    circles = [
-        (a, b, (area**0.5) / 2)
-        for (a, b), area in zip(centers, areas, strict=True)
-    ]
-    names = dict(zip(found, circles, strict=True))
-    for name, place in labels(names, box).items():
-        said = axes.annotate(name, place, xycoords="figure points", color=ink)
-        said.set_in_layout(False)  # it has its place
-
-
-def labels(circles, box):
-    """Where names of discs are, near them and over as little as possible.
-
-    Args:
-        circles: Dictionary, name -> `(x, y, radius)`, in points.
-        box: `(left, bottom, right, top)`, the sides of the axes.
-
-    Returns:
-        Dictionary, name -> `(x, y)`, the start of its baseline.
-    """
-    used = [(x - r, y - r, x + r, y + r) for x, y, r in circles.values()]
-    places = {}
-    for name, (x, y, r) in sorted(circles.items(), key=lambda item: item[1]):
-        wide, best = 0.62 * SIZE * len(name), None
-        for away, side, rise in itertools.product(
-            range(2, 40, 3), (1, 0, -1), (0, 1, -1)
-        ):
-            if not side and not rise:
-                continue  # on the disc
-            left = x - wide / 2 + side * (wide / 2 + r + away * (not rise))
-            low = y - SIZE / 2 + rise * (SIZE / 2 + (r + away) * (1 - side / 4))
-            spot = (left, low, left + wide, low + SIZE)
-            if left < box[0] or low < box[1] or spot[2] > box[2]:
-                continue
-            cost = 2 * away + sum(_shared(spot, other) for other in used)
-            if best is None or cost < best[0]:
-                best = cost, spot
-        used.append(best[1])
-        places[name] = best[1][0], best[1][1] + 2
-    return places
-
-
-def _shared(one, two):
-    """The area that two boxes `(left, bottom, right, top)` share."""
-    across = min(one[2], two[2]) - max(one[0], two[0])
-    up = min(one[3], two[3]) - max(one[1], two[1])
-    return max(across, 0) * max(up, 0)
-
-
 def curves(axes, panel, ink, muted, colors):
-    """Lines `name: [[x, y], ...]`, each with its name at its end."""
-    ends = {}
+    """Lines `name: [[x, y], ...]`."""
     for number, (name, points) in enumerate(panel["lines"].items()):
         color, dashed = colors[number % 3], "--" if number > 2 else "-"
         x, y = zip(*points, strict=True)
-        axes.plot(x, y, dashed, marker="o", ms=4, lw=1.8, color=color)
-        ends[name] = (x[-1], y[-1]), color
-    axes.annotate(
-        panel["said"],
-        (0, 1),
-        (-24, 4),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        color=muted,
-    )
-    lowest = float("-inf")
-    axes.get_figure(root=True).draw_without_rendering()
-    for name, (end, color) in sorted(ends.items(), key=lambda x: x[1][0][1]):
-        at = (
-            axes.transData.transform(end)[1]
-            * 72
-            / axes.get_figure(root=True).dpi
-        )
-        rise = max(0, lowest + SIZE + 3 - at)  # no name over another one
-        lowest = at + rise
-        axes.annotate(
-            name,
-            end,
-            (7, rise - 3),
-            textcoords="offset points",
-            color=color,
-            weight="bold",
-        )
+        style = {"marker": "o", "ms": 4, "lw": 1.8, "color": color}
+        axes.plot(x, y, dashed, label=name, **style)
+    beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    axes.legend(frameon=False, labelcolor="linecolor", **beside)
 
 
-KINDS = {"dots": dots, "discs": discs, "curves": curves}
+KINDS = {"dots": dots, "curves": curves}
 
 
 def height(panel):
     """The height of a panel, in inches."""
-    if panel["kind"] != "dots":
-        return {"discs": 4.8, "curves": 3.4}[panel["kind"]]
+    if panel["kind"] == "curves":
+        return 3.4
     lines = 2 * (len(panel["series"]) > 1) + ("title" in panel["x"])
     return ROW * (len(panel["rows"]) + 4 + lines)

@@ -125,32 +125,9 @@ def length():
         {
             "kind": "curves",
             "title": "Training step of one text, PyTorch, one core",
-            "said": "milliseconds",
             "lines": lines,
             "x": {"log": 2, "title": "tokens"},
-            "y": {"log": 10},
-        }
-    ]
-
-
-def costs():
-    discs = {
-        row["name"].split("(")[0]: [row["ratio"], row["accuracy"], row["mib"]]
-        for row in records.load("accuracy/listops.json")["rows"]
-        if "ratio" in row
-    }
-    most = max(memory for *_, memory in discs.values())
-    return [
-        {
-            "kind": "discs",
-            "title": "ListOps, up to 200 tokens, PyTorch, one CPU core",
-            "discs": discs,
-            "area": f"area: memory of a step, at most {most:.0f} MiB",
-            "x": {
-                "log": 2,
-                "title": "speed of a layer's training step, V is 1",
-            },
-            "y": {"title": "accuracy, %", "ticks": 8},
+            "y": {"log": 10, "title": "milliseconds"},
         }
     ]
 
@@ -210,10 +187,9 @@ def cheaper():
                 {
                     "kind": "curves",
                     "title": f"{task}, ONNX Runtime, {words}",
-                    "said": "score",
                     "lines": {way: line(task, way, runtime) for way in ways},
                     "x": {"title": "milliseconds, one text of 128 tokens"},
-                    "y": {"ticks": 6},
+                    "y": {"title": "score", "ticks": 6},
                 }
             )
     return panels
@@ -228,7 +204,6 @@ def wanted():
             speed,
             memory,
             length,
-            costs,
             cheaper,
             attention_needs,
         )
