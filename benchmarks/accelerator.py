@@ -13,14 +13,12 @@ computes in a process of its own: what hangs or crashes costs one contender.
 
 import contextlib
 import importlib.util
-import json
+import multiprocessing
 import os
 import pathlib
-import queue
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import accelerator_cases as cases
@@ -41,7 +39,18 @@ class Late(Ended):
     """It hung."""
 
 
-# --- processes ----------------------------------------------------------------
+# --- processes ---
+
+
+def compute(connection, variables, errors, folder):
+    """Answers cases with one backend: the function of a process."""
+    os.environ.update(variables)
+    sys.path[:0] = [str(folder), str(ROOT)]
+    for number in (1, 2):
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), number)
+    import accelerator_worker
+
+    accelerator_worker.answer(connection)
 
 
 class Worker:
@@ -54,64 +63,48 @@ class Worker:
     """
 
     def __init__(self, backend, device=None, seconds=STARTING):
-        self.errors = tempfile.TemporaryFile(  # noqa: SIM115
-            "w+", encoding="utf-8"
+        self.errors = tempfile.NamedTemporaryFile(  # noqa: SIM115
+            "r", encoding="utf-8", errors="replace"
         )
-        self.process = subprocess.Popen(
-            [sys.executable, str(FOLDER / "accelerator_worker.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env=environment(backend, device),
-            cwd=FOLDER,
-        )
-        self.lines = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        variables = environment(backend, device)
+        arguments = other, variables, self.errors.name, FOLDER
+        self.process = context.Process(target=compute, args=arguments)
+        self.process.start()
+        other.close()
         try:
-            self.environment = self.answer(seconds)["environment"]
+            self.environment = self.answer(seconds)
         except Ended:
             self.end()
             raise
 
-    def _read(self):
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put("")
-
     def ask(self, case, names, seconds):
         """Yields its answers to a case; raises `Ended` where there are none."""
-        asked = {**case._asdict(), "names": names, "seconds": seconds}
-        with contextlib.suppress(BrokenPipeError):
-            print(json.dumps(asked), file=self.process.stdin, flush=True)
         ends = time.monotonic() + seconds
-        while True:
-            found = self.answer(ends - time.monotonic())
-            if "done" in found:
-                return
+        asked = {**case._asdict(), "names": names, "seconds": seconds}
+        with contextlib.suppress(OSError):  # it ended: `answer` says so
+            self.connection.send(asked)
+        while found := self.answer(ends - time.monotonic()):
             yield found
 
     def answer(self, seconds):
+        if not self.connection.poll(max(0, seconds)):
+            raise Late("it did not answer in time")
         try:
-            line = self.lines.get(timeout=max(0, seconds))
-        except queue.Empty:
-            raise Late("it did not answer in time") from None
-        if not line:
-            status = self.process.wait()
-            raise Ended(f"the process ended, status {status}: {self._last()}")
-        return json.loads(line)
-
-    def _last(self):
-        self.errors.seek(0)
+            return self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join()
         said = [x for x in self.errors.read().splitlines() if x.strip()]
-        return " ".join((said or ["it said nothing"])[-1].split())[:300]
+        last = " ".join((said or ["it said nothing"])[-1].split())[:300]
+        status = self.process.exitcode
+        raise Ended(f"the process ended, status {status}: {last}")
 
     def end(self):
         self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.errors):
-            with contextlib.suppress(OSError):
-                stream.close()
+        self.process.join()
+        self.connection.close()
+        self.errors.close()
 
 
 def environment(backend, device=None):
@@ -191,25 +184,25 @@ class Kit:
 
     def run(self, plan):
         """Returns how many cases are left."""
-        for number, case in enumerate(plan):
-            todo = self.todo(case)
-            if todo and self.seconds_for(case) < LEAST:
-                left = [x for x in plan[number:] if self.todo(x)]
-                return len(left)
-            if todo:
+        left = 0
+        for case in plan:
+            if self.todo(case) and self.seconds_for(case) >= LEAST:
                 print(case.title(), flush=True)
-                self.measure(case)
-        return 0
+            while todo := self.todo(case):
+                if self.seconds_for(case) < LEAST or not self.ask(case, todo):
+                    left += 1
+                    break
+        return left
 
     def todo(self, case):
         """Contenders of a case that nothing is known of."""
-        record, seconds = self.records[case.backend], self.seconds_for(case)
+        record = self.records[case.backend]
         return [
             name
             for name in case.names
-            if not self.is_done(case, name)
-            and case.backend not in self.dead
-            and (self.settings.again or not record.has(case.key(name), seconds))
+            if case.backend not in self.dead
+            and self._id(case, name) not in self.done
+            and (self.settings.again or not record.has(case.key(name)))
         ]
 
     def seconds_for(self, case):
@@ -218,60 +211,55 @@ class Kit:
     def _id(self, case, name):
         return case.backend, cases.text(case.key(name))
 
-    def measure(self, case):
-        if case.part == "contract":
-            self.contract(case)
-            return
-        while (todo := self.todo(case)) and self.seconds_for(case) >= LEAST:
-            if case.alone:
-                self.drop(case.backend)
-                todo = todo[:1]
-            seconds = self.seconds_for(case)
-            try:
-                worker = self.worker(case.backend, seconds)
-            except Ended as why:
-                # That is no fault of the case.
-                print(f"    {case.backend} does not start again: {why}")
-                self.dead.add(case.backend)
-                return
-            seconds = self.seconds_for(case)
-            if seconds >= LEAST:
-                self.ask(worker, case, todo, seconds)
+    def ask(self, case, todo):
+        """Lets a worker measure some contenders, and writes its answers.
 
-    def ask(self, worker, case, todo, seconds):
-        """Lets a worker measure some contenders, and writes what it tells."""
+        Returns:
+            Whether something is known now, or never will be: if not, more time
+            may help.
+        """
+        if case.part == "contract":
+            return self.contract(case)
+        if case.alone:
+            self.drop(case.backend)
+            todo = todo[:1]
+        seconds, at = self.seconds_for(case), None
+        try:
+            worker = self.worker(case.backend, seconds)
+        except Ended as why:
+            # That is no fault of the case.
+            print(f"    {case.backend} does not start again: {why}")
+            self.dead.add(case.backend)
+            return True
         # The first one is who all are compared with.
         names = [x for x in case.names if x in todo or x == case.names[0]]
-        names = todo if case.alone else names
-        at = None
+        known = len(self.done)
+        error = f"its turn did not come in {seconds:.0f} s"
         try:
-            for answer in worker.ask(case, names, seconds):
+            seconds = self.seconds_for(case)
+            asked = todo if case.alone else names
+            for answer in worker.ask(case, asked, seconds):
                 if "name" not in answer:
                     at = answer["at"]
                 elif answer["name"] in todo:
                     self.put(case, answer.pop("name"), **answer)
-            late = f"its turn did not come in {seconds:.0f} s"
-            if any(self.is_done(case, name) for name in todo):
-                return  # the others' turn is next
+            if len(self.done) > known:
+                return True  # the others' turn is next
         except Ended as why:
             self.drop(case.backend)
-            late = f"it took more than {seconds:.0f} s"
-            if not isinstance(why, Late):
-                self.put_all(case, [at] if at in todo else todo, error=str(why))
-                return
             todo = [at] if at in todo else todo
-        if seconds < case.seconds:  # more may do, another time
-            self.put_all(case, todo, unfinished=round(seconds, 1))
+            error = f"it took more than {seconds:.0f} s"
+            if not isinstance(why, Late):
+                error = str(why)
+            elif seconds < case.seconds:
+                return False
         else:
-            self.put_all(case, todo, error=late)
-
-    def is_done(self, case, name):
-        return self._id(case, name) in self.done
-
-    def put_all(self, case, names, **found):
-        for name in names:
-            if not self.is_done(case, name):
-                self.put(case, name, **found)
+            if seconds < case.seconds:
+                return False
+        for name in todo:
+            if self._id(case, name) not in self.done:
+                self.put(case, name, error=error)
+        return True
 
     def put(self, case, name, **found):
         """Writes a row, and says what it says."""
@@ -286,12 +274,13 @@ class Kit:
         try:
             found = cases.tested(case.shape["tests"], variables, seconds)
         except subprocess.TimeoutExpired:
-            found = {"error": f"they took more than {seconds:.0f} s"}
             if seconds < case.seconds:
-                found = {"unfinished": round(seconds, 1)}
-        values = found.get("values", {})
-        self.failed |= "error" in found or bool(values.get("failed"))
+                return False
+            found = {"error": f"they took more than {seconds:.0f} s"}
+        failed = found.get("values", {}).get("failed")
+        self.failed |= "error" in found or bool(failed)
         self.put(case, "contract", **found)
+        return True
 
 
 def said(found):

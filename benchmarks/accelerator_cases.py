@@ -233,8 +233,7 @@ def counts(report):
 class Record:
     """The rows of one file; each is on disk before the next is measured.
 
-    A row is a case's key with one of `values`, `skipped`, `error` and
-    `unfinished`, the seconds that were too few for it.
+    A row is a case's key with one of `values`, `skipped` and `error`.
 
     Args:
         folder: Path of the folder of records.
@@ -252,15 +251,9 @@ class Record:
             self.content = load(self.path)
         self.rows = {key_of(row): row for row in self.content["rows"]}
 
-    def has(self, key, seconds):
-        """Whether there is nothing to gain by measuring it again.
-
-        Args:
-            key: Dictionary, a case's key.
-            seconds: Float, how long it may take now.
-        """
-        row = self.rows.get(text(key))
-        return row is not None and row.get("unfinished", seconds) >= seconds
+    def has(self, key):
+        """Whether there is a row with a case's key."""
+        return text(key) in self.rows
 
     def add(self, key, **found):
         """Puts a row where an older one of the same key was."""
@@ -291,7 +284,7 @@ def load(path):
 
 def key_of(row):
     """The key of a row, as a string."""
-    found = ("values", "skipped", "error", "unfinished", "date")
+    found = ("values", "skipped", "error", "date")
     return text({name: x for name, x in row.items() if name not in found})
 
 

@@ -1,23 +1,16 @@
 """The process that computes for accelerator.py, with one backend.
 
-It says what it runs on, then answers cases, a line of JSON each. Before each
-contender it says whose turn it is: should it hang, or be killed, the other
-process knows by whom.
+It says what it runs on, then answers cases. Before each contender it says whose
+turn it is: should it hang, or be killed, the other process knows by whom.
 """
 
 import gc
 import importlib.metadata
-import json
 import math
 import os
 import platform
 import sys
 import time
-
-if __name__ == "__main__":
-    # What libraries print on standard output is not for the other process.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
 
 import apart
 import keras
@@ -85,17 +78,17 @@ def _device(backend):
     return "cpu", f"CPU {platform.machine()}, {os.cpu_count()} cores"
 
 
-# --- what the parts are made of -----------------------------------------------
+# --- parts ---
 
 
-def layer_step(shape, name, compiled):
+def layer_step(shape, name):
     """One step of a layer, of which only the time counts."""
     cell = steps.Cell(*(shape[field] for field in steps.Cell._fields))
     program = steps.make(name, cell)
     return steps.MODES[shape["mode"]](program, cell.inputs()), {}
 
 
-def training_step(shape, name, compiled):
+def training_step(shape, name):
     """Some training steps of a classifier, and how many tokens they see."""
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(shape["dtype"])
@@ -104,7 +97,8 @@ def training_step(shape, name, compiled):
     finally:
         keras.config.set_dtype_policy("float32")
     # Elsewhere Keras compiles by itself.
-    jit = {"jit_compile": True} if compiled and steps.BACKEND == "torch" else {}
+    is_torch = steps.BACKEND == "torch"
+    jit = {"jit_compile": True} if steps.COMPILED and is_torch else {}
     model.compile(
         keras.optimizers.AdamW(1e-4),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -146,7 +140,7 @@ def classifier(name, shape):
     return keras.Model(inputs, layers.Dense(2, dtype="float32")(x))
 
 
-def generation_step(shape, name, compiled):
+def generation_step(shape, name):
     """Texts from prompts, and how many tokens are written."""
     import contenders
 
@@ -157,15 +151,6 @@ def generation_step(shape, name, compiled):
     return step, {"tokens": tokens}
 
 
-def peak_bytes(shape, name):
-    """The most memory of a layer's step: for a process of its own."""
-    steps.array([0.0])  # starts the backend
-    memory = apart.PeakMemory()
-    step, _ = layer_step(shape, name, False)
-    step()
-    return memory.of(step)
-
-
 MAKERS = {
     "layers": layer_step,
     "training": training_step,
@@ -173,7 +158,7 @@ MAKERS = {
 }
 
 
-# --- timing -------------------------------------------------------------------
+# --- timing ---
 
 
 class Work:
@@ -190,14 +175,11 @@ class Work:
         self.worth, self.first, self.seconds = {}, {}, {}
 
     def run(self):
-
         steps.COMPILED = self.case["way"] == "compiled"
         if steps.BACKEND == "torch":
             _many_programs()
         if self.case["part"] == "memory":
-            for name in self.case["names"]:
-                self.tell({"at": name})
-                self._remember(name)
+            self._memory()
             return
         ready, timings = self._ready(), {}
         self.tell({"at": None})
@@ -210,10 +192,17 @@ class Work:
                 del ready[name]
         self._report(timings)
 
-    def _remember(self, name):
+    def _memory(self):
+        """The most memory of a layer's step: for a process of its own."""
+        (name,) = self.case["names"]
+        self.tell({"at": name})
         try:
-            peak = int(peak_bytes(self.case["shape"], name))
-            self.tell({"name": name, "values": {"bytes": peak}})
+            steps.array([0.0])  # starts the backend
+            memory = apart.PeakMemory()
+            step, _ = layer_step(self.case["shape"], name)
+            step()
+            values = {"bytes": int(memory.of(step))}
+            self.tell({"name": name, "values": values})
         except Exception as error:
             self.tell({"name": name, **_why(error)})
 
@@ -238,17 +227,13 @@ class Work:
         return ready
 
     def _made(self, name):
-        compiled = self.case["way"] == "compiled"
-        make = MAKERS[self.case["part"]]
-        return make(self.case["shape"], name, compiled)
+        return MAKERS[self.case["part"]](self.case["shape"], name)
 
     def _once(self, ready):
         """Seconds of a round."""
-
         return sum(max(measuring.SLICE_SECONDS, self.seconds[x]) for x in ready)
 
     def _timed(self, ready):
-
         once = self._once(ready)
         # `interleaved` calls each three times first. A fifth is kept back.
         left = 0.8 * (self.ends - time.monotonic())
@@ -324,13 +309,10 @@ def _forget():
         sys.modules["torch"].cuda.empty_cache()
 
 
-def tell(message):
-    print(json.dumps(message), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    tell({"environment": environment()})
-    for line in sys.stdin:
-        Work(json.loads(line), tell).run()
+def answer(connection):
+    """Answers the cases of the other process until it ends this one."""
+    connection.send(environment())
+    while True:
+        Work(connection.recv(), connection.send).run()
         gc.collect()
-        tell({"done": True})
+        connection.send(None)
