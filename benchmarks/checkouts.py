@@ -6,10 +6,11 @@ the other waits, so that both see the same weather.
     KERAS_BACKEND=jax python benchmarks/checkouts.py /path/to/another/checkout
 """
 
-import json
+import contextlib
 import math
 import os
 import pathlib
+import pickle
 import statistics
 import subprocess
 import sys
@@ -26,10 +27,10 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 def main():
     settings = parsed()
     if settings.worker:
-        work(CLOCKS[settings.clock])
+        serve(Timer(CLOCKS[settings.clock]))
         return
-    before = pathlib.Path(settings.before).resolve()
-    sides = [Side(x, settings.clock) for x in (before, FOLDER.parent)]
+    words = [__file__, "--worker", "--clock", settings.clock, "."]
+    sides = [Side(x, words) for x in (settings.before, FOLDER.parent)]
     cells = [(mask, mode) for mask in settings.masks for mode in settings.modes]
     rows, logs = [], []
     for variant in settings.variants:
@@ -43,7 +44,7 @@ def main():
             ]
             logs += map(math.log, ratios)
             rows.append([variant, length, *(f"{x:.2f}" for x in ratios)])
-    title = f"{sides[0].device}: {settings.clock} time before / after"
+    title = f"{sides[0].ask()}: {settings.clock} time before / after"
     heads = ["", "T", *map(" ".join, cells)]
     measuring.print_table(f"{title}; more is faster", heads, rows)
     mean = math.exp(statistics.mean(logs))
@@ -82,56 +83,82 @@ def ratio(sides, case, rounds):
 
 
 class Side:
-    """A process that computes with one checkout."""
+    """A process that answers with the package of one checkout."""
 
-    def __init__(self, checkout, clock):
-        if not (checkout / "keras_synth").is_dir():
+    def __init__(self, checkout, words):
+        self.checkout, self.words = pathlib.Path(checkout).resolve(), words
+        if not (self.checkout / "keras_synth").is_dir():
             raise SystemExit(
                 f"{checkout} is not a checkout of keras_synth: there is no "
-                f"folder {checkout / 'keras_synth'}."
+                f"folder {self.checkout / 'keras_synth'}."
             )
-        arguments = [str(checkout), "--worker", "--clock", clock]
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(checkout)},
-            cwd=FOLDER,
-        )
-        self.device = self._answer()
+        self.process, self.answered = None, 0
 
-    def ask(self, *case):
-        print(json.dumps(case), file=self.process.stdin, flush=True)
-        return self._answer()
+    def send(self, question):
+        if self.process is None:
+            self.answered = 0
+            self.process = subprocess.Popen(
+                [sys.executable, *self.words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(self.checkout)},
+                cwd=FOLDER,
+            )
+        pickle.dump(question, self.process.stdin)
+        self.process.stdin.flush()
 
-    def _answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("A process ended; its message is above.")
-        return json.loads(line)
+    def receive(self):
+        """Returns the answer to a question, or raises an EOFError."""
+        self.answered += 1
+        return pickle.load(self.process.stdout)
+
+    def ask(self, *question):
+        self.send(question)
+        try:
+            return self.receive()
+        except EOFError:
+            raise SystemExit("A process ended; its message is above.") from None
+
+    def end(self):
+        """Ends the process, of which the next question begins another one."""
+        self.process.stdin.close()
+        status, self.process = self.process.wait(), None
+        return status
 
 
-def work(clock):
-    """Answers cases, a line each, by seconds or by how often to repeat."""
-    import steps
+def serve(answer):
+    """Answers questions with a function until there are no more."""
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what is printed is no answer
+    with contextlib.suppress(EOFError):
+        while True:
+            pickle.dump(answer(pickle.load(sys.stdin.buffer)), channel)
+            channel.flush()
 
-    print(json.dumps(steps.device()), flush=True)
-    known, step = None, None
-    for line in sys.stdin:
-        *case, repeats = json.loads(line)
-        if case != known:
-            (variant, cell, mode), known = case, case
-            cell = steps.Cell(*cell)
-            step = steps.MODES[mode](steps.make(variant, cell), cell.inputs())
+
+class Timer:
+    """Answers cases by seconds, or by how often to repeat a step."""
+
+    def __init__(self, clock):
+        self.clock, self.known, self.step = clock, None, None
+
+    def __call__(self, question):
+        import steps
+
+        if not question:
+            return steps.device()
+        variant, shape, mode, repeats = question
+        if question[:-1] != self.known:
+            self.known, cell = question[:-1], steps.Cell(*shape)
+            program = steps.make(variant, cell)
+            self.step = steps.MODES[mode](program, cell.inputs())
             for _ in range(3):
-                step()
-        started = clock()
+                self.step()
+        started = self.clock()
         for _ in range(max(1, repeats)):
-            step()
-        seconds = (clock() - started) / max(1, repeats)
-        answer = seconds if repeats else max(1, round(0.05 / seconds))
-        print(json.dumps(answer), flush=True)
+            self.step()
+        seconds = (self.clock() - started) / max(1, repeats)
+        return seconds if repeats else max(1, round(0.05 / seconds))
 
 
 if __name__ == "__main__":

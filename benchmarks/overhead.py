@@ -6,24 +6,17 @@ Python functions that one small inference makes. On a GPU whose operations run
 one by one these, and not arithmetic, decide how long a layer takes. They are
 the same on every machine.
 
-`--package` counts the package's own Python on a CPU: the files of which
-functions run, these functions, and their calls.
-
     python benchmarks/overhead.py
-    python benchmarks/overhead.py --variants R R+V --package
+    python benchmarks/overhead.py --variants R R+V
 """
 
 import os
 
 os.environ["KERAS_BACKEND"] = "torch"
 
-import collections
 import cProfile
 import itertools
-import pathlib
 import pstats
-import sys
-import threading
 from unittest import mock
 
 import measuring
@@ -32,17 +25,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import keras_synth
 from keras_synth._backend import execution
 
 VARIANTS = "V R FR D R+V D+V".split()
 VARIANTS += ["local(window=16)", "longformer(window=16)"]
 OPERATIONS = steps.Cell(4, 256, 64, 4, mask="padded")
 CALLS = steps.Cell(1, 8, 8, 2, mask="padded")
-PACKAGE = str(pathlib.Path(keras_synth.__file__).parent)
 # Whether there is padding, and whether there are gradients.
 KINDS = [*itertools.product((False, True), (False, True))]
-HEADS = ["inference", "training", "padded", "training, padded"]
 
 
 def step_of(name, cell, is_padded, is_training):
@@ -104,34 +94,6 @@ def overhead(name):
     return [*counts, calls(name, False), calls(name, True)]
 
 
-def package_calls(name, length, is_padded, is_training):
-    """Counts the package's Python that one call of a layer runs.
-
-    Returns:
-        Integers: files of which functions run, functions, and their calls.
-    """
-    cell = steps.Cell(2, length, 8, 2, mask="padded")
-    step = step_of(name, cell, is_padded, is_training)
-    step()  # what is computed once only is computed here
-    found = collections.Counter()
-
-    def count(frame, event, argument):
-        code = frame.f_code
-        # Comprehensions are functions in some versions of Python only.
-        is_function = code.co_name.isidentifier() or "lambda" in code.co_name
-        is_own = is_function and code.co_filename.startswith(PACKAGE)
-        if event == "call" and is_own:
-            found[code] += 1
-
-    threading.setprofile(count)  # those that share the work
-    sys.setprofile(count)
-    step()
-    sys.setprofile(None)
-    threading.setprofile(None)
-    files = {code.co_filename for code in found}
-    return len(files), len(found), found.total()
-
-
 class _Recorder(TorchDispatchMode):
     """Notes what is computed: views compute nothing."""
 
@@ -165,25 +127,9 @@ class _OneKernel(TorchFunctionMode):
 
 
 def main():
-    parser = measuring.options(__doc__, variants=VARIANTS, package=False)
+    parser = measuring.options(__doc__, variants=VARIANTS)
     settings = parser.parse_args()
     steps.check(parser, settings.variants)
-    if settings.package:
-        rows = [
-            [
-                name,
-                length,
-                *(
-                    " / ".join(map(str, package_calls(name, length, *kind)))
-                    for kind in KINDS
-                ),
-            ]
-            for name in settings.variants
-            for length in (9, 1024)  # long ones are computed in pieces
-        ]
-        title = "files / functions / calls"
-        measuring.print_table(title, ["", "T", *HEADS], rows)
-        return
     floor = overhead(steps.BASELINE)
     rows = [[steps.BASELINE, *floor]]
     for name in settings.variants:
@@ -191,7 +137,8 @@ def main():
         pairs = zip((plain, padded), floor[-2:], strict=True)
         ratios = [f"{a} ({a / b:.2f})" for a, b in pairs]
         rows.append([name, *counts, *ratios])
-    heads = ["", *HEADS, "calls", "calls, padded"]
+    heads = ["inference", "training", "padded", "training, padded"]
+    heads = ["", *heads, "calls", "calls, padded"]
     measuring.print_table("Operations, and calls of Python", heads, rows)
 
 

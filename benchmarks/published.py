@@ -20,18 +20,10 @@ import measuring
 import steps
 
 
-def _module(layer, output=None):
-    """A program of a PyTorch module, with an output projection if it has none.
-
-    Args:
-        layer: Module of one tensor, or function of one.
-        output: Tuple of the module that holds the weights, and the projection.
-    """
-    holders = [layer] if output is None else output
-    weights = [
-        w for holder in holders for w in holder.parameters() if w.requires_grad
-    ]
-    return steps.Program(lambda trained, frozen, x: layer(x), weights)
+def _program(call, *modules):
+    """A program of a function and the PyTorch modules of its weights."""
+    weights = [w for x in modules for w in x.parameters() if w.requires_grad]
+    return steps.Program(lambda trained, frozen, x: call(x), weights)
 
 
 def _local(cell):
@@ -44,30 +36,29 @@ def _local(cell):
         dim_head=cell.width // cell.heads,
         use_rotary_pos_emb=False,
     )
-    return _module(layer)
+    return _program(layer, layer)
 
 
 def _performer(cell):
     from performer_pytorch import SelfAttention
 
-    return _module(
-        SelfAttention(
-            cell.width,
-            heads=cell.heads,
-            dim_head=cell.width // cell.heads,
-            nb_features=64,
-            feature_redraw_interval=None,
-            qkv_bias=True,
-        )
+    layer = SelfAttention(
+        cell.width,
+        heads=cell.heads,
+        dim_head=cell.width // cell.heads,
+        nb_features=64,
+        feature_redraw_interval=None,
+        qkv_bias=True,
     )
+    return _program(layer, layer)
 
 
 def _linformer(cell):
     from linformer import LinformerSelfAttention
 
-    return _module(
-        LinformerSelfAttention(cell.width, cell.length, k=64, heads=cell.heads)
-    )
+    sizes = {"k": 64, "heads": cell.heads}
+    layer = LinformerSelfAttention(cell.width, cell.length, **sizes)
+    return _program(layer, layer)
 
 
 def _longformer(cell):
@@ -96,7 +87,7 @@ def _longformer(cell):
         )[0]
         return output(context)
 
-    return _module(attend, (layer, output))
+    return _program(attend, layer, output)
 
 
 def _big_bird(cell):
@@ -115,10 +106,9 @@ def _big_bird(cell):
     layer = modeling_big_bird.BigBirdBlockSparseAttention(config, seed=0)
     output = torch.nn.Linear(cell.width, cell.width)
     model = modeling_big_bird.BigBirdModel
-    masks = model.create_masks_for_block_sparse_attn(
+    blocked, band, rows, columns = model.create_masks_for_block_sparse_attn(
         torch.ones(cell.batch, cell.length), config.block_size
     )
-    blocked, band, rows, columns = masks
 
     def attend(x):
         context = layer(
@@ -132,16 +122,13 @@ def _big_bird(cell):
         context = context[0] if isinstance(context, tuple) else context
         return output(context)
 
-    return _module(attend, (layer, output))
+    return _program(attend, layer, output)
 
 
 # Ours, the package, and what makes the package's program.
 PAIRS = {
     "local(window=64, use_bias=False)": ("local-attention", _local),
-    "performer(features=64)": (
-        "performer-pytorch",
-        _performer,
-    ),
+    "performer(features=64)": ("performer-pytorch", _performer),
     "linformer(rank=64, use_bias=False)": ("linformer", _linformer),
     "longformer(window=64)": ("transformers, Longformer", _longformer),
     "big_bird(block_size=64)": ("transformers, BigBird", _big_bird),
