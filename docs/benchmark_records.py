@@ -14,8 +14,6 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks" / "records"
-SCHEMA = 1
-NEEDED = {"schema", "title", "date", "versions", "setting", "fields", "rows"}
 NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
 PARTS = {
     "mean": statistics.fmean,
@@ -39,37 +37,22 @@ def load(name):
     Names without a folder are those of benchmarks/accelerator.py.
 
     Raises:
-        ValueError: If there is no such record, or it is none.
+        ValueError: If there is no such record.
     """
     path = FOLDER / name
-    if "/" not in name and path.exists():
-        return _of_kit(json.loads(path.read_text(encoding="utf-8")))
-    if name not in paths():
+    if not path.exists():
         raise ValueError(
             f"Expected the name of a record in {FOLDER.name}/, like "
             f"'accuracy/imdb.json'. Received: {name!r}"
         )
     content = json.loads(path.read_text(encoding="utf-8"))
-    missing = NEEDED - content.keys()
-    if missing or content["schema"] != SCHEMA:
-        raise ValueError(
-            f"{name} is no record of schema {SCHEMA} with all of "
-            f"{sorted(NEEDED)}. Missing: {sorted(missing)}"
-        )
+    if "/" not in name:
+        content["title"] = f"{content['device']}, {content['backend']}"
+        for row in content["rows"]:
+            row |= row.get("values", {})
+            if "seconds" in row:
+                row["milliseconds"] = 1e3 * row["seconds"]
     return content
-
-
-def _of_kit(content):
-    """A record of the accelerator kit with the fields of the others."""
-    title = f"{content['device']}, {content['backend']}"
-    rows = []
-    for row in content["rows"]:
-        if "values" in row:
-            values = row["values"]
-            if "seconds" in values:
-                values["milliseconds"] = 1e3 * values["seconds"]
-            rows.append({**row, **values})
-    return {**content, "title": title, "rows": rows}
 
 
 def select(content, wanted):
@@ -122,18 +105,15 @@ def quoted(text):
             or a ratio of two rows, `-` or `/` and the keys that differ.
     """
     name, *words = shlex.split(text)
-    sign = next((word for word in words if word in "-/"), None)
-    first, second = words, []
-    if sign:
-        at = words.index(sign)
-        first, second = words[:at], words[at + 1 :]
-    *first, field = first
-    content, keys = load(name), dict(word.split("=", 1) for word in first)
+    at = next((i for i, x in enumerate(words) if x in "-/"), len(words))
+    *first, field = words[:at]
+    content, keys = load(name), dict(x.split("=", 1) for x in first)
     number = value(content, keys, field)
-    if not sign:
+    if at == len(words):
         return number
-    other = value(content, keys | dict(x.split("=", 1) for x in second), field)
-    return number - other if sign == "-" else number / other
+    others = dict(x.split("=", 1) for x in words[at + 1 :])
+    other = value(content, keys | others, field)
+    return number - other if words[at] == "-" else number / other
 
 
 def plain(number, digits):

@@ -1,11 +1,10 @@
 """Draws the charts of the benchmark pages from records.
 
-python docs/draw_benchmarks.py            # writes docs/benchmarks/charts
-python docs/draw_benchmarks.py --check    # whether they are up to date
+python docs/draw_benchmarks.py    # writes docs/benchmarks/charts
 """
 
-import argparse
 import pathlib
+import re
 import statistics
 import sys
 
@@ -18,16 +17,27 @@ import benchmark_records as records  # noqa: E402
 from benchmark_tables import BACKENDS  # noqa: E402
 
 FOLDER = DOCS / "benchmarks" / "charts"
+IMDB = ["V", "FR+V", "R+V", "Fix", "R", "D"]
+TEXTS = ["light_conv(width=7)", "relative + V", "V", "R+V"]
+ORDER = ["R+V", "V", "D", "R"]
+WAYS = {
+    "R": "R",
+    "D": "D",
+    "heads removed": "heads removed, by input dependence",
+    "layers removed": r"\w+ layers removed",
+}
 
 
-def seeds(name, field, mixers):
-    """Rows of a chart: the values of all seeds, and their mean."""
-    content, rows = records.load(name), []
-    for mixer in mixers:
-        (row,) = records.select(content, {"name": mixer})
-        mean = records.plain(records.PARTS["mean"](row[field]), 1)
-        rows.append([mixer.split("(")[0], [row[field]], mean])
-    return rows
+def dots(title, names, rows, **options):
+    axis = options.pop("x", {})
+    head = {"kind": "dots", "title": title, "series": [*names], "rows": rows}
+    return {**head, "x": axis, **options}
+
+
+def row_of_seeds(label, values):
+    """A row of a chart: the values of all seeds, and their mean."""
+    mean = records.plain(records.PARTS["mean"](values), 1)
+    return [label, [values], mean]
 
 
 def series(mixers, picks):
@@ -45,30 +55,21 @@ def series(mixers, picks):
     ]
 
 
-def dots(title, names, rows, **options):
-    axis = options.pop("x", {})
-    return {
-        "kind": "dots",
-        "title": title,
-        "series": [*names],
-        "rows": rows,
-        "x": axis,
-        **options,
-    }
-
-
 def accuracy():
-    imdb = ["V", "FR+V", "R+V", "Fix", "R", "D"]
-    texts = ["light_conv(width=7)", "relative + V", "V", "R+V"]
-    order = ["R+V", "V", "D", "R"]
-    return [
-        dots(title, ["seeds"], seeds(f"accuracy/{name}.json", field, mixers))
-        for title, name, field, mixers in (
-            ("IMDB reviews: accuracy, %", "imdb", "accuracy", imdb),
-            ("English to German (Multi30K): BLEU", "multi30k", "bleu", texts),
-            ("Reviews where word order decides: %", "demo", "hard", order),
-        )
-    ]
+    panels = []
+    for title, name, field, mixers in (
+        ("IMDB reviews: accuracy, %", "imdb", "accuracy", IMDB),
+        ("English to German (Multi30K): BLEU", "multi30k", "bleu", TEXTS),
+        ("Reviews where word order decides: %", "demo", "hard", ORDER),
+    ):
+        content = records.load(f"accuracy/{name}.json")
+        rows = [
+            row_of_seeds(x.split("(")[0], row[field])
+            for x in mixers
+            for row in records.select(content, {"name": x})
+        ]
+        panels.append(dots(title, ["seeds"], rows))
+    return panels
 
 
 def speed():
@@ -136,14 +137,8 @@ def attention_needs():
     content = records.load("accuracy/attention_needs.json")
     panels = []
     for task in dict.fromkeys(row["task"] for row in content["rows"]):
-        rows = [
-            [
-                row["name"],
-                [row["right"]],
-                records.plain(records.PARTS["mean"](row["right"]), 1),
-            ]
-            for row in records.select(content, {"task": task})
-        ]
+        own = records.select(content, {"task": task})
+        rows = [row_of_seeds(row["name"], row["right"]) for row in own]
         x = {"title": "right answers, %", "range": [-5, 105]}
         panels.append(dots(task.capitalize(), [""], rows, x=x))
     return panels
@@ -151,43 +146,36 @@ def attention_needs():
 
 def cheaper():
     """Scores of distilled encoders by their time, one text of 128 tokens."""
-    scores = records.load("surgery/cheaper.json")["rows"]
+    content = records.load("surgery/cheaper.json")
     times = {
         row["name"]: row
         for row in records.load("surgery/cheaper_speed.json")["rows"]
         if row["length"] == 128 and row["batch"] == 1
     }
 
-    def point(task, ways, name, runtime):
-        own = {x["name"]: x for x in scores if x["task"] == task}
-        found = [own[x] for x in ways if x in own]
-        best = [x for x in found if "distilled" in x or name == "V"]
-        if not best:
-            return []
-        values = best[0].get("distilled", best[0]["as_is"])
-        return [[times[name][runtime], round(statistics.fmean(values), 3)]]
-
-    def line(task, way, runtime):
-        ways = [way]
-        if way == "layers removed":
-            ways = [f"{x} {way}" for x in ("first", "middle", "last")]
-        elif way == "heads removed":
-            ways = [f"{way}, by input dependence"]
-        points = point(task, ["V"], "V", runtime)
-        for share in ("a quarter", "half"):
-            names = [f"{share}: {x}" for x in ways]
-            points += point(task, names, f"{share}: {way}", runtime)
+    def line(task, way, pattern, runtime):
+        points, shares = [], f"(a quarter|half): {pattern}"
+        for row in records.select(content, {"task": task}):
+            name, found = row["name"], re.fullmatch(shares, row["name"])
+            if found and "distilled" in row:
+                name = f"{found[1]}: {way}"
+            elif name != "V":
+                continue
+            mean = statistics.fmean(row.get("distilled", row["as_is"]))
+            points.append([times[name][runtime], round(mean, 3)])
         return points
 
     panels = []
-    for task in dict.fromkeys(row["task"] for row in scores):
+    for task in dict.fromkeys(row["task"] for row in content["rows"]):
         for runtime, words in (("onnx", "float32"), ("onnx_int8", "int8")):
-            ways = ("R", "D", "heads removed", "layers removed")
             panels.append(
                 {
                     "kind": "curves",
                     "title": f"{task}, ONNX Runtime, {words}",
-                    "lines": {way: line(task, way, runtime) for way in ways},
+                    "lines": {
+                        way: line(task, way, pattern, runtime)
+                        for way, pattern in WAYS.items()
+                    },
                     "x": {"title": "milliseconds, one text of 128 tokens"},
                     "y": {"title": "score", "ticks": 6},
                 }
@@ -234,24 +222,8 @@ def stale():
     ]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail if it would"
-    )
-    if parser.parse_args().check:
-        if names := [path.name for path in stale()]:
-            sys.exit(
-                f"{', '.join(names)}: not what benchmarks/records hold; run "
-                "python docs/draw_benchmarks.py"
-            )
-        return
-    FOLDER.mkdir(parents=True, exist_ok=True)
+if __name__ == "__main__":
     for path in FOLDER.glob("*.svg"):
         path.unlink()
     for path, chart in wanted().items():
         path.write_text(charts.svg(*chart), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,6 @@
     python docs/draw_matrices.py synthesizers     # docs/synthesizers/*.png
     python docs/draw_matrices.py mixers           # docs/mixers/*.png
     python docs/draw_matrices.py gallery          # what is new in the gallery
-    python docs/draw_matrices.py gallery --again  # all of it, in half an hour
 
 synthesizers: weights of one head for two sequences of 24 tokens, of which the
 second has other tokens at positions 8 to 11, and their absolute difference,
@@ -15,8 +14,9 @@ Row `i`, column `j` is how much output `i` moves with input `j`, at the weights
 of the start, from a seed. `influence.png` shows all mixers, the other pictures
 a family each, below in their causal form.
 
-gallery: every entry of `gallery_cards.ENTRIES` is trained on the questions of
-the tutorial First steps, then drawn with a pixel for each pair of tokens.
+gallery: every entry of `gallery_cards.ENTRIES` that is not in trained.json is
+trained on the questions of the tutorial First steps, then drawn with a pixel
+for each pair of tokens. All of them take half an hour.
 
 Colours are of square roots, which show small values next to large ones.
 """
@@ -199,7 +199,7 @@ def draw_mixers(folder):
             keras_synth.mixers.get(name, 2, 8, 48).supports_causal_mask
             for name in names
         )
-        shape = (1 + causal, len(names)) if file != "influence" else (3, 6)
+        shape = (3, 6) if file == "influence" else (1 + causal, len(names))
         kinds = ("output i", "input j")
         panels = grid(folder / f"{file}.png", *shape, kinds, (2.2, 2.5))
         for name in names:
@@ -263,17 +263,15 @@ def file_name(name, question):
     return f"{re.sub('_+', '_', words).strip('_')}_{question}.png"
 
 
-def draw_gallery(folder, again=False):
-    """Trains what is not in trained.json yet."""
+def draw_gallery(folder):
     rng = np.random.default_rng(0)
     tokens, answers = make_data(16_000, rng)
     tests, expected = make_data(1_000, rng)
-    known = {} if again else gallery_cards.trained()
-    trained = {}
-    for name in gallery_cards.names():
-        trained[name] = known.get(name, {})
+    known = gallery_cards.trained()
+    trained = {name: known.get(name, {}) for name in gallery_cards.names()}
+    for name, results in trained.items():
         for question in gallery_cards.QUESTIONS:
-            if question in trained[name]:
+            if question in results:
                 continue
             accuracy, found = train(
                 name, tokens, answers[question], tests, expected[question]
@@ -282,32 +280,21 @@ def draw_gallery(folder, again=False):
             with writing(folder / file, "wb") as picture:
                 root = np.clip(found, 0, 1) ** 0.5
                 image.imsave(picture, root, vmin=0, vmax=1, cmap="viridis")
-            result = {"accuracy": round(accuracy, 4), "file": file}
-            trained[name][question] = result
+            results[question] = {"accuracy": round(accuracy, 4), "file": file}
             print(f"{name:55} {question:8} {accuracy:.0%}", flush=True)
     with writing(folder / "trained.json") as file:
         json.dump(trained, file, indent=1)
         file.write("\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parts = ("synthesizers", "mixers", "gallery")
-    parser.add_argument("parts", nargs="+", choices=parts)
-    parser.add_argument(
-        "--again", action="store_true", help="train all of the gallery anew"
-    )
-    settings = parser.parse_args()
-    if "synthesizers" in settings.parts:
-        draw_synthesizers(DOCS / "synthesizers")
-    if "mixers" in settings.parts:
-        draw_mixers(DOCS / "mixers")
-    if "gallery" in settings.parts:
-        draw_gallery(DOCS / "gallery", settings.again)
-
+PARTS = {
+    "synthesizers": draw_synthesizers,
+    "mixers": draw_mixers,
+    "gallery": draw_gallery,
+}
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("parts", nargs="+", choices=PARTS)
+    for part in parser.parse_args().parts:
+        PARTS[part](DOCS / part)

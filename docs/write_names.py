@@ -1,13 +1,11 @@
 """Writes the cheat sheet of names and options, docs/names.md.
 
-    python docs/write_names.py            # write it
-    python docs/write_names.py --check    # whether it is up to date
+    python docs/write_names.py
 
 Everything between the two marks comes from the registries of the package and
 from the signatures of its classes.
 """
 
-import argparse
 import pathlib
 import sys
 
@@ -99,27 +97,11 @@ def text():
 
 
 def page(current):
-    """The page with what is between the marks made anew."""
-    before, begin, rest = current.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{PAGE} must hold the marks {BEGIN} and {END}.")
+    """The page with the tables between its marks made again."""
+    before, _, rest = current.partition(BEGIN)
+    _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{text()}\n\n{END}{after}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail if it would"
-    )
-    check = parser.parse_args().check
-    current = PAGE.read_text(encoding="utf-8")
-    wanted = page(current)
-    if check and wanted != current:
-        sys.exit(f"{PAGE} is out of date; run python docs/write_names.py")
-    if not check:
-        PAGE.write_text(wanted, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page(PAGE.read_text("utf-8")), encoding="utf-8")

@@ -43,9 +43,6 @@ pytestmark = [
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
-# Their examples read files, or fit models to their contents: calls are compared
-# with the signatures, but not made.
-PRESUPPOSING = {"download", "load"}
 
 
 def blocks(text, language):
@@ -264,52 +261,20 @@ def run_doctest(text, namespace, name):
     assert not runner.failures, "".join(report)
 
 
-def check_calls(code):
-    """Public names, called with arguments that they have."""
-    for node in ast.walk(ast.parse(code)):
-        if not isinstance(node, ast.Call):
-            continue
-        called = ast.unparse(node.func).removeprefix("keras_synth.datasets.")
-        if called in datasets.__all__:
-            options = {word.arg: word.value for word in node.keywords}
-            function = getattr(datasets, called)
-            inspect.signature(function).bind(*node.args, **options)
-        else:
-            assert called == "len" or "." in called, called
-
-
-def presupposes(path):
-    name = path.split(".")[1]
-    return path.startswith("datasets.") and any(
-        name.startswith(start) for start in PRESUPPOSING
-    )
-
-
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_the_example_of_a_docstring_runs(path, folder):
     text = EXAMPLES[path]
-    code = [code for _, code in blocks(text, "python")]
-    if presupposes(path):
-        for one in code:
-            check_calls(one)
-        return
     namespace = {"keras": keras, "keras_synth": keras_synth, "np": np}
     if path.startswith("datasets."):
         names = datasets.__all__
         namespace |= {name: getattr(datasets, name) for name in names}
     run_doctest(text, namespace, path)
-    for one in code:
-        execute(one, namespace, path)
+    for _, code in blocks(text, "python"):
+        execute(code, namespace, path)
 
 
 @pytest.mark.once
-def test_every_public_class_has_an_example():
-    classes = {
-        name for name, value in public.names().items() if inspect.isclass(value)
-    }
-    assert classes <= {*EXAMPLES}
-
-
-@pytest.mark.once
-def test_the_headline_functions_have_examples():
-    assert {"mixers.get", "models.config", "synthesizers.get"} <= {*EXAMPLES}
+def test_every_public_class_and_headline_function_has_an_example():
+    expected = {"mixers.get", "models.config", "synthesizers.get"}
+    expected |= {k for k, x in public.names().items() if inspect.isclass(x)}
+    assert expected <= {*EXAMPLES}

@@ -75,40 +75,25 @@ def test_plain_prose_code_and_links_pass(page):
 
 
 def run(*paths):
-    return subprocess.run(
-        [sys.executable, wording.__file__, *paths],
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, wording.__file__, *paths]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    return done
 
 
-def test_the_line_is_that_of_the_page(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("# Title\n\n```text\nalone\n```\n\nV alone.\n", "utf-8")
-    result = run(page)
-    assert result.returncode == 1
-    assert result.stdout == f"{page}:7: 'alone'; write: only\n"
-
-
-@pytest.mark.parametrize(
-    ("names", "read"),
-    [
-        (["a.md", "deep/er/b.md", "script.py"], ["a.md", "deep/er/b.md"]),
-        (["a.py", "deep/er/b.py"], ["a.py", "deep/er/b.py"]),
-    ],
-)
-def test_a_folder_means_its_pages_or_else_its_modules(tmp_path, names, read):
-    for path in (tmp_path / name for name in names):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text('"""V alone."""\n', "utf-8")
-    result = run(tmp_path)
-    assert result.returncode == 1
-    assert result.stdout.splitlines() == [
-        f"{tmp_path / name}:1: 'alone'; write: only" for name in read
+@pytest.mark.parametrize("suffixes", [["md", "py"], ["py"]])
+def test_a_folder_means_its_pages_or_else_its_modules(tmp_path, suffixes):
+    """Each finding has its line."""
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for suffix in suffixes:
+        for name in ("a", "deep/er/b"):
+            path = tmp_path / f"{name}.{suffix}"
+            path.write_text('\n\n"""V alone."""\n', "utf-8")
+    assert run(tmp_path).stdout.splitlines() == [
+        f"{tmp_path / name}.{suffixes[0]}:3: 'alone'; write: only"
+        for name in ("a", "deep/er/b")
     ]
 
 
 def test_a_folder_without_pages_or_modules_is_an_error(tmp_path):
-    result = run(tmp_path)
-    assert result.returncode == 1
-    assert "Expected pages or modules" in result.stderr
+    assert "Expected pages or modules" in run(tmp_path).stderr
