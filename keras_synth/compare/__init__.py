@@ -83,28 +83,27 @@ def run(
         )
     ```
     """
-    from keras_synth.compare import data, report, scripts
-    from keras_synth.compare.runs import Comparison, run_all
+    from keras_synth.compare import data, files, report, runs, scripts
 
     script = (*scripts.place_of(build_model), score)
     task = scripts.ScriptTask(*script)
-
-    def make(folder):
-        path = scripts.write(folder, task.name, train, validation, test)
-        settings = {"epochs": epochs, "batch_size": batch_size}
-        # The functions of a script count as part of its data.
-        settings["script"] = data.digest_of_files([script[0]])
-        return Comparison(
+    wanted = runs.grid(variants, seeds, backends)
+    with runs.locked(folder) as path:
+        arrays = scripts.write(path, task.name, train, validation, test)
+        comparison = runs.Comparison(
             task,
-            settings,
+            {
+                "epochs": epochs,
+                "batch_size": batch_size,
+                # The functions of a script count as part of its data.
+                "script": files.digest_of_files([script[0]]),
+            },
+            arrays,
+            data.read_arrays(arrays).digest,
             path,
-            data.read_arrays(path).digest,
-            folder,
             shlex.join(["python", *sys.argv]),
             callbacks=callbacks,
             script=script,
         )
-
-    grid = {"jobs": jobs, "ray": ray, "gpus": gpus}
-    run_all(make, variants, seeds, backends, folder, resume, **grid)
+        runs.run_all(comparison, wanted, resume, jobs, ray, gpus)
     return report.frame(report.read(folder))

@@ -1,25 +1,17 @@
 """Tasks with classes or numbers for texts, pairs or words."""
 
+import keras
 import numpy as np
 
 from keras_synth import datasets
 from keras_synth.compare import data
-from keras_synth.compare.task import (
-    Score,
-    Task,
-    learn_tokenizer,
-    tokenizer_notes,
-)
+from keras_synth.compare.task import Score, Task, learn_tokenizer
 
 
 class Classification(Task):
     """Texts or pairs of texts, and their classes.
 
-    Args:
-        kind: String, kind of tokens.
-        pairs: Whether two columns of texts are required. Otherwise two columns
-            are joined to one text.
-        **options: As for `Task`.
+    Two columns of texts are required for `pairs`, and otherwise joined.
     """
 
     model = "SynthesizerTextClassifier"
@@ -35,9 +27,8 @@ class Classification(Task):
     def score(self, settings):
         metric = settings.get("metric", "accuracy")
         names = {"matthews": "Matthews correlation", "f1": "F1"}
-        return Score(
-            names.get(metric, metric), 100, unit="" if metric in names else "%"
-        )
+        unit = "" if metric in names else "%"
+        return Score(names.get(metric, metric), 100, unit=unit)
 
     def examples(self, settings, source):
         """Returns splits of texts and numbers, and names of classes."""
@@ -67,8 +58,8 @@ class Classification(Task):
         (texts, labels), _, (_, references) = splits
         pairs = isinstance(texts, tuple)
         known = [*texts[0], *texts[1]] if pairs else texts
-        tokenizer = learn_tokenizer(self.kind, known, settings, log)
-        notes = tokenizer_notes(tokenizer) | {
+        notes = learn_tokenizer(self.kind, known, settings, log)
+        notes |= {
             "class_names": names,
             "pairs": pairs,
             "baseline": self.baseline(labels, references, settings),
@@ -77,9 +68,8 @@ class Classification(Task):
         return data.tokenized(preprocessor, splits, log), notes
 
     def baseline(self, labels, references, settings):
-        """Returns the score of a model that sees only labels."""
-        score = most_frequent(labels, references, settings.get("metric"))
-        return {"name": "the majority", "score": score}
+        """Returns the score of a model that sees only labels, and its name."""
+        return most_frequent(labels, references, settings.get("metric"))
 
     def preprocessor(self, settings, notes):
         return super().preprocessor(
@@ -153,12 +143,9 @@ class Tagging(Task):
             [[tag for row in y for tag in row] for _, y in splits]
         )
         texts = [" ".join(words) for words in splits[0][0]]
-        tokenizer = learn_tokenizer("word_pieces", texts, settings, log)
-        share = most_frequent(found[0], found[2])
-        notes = tokenizer_notes(tokenizer) | {
-            "class_names": names,
-            "baseline": {"name": "the majority", "score": share},
-        }
+        notes = learn_tokenizer("word_pieces", texts, settings, log)
+        baseline = most_frequent(found[0], found[2])
+        notes |= {"class_names": names, "baseline": baseline}
         for i, (sentences, tags) in enumerate(splits):
             ends = np.cumsum([len(row) for row in tags])[:-1]
             ids = [x.tolist() for x in np.split(found[i], ends)]
@@ -181,15 +168,14 @@ def figure(metric, labels, predictions):
 
 
 def most_frequent(labels, references, metric=None):
-    """Returns the score of predicting the most frequent label."""
+    """Returns the baseline that predicts the most frequent label."""
     value = int(np.bincount(labels).argmax())
-    return figure(metric, references, np.full(len(references), value))
+    score = figure(metric, references, np.full(len(references), value))
+    return {"name": "the majority", "score": score}
 
 
 def predicted(model, batches):
     """Returns labels and logits, in the order of the batches."""
-    import keras
-
     labels = [batches[i][1] for i in range(len(batches))]
     logits = keras.Model.predict(model, batches, verbose=0)
     return np.concatenate(labels), logits

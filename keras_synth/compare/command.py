@@ -7,16 +7,14 @@ import pathlib
 import shlex
 import sys
 
-from keras_synth.compare.settings import (
-    BACKENDS,
-    SETTINGS,
-    option,
-    with_defaults,
-)
+import keras_synth
+from keras_synth.compare import data, own, runs, start
+from keras_synth.compare.task import SETTINGS, option, with_defaults
+from keras_synth.compare.tasks import TASKS
 
 PACKAGES = """
     keras_hub pandas jinja2 matplotlib rich filelock
-    sacrebleu rouge_score sklearn scipy
+    sacrebleu rouge_score sklearn scipy ray
 """.split()
 EXAMPLES = """
 examples:
@@ -66,7 +64,8 @@ def main(arguments=None):
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:
             raise  # a fault of this package or of the user's modules
-        parser.stop(f'needs {package}: pip install "keras-synth[compare]"')
+        extra = "ray" if package == "ray" else "compare"
+        parser.stop(f'needs {package}: pip install "keras-synth[{extra}]"')
     except OSError as error:
         parser.stop(f"{error}. Repeat the command with --resume to continue.")
     except (ImportError, ValueError) as error:
@@ -74,8 +73,6 @@ def main(arguments=None):
 
 
 def _add_options(parser, command):
-    from keras_synth.compare.tasks import TASKS
-
     parser.add_argument("--task", choices=TASKS, default="classification")
     group = parser.add_argument_group(
         "data", "Without --data most tasks generate examples."
@@ -95,7 +92,7 @@ def _add_options(parser, command):
     if command == "compare":
         add("--variants", nargs="+", default=["V", "R", "D", "R+V"])
         add("--seeds", nargs="+", type=int, default=[0])
-        add("--backends", nargs="+", choices=BACKENDS, default=[])
+        add("--backends", nargs="+", choices=runs.BACKENDS, default=[])
         add("--jobs", type=int, default=1, help="simultaneous runs")
         add("--ray", metavar="ADDRESS", help="HOST:PORT of a cluster, or local")
         add("--gpus-per-run", type=int, default=0, help="with --ray")
@@ -103,7 +100,13 @@ def _add_options(parser, command):
         parser.set_defaults(jobs=1, ray=None, gpus_per_run=0)
         add("--variant", dest="variants", nargs=1, default=["R+V"])
         add("--seed", dest="seeds", nargs=1, type=int, default=[0])
-        add("--backend", dest="backends", nargs=1, choices=BACKENDS, default=[])
+        add(
+            "--backend",
+            dest="backends",
+            nargs=1,
+            choices=runs.BACKENDS,
+            default=[],
+        )
     add("--output", type=pathlib.Path, default=pathlib.Path(command))
     add("--resume", action="store_true", help="only runs without a result")
     name = "MODULE:FUNCTION"
@@ -121,9 +124,6 @@ def _add_options(parser, command):
 
 
 def _train(given):
-    from keras_synth.compare import data, runs, start
-    from keras_synth.compare.tasks import TASKS
-
     task, source = TASKS[given.task], _source(given)
     settings = {x: getattr(given, x) for x in SETTINGS}
     settings = with_defaults(
@@ -139,8 +139,8 @@ def _train(given):
         )
     for variant in given.variants:
         check_variant(variant, task, settings)
-
-    def make(folder):
+    wanted = runs.grid(given.variants, given.seeds, given.backends)
+    with runs.locked(given.output) as folder:
         path = data.prepare(task, settings, source, folder / "data", print)
         arrays = data.read_arrays(path)
         if not len(task.batches(arrays, settings, 0)[0]):
@@ -148,7 +148,7 @@ def _train(given):
                 "There are too few training examples for a batch. Pass a "
                 f"smaller --batch-size. Received: {settings['batch_size']}"
             )
-        return runs.Comparison(
+        comparison = runs.Comparison(
             task,
             settings,
             path,
@@ -160,26 +160,20 @@ def _train(given):
             preset=given.command == "train",
             baseline=arrays.notes["baseline"],
         )
-
-    return runs.run_all(
-        make,
-        given.variants,
-        given.seeds,
-        given.backends,
-        given.output,
-        given.resume,
-        jobs=given.jobs,
-        ray=given.ray,
-        gpus=given.gpus_per_run,
-    )
+        return runs.run_all(
+            comparison,
+            wanted,
+            given.resume,
+            given.jobs,
+            given.ray,
+            given.gpus_per_run,
+        )
 
 
 def _source(given):
     """Returns the `Source` of the options, or of the task."""
-    from keras_synth.compare.data import Source
-    from keras_synth.compare.tasks import TASKS
-
-    options = {x: getattr(given, x) for x in Source._fields}
+    names = "format", "text", "label", "header", "delimiter", "skip_empty"
+    options = {x: getattr(given, x) for x in names}
     for name in ("text", "label"):
         columns = options.pop(name)
         if columns:
@@ -188,14 +182,16 @@ def _source(given):
             options[name] = columns if columns[1:] else columns[0]
     if given.delimiter == "\\t":
         options["delimiter"] = "\t"
-    return Source(**(TASKS[given.task].options | options))
+    return data.Source(
+        given.data,
+        given.validation_data,
+        given.test_data,
+        TASKS[given.task].options | options,
+    )
 
 
 def check_variant(variant, task, settings):
     """Raises if a variant cannot be made with these sizes."""
-    import keras_synth
-    from keras_synth.compare import own
-
     templates = importlib.import_module("keras_synth.layers.templates")
     heads, length = settings["num_heads"], settings["sequence_length"]
     name = own.registered(variant)

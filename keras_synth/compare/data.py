@@ -4,13 +4,15 @@ import hashlib
 import itertools
 import json
 import pathlib
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from keras_synth import datasets
-from keras_synth.compare.files import writing
-from keras_synth.compare.settings import digest
+from keras_synth.compare import start
+from keras_synth.compare.files import digest, digest_of_files, writing
 from keras_synth.datasets.splitting import take
 from keras_synth.version import __version__
 
@@ -29,24 +31,15 @@ RELEVANT = "sequence_length vocabulary_size keep examples tokens init".split()
 class Source(NamedTuple):
     """Paths of examples, and options of `datasets.read`."""
 
-    data: tuple = ()
-    validation_data: tuple = ()
-    test_data: tuple = ()
-    format: str | None = None
-    text: Any = "text"
-    label: Any = "label"
-    header: bool = True
-    delimiter: str | None = None
-    skip_empty: bool = False
+    data: Sequence = ()
+    validation_data: Sequence = ()
+    test_data: Sequence = ()
+    options: dict = {}
 
     def read(self, paths, **changes):
-        """Returns the result of `datasets.read`: for two paths, parallel lines.
-
-        Options in `changes` replace those of the source.
-        """
-        options = {name: getattr(self, name) for name in self._fields[3:]}
+        """Calls `datasets.read`; two paths are parallel lines."""
         path = paths[0] if len(paths) == 1 else paths
-        return datasets.read(path, **(options | changes))
+        return datasets.read(path, **(self.options | changes))
 
 
 class Arrays(NamedTuple):
@@ -64,15 +57,11 @@ class Arrays(NamedTuple):
     digest: str = ""
 
 
-def examples(task, settings, source, test=None):
+def examples(task, settings, source):
     """Reads or draws texts and labels of the three splits.
 
-    Args:
-        task: `Task`.
-        settings: Dictionary. `"examples"` is the number of training examples in
-            a random order, or 0 for all.
-        source: `Source`. A split without files is a tenth of the examples.
-        test: Optional dictionary of options for the test file.
+    A split without files is a tenth of the examples. Only the test may have
+    more than one column of labels, references.
     """
     count = settings["examples"]
     if not source.data:
@@ -80,13 +69,15 @@ def examples(task, settings, source, test=None):
         if task.generator is datasets.generated_listops:
             options["max_length"] = settings["sequence_length"] - 2
         return generated(task.generator, count, **options)
-    train = source.read(source.data)
+    label = source.options.get("label", "label")
+    first = {"label": label[0] if isinstance(label, list) else label}
+    train = source.read(source.data, **first)
     if source.test_data:
-        held_out = source.read(source.test_data, **(test or {}))
+        test = source.read(source.test_data)
     else:
-        train, held_out = datasets.train_validation_split(*train, seed=1)
+        train, test = datasets.train_validation_split(*train, seed=1)
     if source.validation_data:
-        validation = source.read(source.validation_data)
+        validation = source.read(source.validation_data, **first)
     else:
         train, validation = datasets.train_validation_split(*train)
     if count:
@@ -97,7 +88,7 @@ def examples(task, settings, source, test=None):
             )
         rows = np.random.default_rng(0).permutation(len(train[1]))[:count]
         train = take(train, rows)
-    return [train, validation, held_out]
+    return [train, validation, test]
 
 
 def generated(generator, count, **options):
@@ -145,15 +136,9 @@ def _without(examples, seen):
 
 
 def text_splits(source, held_out):
-    """Reads plain texts, and holds out the ends of training texts.
+    """Reads lines of plain texts, and holds out the ends of training texts.
 
-    Args:
-        source: `Source`.
-        held_out: Integer, per cent of each text for validation, and for the
-            test.
-
-    Returns:
-        Three lists of lines, with their ends.
+    `held_out` is the per cent for validation, and for the test.
     """
 
     def lines(paths):
@@ -181,20 +166,13 @@ def text_splits(source, held_out):
 
 
 def prepare(task, settings, source, folder, log):
-    """Makes a task's arrays in a folder, unless they exist.
-
-    Returns:
-        Path of the file, for `read_arrays`.
-    """
+    """Makes a file of a task's arrays, unless it exists; returns its path."""
     wanted = {x: settings[x] for x in RELEVANT if x in settings}
     if wanted.get("init"):
-        from keras_synth.compare.start import presets
-
-        wanted["init"] = digest_of_files(
-            [presets(wanted["init"])[0] / "assets"]
-        )
+        assets = start.presets(wanted["init"])[0] / start.TOKENIZER
+        wanted["init"] = digest_of_files([assets])
     files = [digest_of_files(paths) for paths in source[:3]]
-    key = digest(__version__, task.name, wanted, files, source[3:])
+    key = digest(__version__, task.name, wanted, files, source.options)
     path = pathlib.Path(folder) / f"{task.name}-{key}.npz"
     if path.exists():
         log(f"Prepared examples are in {path}")
@@ -202,20 +180,6 @@ def prepare(task, settings, source, folder, log):
         splits, notes = task.prepare(settings, source, log)
         write_arrays(path, splits, notes)
     return path
-
-
-def digest_of_files(paths):
-    """Returns a short name of the content of files and folders."""
-    found = hashlib.sha256()
-    for path in map(pathlib.Path, paths):
-        if not path.exists():
-            raise ValueError(f"There is no file or folder {path}")
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        for file in filter(pathlib.Path.is_file, files):
-            found.update(f"{file.relative_to(path)} ".encode())
-            with open(file, "rb") as opened:
-                found.update(hashlib.file_digest(opened, "sha256").digest())
-    return found.hexdigest()[:16]
 
 
 def write_arrays(path, splits, notes):
@@ -251,16 +215,14 @@ def read_arrays(path):
 
 def tokenized(preprocessor, splits, log):
     """Returns the arrays of splits of texts and labels."""
-    import keras
-
     from keras_synth.models.preprocessors.arrays import as_array
 
     log(f"Tokenizing {sum(len(y) for _, y in splits):,} examples")
     arrays = []
     for split in splits:
         outputs = []
-        for start in range(0, len(split[1]), AT_ONCE):
-            rows = range(start, min(start + AT_ONCE, len(split[1])))
+        for first in range(0, len(split[1]), AT_ONCE):
+            rows = range(first, min(first + AT_ONCE, len(split[1])))
             made = preprocessor(*take(tuple(split), rows))
             outputs.append(keras.tree.map_structure(as_array, made))
         features, *others = keras.tree.map_structure(

@@ -1,36 +1,23 @@
-"""Atomic writing of files."""
+"""Atomic writing, and short names of contents."""
 
 import contextlib
-import errno
+import hashlib
+import json
 import os
 import pathlib
 import secrets
-import shutil
-import tempfile
 
 
 @contextlib.contextmanager
 def writing(path, mode="w"):
-    r"""Opens a file that gets its name only when it is complete.
+    """Opens a file that gets its name only when it is complete.
 
-    The content is written to a hidden file in the same folder. An error removes
-    this file and does not change `path`. If the process is killed, the hidden
-    file stays and can be deleted.
-
-    ```python
-    with writing("results.csv") as file:
-        file.write("variant,score\n")
-    ```
+    An error removes the unfinished file, does not change `path`, and names it.
+    If the process is killed, a hidden file `*-partial` stays.
 
     Args:
         path: String or path-like. Missing folders are made.
         mode: `"w"` for text, UTF-8 with unchanged line ends, or `"wb"`.
-
-    Yields:
-        The open file.
-
-    Raises:
-        OSError: If the file cannot be written; the error names `path`.
     """
     path = pathlib.Path(path)
     partial = path.with_name(
@@ -51,23 +38,21 @@ def writing(path, mode="w"):
             partial.unlink()
 
 
-@contextlib.contextmanager
-def folder_beside(path, room=0):
-    """Makes a temporary folder on the disk of a path.
+def digest(*contents):
+    """Returns a short name of JSON contents."""
+    text = json.dumps(contents, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    Args:
-        path: String or path-like. Missing parent folders are made.
-        room: Integer, the bytes to be written. On a full disk HDF5 may end the
-            process.
 
-    Yields:
-        The folder's path.
-    """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    start = f".{path.name[:40]}-"
-    with tempfile.TemporaryDirectory("-partial", start, path.parent) as folder:
-        if shutil.disk_usage(folder).free < room:
-            reason = os.strerror(errno.ENOSPC)
-            raise OSError(errno.ENOSPC, reason, str(path))
-        yield pathlib.Path(folder)
+def digest_of_files(paths):
+    """Returns a short name of the content of files and folders."""
+    found = hashlib.sha256()
+    for path in map(pathlib.Path, paths):
+        if not path.exists():
+            raise ValueError(f"There is no file or folder {path}")
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in filter(pathlib.Path.is_file, files):
+            found.update(f"{file.relative_to(path)} ".encode())
+            with open(file, "rb") as opened:
+                found.update(hashlib.file_digest(opened, "sha256").digest())
+    return found.hexdigest()[:16]

@@ -45,12 +45,7 @@ def read(folder):
 
 
 def report(folder, console):
-    """Prints the tables of a folder's results, and writes its reports.
-
-    Args:
-        folder: Path, for `results.csv`, `results.md` and `report.html`.
-        console: `rich.console.Console`.
-    """
+    """Prints the tables of a folder's results, and writes its reports."""
     import jinja2
 
     folder, results, shared = pathlib.Path(folder), read(folder), {}
@@ -68,8 +63,12 @@ def report(folder, console):
     with writing(folder / "results.md") as file:
         file.write("\n".join(markdown(x["table"]) for x in sections))
     environment = jinja2.Environment(autoescape=True)
-    environment.filters["html"] = lambda table: table.to_html(
-        index=False, border=0, classes="table"
+    environment.filters["html"] = lambda table, digits=2: table.to_html(
+        index=False,
+        border=0,
+        classes="table",
+        float_format=f"{{:.{digits}f}}".format,
+        na_rep="",
     )
     source = pathlib.Path(__file__).with_name("report.html")
     template = environment.from_string(source.read_text("utf-8"))
@@ -81,19 +80,15 @@ def report(folder, console):
 def section(group, groups):
     """Returns the template's data for the results of a table."""
     first = group[0]
-    gaps, digits = differences(group), first["score"]["digits"]
-    for name in ("difference", "low", "high") if len(gaps) else ():
-        gaps[name] = gaps[name].map(
-            lambda x: "" if x is None or np.isnan(x) else f"{x:.{digits}f}"
-        )
     versions = [*dict.fromkeys(map(_versions, group))]
     signatures = dict.fromkeys(x["result"].get("signature") for x in group)
     return {
         "title": title(group, groups),
         "table": summary(group),
-        "differences": gaps,
+        "differences": differences(group),
+        "digits": first["score"]["digits"],
         "mixed": len(versions) > len({x["backend"] for x in group}),
-        "charts": [seeds(group), curves(group)],
+        "chart": chart(group),
         "versions": versions,
         "settings": first["settings"],
         "commands": [*dict.fromkeys(x["command"] for x in group)],
@@ -115,9 +110,6 @@ def title(group, groups):
         f"{first['task']}: {first['score']['name']} on the test{better}"
         f"{f' ({words})' if words else ''}"
     )
-
-
-# Tables
 
 
 def frame(results):
@@ -147,7 +139,7 @@ def _validation(history):
 
 
 def summary(results):
-    """Returns a line for each variant and backend, a `pandas.DataFrame`.
+    """Returns a line for each variant and backend.
 
     `±` is the standard error of the mean over seeds. Runs of other versions
     have separate lines. The last line is a model that reads no text.
@@ -177,7 +169,7 @@ def summary(results):
 
 
 def differences(results):
-    """Returns differences of variants on each backend, a `pandas.DataFrame`.
+    """Returns differences of variants on each backend.
 
     Student's t-test is on the differences of common seeds. For other seeds it
     is Welch's t-test of two means.
@@ -191,7 +183,7 @@ def differences(results):
         }
         for one, other in _pairs([*scores]):
             gap, low, high = _interval(scores[one], scores[other])
-            if low is None:
+            if np.isnan(low):
                 verdict = "too few seeds to say"
             elif low <= 0 <= high:
                 verdict = "no difference shown"
@@ -228,7 +220,7 @@ def _interval(one, other):
     spread = [np.ptp(one - other)] if paired else [np.ptp(one), np.ptp(other)]
     least = min(len(one), len(other))
     if least < 2 or not np.isfinite(gap) or max(spread) < 1e-12:
-        return gap, None, None
+        return gap, np.nan, np.nan
     if paired:
         test = stats.ttest_rel(one, other)
     else:
@@ -245,78 +237,43 @@ def markdown(table):
     return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
-# Charts
+def chart(group):
+    """Draws scores by run, losses by step, and figures by epoch, as SVG."""
+    import matplotlib  # here, so that commands start faster
+    from matplotlib.figure import Figure
 
-
-def drawn_variants(group):
-    """Returns the colours of the variants with the best scores."""
-    runs, better = frame(group), group[0]["score"]["higher_is_better"]
+    runs, score = frame(group), group[0]["score"]
     means = runs.groupby("variant", sort=False)["score"].mean()
-    chosen = {*means.sort_values(ascending=not better).index[:DRAWN]}
-    names = [x for x in means.index if x in chosen]
-    return {name: f"C{i}" for i, name in enumerate(names)}
-
-
-def seeds(group):
-    """Draws a point for each run."""
-    variants, score, runs = (
-        drawn_variants(group),
-        group[0]["score"],
-        frame(group),
-    )
-
-    def draw(figure):
-        axes = figure.subplots()
-        for place, (name, colour) in enumerate(variants.items()):
-            values = runs[runs["variant"] == name]["score"]
-            places = [place] * len(values)
-            axes.plot(values, places, "o", color=colour, alpha=0.7)
-        axes.set_yticks(range(len(variants)), [*variants])
-        axes.set_xlabel(f"{score['name']} {score['unit']}".strip())
-        axes.invert_yaxis()
-
-    return chart(draw, 8, 1 + 0.35 * len(variants))
-
-
-def curves(group):
-    """Draws the losses by step, and the figures by epoch."""
-    variants = drawn_variants(group)
-
-    def draw(figure):
-        steps, epochs = figure.subplots(1, 2)
+    best = means.sort_values(ascending=not score["higher_is_better"])
+    variants = [x for x in means.index if x in best.index[:DRAWN]]
+    with matplotlib.rc_context(
+        {"text.parse_math": False, "svg.hashsalt": "keras_synth"}
+    ):
+        figure = Figure((12, 4), layout="constrained")
+        seeds, steps, epochs = figure.subplots(1, 3)
         for content in group:
             result, variant = content["result"], content["variant"]
             if variant not in variants:
                 continue
-            name, values = _validation(result["history"])
-            look = {
-                "color": variants[variant],
-                "linestyle": STYLES[content["backend"]],
-                "linewidth": 1.2,
-                "label": f"{variant}, {content['backend']}",
-            }
+            place = variants.index(variant)
+            look = {"color": f"C{place}"}
+            seeds.plot(
+                score["scale"] * result["score"], place, "o", alpha=0.7, **look
+            )
+            look |= {"linestyle": STYLES[content["backend"]], "linewidth": 1.2}
+            look |= {"label": f"{variant}, {content['backend']}"}
             steps.plot(*zip(*result["losses"], strict=True), **look)
+            name, values = _validation(result["history"])
             epochs.plot(np.arange(len(values)) + 1, values, marker=".", **look)
+        seeds.set_yticks(range(len(variants)), variants)
+        seeds.invert_yaxis()
+        seeds.set_xlabel(f"{score['name']} {score['unit']}".strip())
         steps.set_xlabel("step")
         steps.set_ylabel("training loss, mean of the epoch so far")
         epochs.set_xlabel("epoch")
         epochs.set_ylabel(f"validation {name}")
         found = dict(zip(*steps.get_legend_handles_labels()[::-1], strict=True))
         steps.legend(found.values(), found.keys(), fontsize=8)
-
-    return chart(draw, 10, 4)
-
-
-def chart(draw, width, height):
-    """Returns an SVG picture, for a page."""
-    import matplotlib  # here, so that commands start faster
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(
-        {"text.parse_math": False, "svg.hashsalt": draw.__qualname__}
-    ):
-        figure = Figure((width, height), layout="constrained")
-        draw(figure)
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True)
     return text.getvalue()[text.getvalue().index("<svg") :]

@@ -1,5 +1,6 @@
-"""Runs, their identity, and their results."""
+"""Runs: their identity, processes and results."""
 
+import concurrent.futures
 import contextlib
 import functools
 import json
@@ -7,18 +8,21 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from keras_synth.compare import own
-from keras_synth.compare.files import writing
-from keras_synth.compare.launching import locally, on_ray
-from keras_synth.compare.settings import BACKENDS, digest
+from keras_synth.compare.files import digest, writing
 from keras_synth.version import __version__
 
-FORMAT = 1  # of a result's file
+BACKENDS = ("jax", "tensorflow", "torch")
+IN_WORKER = "KERAS_SYNTH_WORKER"  # environment variable of a run's process
+LAST_LINES = 5  # of a failed run's log
+RAY_RETRIES = 3  # of a run whose machine died
 
 
 class Run(NamedTuple):
@@ -36,14 +40,10 @@ class Comparison(NamedTuple):
     """The common data of all runs.
 
     Attributes:
-        task: `Task`.
-        settings: Dictionary.
         data: Path of the arrays.
-        data_digest: String, digest of the arrays.
+        digest: String, of the content of the arrays.
         folder: Path for all files.
-        command: String, the command that repeats the comparison.
-        presets: Optional dictionary from a variant and a seed to the digest of
-            the initial preset.
+        presets: Digests of initial presets, by variant and seed.
         callbacks: Optional string, `"module:function"`.
         preset: Whether the only model is saved, in `folder / "preset"`.
         script: Tuple of arguments of `ScriptTask`, or `None`.
@@ -53,7 +53,7 @@ class Comparison(NamedTuple):
     task: Any
     settings: dict
     data: pathlib.Path
-    data_digest: str
+    digest: str
     folder: pathlib.Path
     command: str
     presets: dict | None = None
@@ -69,7 +69,7 @@ class Comparison(NamedTuple):
             "task": self.task.name,
             **run._asdict(),
             "settings": settings,
-            "data": self.data_digest,
+            "data": self.digest,
             "start": self.presets[run[:2]] if self.presets else "",
             "versions": versions(run.backend),
             "preset": self.preset,
@@ -78,14 +78,11 @@ class Comparison(NamedTuple):
     def spec(self, run):
         """Returns the dictionary for the process of a run."""
         identity = self.identity(run)
-        key = digest(FORMAT, identity)
-        backend_free = {**identity, "backend": "", "versions": ""}
+        key = digest(identity)
+        start = digest({**identity, "backend": "", "versions": ""})
         slug = re.sub(r"[^\w+.-]+", "_", run.variant).strip("_")
         name = f"{slug}-seed{run.seed}-{run.backend}-{key[:8]}"
-        folder, settings = self.folder.absolute(), self.settings
-        if settings.get("init"):
-            settings = {**settings, "init": os.path.abspath(settings["init"])}
-        preset = ""
+        folder, preset = self.folder.absolute(), ""
         if self.preset:
             preset = str(folder / "preset")
         elif self.task.keeps:
@@ -93,40 +90,35 @@ class Comparison(NamedTuple):
         return {
             **identity,
             "name": name,
+            "settings": self.settings,
             "data": str(self.data.absolute()),
-            "weights": str(folder / "initial" / f"{digest(backend_free)}.npz"),
+            "weights": str(folder / "initial" / f"{start}.npz"),
+            "preset": preset,
+            "result": str(folder / "runs" / f"{name}.json"),
             "log": str(folder / "logs" / f"{name}.txt"),
             "callbacks": self.callbacks,
             "callback_folder": str(folder / "callbacks" / name),
             "folder": os.getcwd(),  # of users' modules
-            "preset": preset,
             "command": self.command,
             "script": self.script,
-            "settings": settings,
         }
-
-    def path(self, run):
-        """The path of a run's result."""
-        return self.folder / "runs" / f"{self.spec(run)['name']}.json"
 
     def is_done(self, run):
         """Whether the result, and the preset if one is saved, exist."""
-        preset = self.spec(run)["preset"]
-        return self.path(run).exists() and (
-            not preset or pathlib.Path(preset).is_dir()
-        )
+        spec = self.spec(run)
+        paths = filter(None, (spec["result"], spec["preset"]))
+        return all(map(os.path.exists, paths))
 
     def write(self, run, result):
         """Writes the result of a run atomically."""
         content = {
-            "format": FORMAT,
             **self.identity(run),
             "score": self.task.score(self.settings)._asdict(),
             "baseline": self.baseline,
             "command": self.command,
             "result": result,
         }
-        with writing(self.path(run)) as file:
+        with writing(self.spec(run)["result"]) as file:
             json.dump(content, file, indent=1)
 
 
@@ -139,8 +131,8 @@ def versions(backend):
     return found
 
 
-def installed(backends):
-    """Returns the backends, or the default one, or raises if one is missing."""
+def grid(variants, seeds, backends):
+    """Returns all runs; without backends, those of the default one."""
     if not backends:
         found = os.environ.get("KERAS_BACKEND")
         backends = [found or next(filter(find_spec, BACKENDS), "jax")]
@@ -150,43 +142,20 @@ def installed(backends):
                 f"Backends must be installed ones of {', '.join(BACKENDS)}. "
                 f"Received: {backend}"
             )
-    return backends
-
-
-def run_all(
-    make, variants, seeds, backends, folder, resume, jobs=1, ray=None, gpus=0
-):
-    """Executes all runs without a result, and reports all results.
-
-    Args:
-        make: Function from a folder to a `Comparison`.
-        variants: Strings.
-        seeds: Integers.
-        backends: Names; empty for the default one.
-        folder: Path for all files.
-        resume: Whether to keep existing results.
-        jobs: Integer, number of simultaneous runs.
-        ray: Address of a Ray cluster, `"local"` or `None`.
-        gpus: Integer, GPUs of each run on Ray.
-
-    Returns:
-        The exit status of the command.
-    """
-    import filelock
-    from rich.console import Console
-
-    from keras_synth.compare.report import report
-
-    console, folder = Console(stderr=True), pathlib.Path(folder)
-    wanted = [
+    return [
         Run(variant, seed, backend)
         for seed in dict.fromkeys(seeds)
         for variant in dict.fromkeys(variants)
-        for backend in dict.fromkeys(installed(backends))
+        for backend in dict.fromkeys(backends)
     ]
-    launcher = functools.partial(locally, jobs=jobs)
-    if ray:
-        launcher = functools.partial(on_ray, address=ray, gpus=gpus)
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """Makes a folder in which no other process writes; yields its path."""
+    import filelock
+
+    folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / ".lock")
     try:
@@ -202,35 +171,42 @@ def run_all(
                 shutil.rmtree(left_over, ignore_errors=True)
             else:
                 left_over.unlink(missing_ok=True)
-        comparison = make(folder)
-        todo = [x for x in wanted if not comparison.is_done(x)]
+        yield folder
+
+
+def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
+    """Executes all runs without a result, and reports all results.
+
+    Returns the exit status of the command.
+    """
+    from rich.console import Console
+
+    from keras_synth.compare.report import report
+
+    console, folder = Console(stderr=True), comparison.folder
+    todo = [x for x in wanted if not comparison.is_done(x)]
+    if len(todo) < len(wanted):
         done = f"{len(wanted) - len(todo)} of {len(wanted)}"
-        if len(todo) < len(wanted):
-            if not resume:
-                raise ValueError(
-                    f"{folder} already has results of these runs. Pass "
-                    "--resume to keep them, or another --output. Received: "
-                    f"{done} finished runs"
-                )
-            console.print(f"{done} are done")
-        if comparison.callbacks:
-            own.callbacks(comparison.callbacks, comparison.spec(wanted[0]))
-        failed = complete(comparison, todo, launcher, console)
-        if failed < len(wanted):
-            report(folder, console)
+        if not resume:
+            raise ValueError(
+                f"{folder} already has results of these runs. Pass --resume to "
+                f"keep them, or another --output. Received: {done} finished "
+                "runs"
+            )
+        console.print(f"{done} are done")
+    if comparison.callbacks:
+        own.callbacks(comparison.callbacks, comparison.spec(wanted[0]))
+    launcher = functools.partial(locally, jobs=jobs)
+    if ray:
+        launcher = functools.partial(on_ray, address=ray, gpus=gpus)
+    failed = complete(comparison, todo, launcher, console)
+    if failed < len(wanted):
+        report(folder, console)
     return 1 if failed else 0
 
 
 def complete(comparison, todo, launcher, console):
-    """Executes runs; returns the number of failures.
-
-    Args:
-        comparison: `Comparison`.
-        todo: List of `Run`.
-        launcher: `locally` or `on_ray`, a function of specs by run, and of a
-            function of events.
-        console: `rich.console.Console`.
-    """
+    """Executes runs by a launcher; returns the number of failures."""
     from rich import progress  # here, so that commands start faster
 
     failed, began = 0, time.monotonic()
@@ -242,6 +218,7 @@ def complete(comparison, todo, launcher, console):
         progress.TimeElapsedColumn(),
         progress.TextColumn("{task.fields[note]}"),
     ]
+    say = functools.partial(console.print, highlight=False, markup=False)
     with progress.Progress(*columns, console=console) as shown:
         whole = shown.add_task("all runs", total=len(todo), note="")
         lines: dict = {}
@@ -262,23 +239,117 @@ def complete(comparison, todo, launcher, console):
                     if isinstance(error, OSError):
                         raise error from None
                     failed += 1
-                    console.print(f"{run} {error}", style="red", markup=False)
+                    say(f"{run} {error}", style="red")
                 else:
                     comparison.write(run, found)
-                    figure = score.scale * found["score"]
-                    console.print(
-                        f"{run}: {score.name} {figure:.{score.digits}f}"
-                        f"{score.unit}",
-                        highlight=False,
-                    )
+                    figure = f"{score.scale * found['score']:.{score.digits}f}"
+                    say(f"{run}: {score.name} {figure}{score.unit}")
                 if count == 1 and len(todo) > 1:
                     seconds = (time.monotonic() - began) * (len(todo) - 1)
-                    console.print(
+                    say(
                         f"The other {len(todo) - 1} runs need about "
-                        f"{seconds / 60:.1f} minutes, one at a time",
-                        highlight=False,
+                        f"{seconds / 60:.1f} minutes, one at a time"
                     )
                 shown.advance(whole)
                 if run in lines:
                     shown.remove_task(lines.pop(run))
     return failed
+
+
+def execute(spec, emit=lambda event: None, processes=None):
+    """Executes a spec in a separate process and returns the result.
+
+    The process is in the set `processes` while it lives. An `OSError` means
+    that a file cannot be written, so that no run can succeed.
+    """
+    environment = {**os.environ, "KERAS_BACKEND": spec["backend"]}
+    environment[IN_WORKER] = "1"
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    path, last = pathlib.Path(spec["log"]), {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "keras_synth.compare.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment,
+            text=True,
+        )
+    processes = set() if processes is None else processes
+    processes.add(process)
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(spec) + "\n")
+            process.stdin.flush()
+        for line in process.stdout:
+            last = json.loads(line)
+            if not {"stop", "result"} & {*last}:
+                emit(last)
+        process.wait()
+    finally:
+        process.kill()
+        with contextlib.suppress(BrokenPipeError):  # for unread input
+            process.stdin.close()
+        processes.discard(process)
+    if "stop" in last:
+        raise OSError(last["stop"])
+    if "result" not in last:
+        lines = path.read_text("utf-8", "replace").strip().split("\n")
+        words = "\n".join(lines[-LAST_LINES:])
+        raise RuntimeError(f"failed; its log is {path}:\n{words}")
+    return last["result"]
+
+
+def locally(specs, emit, jobs):
+    """Yields finished runs, and functions that return their results."""
+    processes: set = set()
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = {}
+        for run, spec in specs.items():
+            own_emit = functools.partial(emit, run)
+            futures[pool.submit(execute, spec, own_emit, processes)] = run
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                yield futures[future], future.result
+        finally:
+            for future in futures:
+                future.cancel()
+            for process in [*processes]:
+                process.kill()
+
+
+def on_ray(specs, emit, address, gpus):
+    """Yields finished runs on a Ray cluster, like `locally`."""
+    import ray
+
+    known = {} if address == "local" else {"address": address}
+    try:
+        ray.init(logging_level="ERROR", log_to_driver=False, **known)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"There is no answer from Ray at --ray {address}. Received: "
+            f"{' '.join(str(error).split())}"
+        ) from error
+
+    def perform(spec):
+        from keras_synth.compare.runs import execute
+
+        return execute(spec)
+
+    try:
+        references = {}
+        for run, spec in specs.items():
+            environment = {"KERAS_BACKEND": run.backend}
+            task = ray.remote(
+                num_cpus=1,
+                num_gpus=gpus,
+                max_retries=RAY_RETRIES,
+                runtime_env={"env_vars": environment},
+            )(perform)
+            references[task.remote(spec)] = run
+        while references:
+            (done, *_), _ = ray.wait([*references])
+            yield references.pop(done), functools.partial(ray.get, done)
+    finally:
+        ray.shutdown()

@@ -9,10 +9,10 @@ import sys
 import numpy as np
 
 from keras_synth.compare.data import SPLITS, write_arrays
+from keras_synth.compare.runs import IN_WORKER
 from keras_synth.compare.task import Score, Task
 from keras_synth.training import EpochBatches
 
-IN_WORKER = "KERAS_SYNTH_WORKER"  # environment variable of a run's process
 LOWER = ("loss", "error", "perplexity", "crossentropy")
 
 
@@ -38,18 +38,12 @@ class Rows(EpochBatches):
 
 
 class ScriptTask(Task):
-    """A model function of a script, and its arrays.
+    """A model function of a script, scored by a metric or the loss."""
 
-    Args:
-        path: Path of the script.
-        function: Name of its function from a variant to a compiled model.
-        figure: Name of the metric for the score; by default the loss.
-    """
-
-    def __init__(self, path, function, figure=None):
+    def __init__(self, path, function, metric=None):
         self.name = pathlib.Path(path).stem
         self.path, self.function = path, function
-        self.validation = figure or "loss"
+        self.validation = metric or "loss"
 
     def score(self, settings):
         name = self.validation

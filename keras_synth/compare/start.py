@@ -9,9 +9,10 @@ import pathlib
 
 import keras_synth  # its models need seconds for their import, at first use
 from keras_synth.compare import own
-from keras_synth.compare.data import digest_of_files
+from keras_synth.compare.files import digest_of_files
 
-CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.weights.h5", "assets"
+CONFIG, TOKENIZER = "config.json", "assets"
+FILES = (CONFIG, "model.weights.h5", TOKENIZER)
 SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 
 
@@ -59,10 +60,9 @@ def preset_of(init, variant, seed):
 
 
 def check(init, variants, seeds, settings):
-    """Raises unless there are presets for all, with the same vocabulary.
+    """Returns the digests of presets by `(variant, seed)`.
 
-    Returns:
-        Dictionary from `(variant, seed)` to the digest of the preset.
+    Raises unless there are presets for all, with the same vocabulary.
     """
     vocabularies, digests = set(), {}
     for variant in variants:
@@ -75,8 +75,7 @@ def check(init, variants, seeds, settings):
                     f"of {preset}. Received: {settings['sequence_length']}"
                 )
             vocabularies.add(digest_of_files([preset / TOKENIZER]))
-            files = [preset / x for x in (CONFIG, WEIGHTS, TOKENIZER)]
-            digests[variant, seed] = digest_of_files(files)
+            digests[variant, seed] = digest_of_files(preset / x for x in FILES)
     if len(vocabularies) > 1:
         raise ValueError(
             "All presets must have the same vocabulary, because all runs read "
@@ -90,19 +89,19 @@ def _fits(known, variant):
     import keras
 
     heads, width = known["num_heads"], known["hidden_dim"]
-    options = {"num_heads": heads, "max_length": known["max_sequence_length"]}
-    options["key_dim"] = known.get("key_dim") or width // heads
-    names = "name", "dtype", "module", "registered_name"
     one, other = (
-        _without(
-            keras.saving.serialize_keras_object(
-                keras_synth.mixers.get(identifier, **options)
-            ),
-            *names,
+        keras.saving.serialize_keras_object(
+            keras_synth.mixers.get(
+                identifier,
+                num_heads=heads,
+                key_dim=known.get("key_dim") or width // heads,
+                max_length=known["max_sequence_length"],
+            )
         )
         for identifier in (known["synthesizer"], variant)
     )
-    return one == other
+    names = "name", "dtype", "module", "registered_name"
+    return _without(one, *names) == _without(other, *names)
 
 
 def _without(config, *names):

@@ -1,10 +1,13 @@
-"""The base class of tasks."""
+"""Settings and the base class of tasks."""
 
+import argparse
+import os
 from typing import NamedTuple
+
+import keras
 
 import keras_synth  # its models need seconds for their import, at first use
 from keras_synth.compare import start
-from keras_synth.compare.settings import SETTINGS
 from keras_synth.training import (
     InverseSquareRoot,
     LabelSmoothedCrossentropy,
@@ -12,6 +15,70 @@ from keras_synth.training import (
     adamw,
 )
 
+
+def _number(kind, least, below=float("inf")):
+    """Returns the type of an option."""
+
+    def convert(text):
+        value = kind(text)
+        if not least <= value < below:
+            end = f" and below {below}" if below == 1 else ""
+            raise argparse.ArgumentTypeError(
+                f"must be at least {least}{end}. Received: {text}"
+            )
+        return value
+
+    convert.__name__ = kind.__name__  # for argparse's errors
+    return convert
+
+
+POSITIVE, NATURAL = _number(int, 1), _number(int, 0)
+RATE, AT_LEAST_0 = _number(float, 0, 1), _number(float, 0)
+
+# Name -> default, type or choices, help. A task has the settings in its
+# `defaults`.
+SETTINGS = {
+    "sequence_length": (64, POSITIVE, "longest input, in tokens"),
+    "lengths": ([], POSITIVE, "lengths of shorter batches"),
+    "num_layers": (2, POSITIVE, "blocks, in encoder and decoder each"),
+    "num_heads": (4, POSITIVE, "heads of each attention layer"),
+    "hidden_dim": (128, POSITIVE, "model width"),
+    "intermediate_dim": (0, NATURAL, "feed-forward width; 0 is 4 x model's"),
+    "dropout": (0.1, RATE, "dropout rate"),
+    "vocabulary_size": (10_000, POSITIVE, "word pieces or byte pairs to learn"),
+    "keep": ("end", ("start", "end"), "part of a long text to keep"),
+    "pooling": ("mean", ("mean", "first"), "from tokens to one vector"),
+    "metric": ("accuracy", ("accuracy", "matthews", "f1"), "test score"),
+    "tokens": ("words", ("words", "bytes", "subwords"), "kind of tokens"),
+    "label_smoothing": (0.0, RATE, "of the loss"),
+    "epochs": (3, POSITIVE, "passes over the training examples"),
+    "steps_per_epoch": (0, NATURAL, "steps of an epoch; 0 is a whole pass"),
+    "batch_size": (64, POSITIVE, "examples per training step"),
+    "learning_rate": (1e-3, AT_LEAST_0, "highest, after the warm-up"),
+    "warmup_steps": (0, NATURAL, "warm-up; 0 is a tenth of all steps"),
+    "schedule": (
+        "cosine",
+        ("cosine", "inverse_sqrt"),
+        "decay of the rate after the warm-up",
+    ),
+    "weight_decay": (0.004, AT_LEAST_0, "AdamW's"),
+    "examples": (0, NATURAL, "training examples; 0 is all, or 6,000"),
+    "dtype_policy": (
+        "float32",
+        ("float32", "mixed_bfloat16"),
+        "precision of the computation",
+    ),
+    "init": (
+        "",
+        os.path.abspath,
+        "pretrained preset, or --output with presets",
+    ),
+    "init_weights": (
+        "pretrained",
+        ("pretrained", "random"),
+        "random: the model of --init from scratch",
+    ),
+}
 # Settings of all tasks.
 COMMON = """
     sequence_length num_layers num_heads hidden_dim intermediate_dim dropout
@@ -24,6 +91,37 @@ TOKENIZERS = {
     "words": "SynthesizerWordTokenizer",
     "bytes": "SynthesizerByteTokenizer",
 }
+
+
+def option(name):
+    """Returns the option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def with_defaults(task, values):
+    """Returns all settings of a task, or raises if they do not fit."""
+    for name, value in values.items():
+        if name not in task.defaults:
+            raise ValueError(
+                f"{option(name)} has no effect on the task {task.name}. Leave "
+                f"it out. Received: {option(name)} {value}"
+            )
+    settings = {**task.defaults, **values}
+    longest = settings["sequence_length"]
+    if max(values.get("lengths", []), default=0) > longest:
+        raise ValueError(
+            "--lengths must be at most --sequence-length. Received: "
+            f"{values['lengths']} and {longest}"
+        )
+    if "lengths" in settings and "lengths" not in values:
+        settings["lengths"] = [x for x in settings["lengths"] if x < longest]
+    heads, width = settings["num_heads"], settings["hidden_dim"]
+    if width % heads:
+        raise ValueError(
+            "--hidden-dim must be divisible by --num-heads. Received: "
+            f"{width} and {heads}"
+        )
+    return settings
 
 
 class Score(NamedTuple):
@@ -106,8 +204,6 @@ class Task:
 
     def build(self, variant, seed, settings, notes, steps):
         """Returns the compiled model of a run, for a number of steps."""
-        import keras
-
         cls = getattr(keras_synth.models, self.model)
         backbone = self.backbone(
             cls.backbone_cls, variant, seed, settings, notes
@@ -163,16 +259,12 @@ class Task:
 
     def test(self, model, batches, arrays, settings):
         """Returns figures of a trained model, a dictionary with `"score"`."""
-        import keras
-
         logs = keras.Model.evaluate(model, batches, verbose=0, return_dict=True)
         return {**logs, "score": logs[self.validation]}
 
 
 def optimizer(settings, steps):
     """AdamW or Adam, with a warm-up and a decay of the rate."""
-    import keras
-
     peak = settings["learning_rate"]
     warmup = settings["warmup_steps"] or steps // 10
     warmup = max(1, min(warmup, steps // 2))
@@ -189,23 +281,23 @@ def optimizer(settings, steps):
 
 
 def learn_tokenizer(kind, texts, settings, log):
-    """Returns a tokenizer of texts, or with `--init` that of the preset."""
+    """Learns a tokenizer from texts, or with `--init` uses that of the preset.
+
+    Returns notes for JSON, from which `tokenizer_of` makes the tokenizer.
+    """
     cls = getattr(keras_synth.models, TOKENIZERS[kind])
     if settings.get("init"):
-        return start.tokenizer(cls, settings["init"])
-    if kind == "bytes":
-        return cls()
-    log(f"Learning a vocabulary from {len(texts):,} texts")
-    size = () if kind == "words" else (settings["vocabulary_size"],)
-    return cls.from_texts(texts, *size)
-
-
-def tokenizer_notes(tokenizer):
-    """Returns notes for JSON, from which `tokenizer_of` makes a tokenizer."""
+        tokenizer = start.tokenizer(cls, settings["init"])
+    elif kind == "bytes":
+        tokenizer = cls()
+    else:
+        log(f"Learning a vocabulary from {len(texts):,} texts")
+        size = () if kind == "words" else (settings["vocabulary_size"],)
+        tokenizer = cls.from_texts(texts, *size)
     arguments = []
-    if hasattr(tokenizer, "merges"):
+    if kind == "subwords":
         arguments = [dict(tokenizer.vocabulary), list(tokenizer.merges)]
-    elif hasattr(tokenizer, "vocabulary"):
+    elif kind != "bytes":
         arguments = [list(tokenizer.get_vocabulary())]
     return {
         "tokenizer": [type(tokenizer).__name__, arguments],
@@ -214,6 +306,6 @@ def tokenizer_notes(tokenizer):
 
 
 def tokenizer_of(notes):
-    """Returns the tokenizer of `tokenizer_notes`."""
+    """Returns the tokenizer of the notes."""
     name, arguments = notes["tokenizer"]
     return getattr(keras_synth.models, name)(*arguments)

@@ -5,13 +5,13 @@ import random
 import numpy as np
 
 import keras_synth  # its models need seconds for their import, at first use
-from keras_synth import datasets
+from keras_synth import datasets, pretraining
 from keras_synth.compare import data
 from keras_synth.compare.task import (
     Score,
     Task,
     learn_tokenizer,
-    tokenizer_notes,
+    tokenizer_of,
 )
 
 LEARNED_FROM = 100_000  # maximum lines for word pieces and byte pairs
@@ -24,12 +24,14 @@ class Texts(Task):
 
     Attributes:
         own: String, names of additional settings.
+        subwords: Kind of tokens for `--tokens subwords`.
         held_out: Per cent of each text for validation, and for the test.
     """
 
     keeps = True
     validation = "loss"
     own = "tokens vocabulary_size weight_decay"
+    subwords = "word_pieces"
     held_out = 1
 
     def __init__(self, name, **options):
@@ -38,11 +40,6 @@ class Texts(Task):
 
     def score(self, settings):
         return Score("log-perplexity", digits=3, higher_is_better=False)
-
-    def kind(self, settings):
-        """The kind of tokens."""
-        kind = settings["tokens"]
-        return "word_pieces" if kind == "subwords" else kind
 
     def prepare(self, settings, source, log):
         if source.data:
@@ -53,11 +50,13 @@ class Texts(Task):
                 for lines, _ in data.examples(self, settings, source)
             ]
         splits = [self.lines(lines, settings) for lines in splits]
-        kind, known = self.kind(settings), splits[0]
-        if kind in ("word_pieces", "subwords") and len(known) > LEARNED_FROM:
-            known = random.Random(0).sample(known, LEARNED_FROM)
-        tokenizer = learn_tokenizer(kind, known, settings, log)
-        notes = tokenizer_notes(tokenizer) | self.ids(tokenizer, settings)
+        kind, known = settings.get("tokens", "subwords"), splits[0]
+        if kind == "subwords":
+            kind = self.subwords
+            if len(known) > LEARNED_FROM:
+                known = random.Random(0).sample(known, LEARNED_FROM)
+        notes = learn_tokenizer(kind, known, settings, log)
+        tokenizer = tokenizer_of(notes)
         log(f"Tokenizing {sum(map(len, splits)):,} lines")
         found = [
             np.concatenate([np.asarray(x) for x in tokenizer(lines)])
@@ -66,36 +65,28 @@ class Texts(Task):
         if settings["examples"] and source.data:
             most = settings["examples"] * settings["sequence_length"]
             found[0] = found[0][:most]
-        notes["per_unit"] = self.per_unit(found[2], splits[2], settings)
-        notes["baseline"] = self.baseline(found, notes, settings)
-        arrays = [{"tokens": ids.astype("int32")} for ids in found]
+        notes |= self.notes(tokenizer, settings, found[2], splits[2])
+        # Tokens by their frequency.
+        size = max(notes["vocabulary_size"], 1 + max(x.max() for x in found))
+        counts = np.bincount(found[0], minlength=size) + 1.0
+        nats = float(-np.log(counts / counts.sum())[found[2]].mean())
+        score = self.figure(nats, notes, settings)
+        notes["baseline"] = {"name": "frequencies", "score": score}
         counts = (f"{len(ids):,}" for ids in found)
         log("Tokens: {} training, {} validation, {} test".format(*counts))
-        return arrays, notes
+        return [{"tokens": ids.astype("int32")} for ids in found], notes
 
     def lines(self, lines, settings):
         """Returns the lines to tokenize."""
         return [line for line in lines if line.strip()]
 
-    def ids(self, tokenizer, settings):
-        """Returns notes of special tokens."""
+    def notes(self, tokenizer, settings, ids, lines):
+        """Returns further notes, given the tokens and lines of the test."""
         return {}
-
-    def per_unit(self, ids, lines, settings):
-        """Returns the number of tokens per unit of the score."""
-        return 1.0
 
     def figure(self, nats, notes, settings):
         """Returns the score for a loss in nats per token."""
         return nats
-
-    def baseline(self, found, notes, settings):
-        """Returns the score of predicting by the frequency of tokens."""
-        size = max(notes["vocabulary_size"], 1 + max(x.max() for x in found))
-        counts = np.bincount(found[0], minlength=size) + 1.0
-        nats = float(-np.log(counts / counts.sum())[found[2]].mean())
-        score = self.figure(nats, notes, settings)
-        return {"name": "frequencies", "score": score}
 
     def test(self, model, batches, arrays, settings):
         import keras_hub
@@ -114,6 +105,7 @@ class LanguageModel(Texts):
     new = {"causal": True, "positions": "learned"}
     needs = ("supports_causal_mask",)
     keeps = False
+    subwords = "subwords"
     held_out = 10
 
     def score(self, settings):
@@ -121,35 +113,36 @@ class LanguageModel(Texts):
             return Score("bits per byte", digits=3, higher_is_better=False)
         return Score("perplexity per word", higher_is_better=False)
 
-    def kind(self, settings):
-        return settings["tokens"]
-
-    def figure(self, nats, notes, settings):
-        if settings["tokens"] == "bytes":
-            return float(nats / np.log(2))
-        return float(np.exp(nats * notes["per_unit"]))
-
     def lines(self, lines, settings):
         if settings["tokens"] == "words":
             return [" ".join([*line.split(), "<eos>"]) for line in lines]
         return lines
 
-    def per_unit(self, ids, lines, settings):
+    def notes(self, tokenizer, settings, ids, lines):
         if settings["tokens"] != "subwords":
-            return 1.0
-        return len(ids) / sum(1 + len(line.split()) for line in lines)
+            return {"tokens_per_word": 1.0}
+        words = sum(1 + len(line.split()) for line in lines)
+        return {"tokens_per_word": len(ids) / words}
+
+    def figure(self, nats, notes, settings):
+        if settings["tokens"] == "bytes":
+            return float(nats / np.log(2))
+        return float(np.exp(nats * notes["tokens_per_word"]))
 
     def split(self, split, notes, settings, **options):
         tokens, length = split["tokens"], settings["sequence_length"]
         count = -(-(len(tokens) - 1) // length)
         padded = np.zeros(count * length + 1, "int32")
         padded[: len(tokens)] = tokens
+        rows = count, length
         mask = np.arange(1, len(padded)) < len(tokens)
-        names = "token_ids", "labels", "padding_mask"
-        values = padded[:-1], padded[1:], mask.astype("int32")
-        rows = [x.reshape(count, length) for x in values]
-        windows = dict(zip(names, rows, strict=True))
-        windows["sample_weight"] = windows["padding_mask"]
+        mask = mask.astype("int32").reshape(rows)
+        windows = {
+            "token_ids": padded[:-1].reshape(rows),
+            "labels": padded[1:].reshape(rows),
+            "padding_mask": mask,
+            "sample_weight": mask,
+        }
         return super().split(windows, notes, settings, **options)
 
 
@@ -158,7 +151,7 @@ class MaskedLM(Texts):
 
     model = "SynthesizerMaskedLM"
 
-    def ids(self, tokenizer, settings):
+    def notes(self, tokenizer, settings, *_):
         names = "start", "end", "mask", "pad"
         ids = {x: getattr(tokenizer, f"{x}_token_id") for x in names}
         special = [*ids.values()]
@@ -167,14 +160,14 @@ class MaskedLM(Texts):
         return {**ids, "special": list(map(int, special))}
 
     def split(self, split, notes, settings, **options):
-        pretraining, length = (
-            keras_synth.pretraining,
+        rows = pretraining.pack_tokens(
+            split["tokens"],
             settings["sequence_length"],
+            notes["start"],
+            notes["end"],
         )
         return pretraining.MaskedTokens(
-            pretraining.pack_tokens(
-                split["tokens"], length, notes["start"], notes["end"]
-            ),
+            rows,
             mask_token_id=notes["mask"],
             vocabulary_size=notes["vocabulary_size"],
             special_token_ids=notes["special"],
@@ -191,11 +184,9 @@ class SpanCorruption(Texts):
     needs = ("supports_causal_mask",)
     sides = 2
     own = "vocabulary_size weight_decay"
+    subwords = "subwords"
 
-    def kind(self, settings):
-        return "subwords"
-
-    def ids(self, tokenizer, settings):
+    def notes(self, tokenizer, settings, *_):
         return {
             "vocabulary_size": tokenizer.vocabulary_size() + SENTINELS,
             "start": int(tokenizer.start_token_id),
@@ -203,7 +194,7 @@ class SpanCorruption(Texts):
         }
 
     def split(self, split, notes, settings, **options):
-        return keras_synth.pretraining.SpanCorruption(
+        return pretraining.SpanCorruption(
             split["tokens"],
             settings["sequence_length"],
             notes["vocabulary_size"],
@@ -215,17 +206,19 @@ class SpanCorruption(Texts):
 
     def backbone(self, cls, variant, seed, settings, notes):
         width, heads = settings["hidden_dim"], settings["num_heads"]
-        own = {"num_heads": heads, "key_dim": width // heads}
-        config = keras_synth.models.config(
-            "t5_tiny",
-            variant,
-            vocabulary_size=notes["vocabulary_size"],
-            num_layers=settings["num_layers"],
-            hidden_dim=width,
-            intermediate_dim=settings["intermediate_dim"] or 4 * width,
-            dropout=settings["dropout"],
-            max_sequence_length=settings["sequence_length"],
-            **own,
-            **{f"cross_{name}": count for name, count in own.items()},
+        return cls(
+            **keras_synth.models.config(
+                "t5_tiny",
+                variant,
+                vocabulary_size=notes["vocabulary_size"],
+                num_layers=settings["num_layers"],
+                num_heads=heads,
+                key_dim=width // heads,
+                cross_num_heads=heads,
+                cross_key_dim=width // heads,
+                hidden_dim=width,
+                intermediate_dim=settings["intermediate_dim"] or 4 * width,
+                dropout=settings["dropout"],
+                max_sequence_length=settings["sequence_length"],
+            )
         )
-        return cls(**config)

@@ -10,7 +10,9 @@ import errno
 import json
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 import threading
 import time
 
@@ -21,7 +23,7 @@ import numpy as np
 from keras_synth.analysis import multiplications
 from keras_synth.compare import own, scripts
 from keras_synth.compare.data import read_arrays
-from keras_synth.compare.files import folder_beside, writing
+from keras_synth.compare.files import writing
 from keras_synth.compare.tasks import TASKS
 
 # Other runs could not write their files either.
@@ -72,13 +74,7 @@ class Steps(keras.utils.PyDataset):
 
 
 class Log(keras.callbacks.Callback):
-    """Records losses and times, and emits events.
-
-    Args:
-        batches: Dataset with an `epoch`.
-        emit: Function of an event, a dictionary.
-        validation: String, the log to emit at the end of an epoch.
-    """
+    """Records losses and times, and emits events."""
 
     def __init__(self, batches, emit, validation):
         super().__init__()
@@ -183,10 +179,17 @@ def save(model, spec):
     folder, name = pathlib.Path(spec["preset"]), type(model).__name__
     settings = json.dumps(spec["settings"], indent=1)
     card = CARD.format(**{**spec, "name": name, "settings": settings})
-    with folder_beside(folder, 4 * model.count_params() + 2**20) as beside:
-        model.save_to_preset(str(beside / "preset"))
-        (beside / "preset" / "README.md").write_text(card, encoding="utf-8")
-        os.replace(beside / "preset", folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory("-partial", ".", folder.parent) as made:
+        # On a full disk, HDF5 may end the process.
+        room = 4 * model.count_params() + 2**20
+        if shutil.disk_usage(made).free < room:
+            reason = os.strerror(errno.ENOSPC)
+            raise OSError(errno.ENOSPC, reason, str(folder))
+        preset = pathlib.Path(made, "preset")
+        model.save_to_preset(str(preset))
+        (preset / "README.md").write_text(card, encoding="utf-8")
+        os.replace(preset, folder)
 
 
 def counted(model, length):

@@ -1,6 +1,6 @@
 """Tasks of text generation: translations, summaries, answers."""
 
-import time
+from importlib.metadata import version
 
 import numpy as np
 
@@ -9,20 +9,14 @@ from keras_synth.compare.task import (
     Score,
     Task,
     learn_tokenizer,
-    tokenizer_notes,
+    tokenizer_of,
 )
 
 AT_ONCE = 64  # texts to write in one shape, because compilers need fixed ones
-SAMPLES = 10
 
 
 class Writing(Task):
-    """Texts to read and texts to write, scored on all texts.
-
-    Args:
-        metric: String, `"BLEU"` or `"ROUGE-L"`.
-        **options: As for `Task`.
-    """
+    """Texts to read and texts to write, scored by BLEU or ROUGE-L."""
 
     model = "SynthesizerSeq2SeqLM"
     new = {"positions": "sinusoidal"}
@@ -39,22 +33,17 @@ class Writing(Task):
         return Score(self.metric)
 
     def prepare(self, settings, source, log):
-        test = {}
-        if isinstance(source.label, list):  # several references
-            test = {"label": source.label}
-            source = source._replace(label=source.label[0])
         train, validation, (sources, references) = data.examples(
-            self, settings, source, test
+            self, settings, source
         )
         references = [[x] if isinstance(x, str) else x for x in references]
-        tokenizer = learn_tokenizer(
+        notes = learn_tokenizer(
             "subwords", [*train[0], *train[1]], settings, log
         )
-        notes = tokenizer_notes(tokenizer)
         notes["references"], notes["sources"] = references, sources
-        copied, notes["signature"] = self.figures(sources, references)
+        copied = self.figures(sources, references)
         notes["baseline"] = {"name": "the source", "score": copied["score"]}
-        train = _short_enough(train, tokenizer, settings, log)
+        train = _short_enough(train, tokenizer_of(notes), settings, log)
         splits = train, validation, (sources, [x[0] for x in references])
         preprocessor = self.preprocessor(settings, notes)
 
@@ -65,28 +54,13 @@ class Writing(Task):
         return data.tokenized(tokenize, splits, log), notes
 
     def test(self, model, batches, arrays, settings):
-        notes, began = arrays.notes, time.perf_counter()
-        model.preprocessor = self.preprocessor(settings, notes)
-        written = write_all(model, notes["sources"])
-        seconds = time.perf_counter() - began
-        figures, signature = self.figures(written, notes["references"])
-        rows = np.linspace(0, len(written) - 1, min(SAMPLES, len(written)))
-        samples = [
-            {
-                "source": notes["sources"][i],
-                "reference": notes["references"][i][0],
-                "written": written[i],
-            }
-            for i in rows.astype(int)
-        ]
-        more = {"signature": signature, "samples": samples}
-        return {**figures, "generate_seconds": seconds, **more}
+        model.preprocessor = self.preprocessor(settings, arrays.notes)
+        written = write_all(model, arrays.notes["sources"])
+        return self.figures(written, arrays.notes["references"])
 
     def figures(self, written, references):
-        """Scores texts by sacrebleu or rouge_score, with a signature."""
+        """Returns scores of sacrebleu or rouge_score, and their signature."""
         if self.metric == "ROUGE-L":
-            from importlib.metadata import version
-
             from rouge_score import rouge_scorer
 
             scorer = rouge_scorer.RougeScorer(["rougeL"], use_stemmer=True)
@@ -95,7 +69,8 @@ class Writing(Task):
                 for text, several in zip(written, references, strict=True)
             ]
             signature = f"rouge_score {version('rouge-score')}, stemmed"
-            return {"score": 100 * float(np.mean(best))}, signature
+            score = 100 * float(np.mean(best))
+            return {"score": score, "signature": signature}
         from sacrebleu.metrics import BLEU, CHRF
 
         most = max(map(len, references))
@@ -105,11 +80,11 @@ class Writing(Task):
             for i in range(most)
         ]
         bleu, chrf = BLEU(), CHRF()
-        figures = {
+        return {
             "score": bleu.corpus_score(written, columns).score,
             "chrf": chrf.corpus_score(written, columns).score,
+            "signature": str(bleu.get_signature()),
         }
-        return figures, str(bleu.get_signature())
 
 
 def write_all(model, sources):

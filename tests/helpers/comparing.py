@@ -10,7 +10,7 @@ import sys
 import keras
 import pytest
 
-from keras_synth.compare import command, launching, worker
+from keras_synth.compare import command, runs, worker
 
 BACKEND = keras.backend.backend()
 SMALL = (
@@ -20,14 +20,14 @@ SMALL = (
 
 
 def execute_here(spec, emit=lambda event: None, processes=None):
-    """As `launching.execute`, without a process that imports for seconds."""
+    """As `runs.execute`, without a process that imports for seconds."""
     policy = keras.config.dtype_policy()
     try:
         result = worker.train(json.loads(json.dumps(spec)), emit)
     except Exception as error:
         if isinstance(error, OSError):
             raise
-        raise launching.RunError(f"failed: {error!r}") from error
+        raise RuntimeError(f"failed: {error!r}") from error
     finally:
         keras.config.set_dtype_policy(policy)
     return json.loads(json.dumps(result))
@@ -43,7 +43,7 @@ def run(*arguments, execute=execute_here):
         contextlib.redirect_stdout(io.StringIO()) as out,
         contextlib.redirect_stderr(io.StringIO()) as err,
     ):
-        patch.setattr(launching, "execute", execute)
+        patch.setattr(runs, "execute", execute)
         patch.setenv("COLUMNS", "200")
         try:
             status = command.main(words)
