@@ -314,31 +314,11 @@ def parse():
     settings = parser.parse_args()
     if not known:
         sys.exit("No backend is installed: PyTorch, JAX or TensorFlow.")
-    if settings.minutes <= 0:
-        parser.error(
-            f"--minutes must be more than 0. Received: {settings.minutes:g}"
-        )
     return settings
-
-
-def check_folder(folder):
-    """Ends the program if records cannot be read or written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        sys.exit(
-            f"--output must be a folder that can be written: {error.strerror}. "
-            f"Received: {folder}"
-        )
-    for path in folder.glob("*.json"):
-        cases.load(path)
 
 
 def main():
     settings = parse()
-    check_folder(settings.output)
     kit = Kit(settings, time.monotonic() + 60 * settings.minutes)
     try:
         kit.begin()

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import measuring
 
-SCHEMA = 1
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "benchmarks" / "records"
 # What measurements depend on. Who changes one of these measures anew.
@@ -246,9 +245,9 @@ class Record:
         device = re.sub(r"[^a-z0-9]+", "-", head["device"].lower()).strip("-")
         name = f"{device}_{head['backend']}_{digest}.json"
         self.path = pathlib.Path(folder) / name
-        self.content = {"schema": SCHEMA, **head, "date": today(), "rows": []}
+        self.content = {"schema": 1, **head, "date": today(), "rows": []}
         if self.path.exists():
-            self.content = load(self.path)
+            self.content = json.loads(self.path.read_text("utf-8"))
         self.rows = {key_of(row): row for row in self.content["rows"]}
 
     def has(self, key):
@@ -262,24 +261,6 @@ class Record:
         with measuring.writing(self.path) as file:
             json.dump(self.content, file, indent=1)
             file.write("\n")
-
-
-def load(path):
-    """Returns a file's content; ends the program if its schema is another."""
-    try:
-        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        schema = content["schema"]
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise SystemExit(
-            f"{path} is not a record of benchmarks/accelerator.py: "
-            f"{type(error).__name__}: {' '.join(str(error).split())}"
-        ) from error
-    if schema != SCHEMA:
-        raise SystemExit(
-            f"{path} has records of another version; move it elsewhere, and "
-            f"measure again. Expected: schema {SCHEMA}. Received: {schema!r}"
-        )
-    return content
 
 
 def key_of(row):

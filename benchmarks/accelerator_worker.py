@@ -32,7 +32,9 @@ class StepFailed(Exception):
 def environment():
     """What measurements depend on beside the sources: a dictionary."""
     backend = keras.backend.backend()
-    where, device = _device(backend)
+    where, device = steps.place()
+    if where == "cpu":
+        device = f"CPU {platform.machine()}, {os.cpu_count()} cores"
     packages = ["keras", "keras-hub", "numpy", backend, "jaxlib", "triton"]
     versions = {"python": platform.python_version()}
     for name in packages:
@@ -52,30 +54,6 @@ def environment():
         "platform": where,
         "versions": versions,
     }
-
-
-def _device(backend):
-    """Where the backend computes: `"cpu"`, `"gpu"` or `"tpu"`, and its name."""
-    if backend == "torch":
-        import torch
-
-        if torch.cuda.is_available():
-            return "gpu", torch.cuda.get_device_name()
-    elif backend == "jax":
-        import jax
-
-        device = jax.devices()[0]
-        if device.platform != "cpu":
-            where = "tpu" if device.platform == "tpu" else "gpu"
-            return where, device.device_kind
-    else:
-        import tensorflow as tf
-
-        for where in ("TPU", "GPU"):
-            for device in tf.config.list_physical_devices(where):
-                told = tf.config.experimental.get_device_details(device)
-                return where.lower(), told.get("device_name", where)
-    return "cpu", f"CPU {platform.machine()}, {os.cpu_count()} cores"
 
 
 # --- parts ---

@@ -18,6 +18,7 @@ Rows go to CSV files in `--output`, and what is there is not measured again.
 """
 
 import csv
+import itertools
 import json
 import os
 import pathlib
@@ -77,14 +78,13 @@ def scores(args):
             task = TASKS[name](args.model, f"{args.data}/{name}", seed)
             row = {"task": name, "seed": seed, "way": "V", "share": 0.0}
             _record(records, {**row, "steps": 0}, task, task.teacher, {})
-            best = {}
             for share in args.shares:
                 for way in args.ways:
                     row |= {"way": way, "share": share}
-                    _score(records, row, task, args.steps, best)
+                    _score(records, row, task, args.steps)
 
 
-def _score(records, row, task, steps, best):
+def _score(records, row, task, steps):
     """Records a way's scores before training and, if it is worth it, after."""
     way, share = row["way"], row["share"]
     of_layers = way.endswith("layers removed")
@@ -150,27 +150,19 @@ def speeds(args):
     import steps
 
     records = measuring.Records(args.output / "speeds.csv", SPEEDS, SPEEDS[:3])
-    for length in args.lengths:
-        for batch in args.batch_sizes:
-            runtime = "onnx" if args.onnx else steps.BACKEND
-            row = {"runtime": runtime, "length": length, "batch": batch}
-            if row in records:
-                continue
-            if args.onnx:
-                found = cheaper_speeds.in_onnx_runtime(
-                    length, batch, args.rounds
-                )
-            else:
-                found = (
-                    (runtime, *one)
-                    for one in cheaper_speeds.in_keras(
-                        length, batch, args.rounds
-                    )
-                )
-            for runtime, way, share, milliseconds in [*found]:
-                row |= {"runtime": runtime, "way": way, "share": share}
-                records.append({**row, "milliseconds": f"{milliseconds:.3f}"})
-                print(records.rows[-1], flush=True)
+    measure, runtime = cheaper_speeds.in_keras, steps.BACKEND
+    if args.onnx:
+        measure, runtime = cheaper_speeds.in_onnx_runtime, "onnx"
+    for length, batch in itertools.product(args.lengths, args.batch_sizes):
+        row = {"runtime": runtime, "length": length, "batch": batch}
+        if row in records:
+            continue
+        timings = measuring.interleaved(measure(length, batch), args.rounds)
+        for (where, way, share), timing in timings.items():
+            row |= {"runtime": where, "way": way, "share": share}
+            milliseconds = f"{1e3 * timing.median:.3f}"
+            records.append({**row, "milliseconds": milliseconds})
+            print(records.rows[-1], flush=True)
 
 
 # --- the records --------------------------------------------------------------

@@ -4,12 +4,12 @@ Weights are random: they do not matter here. Models are those that cheaper.py
 scores; heads that were removed are missing in each block alike.
 """
 
+import functools
 import pathlib
 import tempfile
 
 import keras
 import keras_hub
-import measuring
 import numpy as np
 import steps
 
@@ -92,25 +92,24 @@ def inputs(length, batch):
     }
 
 
-def in_keras(length, batch, rounds):
-    """Yields a way, a share and milliseconds, in the backend in use."""
+def in_keras(length, batch):
+    """Calls by the backend in use, a way and a share."""
     made = {key: make() for key, make in variants(length).items()}
     made[ORIGINAL, 0.0] = keras_hub.models.BertBackbone(
         **SIZES, max_sequence_length=length
     )
     x = inputs(length, batch)
-    calls = {
-        key: steps.inference(
+    return {
+        (steps.BACKEND, *key): steps.inference(
             steps.of_layer(model, training=False),
             {name: steps.array(x[name], "int32") for name in model.input},
         )
         for key, model in made.items()
     }
-    yield from _milliseconds(calls, rounds)
 
 
-def in_onnx_runtime(length, batch, rounds):
-    """Yields a runtime, a way, a share and milliseconds, int8 as well."""
+def in_onnx_runtime(length, batch):
+    """Calls by a runtime, a way and a share; int8 as well."""
     import onnxruntime
     from onnxruntime import quantization
 
@@ -141,15 +140,7 @@ def in_onnx_runtime(length, batch, rounds):
                     )
                     for name in known
                 }
-                calls[runtime, way, share] = _call(session, feeds)
-    yield from _milliseconds(calls, rounds)
-
-
-def _call(session, feeds):
-    return lambda: session.run(None, feeds)
-
-
-def _milliseconds(calls, rounds):
-    timings = measuring.interleaved(calls, rounds)
-    for key, timing in timings.items():
-        yield *key, 1e3 * timing.median
+                calls[runtime, way, share] = functools.partial(
+                    session.run, None, feeds
+                )
+    return calls

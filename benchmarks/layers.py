@@ -49,12 +49,8 @@ def parse():
         rounds=11,
         minutes=9.5,
         memory=False,
+        report=False,
         output=measuring.OUTPUT,
-    )
-    parser.add_argument(
-        *("--report", "--markdown"),
-        action="store_true",
-        help="only print what there is",
     )
     settings = parser.parse_args()
     steps.check(parser, settings.variants)

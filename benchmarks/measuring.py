@@ -35,6 +35,7 @@ HELP = {
     "num_layers": "blocks in a stack",
     "output": "folder of the results",
     "parts": "what to measure",
+    "report": "only print what there is",
     "rounds": "how often each is timed",
     "sequence_length": "in tokens, T",
     "small": "sizes of a test, to see it run",

@@ -5,6 +5,7 @@ without arguments that returns when the result is there. All that differs
 between backends is in this file.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -65,27 +66,40 @@ def array(x, dtype="float32"):
     return x.value if hasattr(x, "value") and BACKEND == "jax" else x
 
 
-def device():
-    """Names the device and the versions, for the head of a table."""
-    if BACKEND == "jax":
+def place():
+    """Where the backend computes: `"cpu"`, `"gpu"` or `"tpu"`, and its name."""
+    if BACKEND == "torch":
+        import torch
+
+        if torch.cuda.is_available():
+            return "gpu", torch.cuda.get_device_name()
+    elif BACKEND == "jax":
         import jax
 
-        return f"jax {jax.__version__}, {jax.devices()[0].device_kind}"
-    if BACKEND == "tensorflow":
+        device = jax.devices()[0]
+        if device.platform != "cpu":
+            where = "tpu" if device.platform == "tpu" else "gpu"
+            return where, device.device_kind
+    else:
         import tensorflow as tf
 
-        gpus = tf.config.list_physical_devices("GPU")
-        return f"tensorflow {tf.__version__}, {'GPU' if gpus else 'CPU'}"
-    import torch
+        for where in ("TPU", "GPU"):
+            for device in tf.config.list_physical_devices(where):
+                found = tf.config.experimental.get_device_details(device)
+                return where.lower(), found.get("device_name", where)
+    return "cpu", "CPU"
 
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    how = ", compiled" if COMPILED else ""
-    return f"torch {torch.__version__}{how}, {name}"
+
+def device():
+    """Names the device and the versions, for the head of a table."""
+    version = importlib.import_module(BACKEND).__version__
+    how = ", compiled" if COMPILED and BACKEND == "torch" else ""
+    return f"{BACKEND} {version}{how}, {place()[1]}"
 
 
 def on_gpu():
-    """Whether the backend computes on a GPU."""
-    return not device().lower().endswith("cpu")
+    """Whether the backend computes on a GPU, or a TPU."""
+    return place()[0] != "cpu"
 
 
 # --- layers ---
