@@ -3,6 +3,7 @@
 python docs/draw_benchmarks.py    # writes docs/benchmarks/charts
 """
 
+import argparse
 import pathlib
 import re
 import statistics
@@ -223,6 +224,7 @@ def stale():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for path in FOLDER.glob("*.svg"):
         path.unlink()
     for path, chart in wanted().items():
