@@ -15,7 +15,7 @@ from keras_synth.datasets.graphs import (
     generated_graphs,
     graph_masks,
 )
-from keras_synth.datasets.listops import evaluate_listops, generated_listops
+from keras_synth.datasets.listops import generated_listops
 from keras_synth.datasets.reading import read
 from keras_synth.datasets.series import pad_series, series_windows
 from keras_synth.datasets.splitting import train_validation_split
@@ -31,7 +31,6 @@ CLASS_NAMES = {
 
 __all__ = [
     "CLASS_NAMES",
-    "evaluate_listops",
     "generated_communities",
     "generated_entities",
     "generated_graphs",

@@ -4,68 +4,24 @@ Nangia and Bowman, 2018, https://aclanthology.org/N18-4013/, with the rules of
 Long Range Arena, https://arxiv.org/abs/2011.04006.
 """
 
+import statistics
 from typing import Any
 
 import numpy as np
 
 from keras_synth.datasets.words import check_integers
 
-END = "]"
 _OPERATOR_RATE = 0.25  # of arguments above the last level
 _SHORTEST = 4  # tokens: an operator, two digits and the end
 _PATIENCE = 100_000  # draws in search of another expression
 
 
-def _median(values):
-    values, half = sorted(values), len(values) // 2
-    # For an even number, the mean of the middle two, rounded down.
-    return (values[half] + values[-half - 1]) // 2
-
-
 OPERATORS: dict[str, Any] = {
     "[MIN": min,
     "[MAX": max,
-    "[MED": _median,
+    "[MED": lambda values: int(statistics.median(values)),
     "[SM": lambda values: sum(values) % 10,
 }
-
-
-def evaluate_listops(expression: str) -> int:
-    """Evaluates an expression of ListOps.
-
-    Args:
-        expression: String, tokens separated by spaces.
-
-    Returns:
-        Integer from 0 to 9.
-
-    Raises:
-        ValueError: If a token is unknown, or brackets do not match.
-
-    Example:
-
-    >>> keras_synth.datasets.evaluate_listops("[MAX 2 [SM 6 7 ] 1 ]")
-    3
-    """
-    lists: list[list[Any]] = [[]]  # operators with their arguments
-    for token in expression.split():
-        if token in OPERATORS:
-            lists.append([token])
-        elif token == END and len(lists) > 1 and lists[-1][1:]:
-            operator, *values = lists.pop()
-            lists[-1].append(OPERATORS[operator](values))
-        elif token.isdigit() and len(token) == 1:
-            lists[-1].append(int(token))
-        else:
-            lists.append([])
-            break
-    if len(lists) > 1 or len(lists[0]) != 1:
-        raise ValueError(
-            "An expression must have digits, and operators "
-            f"{', '.join(OPERATORS)} with arguments and a closing {END}, "
-            f"separated by spaces. Received: {expression!r:.120}"
-        )
-    return lists[0][0]
 
 
 def generated_listops(
@@ -160,5 +116,5 @@ def _append(tokens, draw, levels, max_args, max_length):
         values.append(value)
         if len(tokens) > max_length:
             break  # not used
-    tokens.append(END)
+    tokens.append("]")
     return OPERATORS[operator](values)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
@@ -44,15 +45,14 @@ def pad_series(
     arrays = [_numbers(f"Series {i}", x) for i, x in enumerate(series)]
     lengths = np.array([len(x) for x in arrays])
     longest = lengths.max(initial=1) if length is None else length
-    if len({x.shape[1:] for x in arrays}) != 1 or lengths.max() > longest:
+    if lengths.max() > longest:
         raise ValueError(
-            f"Series must have the same features and at most {longest} steps. "
-            f"Received: shapes {[x.shape for x in arrays][:8]}"
+            f"Series must have at most {longest} steps. Received: "
+            f"{lengths.max()} steps"
         )
-    shape = (len(arrays), longest, *arrays[0].shape[1:])
-    values = np.zeros(shape, np.result_type(*arrays))
-    for row, x in zip(values, arrays, strict=True):
-        row[: len(x)] = x
+    values = keras.utils.pad_sequences(
+        arrays, longest, np.result_type(*arrays), padding="post"
+    )
     return values, np.arange(longest) < lengths[:, None]
 
 

@@ -130,15 +130,6 @@ def test_topics_are_as_many_and_as_rich_as_asked_for():
     assert used == {w for topic in word_lists.TOPICS[:5] for w in topic[:4]}
 
 
-def test_topic_words_are_distinct_and_occur_nowhere_else():
-    assert len(TOPIC_OF) == 24 * 6
-    assert {len(topic) for topic in word_lists.TOPICS} == {6}
-    slots = [" ".join(slot) for slot in word_lists.SLOTS.values()]
-    assert not set(TOPIC_OF) & set(
-        words(" ".join([*word_lists.PAIR_SENTENCES, *slots]))
-    )
-
-
 def test_sentences_differ_in_length_and_in_the_place_of_the_topic():
     (first, _), _ = datasets.generated_pairs(1000)
     lengths = {len(words(text)) for text in first}

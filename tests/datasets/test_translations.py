@@ -104,15 +104,10 @@ def test_the_examples_of_the_documentation_are_right():
         assert " ".join(translate(source.split(" "))) == target
 
 
-def test_a_dictionary_cannot_translate_a_sentence_word_by_word():
+def test_a_dictionary_has_few_sentences_right_even_in_any_order():
     best = dictionary()
     assert best["dog"] == "tarim"
     assert best["near"] == "pri"
-    assert not any([best[word] for word in s] == t for s, t in PAIRS)
-
-
-def test_a_dictionary_has_few_sentences_right_even_in_any_order():
-    best = dictionary()
     right = sum(
         Counter(best[word] for word in s) == Counter(t) for s, t in PAIRS
     )
