@@ -12,18 +12,14 @@ from keras_synth.pretraining.masked_tokens import (
 from keras_synth.pretraining.span_corruption import (
     SpanCorruption,
     corrupt_spans,
-    corrupted_lengths,
     span_mask,
-    window_length,
 )
 
 __all__ = [
     "MaskedTokens",
     "SpanCorruption",
     "corrupt_spans",
-    "corrupted_lengths",
     "mask_tokens",
     "pack_tokens",
     "span_mask",
-    "window_length",
 ]

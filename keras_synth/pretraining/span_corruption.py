@@ -84,62 +84,14 @@ def corrupt_spans(
     )
 
 
-def corrupted_lengths(
-    length: int,
-    noise_density: float = NOISE_DENSITY,
-    mean_noise_span_length: float = MEAN_SPAN,
-) -> tuple[int, int]:
-    """Returns the lengths of inputs and targets, including end tokens.
-
-    Args:
-        length: Integer, number of raw tokens.
-        noise_density: Float, as for `span_mask`.
-        mean_noise_span_length: Float, as for `span_mask`.
-
-    Returns:
-        Tuple of two integers.
-    """
-    noise, spans = _counts(length, noise_density, mean_noise_span_length)
-    return length - noise + spans + 1, noise + spans + 1
-
-
-def window_length(
-    inputs_length: int,
-    noise_density: float = NOISE_DENSITY,
-    mean_noise_span_length: float = MEAN_SPAN,
-) -> int:
-    """Returns the number of raw tokens for inputs of a length.
-
-    Inputs include the end token: inputs of 512 tokens come from 568 raw tokens,
-        and have targets of 114 tokens.
-
-    Args:
-        inputs_length: Integer, maximum tokens of an input, at least 3.
-        noise_density: Float, as for `span_mask`.
-        mean_noise_span_length: Float, as for `span_mask`.
-
-    Raises:
-        ValueError: If `inputs_length` is less than 3.
-    """
-    if check_positive("inputs_length", inputs_length) < 3:
-        raise ValueError(
-            "Inputs of span corruption need at least 3 tokens: a token, a "
-            f"sentinel and the end. Received: inputs_length={inputs_length}"
-        )
-    options = noise_density, mean_noise_span_length
-    length = 2
-    while corrupted_lengths(length + 1, *options)[0] <= inputs_length:
-        length += 1
-    return length
-
-
 class SpanCorruption(EpochBatches):
     """Batches of span corruption from a long sequence of tokens.
 
     Each epoch cuts the tokens into other windows, in another order and with
     other removed spans. All windows have the same length, so batches need no
-    padding. Remaining tokens, and windows that do not fill the last batch, are
-    omitted.
+    padding: inputs of 512 tokens come from 568 raw tokens, and have targets of
+    114 tokens. Remaining tokens, and windows that do not fill the last batch,
+    are omitted.
 
     Batches are for `SynthesizerSeq2SeqLM` without preprocessor:
     `(features, labels, sample_weight)`.
@@ -211,7 +163,7 @@ class SpanCorruption(EpochBatches):
                 f"mean_noise_span_length={mean_noise_span_length}"
             )
         self.shuffle = shuffle
-        self.length = window_length(inputs_length, *self.options)
+        self.length = _window_length(inputs_length, *self.options)
         self.end_token_id = end_token_id
         self.start_token_id = start_token_id
         self.tokens = np.asarray(tokens)
@@ -287,6 +239,21 @@ def _counts(length, noise_density, mean_noise_span_length):
     noise = int(np.clip(np.round(length * noise_density), 1, length - 1))
     spans = max(1, int(np.round(noise / mean_noise_span_length)))
     return noise, min(spans, length - noise)
+
+
+def _window_length(inputs_length, *options):
+    """The number of raw tokens of inputs, which include the end token."""
+    if check_positive("inputs_length", inputs_length) < 3:
+        raise ValueError(
+            "Inputs of span corruption need at least 3 tokens: a token, a "
+            f"sentinel and the end. Received: inputs_length={inputs_length}"
+        )
+    length = 2
+    while True:
+        noise, spans = _counts(length + 1, *options)
+        if length + 1 - noise + spans + 1 > inputs_length:
+            return length
+        length += 1
 
 
 def _cut(count, parts, rng):

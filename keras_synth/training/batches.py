@@ -147,10 +147,6 @@ class LengthBuckets(EpochBatches):
             return len(self.labels) // self.batch_size
         return -(-len(self.labels) // self.batch_size)
 
-    def batch_lengths(self, epoch: int) -> Any:
-        """The lengths in tokens of the batches of an epoch, in order."""
-        return [length for length, _ in self.plan(epoch)]
-
     def __getitem__(self, index):
         length, rows = self.plan(self.epoch)[index]
         features = {k: x[rows, :length] for k, x in self.features.items()}

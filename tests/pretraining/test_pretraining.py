@@ -23,15 +23,6 @@ def test_a_case_by_hand():
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(
-    ("inputs", "raw", "targets"), [(512, 568, 114), (128, 141, 29)]
-)
-def test_lengths_are_t5s(inputs, raw, targets):
-    assert pretraining.window_length(inputs) == raw
-    assert pretraining.corrupted_lengths(raw) == (inputs, targets)
-
-
-@pytest.mark.once
 @given(
     st.integers(2, 300),
     st.floats(0.01, 0.99),
@@ -49,8 +40,8 @@ def test_masks_of_any_length(length, density, mean, seed):
     assert (np.diff(mask.astype(int)) == 1).sum() == spans
     tokens = np.arange(length)
     inputs, targets = pretraining.corrupt_spans(tokens, mask, 10_000)
-    expected = pretraining.corrupted_lengths(length, density, mean)
-    assert (len(inputs) + 1, len(targets) + 1) == expected
+    assert len(inputs) == length - noise + spans
+    assert len(targets) == noise + spans
     assert _filled(inputs, targets) == tokens.tolist()
 
 
@@ -92,10 +83,24 @@ def spans(**options):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    ("length", "raw", "targets"), [(512, 568, 114), (128, 141, 29), (32, 34, 8)]
+)
+def test_lengths_are_t5s(length, raw, targets):
+    tokens = np.arange(4 * raw) % 50
+    options = {"inputs_length": length, "vocabulary_size": 200}
+    features, labels, _ = spans(tokens=tokens, **options)[0]
+    assert features["encoder_token_ids"].shape == (4, length)
+    assert labels.shape == (4, targets)
+    with pytest.raises(ValueError, match=f"needs {4 * raw} tokens"):
+        spans(tokens=tokens[:-1], **options)
+
+
+@pytest.mark.once
 def test_batches_of_span_corruption():
     batches = spans()
     features, labels, weights = batches[1]
-    raw = pretraining.window_length(32)
+    raw = 34
     assert len(batches) == 1000 // raw // 4
     inputs = features["encoder_token_ids"]
     assert inputs.shape == (4, 32)
@@ -293,14 +298,12 @@ def test_hidden_tokens_depend_only_on_seed_and_epoch(make):
 
 @pytest.mark.once
 def test_to_evaluate_all_windows_count():
-    raw = pretraining.window_length(32)
+    raw = 34
     tokens = np.arange(5 * raw + 3) % 80 + 3
     batches = spans(tokens=tokens, shuffle=False, batch_size=4)
     assert len(batches) == 2
     shapes = [batches[i][1].shape[0] for i in range(2)]
     assert shapes == [4, 1]
-    with pytest.raises(ValueError, match=f"needs {4 * raw} tokens"):
-        spans(tokens=tokens[: 4 * raw - 1], batch_size=4)
 
 
 # --- rows ---------------------------------------------------------------------
