@@ -33,21 +33,6 @@ def test_hard_reviews_come_in_pairs_of_equal_words(num_sentences):
     assert len(labels_of) > 140
 
 
-def test_only_opinions_take_sides():
-    negative, positive = map(set, word_lists.OPINIONS)
-    opinions = negative | positive
-    assert len(opinions) == 2 * len(positive) == 2 * len(negative)
-    sentences = [
-        *word_lists.NEUTRAL_SENTENCES,
-        *word_lists.OPINION_SENTENCES,
-        *word_lists.HARD_SENTENCES,
-        *(" ".join(slot) for slot in word_lists.SLOTS.values()),
-    ]
-    neutral = set(words(" ".join(sentences)))
-    assert not opinions & neutral
-    assert len(opinions | neutral) > 300
-
-
 def test_reviews_have_the_promised_length():
     texts, _ = datasets.generated_reviews(1000)
     lengths = [len(words(text)) for text in texts]
