@@ -1,6 +1,7 @@
 """Replacements of layers with attention: the table of `surgery`."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import keras
@@ -125,26 +126,46 @@ def _check_known(layer):
 # --- rows ---------------------------------------------------------------------
 
 
-def _pairs(layer, names, made):
-    """Pairs of parts, by their names in the layer and their places in ours."""
-    parts = {part.name: part for part in sublayers(layer, recursive=False)}
+# Parts of KerasHub's layers by their names, and the same parts of ours.
+_ATTENTION = {
+    "query": "synthesizer.query",
+    "key": "synthesizer.key",
+    "value": "value",
+    "gate": "gate",
+    "attention_output": "attention_output",
+}
+_BLOCK = {
+    "self_attention_layer_norm": "attention_residual.norm",
+    "cross_attention_layer_norm": "cross_residual.norm",
+    "feedforward_layer_norm": "feed_forward_residual.norm",
+    "feedforward_intermediate_dense": "feed_forward.intermediate",
+    "feedforward_output_dense": "feed_forward.output_dense",
+}
+
+
+def _parts(layer):
+    return {part.name: part for part in sublayers(layer, recursive=False)}
+
+
+def _pairs(layer, made, places):
     return [
-        (parts[name], place)
-        for name, place in zip(names, made, strict=True)
-        if name in parts
+        (part, attrgetter(places[name])(made))
+        for name, part in _parts(layer).items()
+        if name in places
     ]
 
 
-def _of_attention(old, new):
-    """Pairs of the projections of an attention layer and of `"V"`."""
-    if old is None:
-        return []
-    places = [
-        *(getattr(new.synthesizer, name) for name in ("query", "key")),
-        *(new.value, new.gate, new.attention_output),
-    ]
-    names = ("query", "key", "value", "gate", "attention_output")
-    return _pairs(old, names, places)
+def block_pairs(layer: Any, made: Any) -> list[tuple[Any, Any]]:
+    """Returns pairs of equal parts of KerasHub's block and ours."""
+    parts, pairs = _parts(layer), _pairs(layer, made, _BLOCK)
+    for name, attention in (
+        ("self_attention", "attention"),  # of decoders
+        ("self_attention_layer", "attention"),  # of encoders
+        ("cross_attention", "cross_attention"),
+    ):
+        if name in parts:
+            pairs += _pairs(parts[name], getattr(made, attention), _ATTENTION)
+    return pairs
 
 
 @register(keras.layers.MultiHeadAttention)
@@ -153,57 +174,26 @@ def _multi_head_attention(layer, clone):
         {**layer.get_config(), "synthesizer": "V"}
     )
     made.build_from_config(layer.get_build_config())
-    return made, _of_attention(layer, made)
+    return made, _pairs(layer, made, _ATTENTION)
 
 
 @register(keras_hub.layers.TransformerEncoder)
 def _transformer_encoder(layer, clone):
-    made = SynthesizerEncoder(**_options(layer))
+    made = SynthesizerEncoder.from_config(
+        {**layer.get_config(), "synthesizer": "V"}
+    )
     made.build_from_config(layer.get_build_config())
     return made, block_pairs(layer, made)
 
 
 @register(keras_hub.layers.TransformerDecoder)
 def _transformer_decoder(layer, clone):
-    made = SynthesizerDecoder(**_options(layer))
-    build = layer.get_config()
-    made.build(build["decoder_sequence_shape"], build["encoder_sequence_shape"])
+    config = {**layer.get_config(), "synthesizer": "V"}
+    names = "decoder_sequence_shape", "encoder_sequence_shape"
+    shapes = [config.pop(name) for name in names]
+    made = SynthesizerDecoder.from_config(config)
+    made.build(*shapes)
     return made, block_pairs(layer, made)
-
-
-def _options(layer):
-    return {
-        "intermediate_dim": layer.intermediate_dim,
-        "num_heads": layer.num_heads,
-        "synthesizer": "V",
-        "dropout": layer.dropout,
-        "activation": layer.activation,
-        "layer_norm_epsilon": layer.layer_norm_epsilon,
-        "kernel_initializer": layer.kernel_initializer,
-        "bias_initializer": layer.bias_initializer,
-        "normalize_first": layer.normalize_first,
-        "dtype": layer.dtype_policy,
-        "name": layer.name,
-    }
-
-
-def block_pairs(layer: Any, made: Any) -> list[tuple[Any, Any]]:
-    """Returns pairs of equal parts of KerasHub's block and ours."""
-    parts = {part.name: part for part in sublayers(layer, recursive=False)}
-    residuals, names = [made.attention_residual.norm], ["self_attention"]
-    attention = parts.get("self_attention", parts.get("self_attention_layer"))
-    pairs = _of_attention(attention, made.attention)
-    if getattr(made, "cross_attention", None) is not None:
-        pairs += _of_attention(parts["cross_attention"], made.cross_attention)
-        residuals.append(made.cross_residual.norm)
-        names.append("cross_attention")
-    residuals.append(made.feed_forward_residual.norm)
-    names = [f"{name}_layer_norm" for name in (*names, "feedforward")]
-    dense = [made.feed_forward.intermediate, made.feed_forward.output_dense]
-    names += [
-        f"feedforward_{name}_dense" for name in ("intermediate", "output")
-    ]
-    return pairs + _pairs(layer, names, residuals + dense)
 
 
 def _vit_encoder(layer, clone):
@@ -241,7 +231,7 @@ def _vit_encoder_block(layer, clone):
     )
     made.build((None, None, layer.hidden_dim))
     return made, [
-        *_of_attention(layer.mha, made.attention),
+        *_pairs(layer.mha, made.attention, _ATTENTION),
         (layer.layer_norm_1, made.attention_residual.norm),
         (layer.layer_norm_2, made.feed_forward_residual.norm),
         (layer.mlp.dense_1, made.feed_forward.intermediate),

@@ -1,5 +1,6 @@
 """Models that decode, and those of this package: made from arguments."""
 
+from operator import attrgetter
 from typing import Any
 
 import keras
@@ -166,7 +167,7 @@ def _t5(backbone, clone):
         last = getattr(backbone, f"{side}_layer_norm")
         table = layers[0].self_attention.relative_attention_bias
         stack.layer_norm.scale.assign(last.weight)
-        _of(stack, "position_bias.table.relative_attention_bias").assign(table)
+        stack.position_bias.table.relative_attention_bias.assign(table)
         for old, new in zip(layers, stack.blocks, strict=True):
             clone.pair(old, new)
             _fill_t5_block(old, new, key_dim**0.5)
@@ -176,7 +177,7 @@ def _t5(backbone, clone):
 def _fill_t5_block(old, new, scale):
     for theirs, ours in _T5_BLOCK.items():
         if hasattr(old, theirs.split(".")[0]):
-            _of(new, ours).assign(_of(old, theirs))
+            attrgetter(ours)(new).assign(attrgetter(theirs)(old))
     for theirs, attention in (
         ("self_attention", new.attention),
         ("cross_attention", getattr(new, "cross_attention", None)),
@@ -184,14 +185,8 @@ def _fill_t5_block(old, new, scale):
         if not hasattr(old, theirs):
             continue
         for name, ours in _T5_ATTENTION.items():
-            kernel = _of(old, f"{theirs}.{name}.kernel")
-            weight = _of(attention, ours).kernel
+            kernel = attrgetter(f"{theirs}.{name}.kernel")(old)
+            weight = attrgetter(ours)(attention).kernel
             value = ops.convert_to_numpy(kernel)
             value = value * scale if name == "query_projector" else value
             weight.assign(value.reshape(weight.shape))
-
-
-def _of(layer, path):
-    for name in path.split("."):
-        layer = getattr(layer, name)
-    return layer

@@ -1,7 +1,7 @@
 """`distill`: train a student to reproduce its teacher's outputs."""
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,7 +10,6 @@ from keras import ops
 from keras_synth._backend.execution import without_gradients
 from keras_synth.surgery.observing import as_array
 from keras_synth.surgery.states import ModelStates
-from keras_synth.types import Tensor
 
 
 def distill(
@@ -77,19 +76,20 @@ def distill(
         - [Bick et al., 2024](https://arxiv.org/abs/2408.10189), the same
           for models with replaced attention.
     """
-    return Distillation(
-        student=student,
-        teacher=teacher,
-        hidden_states=hidden_states,
-        outputs=outputs,
-        loss=loss,
-        dropout=dropout,
-    )
+    if loss not in _DISTANCES:
+        raise ValueError(
+            f"`loss` must be one of {list(_DISTANCES)}. Received: loss={loss!r}"
+        )
+    shares = _checked_shares(hidden_states=hidden_states, outputs=outputs)
+    _check_models(student, teacher)
+    within = "hidden_states" in shares
+    states = ModelStates(student, within), ModelStates(teacher, within)
+    _check_pair(*states, shares)
+    return Distillation(*states, shares, _DISTANCES[loss], dropout)
 
 
-@keras.saving.register_keras_serializable(package="keras_synth")
 class Distillation(keras.Model):
-    """The model that `distill` returns, with arguments of `keras.Model`.
+    """The model that `distill` returns.
 
     `keras.distillation.Distiller` would run the student twice a step, count
     padding, and freeze the teacher for good.
@@ -102,32 +102,13 @@ class Distillation(keras.Model):
         `"hidden_states"`, `(B, T, d)`, and `"outputs"`.
     """
 
-    def __init__(
-        self,
-        student: Any,
-        teacher: Any,
-        hidden_states: float = 1.0,
-        outputs: float = 1.0,
-        loss: str = "squared_error",
-        dropout: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if loss not in _DISTANCES:
-            raise ValueError(
-                f"`loss` must be one of {list(_DISTANCES)}. "
-                f"Received: loss={loss!r}"
-            )
-        weights = {"hidden_states": hidden_states, "outputs": outputs}
-        self.shares = _checked_shares(weights)
-        self.distance, self.dropout = loss, bool(dropout)
-        wanted = [name for name, share in self.shares.items() if share]
+    def __init__(self, student, teacher, shares, distance, dropout):
+        super().__init__()
+        self.student, self.teacher = student.model, teacher.model
         # Not tracked as layers of this model: their parts are.
-        self._of_student = ModelStates(student, "student", wanted)
-        self._of_teacher = ModelStates(teacher, "teacher", wanted)
-        _check_pair(self._of_student, self._of_teacher, wanted)
-        self.student, self.teacher = student, teacher
-        self._trackers = [keras.metrics.Mean(f"{x}_loss") for x in wanted]
+        self._of_student, self._of_teacher = student, teacher
+        self._shares, self._distance, self._dropout = shares, distance, dropout
+        self._trackers = [keras.metrics.Mean(f"{x}_loss") for x in shares]
 
     # The teacher is not trained, even if its own weights are trainable.
     @property
@@ -164,15 +145,6 @@ class Distillation(keras.Model):
             )
         super().compile(optimizer=optimizer, **kwargs)
 
-    def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles from the config of a file, and makes optimizer variables.
-
-        Args:
-            config: Dictionary from `get_compile_config`.
-        """
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
-
     def fit(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Trains the student.
 
@@ -191,54 +163,34 @@ class Distillation(keras.Model):
             )
         return super().fit(x, **kwargs)
 
-    def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None
-    ) -> dict[str, Any]:
-        states = self._of_student(inputs, bool(training) and self.dropout)
-        return {name: [x for x, _ in own] for name, own in states.items()}
+    def call(self, inputs, training=None):
+        states = self._of_student(inputs, bool(training) and self._dropout)
+        return {name: [x for x, _ in states[name]] for name in self._shares}
 
     def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Tensor:
-        """Returns the distance of the student from its teacher.
-
-        Args:
-            x: The inputs.
-            y: None, because there are no labels.
-            y_pred: The result of `call`.
-            sample_weight: Optional tensor `(B,)`, of batches
-                `(inputs, None, sample_weight)`.
-            training: Whether the student is being trained.
-        """
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
+    ):
+        """Returns the distance of the student from its teacher."""
         _check_no_labels(y)
         if y_pred is None:
             y_pred = self(x, training=training)
         with without_gradients():
             known = self._of_teacher(x, training=False)
         total = 0.0
-        for tracker, (name, pairs) in zip(
-            self._trackers, known.items(), strict=True
+        for tracker, (name, share) in zip(
+            self._trackers, self._shares.items(), strict=True
         ):
-            found = self._mean_distance(y_pred[name], pairs, sample_weight)
+            found = self._mean_distance(
+                y_pred[name], known[name], sample_weight
+            )
             tracker.update_state(found)
-            total = total + self.shares[name] * found
+            total = total + share * found
         return total
 
     def _mean_distance(self, found, known, sample_weight):
         """Mean D of tensors `(B, ..., d)` and pairs of a tensor and a mask."""
-        distance = _DISTANCES[self.distance]
         each = []
         for ours, (theirs, mask) in zip(found, known, strict=True):
-            if ours.shape[-1] != theirs.shape[-1]:
-                raise ValueError(
-                    "Student and teacher must have the same width. Received: "
-                    f"{ours.shape[-1]} and {theirs.shape[-1]}"
-                )
             theirs = ops.stop_gradient(ops.cast(theirs, "float32"))
             weight = ops.ones_like(theirs[..., 0])
             if mask is not None:
@@ -247,26 +199,9 @@ class Distillation(keras.Model):
                 shape = (-1, *[1] * (len(theirs.shape) - 2))
                 own = ops.cast(sample_weight, "float32")
                 weight = weight * ops.reshape(own, shape)
-            each.append(distance(ops.cast(ours, "float32"), theirs, weight))
+            ours = ops.cast(ours, "float32")
+            each.append(self._distance(ours, theirs, weight))
         return ops.mean(ops.stack(each))
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "student": keras.saving.serialize_keras_object(self.student),
-            "teacher": keras.saving.serialize_keras_object(self.teacher),
-            **self.shares,
-            "loss": self.distance,
-            "dropout": self.dropout,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        models = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("student", "teacher")
-        }
-        return cls(**{**config, **models})
 
 
 # --- distances ----------------------------------------------------------------
@@ -296,19 +231,20 @@ _DISTANCES = {"squared_error": _squared_error, "cosine": _cosine}
 # --- checks -------------------------------------------------------------------
 
 
-def _checked_shares(shares):
+def _checked_shares(**shares):
     for name, share in shares.items():
         if not isinstance(share, (int, float)) or not 0 <= share < math.inf:
             raise ValueError(
                 f"`{name}` must be a finite number, 0 or more. "
                 f"Received: {name}={share!r}"
             )
-    if not sum(shares.values()):
+    wanted = {name: share for name, share in shares.items() if share}
+    if not wanted:
         raise ValueError(
             "Nothing is left to be learned. Set `hidden_states` or `outputs` "
             "above 0. Received: both 0"
         )
-    return {name: float(share) for name, share in shares.items()}
+    return wanted
 
 
 def _are_texts(x):
@@ -325,36 +261,47 @@ def _check_no_labels(y):
         )
 
 
-def _check_pair(student, teacher, wanted):
-    """Raises unless one model can be compared with the other."""
-    models = student.model, teacher.model
-    if models[0] is models[1]:
+def _check_models(student, teacher):
+    for name, model in (("student", student), ("teacher", teacher)):
+        if not isinstance(model, keras.Model) or not hasattr(model, "input"):
+            raise ValueError(
+                f"The {name} must be a functional or Sequential model, a "
+                "backbone or a task. "
+                f"Received: {type(model).__name__}"
+            )
+    if student is teacher:
         raise ValueError(
             "Student and teacher must be two models. "
-            f"Received: {models[0].name!r} as both"
+            f"Received: {student.name!r} as both"
         )
+
+
+def _check_pair(student, teacher, shares):
+    """Raises unless the states of both models can be compared."""
     sizes = [
-        (f"`{name}`", "", *(getattr(model, name, None) for model in models))
+        (
+            f"`{name}`",
+            *(getattr(x.model, name, None) for x in (student, teacher)),
+        )
         for name in ("hidden_dim", "vocabulary_size")
     ]
-    if "hidden_states" in wanted:
-        hint = " Where they differ, `hidden_states=0.0` leaves them out."
-        numbers = (len(x.layers) for x in (student, teacher))
-        sizes.append(("number of attention layers", hint, *numbers))
-    shapes = [
-        {name: x.shape[-1] for name, x in state.outputs().items()}
-        for state in (student, teacher)
-    ]
-    names = [name for name in shapes[1] if name in shapes[0]]
-    student.names = teacher.names = names
-    if "outputs" in wanted:
-        widths = [{name: own[name] for name in names} for own in shapes]
-        known = widths if names else shapes
-        sizes.append(("outputs", " Their names and widths count.", *known))
-    for name, hint, own, other in sizes:
+    layers = (
+        "number of attention layers, unless `hidden_states=0.0` leaves them out"
+    )
+    sizes.append((layers, len(student.layers), len(teacher.layers)))
+    widths = student.widths, teacher.widths
+    names = [name for name in widths[1] if name in widths[0]]
+    student.widths, teacher.widths = (
+        {name: own[name] for name in names} for own in widths
+    )
+    if "outputs" in shares:
+        if names:
+            widths = student.widths, teacher.widths
+        sizes.append(("outputs, by name and width", *widths))
+    for name, own, other in sizes:
         if own != other and None not in (own, other):
             raise ValueError(
-                f"Student and teacher must have the same {name}.{hint} "
+                f"Student and teacher must have the same {name}. "
                 f"Received: {own} and {other}"
             )
 

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.folding.synthesizers import copy_variables
-from keras_synth.surgery.replacing import Exact, exact, replaced
+from keras_synth.surgery.replacing import exact, replaced
 from keras_synth.synthesizers import (
     DotProductSynthesizer,
     MixtureSynthesizer,
@@ -83,30 +83,22 @@ def graft(
     if synthesizer == "V":
         return source.model
     chosen = _checked_layers(layers, len(source.places))
-    return grafted(source, synthesizer, chosen).model
-
-
-def grafted(
-    source: Exact, synthesizer: Identifier, chosen: Sequence[int]
-) -> Exact:
-    """Returns a copy with another synthesizer in chosen places."""
     each = ["V"] * len(source.places)
     for i in chosen:
         each[i] = synthesizer
     made = replaced(source, each)
     for i in chosen:
         old, new = source.places[i].attention, made.places[i].attention
-        place = _place_of_v(new.synthesizer)
+        v, share = _place_of_v(new.synthesizer)
         for name in ("value", "gate", "attention_output"):
             if getattr(old, name) is not None:
                 copy_variables(getattr(old, name), getattr(new, name))
         for name in ("query", "key"):
-            copy_variables(
-                getattr(old.synthesizer, name), getattr(place[0], name)
-            )
-        _silence(new.synthesizer, place)
-        _divide(place)
-    return made
+            copy_variables(getattr(old.synthesizer, name), getattr(v, name))
+        _silence(new.synthesizer, v)
+        for weight in v.query.weights:  # (d, H, k), (H, k)
+            weight.assign(ops.convert_to_numpy(weight) / share[:, None])
+    return made.model
 
 
 def _checked_layers(layers, number):
@@ -166,13 +158,13 @@ def _shares(mixture):
 # --- weights ------------------------------------------------------------------
 
 
-def _silence(synthesizer, place):
+def _silence(synthesizer, v):
     """Makes the logits of all parts zero, except those of V."""
-    if synthesizer is place[0]:
+    if synthesizer is v:
         return
     if isinstance(synthesizer, MixtureSynthesizer):
         for part in synthesizer.synthesizers:
-            _silence(part, place)
+            _silence(part, v)
         return
     last = [getattr(synthesizer, name) for name in synthesizer.last_weights]
     last = [weight for weight in last if weight is not None]
@@ -184,10 +176,3 @@ def _silence(synthesizer, place):
         )
     for weight in last:
         weight.assign(ops.zeros(weight.shape, weight.dtype))
-
-
-def _divide(place):
-    """Multiplies the queries of V by `1 / alpha`."""
-    part, share = place
-    for weight in part.query.weights:  # (d, H, k), (H, k)
-        weight.assign(ops.convert_to_numpy(weight) / share[:, None])

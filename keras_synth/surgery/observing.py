@@ -1,7 +1,7 @@
 """Batches of a model's inputs, and averages of attention over them."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,64 +9,42 @@ from keras import ops
 
 from keras_synth._backend.execution import without_gradients
 from keras_synth.analysis import averages
-from keras_synth.analysis.recording import Recorder
-from keras_synth.mixers.call import OBSERVER
+from keras_synth.analysis.averages import Averages
+from keras_synth.analysis.recording import CapturedAttention, Recorder
+from keras_synth.mixers.call import OBSERVER, Call
 from keras_synth.surgery.replacing import Exact
-from keras_synth.surgery.sums import Sums
 from keras_synth.types import Tensor
 
 BATCH_SIZE = 32
 
 
-def sums_of(
-    source: Exact, data: Iterable[dict[str, Any]], tick: Callable[[], Any]
-) -> list[Sums]:
-    """Returns the `Sums` of each place of a model."""
-    found: dict[int, Sums] = {}
+def averages_of(
+    source: Exact, data: Iterable[dict[str, Any]]
+) -> list[Averages]:
+    """Returns the average weights of each place of a model.
 
-    def add(i, seen):
-        if i not in found:
-            heads = seen.weights.shape[1]
-            length = source.places[i].max_length
-            found[i] = Sums(heads, length, seen.causal)
-        found[i].add(seen.weights, seen.real)
+    They are over pairs of a real token and a token that it can see.
+    """
+    found = [
+        Averages(place.attention.num_heads, place.max_length or 1)
+        for place in source.places
+    ]
+
+    def add(i, call, captured):
+        pairs = captured.visible & captured.query_mask[:, None, :, None]
+        found[i].add_pairs(np.where(pairs, captured.weights, 0.0), pairs)
 
     for inputs in data:
         watch(source, inputs, add)
-        tick()
-    return [found[i] for i in range(len(source.places))]
-
-
-# --- one batch ----------------------------------------------------------------
-
-
-class Seen(NamedTuple):
-    """Inputs, weights and masks of the attention of a place for a batch.
-
-    Fields:
-        x: Tensor `(B, T, d)`, its input.
-        weights: Array `(B, H, T, T)`.
-        visible: Boolean array `(B, H or 1, T, T)`, which pairs may attend.
-        real: Boolean array `(B, T)`, False for padding.
-        bias: Tensor that broadcasts to `(B, H, T, T)`, added to its logits,
-            or `None`.
-        causal: Whether no token attends to later ones.
-    """
-
-    x: Tensor
-    weights: np.ndarray
-    visible: np.ndarray
-    real: np.ndarray
-    bias: Tensor
-    causal: bool
+    return found
 
 
 def watch(
     source: Exact,
     inputs: dict[str, Any],
-    keep: Callable[[int, Seen], None],
+    keep: Callable[[int, Call, CapturedAttention], None],
 ) -> None:
-    """Calls a model, and `keep` with each place's number and `Seen`.
+    """Calls a model, and `keep` with each place's number, call and record.
 
     Args:
         source: `Exact`.
@@ -77,25 +55,15 @@ def watch(
 
     def record(name, captured):
         layer, call = recorder.current
-        i = numbers[id(layer)]
-        longest, length = source.places[i].max_length, call.query.shape[1]
+        place = source.places[numbers[id(layer)]]
+        longest, length = place.max_length, call.query.shape[1]
         if longest is None or length > longest:
             raise ValueError(
                 f"The tables have {longest} positions. Cut the sequences, or "
                 f"increase `max_length`. Received: {length} tokens in "
-                f"{source.places[i].origin.path!r}"
+                f"{place.origin.path!r}"
             )
-        keep(
-            i,
-            Seen(
-                call.query,
-                captured.weights,
-                captured.visible,
-                captured.query_mask,
-                call.bias,
-                call.mask.causal,
-            ),
-        )
+        keep(numbers[id(layer)], call, captured)
 
     layers = [place.attention for place in source.places]
     recorder = _Watcher(record, False, layers)

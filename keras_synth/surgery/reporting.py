@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_synth.analysis import multiplications
 from keras_synth.layers import SyntheticAttention
-from keras_synth.surgery.observing import batches, sums_of
+from keras_synth.surgery.observing import averages_of, batches
 from keras_synth.surgery.replacing import exact
 
 
@@ -108,20 +108,21 @@ def report(model: Any, data: Any, max_length: int | None = None) -> Report:
     4224
     """
     source = exact(model, max_length)
-    sums = sums_of(source, batches(source.model, data), lambda: None)
-    length = int(max(np.flatnonzero(x.samples_of_rows())[-1] + 1 for x in sums))
+    averages = averages_of(source, batches(source.model, data))
+    seen = [x.counts[0].any(axis=1) for x in averages]
+    length = int(max(np.flatnonzero(rows)[-1] + 1 for rows in seen))
     return Report(
         [
             _row(number, place, own, length)
             for number, (place, own) in enumerate(
-                zip(source.places, sums, strict=True)
+                zip(source.places, averages, strict=True)
             )
         ],
         length,
     )
 
 
-def _row(number, place, sums, length):
+def _row(number, place, averages, length):
     attention = place.attention
     table = SyntheticAttention.from_config(
         {**attention.get_config(), "synthesizer": "R", "max_length": length}
@@ -136,7 +137,7 @@ def _row(number, place, sums, length):
         place.origin.path,
         type(place.origin).__name__,
         type(place.holder).__name__,
-        sums.input_dependence(),
+        averages.input_dependence(),
         (before - after) // attention.num_heads,
         total,
     )

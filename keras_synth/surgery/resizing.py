@@ -122,13 +122,10 @@ def _tiled(table, axis, length):
 
 
 def _interpolated(table, axis, length):
-    at = np.linspace(0, table.shape[axis] - 1, length)
-    below = np.floor(at).astype(int)
-    above = np.minimum(below + 1, table.shape[axis] - 1)
-    shape = [-1 if i == axis else 1 for i in range(table.ndim)]
-    share = (at - below).reshape(shape)
-    return (1 - share) * np.take(table, below, axis) + share * np.take(
-        table, above, axis
+    known = np.arange(table.shape[axis])
+    at = np.linspace(0, known[-1], length)
+    return np.apply_along_axis(
+        lambda values: np.interp(at, known, values), axis, table
     )
 
 

@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import keras_hub
 
 from keras_synth.surgery.places import holders, max_length_of
@@ -18,61 +17,38 @@ class ModelStates:
     """A model, its outputs, and those of its layers with attention.
 
     Args:
-        model: Keras model.
-        name: String, its name in errors.
-        wanted: States to compare: `"hidden_states"`, `"outputs"`.
+        model: Functional model.
+        hidden_states: Whether to return those of the layers.
 
     Attributes:
-        names: List of strings, the outputs to compare.
+        widths: Dictionary of the outputs to return, and their features.
     """
 
-    def __init__(self, model, name, wanted):
-        if not isinstance(model, keras.Model) or not hasattr(model, "input"):
-            raise ValueError(
-                f"The {name} must be a functional or Sequential model, a "
-                "backbone or a task. "
-                f"Received: {type(model).__name__}"
-            )
-        self.model, self.name = model, name
+    def __init__(self, model, hidden_states):
+        self.model = model
         self.layers = []
-        if "hidden_states" in wanted:
+        if hidden_states:
             self.layers = holders(model) or _origins(model)
-        self._wanted = wanted
-        self.names = None
-
-    def outputs(self):
-        """Returns the model's outputs, `keras.KerasTensor`s by their names."""
-        return named_outputs(self.model, self.model.output)
+        outputs = _named(model, model.output)
+        self.widths = {name: x.shape[-1] for name, x in outputs.items()}
 
     def __call__(self, inputs, training):
-        """Returns the wanted states: dictionaries of pairs (tensor, mask).
+        """Returns lists of pairs of a tensor and its padding mask, or `None`.
 
-        A mask `(B, T)` is `None` if there is no padding.
+        They are the values of `"hidden_states"` and `"outputs"`.
         """
         model = self.model
-        if isinstance(model.input, dict):
-            names = [*model.input]
-            if not isinstance(inputs, dict) or not {*names} <= {*inputs}:
-                given = [*inputs] if isinstance(inputs, dict) else type(inputs)
-                raise ValueError(
-                    f"The {self.name} takes a dictionary of {names}; a "
-                    f"preprocessor makes it of texts. Received: {given}"
-                )
-            given = {name: inputs[name] for name in names}
-        else:
-            given = inputs
+        if isinstance(model.input, dict) and isinstance(inputs, dict):
+            inputs = {k: x for k, x in inputs.items() if k in model.input}
         with _outputs_of(self.layers) as states:
-            outputs = named_outputs(model, model(given, training=training))
-        masks = padding_of(outputs, given)
-        found = {
+            outputs = _named(model, model(inputs, training=training))
+        return {
             "hidden_states": states,
             "outputs": [
-                (x, None if masks[name] is None else given[masks[name]])
-                for name, x in outputs.items()
-                if name in self.names
+                (outputs[name], _padding_of(name, outputs[name], inputs))
+                for name in self.widths
             ],
         }
-        return {name: found[name] for name in self._wanted}
 
 
 def _origins(model):
@@ -114,8 +90,8 @@ def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
                 vars(layer)["call"] = call
 
 
-def named_outputs(model: Any, outputs: Any) -> dict[str, Any]:
-    """Returns a model's outputs by their names."""
+def _named(model, outputs):
+    """A model's outputs by their names."""
     if isinstance(outputs, dict):
         return outputs
     if isinstance(outputs, (list, tuple)):
@@ -124,16 +100,11 @@ def named_outputs(model: Any, outputs: Any) -> dict[str, Any]:
     return {"sequence_output" if is_backbone else "output": outputs}
 
 
-def padding_of(outputs: dict[str, Any], inputs: Any) -> dict[str, Any]:
-    """Returns which input masks the padding of each output, or `None`."""
-    found = {}
-    for name, x in outputs.items():
-        side = name.removesuffix("sequence_output")
-        mask = f"{side}padding_mask" if side != name else "padding_mask"
-        known = isinstance(inputs, dict) and mask in inputs
-        known = known and len(x.shape) > 2
-        if known:
-            lengths = {x.shape[1], inputs[mask].shape[1]}
-            known = len(lengths - {None}) < 2
-        found[name] = mask if known else None
-    return found
+def _padding_of(name, x, inputs):
+    """The input that masks the padding of an output, or `None`."""
+    side = name.removesuffix("sequence_output")
+    mask = f"{side}padding_mask" if side != name else "padding_mask"
+    if not isinstance(inputs, dict) or mask not in inputs or len(x.shape) < 3:
+        return None
+    lengths = {x.shape[1], inputs[mask].shape[1]}
+    return inputs[mask] if len(lengths - {None}) < 2 else None

@@ -3,17 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
-from keras_synth.surgery.observing import batches, sums_of
+from keras_synth.folding.synthesizers import copy_variables
+from keras_synth.surgery.observing import averages_of, batches
 from keras_synth.surgery.replacing import exact, replaced
 from keras_synth.surgery.static_heads import checked_kind, fit
 from keras_synth.synthesizers import DenseSynthesizer
 from keras_synth.types import Identifier
-
-_BY = "input_dependence"
 
 
 def synthesize(
@@ -23,7 +21,6 @@ def synthesize(
     to: Identifier = "R",
     by: str | Sequence[tuple[int, int]] = "input_dependence",
     max_length: int | None = None,
-    verbose: int = 0,
 ) -> Any:
     """Returns a trained model, some of whose heads no longer compare tokens.
 
@@ -32,23 +29,19 @@ def synthesize(
     original.
 
     Each replacement is fitted to the model's weights `A` on `data`, between
-    real tokens. It minimises the mean of `KL(A[i] || softmax(S[i]))` over rows:
+    real tokens:
 
-    - `"R"`: a table of positions. Without padding, and in decoders, it is the
-      logarithm of the average weights; see below. A pair of positions without
-      samples gets the average of the nearest distance with samples.
-    - `"FR(rank=...)"`: factors with the closest weights to this table, by the
-      same measure. Training begins with its truncated singular value
+    - `"R"`: a table of positions, the logarithm of the average weights. For
+      samples of equal length, and in decoders, it minimises the mean of
+      `KL(A[i] || softmax(S[i]))` over rows; otherwise, the average of a pair
+      of positions is over the samples that reach it. A pair without samples
+      gets the average of the nearest distance with samples.
+    - `"FR(rank=...)"`: factors of this table, its truncated singular value
       decomposition.
     - `"D"`: a Dense synthesizer, trained by Adam on the model's rows and the
       inputs of attention, in one or several passes over `data`. Unlike a
       table, it depends on the token of the row and on the results of the
       blocks below, such as the distance of the last separator.
-
-    If samples are padded, the average does not minimise the divergence: the
-    average at position j includes only longer samples, whose weights are
-    spread over more tokens. The table is then that of a choice model (Hunter,
-    2004), computed from the same sums.
 
     Args:
         model: See `graft`.
@@ -64,7 +57,6 @@ def synthesize(
             calls; layers of a decoder come after the encoder's.
         max_length: Integer, `N`, the length of the longest sequence, in
             tokens; by default the model's own.
-        verbose: Integer, 1 to show progress, otherwise 0.
 
     Returns:
         See `graft`.
@@ -88,28 +80,23 @@ def synthesize(
     References:
         - [Hassid et al., 2022](https://arxiv.org/abs/2211.03495), averages of
           attention weights instead of attention
-        - [Hunter, 2004](https://doi.org/10.1214/aos/1079120141), choices among
-          more or fewer items: tables from samples of unequal lengths
         - [Bick et al., 2024](https://arxiv.org/abs/2408.10189), matching
           attention matrices first
     """
     source = exact(model, max_length)
     _check_lengths(source)
     kind = checked_kind(to, source)
-    pairs = _checked_ways(by)
     number = _checked_number(heads, source)
-    chosen = None if pairs is None else _checked_heads(pairs, source)
-    progress = _progress(verbose)
+    chosen = _checked_heads(by, source)
     if isinstance(data, Iterator) and kind is DenseSynthesizer:
         data = [*data]  # it is gone over again
 
     def again():
         return batches(source.model, data)
 
-    sums = sums_of(source, again(), progress(None))
-
-    chosen = chosen or _least_dependent(sums, number)
-    parts = fit(to, source, chosen, sums, again, progress)
+    averages = averages_of(source, again())
+    chosen = chosen or _least_dependent(averages, number)
+    parts = fit(to, source, chosen, averages, again)
     each = [
         _identifier(len(own), place.attention.num_heads, to)
         for own, place in zip(chosen, source.places, strict=True)
@@ -123,18 +110,6 @@ def synthesize(
 
 
 # --- arguments ----------------------------------------------------------------
-
-
-def _checked_ways(by):
-    """The pairs in `by`, or `None`."""
-    if not isinstance(by, str):
-        return [*by]
-    if by != _BY:
-        raise ValueError(
-            f"`by` must be {_BY!r}, or a list of pairs (layer, head). "
-            f"Received: by={by!r}"
-        )
-    return None
 
 
 def _check_lengths(source):
@@ -159,8 +134,11 @@ def _checked_number(heads, source):
     )
 
 
-def _checked_heads(pairs, source):
-    """A sorted list of heads for each attention layer."""
+def _checked_heads(by, source):
+    """A sorted list of heads for each attention layer, or `None`."""
+    if isinstance(by, str) and by == "input_dependence":
+        return None
+    pairs = [by] if isinstance(by, str) else [*by]
     numbers = [place.attention.num_heads for place in source.places]
     for pair in pairs:
         inside = (
@@ -171,39 +149,25 @@ def _checked_heads(pairs, source):
         )
         if not inside:
             raise ValueError(
-                "`by` must be pairs (layer, head). The attention layers 0 to "
-                f"{len(numbers) - 1} have {numbers} heads. Received: {pair}"
+                '`by` must be "input_dependence" or pairs (layer, head). The '
+                f"attention layers 0 to {len(numbers) - 1} have {numbers} "
+                f"heads. Received: {pair!r}"
             )
     return _by_layer(pairs, len(numbers))
-
-
-def _progress(verbose):
-    """Returns a function that shows a number of steps, `None` if unknown.
-
-    It returns a function to call after each step.
-    """
-
-    def bar(steps):
-        if not verbose:
-            return lambda: None
-        shown = keras.utils.Progbar(steps, unit_name="step")
-        return lambda: shown.add(1)
-
-    return bar
 
 
 # --- the choice of heads ------------------------------------------------------
 
 
-def _least_dependent(sums, number):
+def _least_dependent(averages, number):
     """The heads that depend least on their input."""
     pairs = [
         (share, i, head)
-        for i, own in enumerate(sums)
+        for i, own in enumerate(averages)
         for head, share in enumerate(own.input_dependence())
     ]
     pairs = sorted(pairs)[:number]
-    return _by_layer([pair[1:] for pair in pairs], len(sums))
+    return _by_layer([pair[1:] for pair in pairs], len(averages))
 
 
 def _by_layer(pairs, layers):
@@ -231,7 +195,7 @@ def _fill(mine, theirs, static, part):
             _take(getattr(mine, name), getattr(theirs, name), 1, 0, order)
     _take(mine.attention_output, theirs.attention_output, 0, None, order)
     groups = list(mine.synthesizer.head_groups())
-    part.put(groups.pop(), static)
+    copy_variables(part, groups.pop())
     for group in groups:
         for name in ("query", "key"):
             layers = getattr(group, name), getattr(theirs.synthesizer, name)

@@ -138,22 +138,23 @@ def test_the_student_alone_is_trained(tmp_path):
     for weight, value in zip(teacher.weights, known, strict=True):
         np.testing.assert_array_equal(numpy(weight), value)
     assert len(teacher.trainable_weights) == len(teacher.weights)
-    # By itself, and with its teacher and its optimizer.
     student.save(tmp_path / "student.keras")
-    training.save(tmp_path / "training.keras")
     alone = keras.saving.load_model(tmp_path / "student.keras")
-    again = keras.saving.load_model(tmp_path / "training.keras")
-    result = student.predict_on_batch(given)
-    for model in (alone, again.student):
-        np.testing.assert_allclose(
-            model.predict_on_batch(given), result, atol=1e-5
-        )
+    np.testing.assert_allclose(
+        alone.predict_on_batch(given),
+        student.predict_on_batch(given),
+        atol=1e-5,
+    )
+    # As `keras.callbacks.BackupAndRestore` does.
+    training.save_weights(tmp_path / "training.weights.h5")
+    again = compiled(*pair())
+    again.fit(given, verbose=0)
+    again.load_weights(tmp_path / "training.weights.h5")
     np.testing.assert_allclose(
         loss_of(again, given)["loss"],
         loss_of(training, given)["loss"],
         rtol=1e-4,
     )
-    assert int(again.optimizer.iterations) == 16
 
 
 def test_what_is_frozen_is_not_trained():
@@ -282,13 +283,8 @@ def test_labels_losses_and_other_inputs_are_refused():
     with pytest.raises(ValueError, match="take the place of labels"):
         training.fit(given, np.ones(B), verbose=0)
     del given["segment_ids"]
-    with pytest.raises(
-        ValueError,
-        match=r"takes .*segment_ids.*Received: \[",
-    ):
+    with pytest.raises(ValueError, match=r'Missing data.*"segment_ids"'):
         training(given)
-    with pytest.raises(ValueError, match=r"student takes.*Received: <class"):
-        training(given["token_ids"])
     long = {name: np.ones((1, 10), "int32") for name in inputs()}
     with pytest.raises(ValueError, match="10 tokens are longer"):
         training(long)

@@ -20,7 +20,6 @@ SIZES = {
 }
 FAMILIES = {
     "bert": keras_hub.models.BertBackbone,
-    "distil_bert": keras_hub.models.DistilBertBackbone,
     "roberta": keras_hub.models.RobertaBackbone,
     "gpt2": keras_hub.models.GPT2Backbone,
     "ours": lambda **sizes: models.SynthesizerBackbone(
@@ -91,7 +90,7 @@ def check_same(model, grafted, length=T):
     )
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", ["gpt2", "ours", "t5", "our_seq2seq"])
 def test_outputs_are_the_same_at_the_start(name):
     model = trained(name)
     before = [numpy(w) for w in model.weights]
@@ -179,9 +178,8 @@ def test_targets_shorter_than_sources_stay_so():
     assert graft(model, "R+V", max_length=8).max_decoder_length == 8
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_it_trains_saves_loads_and_folds(name, tmp_path):
-    model = trained(name)
+def test_it_trains_saves_loads_and_folds(tmp_path):
+    model = trained("gpt2")
     grafted = graft(model, "R+V")
     given = inputs(model)
     table = next(w for w in grafted.weights if w.name == "R")
@@ -238,10 +236,7 @@ def lively_gpt2():
     return model
 
 
-@pytest.mark.parametrize(
-    "synthesizer",
-    ["R+V", "D+V"],
-)
+@pytest.mark.parametrize("synthesizer", ["R+V", "D+V"])
 def test_a_grafted_gpt2_writes_as_before(synthesizer):
     theirs = keras_hub.models.GPT2CausalLM(lively_gpt2())
     ours = graft(theirs, synthesizer)
@@ -313,14 +308,9 @@ def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
     )
 
 
-class Plain(keras.Model):
-    pass
-
-
 @pytest.mark.parametrize(
     ("model", "options", "match"),
     [
-        (lambda: Plain(), {}, "Functional and Sequential models.*of Plain"),
         (lambda: trained("bert"), {"synthesizer": "R"}, "V in all heads"),
         (
             lambda: trained("bert"),
