@@ -45,8 +45,8 @@ class Mutant(NamedTuple):
 MUTANTS = [
     # --- softmax, masks -------------------------------------------------------
     Mutant(
-        "attention/softmax.py",
-        "return ops.where(mask, weights, 0.0)",
+        "attention/normalizers.py",
+        "return ops.where(allowed, weights, 0.0)",
         "return weights",
         "a row that sees nothing attends evenly",
     ),

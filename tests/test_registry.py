@@ -213,7 +213,6 @@ class Identity(mixers.SelfMixer):
 @dataclasses.dataclass(frozen=True)
 class Before(mixers.patterns.Pattern):
     distance: int
-    has_pieces = False
 
     def allows(self, rows, columns):
         return abs(rows - columns) <= self.distance

@@ -44,18 +44,10 @@ class Configured(Mixin):
 def config_of(
     layer: Any, cls: type, config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns a config with the arguments of a constructor.
+    """Returns the config of a base with the arguments of a class.
 
     An argument is the attribute of the same name. Existing entries of the
     config do not change.
-
-    Args:
-        layer: A layer, model or preprocessor.
-        cls: The class of the calling `get_config`.
-        config: Dictionary, the result of the base's `get_config`.
-
-    Raises:
-        NotImplementedError: If an attribute is missing.
     """
     names = [name for name in own_parameters(cls) if name not in config]
     return {**config, **_values(layer, names)}

@@ -20,8 +20,7 @@ def number_of_devices() -> int:
 def copied(when: bool = True) -> Iterator[None]:
     """If `when`, copies weights made in a `with` block to all devices.
 
-    This is for tables with one row for all heads, at paths for which a layout
-    map expects a row for each head.
+    A layout map would cut a table with one row for all heads.
     """
     distribution = keras.distribution.distribution()
     if distribution is None or not when:

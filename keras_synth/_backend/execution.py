@@ -7,12 +7,7 @@ from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 
 
 def is_eager(x):
-    """Whether operations on `x` run eagerly.
-
-    It is False while a function is traced for compilation. Tracing unrolls a
-    Python loop, but eager execution would compile a backend's loop in each
-    call.
-    """
+    """Whether operations on `x` run eagerly, and are not traced."""
     if JAX:
         return not isinstance(x, JAX.core.Tracer)
     return TENSORFLOW.executing_eagerly() if TENSORFLOW else True
@@ -28,11 +23,7 @@ def is_placeholder(x):
 
 
 def is_traced():
-    """Whether PyTorch's older tracer (TorchScript) records operations.
-
-    Its recording is valid only for the traced sizes, and Keras uses 1 for
-    unknown sizes.
-    """
+    """Whether TorchScript, PyTorch's older tracer, records operations."""
     return TORCH is not None and TORCH.jit.is_tracing()
 
 
@@ -58,11 +49,7 @@ def takes_no_loops():
 
 
 def known_to_compilers(function):
-    """Makes the result of a function a constant for PyTorch's compiler.
-
-    It is for functions without arguments that the compiler cannot trace. They
-    are called once.
-    """
+    """Makes the result of a function a constant for PyTorch's compiler."""
     if TORCH is None:
         return function
     return TORCH.compiler.assume_constant_result(function)
@@ -87,8 +74,7 @@ def may_be_differentiated():
 def on_cpu(x):
     """Whether operations on a tensor run on a CPU.
 
-    The tensor has a device. If it is traced, the device is that of the scope,
-    or the backend's default.
+    A traced tensor has the device of the scope, or the backend's default.
     """
     if TORCH:
         return x.device.type == "cpu"

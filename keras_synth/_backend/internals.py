@@ -1,8 +1,7 @@
 """Private names of Keras, PyTorch and JAX, with alternatives.
 
-No other module of the core uses names that begin with `_`, or `jax._src`. Other
-versions may lack these names. Each function then does the next best thing,
-which `tests/_backend/test_internals.py` checks.
+No other module of the core uses such names. Other versions may lack them. Each
+function then does the next best thing.
 """
 
 import contextlib
@@ -115,9 +114,7 @@ def kept_variables(model: Any) -> Iterator[None]:
         model.jax_state_sync()
         model._jax_state = None  # versions without this attribute ignore it
         for variable, value in kept:
-            # Without the attribute the value counts as taken.
-            is_lost = getattr(variable, "_value", None) is None
-            if is_lost and not value.is_deleted():
+            if is_empty(variable) and not value.is_deleted():
                 variable.assign(value)
         raise
 
@@ -161,12 +158,7 @@ def set_keras_mask(x: Any, mask: Any) -> None:
 
 
 def keras_hub_class(module: str, name: str) -> type | None:
-    """Returns a class of KerasHub's that it does not export, or `None`.
-
-    Args:
-        module: String, below `keras_hub.src.models`.
-        name: String.
-    """
+    """Returns a class of `keras_hub.src.models.<module>`, or `None`."""
     try:
         found = importlib.import_module(f"keras_hub.src.models.{module}")
     except ImportError:

@@ -11,17 +11,9 @@ def one_by_one(function, operands, axes):
     """Applies a function to slices along some axes, one after the other.
 
     The loops are nested, with the first axis outermost. The gradient of a slice
-    computes the slice again.
-
-    Args:
-        function: Function from a dictionary of slices, tensors of length 1
-            along the axes, to a tensor of the same rank.
-        operands: Dictionary of tensors of the same rank. All slices share those
-            of length 1 along an axis.
-        axes: Sequence of integers.
-
-    Returns:
-        Tensor, the results concatenated along the axes.
+    computes the slice again. The function maps a dictionary of slices, which
+    have length 1 along the axes, to a tensor of the same rank. All slices share
+    the operands of length 1 along an axis.
     """
     return _one_by_one(rematerialized(function), operands, tuple(axes))
 
@@ -60,13 +52,7 @@ def _one_by_one(function, operands, axes):
 
 
 def summed(function, operands, total):
-    """Sums a function of slices, one after the other.
-
-    Args:
-        function: Function of tensors, slices of the operands.
-        operands: Tuple of tensors with the same length of the first axis.
-        total: Tensor, the initial sum.
-    """
+    """Adds a function of slices along the first axis of all operands."""
     length = operands[0].shape[0]
     if TENSORFLOW:
         # XLA differentiates only loops of static length, which `scan` does not

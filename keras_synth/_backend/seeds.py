@@ -8,10 +8,7 @@ from keras_synth._backend.checks import check_seed
 
 
 def derived(seed, name):
-    """Returns the seed for a name, from 0 to `2**31 - 1`.
-
-    It is `None` if `seed` is.
-    """
+    """Returns the seed for a name, below `2**31`; `None` stays `None`."""
     if check_seed("seed", seed) is None:
         return None
     return zlib.crc32(f"{seed}/{name}".encode()) >> 1
@@ -40,14 +37,9 @@ def normal_unless(initializer, stddev):
 
 
 def add_table(layer, name, shape, initializer, **options):
-    """Adds a float32 weight, which mixed precision casts only at its use.
+    """Adds a weight to a layer with a `seed`.
 
-    Args:
-        layer: Layer with a `seed`.
-        name: String.
-        shape: Tuple of integers.
-        initializer: Initializer.
-        **options: Other arguments of `add_weight`.
+    Mixed precision casts it only at its use.
     """
     return layer.add_weight(
         name=name,

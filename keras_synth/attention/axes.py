@@ -79,13 +79,10 @@ class AttentionAxes:
         return ops.transpose(x, (*places, *range(len(sizes), len(x.shape))))
 
     def flatten_padding(self, name, mask, x):
-        """Flattens a padding mask to `(B', T)`.
+        """Flattens a padding mask of `x`, or `None`, to `(B', T)`.
 
-        Args:
-            name: String, the argument's name for the error.
-            mask: Tensor `(B, ...)` with all axes of `x` except the features, or
-                with the batch and the attended axes in their order; or `None`.
-            x: Tensor `(B, ..., d)`.
+        It has all axes of `x` except the features, or the batch and the
+        attended axes in their order.
         """
         if mask is None:
             return None
@@ -133,15 +130,9 @@ class AttentionAxes:
     def flatten_pairs(self, name, x, query, value, num_heads):
         """Flattens a mask or bias to `(B' or 1, H or 1, T or 1, S)`.
 
-        Args:
-            name: String, the argument's name for the error.
-            x: Tensor that ends in the query's and the source's attended axes,
-                `(*T, *S)`. Before them it can have the first axes of
-                `(B, *others)`, or all of `(B, *others, H)`. An axis can be 1.
-                Or `None`, which stays `None`.
-            query: Tensor `(B, ..., d)`.
-            value: Tensor `(B, ..., d)`.
-            num_heads: Integer, `H`.
+        `x` ends in the query's and the source's attended axes, `(*T, *S)`.
+        Before them it can have the first axes of `(B, *others)`, or all of
+        `(B, *others, H)`. An axis can be 1. `None` stays `None`.
         """
         if x is None:
             return None

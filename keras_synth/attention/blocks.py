@@ -1,8 +1,7 @@
 """Blocks of queries, and the keys for each block.
 
-`QueryBlocks` cut queries `(B, H, T, f)` into G groups of r rows, each with c
-columns: logits are `(B, H, G, r, c)`. Entries beyond the ends are zero, or
-False in a mask.
+Queries `(B, H, T, f)` become G groups of r rows, each with c columns: logits
+are `(B, H, G, r, c)`. Entries beyond the ends are zero, or False in a mask.
 """
 
 from typing import NamedTuple
@@ -21,14 +20,13 @@ class QueryBlocks:
     Args:
         length: Integer or scalar tensor, `T`.
         residues: Integer, number of classes.
-        block: Integer, queries in a block, by default the whole class.
-        exact: Whether blocks have this size even if a class is shorter.
+        block: Integer, queries in a block, at most and by default the whole
+            class.
     """
 
-    def __init__(self, length, residues=1, block=None, exact=False):
+    def __init__(self, length, residues=1, block=None):
         size = -(-length // residues)
-        short = isinstance(size, int) and size <= (block or size)
-        if block is None or (short and not exact):
+        if block is None or (isinstance(size, int) and size < block):
             block = size
         self.length, self.residues, self.block = length, residues, block
         self.blocks = -(-size // block)
@@ -74,9 +72,8 @@ class QueryBlocks:
     def positions(self, relative=False):
         """Positions of rows, integers `(G, r)`.
 
-        Args:
-            relative: Whether only differences matter; the result is then that
-                of the first group, `(1, r)`.
+        If `relative`, only differences matter, and the result is that of the
+        first group, `(1, r)`.
         """
         return self.firsts(relative) + self.steps(self.block, relative)
 
@@ -105,15 +102,7 @@ class Neighbours(NamedTuple):
     after: int = 0
 
     def take(self, grid, x):
-        """Returns the columns of each group.
-
-        Args:
-            grid: `QueryBlocks`.
-            x: Tensor `(B, H, T, f)`.
-
-        Returns:
-            Tensor `(B, H, G or 1, c, f)`.
-        """
+        """The columns of groups, `(B, H, T, f) -> (B, H, G or 1, c, f)`."""
         x = grid.split(x)
         before, after = self._around(grid)
         blocks, block, found = grid.blocks, grid.block, [x]
@@ -127,7 +116,7 @@ class Neighbours(NamedTuple):
         return _merged(x)
 
     def number(self, grid):
-        """The number of columns of a group, `c`."""
+        """The number of columns, `c`."""
         return grid.block + sum(self._around(grid))
 
     def positions(self, grid, relative=False):
@@ -161,12 +150,7 @@ class First(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Blocks of keys from a table.
-
-    Fields:
-        table: Integer array `(max, n)`, blocks of keys for each block of rows,
-            or -1.
-    """
+    """Blocks of keys for each block of rows: an array `(max, n)`, or -1."""
 
     table: object
 
@@ -195,9 +179,6 @@ class Drawn(NamedTuple):
 
     def _rows(self, grid):
         return from_array(self.table)[: grid.blocks]
-
-
-# --- layouts ------------------------------------------------------------------
 
 
 def _merged(x):

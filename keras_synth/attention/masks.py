@@ -151,13 +151,10 @@ def as_boolean(mask):
 
 
 def present_padding(mask, x, start):
-    """The padding mask `(B, T)` of the new tokens.
+    """The padding mask `(B, T)` of the new tokens `x`, `(B, T, d)`.
 
-    Args:
-        mask: Boolean tensor `(B, T)`, or `(B, max)` for the whole cache; or
-            `None`.
-        x: Tensor `(B, T, d)`.
-        start: Integer or scalar integer tensor, position of the first token.
+    `mask` can be `(B, max)`, for the whole cache. The position of the first
+    token is `start`.
     """
     if mask is None:
         return None
@@ -170,16 +167,9 @@ def present_padding(mask, x, start):
 
 
 def cached_padding(mask, x, length, start):
-    """The padding mask `(B, max)` of all tokens in a cache.
+    """The padding mask `(B, max)` of all tokens in a cache of that `length`.
 
-    Args:
-        mask: As for `present_padding`.
-        x: Tensor `(B, T, d)`.
-        length: Integer or scalar tensor, `max`.
-        start: Integer or scalar tensor.
-
-    Raises:
-        ValueError: If the length of the mask is neither `T` nor `max`.
+    Other arguments are those of `present_padding`.
     """
     if mask is None:
         return None
@@ -215,16 +205,6 @@ def zero_padding(x, mask):
     return ops.where(_beside(mask, x), x, constant(0.0, x))
 
 
-def zero_padded_keys(logits, mask):
-    """Sets padded keys of `Logits` to zero, except constants `(1, S, H, k)`."""
-    keys = logits.keys
-    if keys is None or mask.keys is None:
-        return logits
-    if keys.shape[0] == 1 and mask.keys.shape[0] != 1:
-        return logits
-    return logits._replace(keys=zero_padding(keys, mask.keys))
-
-
 def zero_padded_columns(bias, mask):
     """Sets a bias `(B or 1, H or 1, T, S)` to zero for padded keys.
 
@@ -241,10 +221,9 @@ def zero_padded_columns(bias, mask):
 
 
 def zero_rows(context, visible):
-    """Sets rows of a context `(B, T, H, v)` to zero.
+    """Sets rows of a context `(B, T, H, v)` to zero if they are not visible.
 
-    These are the rows for which `visible`, boolean `(B or 1, 1 or H, 1 or T)`
-    or `None`, is False.
+    `visible` is boolean `(B or 1, 1 or H, 1 or T)`, or `None` for all rows.
     """
     if visible is None:
         return context

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_synth.attention.softmax import forbid, masked_softmax, softmax
+from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.registry import Entry, Registry
 from keras_synth.types import Identifier, Tensor
 
@@ -185,17 +185,15 @@ class Sigmoid(Normalizer):
 
 
 def normalized(normalizer, scores, allowed, count=None):
-    """Returns the weights of scores, zero if not allowed.
+    """Returns the weights of scores, zero where `allowed` is False.
 
-    Args:
-        normalizer: `Normalizer`.
-        scores: Float32 tensor `(..., T, S)`.
-        allowed: Boolean tensor that broadcasts with it, or `None`.
-        count: As for `Normalizer.weights`.
+    Float32 scores are `(..., T, S)`; `count` is that of `Normalizer.weights`.
     """
-    if normalizer == SOFTMAX:
-        return masked_softmax(scores, allowed)
-    return normalizer.weights(forbid(scores, allowed), count)
+    weights = normalizer.weights(forbid(scores, allowed), count)
+    if allowed is None or normalizer.elementwise:
+        return weights
+    # A row that sees nothing can have any weights.
+    return ops.where(allowed, weights, 0.0)
 
 
 SOFTMAX = Softmax()

@@ -18,16 +18,9 @@ def as_position(position):
 def window(table, axis, start, length, tile=False):
     """Returns the entries `start ... start + length - 1` along `axis`.
 
-    Args:
-        table: Tensor, `max_length` entries along `axis`.
-        axis: Integer, 0 or 1.
-        start: Integer or scalar integer tensor, the first position.
-        length: Integer or scalar integer tensor, number of positions.
-        tile: Whether positions repeat from `max_length` on, as the paper
-            suggests for inputs longer than the table.
-
-    Returns:
-        Tensor with `length` entries along `axis`.
+    `start` and `length` are integers or scalar integer tensors. With `tile`,
+    positions repeat from the end of the table on, as the paper suggests for
+    longer inputs.
     """
     table = ops.convert_to_tensor(table)
     max_length = table.shape[axis]
@@ -61,14 +54,10 @@ def shortest(*lengths):
 
 
 def check_length(name, length, max_length, start=0):
-    """Raises if a known length does not fit the table.
+    """Raises if a known length, an integer, does not fit the table.
 
-    Args:
-        name: String for the error, "Query" or "Source".
-        length: Integer, in tokens; `None` or a tensor is unknown.
-        max_length: Integer, number of positions in the table.
-        start: Integer, position of the first token, or a tensor, which counts
-            as 0.
+    The name, "Query" or "Source", is for the error. A tensor as `start`, the
+    position of the first token, counts as 0.
     """
     if not isinstance(length, int):
         return

@@ -16,14 +16,8 @@ OUTPUT_AXES = "defgijlmnopqrsuvwxyz"
 class Projections:
     """Makes the dense layers of an attention layer with the same options.
 
-    Kernels and biases have the layout of `keras.layers.MultiHeadAttention`.
-
-    Args:
-        use_bias: Whether the projections have a bias.
-        seed: Optional integer, seed of the initial values.
-        fixed: Whether the layers are never trained.
-        **options: The options in `defaults`, for all kernels, biases and
-            outputs.
+    Kernels and biases have the layout of `keras.layers.MultiHeadAttention`. If
+    `fixed`, the layers are never trained.
     """
 
     defaults = {
@@ -70,19 +64,13 @@ class Projections:
         return {"use_bias": self.use_bias, **config}
 
     def split_heads(self, num_heads, width, name, dtype, activation=None):
-        """A dense layer `(B, T, d) -> (B, T, H, width)`.
-
-        Its kernel is `(d, H, width)`, its bias `(H, width)`.
-        """
+        """A dense layer `(B, T, d) -> (B, T, H, width)`."""
         shape = (num_heads, width)
         equation = "btd,dhk->bthk"
         return self._dense(equation, shape, name, dtype, activation, True)
 
     def merge_heads(self, output_shape, name, dtype):
-        """A dense layer `(B, T, H, v) -> (B, T, *output_shape)`.
-
-        Its kernel is `(H, v, *output_shape)`, its bias `output_shape`.
-        """
+        """A dense layer `(B, T, H, v) -> (B, T, *output_shape)`."""
         axes = OUTPUT_AXES[: len(output_shape)]
         equation = f"bthk,hk{axes}->bt{axes}"
         return self._dense(equation, output_shape, name, dtype, None, True)

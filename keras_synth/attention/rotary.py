@@ -7,15 +7,10 @@ from keras_synth.attention.logits import float32
 
 
 def rotation(positions, width, max_wavelength):
-    """Returns cosines and sines of the angles of some positions.
+    """Returns cosines and sines of the angles of positions.
 
-    Args:
-        positions: Integer tensor `(T,)` or `(B, T)`.
-        width: Integer, the number of rotated features, an even number.
-        max_wavelength: Float, the base of the wavelengths.
-
-    Returns:
-        Two float32 tensors `(T, 1, width / 2)` or `(B, T, 1, width / 2)`.
+    These are `(T,)` or `(B, T)`, the results float32 `(T, 1, width / 2)` or
+    `(B, T, 1, width / 2)`.
     """
     speeds = np.power(float(max_wavelength), -np.arange(0, width, 2) / width)
     positions = ops.cast(positions, "float32")[..., None, None]
@@ -24,15 +19,9 @@ def rotation(positions, width, max_wavelength):
 
 
 def rotated(x, cos, sin):
-    """Rotates pairs of features, feature f with f + width / 2.
+    """Rotates pairs of features, f with f + width / 2, of `(B, T, H, k)`.
 
-    Args:
-        x: Tensor `(B, T, H, k)`. Features from `width` on stay unchanged.
-        cos: Tensor `(T, 1, width / 2)` or `(B, T, 1, width / 2)`.
-        sin: Tensor of the same shape.
-
-    Returns:
-        Tensor `(B, T, H, k)` in the dtype of x.
+    Features from `width` on stay unchanged, and so does the dtype.
     """
     half = cos.shape[-1]
     a, b = float32(x[..., :half]), float32(x[..., half : 2 * half])

@@ -11,29 +11,11 @@ FORBIDDEN = -1e38
 LEAST_BIAS = -1e30
 
 
-def masked_softmax(scores, mask=None):
-    """Softmax over the last axis, among entries where `mask` is True.
-
-    Args:
-        scores: Float32 tensor; forbidden entries can have any value.
-        mask: Boolean tensor that broadcasts with `scores`, or `None`.
-
-    Returns:
-        Float32 tensor, 0 for forbidden entries.
-    """
-    if mask is None:
-        return softmax(scores)
-    weights = softmax(forbid(scores, mask))
-    return ops.where(mask, weights, 0.0)
-
-
 def forbid(scores, mask):
-    """Returns scores that are `FORBIDDEN` where `mask` is False.
+    """Returns float32 scores that are `FORBIDDEN` where `mask` is False.
 
-    Args:
-        scores: Float32 tensor `(..., T, S)`, NaN only for entries that a `mask`
-            with rows forbids.
-        mask: Boolean tensor that broadcasts with `scores`, or `None`.
+    Scores `(..., T, S)` can be NaN only for entries that a mask with rows
+    forbids. `None` forbids nothing.
     """
     if mask is None:
         return scores

@@ -15,8 +15,9 @@ from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import assign_policies
 from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
+from keras_synth.attention.normalizers import SOFTMAX, normalized
 from keras_synth.attention.projections import Projections, axes_of_heads
-from keras_synth.attention.softmax import masked_softmax, softmax
+from keras_synth.attention.softmax import softmax
 from keras_synth.mixers import last_tokens
 from keras_synth.mixers.neighbours import Neighbours
 from keras_synth.mixers.self_mixer import SelfMixer
@@ -120,7 +121,7 @@ class Convolution(Neighbours):
             return softmax(logits)
         taps = last_tokens.windows(is_token, self.width)
         taps = ops.stack(taps, axis=-1)
-        return masked_softmax(logits, (taps > 0)[:, :, None])
+        return normalized(SOFTMAX, logits, (taps > 0)[:, :, None])
 
 
 def _convolve(x, weights):

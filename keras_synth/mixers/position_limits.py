@@ -14,7 +14,6 @@ class _Listed(patterns.Pattern):
     """Pairs in a weight `(N, N)`."""
 
     sees_itself = False
-    has_pieces = False
 
     def __init__(self, table):
         self.table = table

@@ -72,15 +72,9 @@ class AdditiveSynthesizer(PairSynthesizer):
 
 
 def pair_logits(queries, keys, scale):
-    """Returns `sum_f scale_f tanh(queries_f + keys_f)`.
+    """Returns `sum_f scale_f tanh(queries_f + keys_f)` in float32.
 
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-        scale: Tensor `(H, k)`.
-
-    Returns:
-        Float32 tensor `(B, H, T, S)`.
+    `(B, T, H, k), (B, S, H, k), (H, k) -> (B, H, T, S)`.
     """
     # (k, B, H, T, 1) and (k, B, H, 1, S): a slice for each feature.
     queries = ops.transpose(float32(queries), (3, 0, 2, 1))[..., :, None]

@@ -154,7 +154,6 @@ class DenseSynthesizer(TokenSynthesizer):
         if not self._shares_queries:
             width = self._build_hidden(query_shape)
         initializer = self._table_initializer(width, length)
-        # A layout map would cut the axis that all heads share.
         with copied(when=self.shared_heads):
             if self.hidden_dim is None:
                 shape = (heads, width, length)

@@ -25,15 +25,7 @@ from keras_synth.types import Tensor
 
 
 class PairSynthesizer(Synthesizer):
-    """The base of synthesizers that compare a query with a key.
-
-    Args:
-        num_heads: Integer, `H`.
-        key_dim: Integer, features per head, `k`.
-        use_bias: Whether the projections have a bias.
-        fixed: Whether the projections are never trained.
-        **kwargs: Options of the projections, and arguments of `Synthesizer`.
-    """
+    """The base of synthesizers that compare a query with a key."""
 
     weight_axes = axes_of_heads("query", "key")
 
@@ -201,14 +193,9 @@ class DotProductSynthesizer(PairSynthesizer):
         return Logits(queries * self.key_dim**-0.5, keys)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Rotates queries or keys.
+        """Rotates queries or keys `(B, T, H, k)`.
 
-        Args:
-            x: Tensor `(B, T, H, k)`.
-            positions: Integer tensor `(T,)` or `(B, T)`.
-
-        Returns:
-            Tensor `(B, T, H, k)`.
+        Positions are `(T,)` or `(B, T)`.
         """
         angles = rotation(
             positions, self.rotary_dim, self.rotary_max_wavelength

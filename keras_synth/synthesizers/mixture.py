@@ -114,7 +114,10 @@ class MixtureSynthesizer(CompositeSynthesizer):
         return ops.concatenate(keys, axis=-1)
 
     def call(self, query, keys=None, *, start=0, length=None):
-        alphas = iter(self._shares())
+        if self.alphas is not None:  # of each part, (H,) or (1,)
+            alphas = self.tables()["alphas"]
+            alphas = ops.reshape(alphas, (self.alphas.shape[0], -1))
+            alphas = iter([alphas[i] for i in range(self.alphas.shape[0])])
         total = None
         for part, _, logits in self.logits_of_parts(
             query, keys, start=start, length=length
@@ -162,14 +165,6 @@ class MixtureSynthesizer(CompositeSynthesizer):
             return {}
         alphas = ops.convert_to_tensor(self.alphas)
         return {"alphas": ops.softmax(alphas, axis=0)}
-
-    def _shares(self):
-        """The weight of each mixed part: tensors `(H,)` or `(1,)`."""
-        if self.alphas is None:
-            return ()
-        alphas = ops.softmax(ops.convert_to_tensor(self.alphas), axis=0)
-        alphas = ops.reshape(alphas, (self.alphas.shape[0], -1))
-        return [alphas[i] for i in range(self.alphas.shape[0])]
 
     def _shared_queries(self, query):
         """The query projection, for each part that uses it."""

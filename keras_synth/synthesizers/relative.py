@@ -17,22 +17,14 @@ from keras_synth.types import Identifier, Tensor
 
 
 class DistanceSynthesizer(Synthesizer):
-    """Attends by distance only: `S[i, j] = w(j - i)`, per head.
-
-    A subclass implements `weigh`. Sequences can have any length.
-    """
+    """Attends by distance only: `S[i, j] = w(j - i)`, per head."""
 
     reads_tokens = False
 
     def weigh(self, distances: Tensor) -> Tensor:
-        """Returns the logits of distances.
+        """The logits `(H, n)` of integer distances `j - i`, `(n,)`.
 
-        Args:
-            distances: Integer tensor `(n,)`, `j - i` for the query token i and
-                the source token j.
-
-        Returns:
-            Tensor `(H, n)`.
+        The query token is i, the source token j.
         """
         raise NotImplementedError
 

@@ -303,10 +303,24 @@ def test_a_row_that_is_normalised_in_another_way_is_not_cut(monkeypatch):
     np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
 
 
+def test_rows_that_see_nothing_are_zero_for_a_custom_normalizer():
+    class Sharp(normalizers.Normalizer):
+        name = "sharp"
+
+        def weights(self, logits, count=None):
+            return ops.softmax(2 * logits)
+
+    layer = SyntheticAttention(H, K, synthesizer="V", normalizer=Sharp())
+    x, mask = ops.convert_to_tensor(normal(B, T, D)), pairs()
+    mask[0, 2] = False
+    output = numpy(layer(x, attention_mask=mask))
+    np.testing.assert_allclose(output[0, 2], numpy(layer.attention_output.bias))
+    _, scores = layer(x, attention_mask=mask, return_attention_scores=True)
+    assert not numpy(scores)[~np.repeat(mask[:, None], H, 1)].any()
+
+
 def test_a_custom_pattern_without_pieces_is_a_mask():
     class Even(patterns.Pattern):
-        has_pieces = False
-
         def allows(self, rows, columns):
             return (rows + columns) % 2 == 0
 

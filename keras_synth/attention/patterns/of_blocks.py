@@ -55,7 +55,7 @@ class BlockWindow(Pattern):
 
     def piece(self, length: Size, causal: bool) -> Any:
         before = self.number // 2 * self.block_size
-        grid = QueryBlocks(length, block=self.block_size, exact=True)
+        grid = QueryBlocks(length, block=self.block_size)
         return grid, Neighbours(before, 0 if causal else before)
 
     def columns(self, row: Size, length: int) -> Tensor:
@@ -166,7 +166,7 @@ class RandomBlocks(Pattern):
         return self
 
     def piece(self, length: Size, causal: bool) -> Any:
-        grid = QueryBlocks(length, block=self.block_size, exact=True)
+        grid = QueryBlocks(length, block=self.block_size)
         return grid, Drawn(self.table)
 
     def columns(self, row: Size, length: int) -> Tensor:
@@ -175,10 +175,3 @@ class RandomBlocks(Pattern):
         first = ops.take(table, block, axis=0) * self.block_size
         within = ops.arange(self.block_size, dtype="int32")
         return ops.reshape(first[:, None] + within, (-1,))
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        if self.without is not None:
-            without = keras.saving.serialize_keras_object(self.without)
-            config["without"] = without
-        return config

@@ -34,7 +34,6 @@ class Pairs(Pattern):
     allowed: Any
 
     sees_itself: ClassVar[bool] = False
-    has_pieces: ClassVar[bool] = False
 
     def __post_init__(self):
         allowed = self.allowed

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import serialized
 from keras_synth.types import Size, Tensor
 
 # Rows of a block of queries. Smaller blocks are many small products; larger
@@ -23,8 +24,6 @@ class Pattern:
         reach: Integer, if the pattern allows exactly `|i - j| <= reach`; or
             `None`.
         sees_itself: Boolean, whether every position sees itself.
-        has_pieces: Boolean, whether the pattern can be computed without a
-            tensor of all pairs.
         in_tokens: String, the argument that is a number of tokens; or `None`.
 
     Example:
@@ -38,7 +37,6 @@ class Pattern:
     relative: ClassVar[bool] = False
     reach: ClassVar[int | None] = None
     sees_itself: ClassVar[bool] = True
-    has_pieces: ClassVar[bool] = True
     in_tokens: ClassVar[str | None] = None
 
     @property
@@ -92,6 +90,8 @@ class Pattern:
     def piece(self, length: Size, causal: bool) -> Any:
         """Returns blocks to compute it; see `keras_synth.attention.blocks`.
 
+        If a class lacks this method, attention compares all pairs.
+
         Args:
             length: Integer or scalar tensor, `T`.
             causal: Whether no position sees a later one.
@@ -137,7 +137,7 @@ class Pattern:
 
     def get_config(self) -> dict[str, Any]:
         return {
-            field.name: getattr(self, field.name)
+            field.name: serialized(field.name, getattr(self, field.name))
             # All patterns except this base class are dataclasses.
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
         }
@@ -199,10 +199,6 @@ class Union(Pattern):
     @property
     def sees_itself(self) -> bool:
         return any(pattern.sees_itself for pattern in self.patterns)
-
-    @property
-    def has_pieces(self) -> bool:
-        return all(pattern.has_pieces for pattern in self.patterns)
 
     def allows(self, rows: Tensor, columns: Tensor) -> Tensor:
         found = (pattern.allows(rows, columns) for pattern in self.patterns)

@@ -68,7 +68,7 @@ class ExplicitRoute(Route):
 
 
 def _query_scores(logits):
-    """Returns the logits of one query, `(B or 1, H, 1, S)`."""
+    """The logits of one query, `(B or 1, H, 1, S)`."""
     queries, keys = logits.queries, logits.keys
     if queries is None or 1 in (queries.shape[0], keys.shape[0]):
         return logits.materialize()
@@ -78,15 +78,7 @@ def _query_scores(logits):
 
 
 def _query_products(queries, keys):
-    """Returns `queries . keys`.
-
-    Args:
-        queries: Tensor `(B, 1, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-
-    Returns:
-        Tensor `(B, H, 1, S)`.
-    """
+    """`queries . keys`: `(B, 1, H, k), (B, S, H, k) -> (B, H, 1, S)`."""
     if kernels.FUSES_DOT_PRODUCTS:
         products = ops.sum(queries * keys, axis=-1)  # (B, S, H)
         return ops.transpose(products, (0, 2, 1))[:, :, None]
@@ -99,15 +91,7 @@ def _query_products(queries, keys):
 
 
 def query_context(weights, values):
-    """Returns `weights values` of one query.
-
-    Args:
-        weights: Tensor `(B or 1, H, 1, S)`.
-        values: Tensor `(B, S, H, v)`.
-
-    Returns:
-        Tensor `(B, 1, H, v)`.
-    """
+    """`weights values`: `(B or 1, H, 1, S), (B, S, H, v) -> (B, 1, H, v)`."""
     # For a single sample XLA's loop is slow.
     if kernels.FUSES_OPERATIONS and values.shape[0] != 1:
         weights = ops.transpose(weights, (0, 3, 1, 2))  # (B or 1, S, H, 1)

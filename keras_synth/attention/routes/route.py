@@ -10,7 +10,7 @@ from keras import ops
 from keras_synth._backend import execution
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.masks import AttentionMask, zero_padded_keys
+from keras_synth.attention.masks import AttentionMask, zero_padding
 from keras_synth.attention.normalizers import SOFTMAX, Normalizer, Softmax
 from keras_synth.attention.routes import sizes
 from keras_synth.types import Size, Tensor
@@ -68,8 +68,16 @@ class Request(NamedTuple):
         return self._replace(mask=mask)
 
     def with_zero_keys(self) -> Self:
-        """Returns the same request with zeros for padded keys."""
-        logits = zero_padded_keys(self.logits, self.mask)
+        """Returns the same request with zeros for padded keys.
+
+        Constant keys `(1, S, H, k)` of several samples do not change.
+        """
+        keys, padding = self.logits.keys, self.mask.keys
+        if keys is None or padding is None:
+            return self
+        if keys.shape[0] == 1 and padding.shape[0] != 1:
+            return self
+        logits = self.logits._replace(keys=zero_padding(keys, padding))
         return self._replace(logits=logits)
 
     def visible(self) -> Tensor:

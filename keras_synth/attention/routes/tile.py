@@ -1,7 +1,6 @@
-"""A tile: its logits, its context, and the combination of several.
+"""A tile: its logits `(B or 1, H, G, r, c)`, and its context.
 
-A tile has logits `(B or 1, H, G, r, c)`, for G groups of r queries with c
-columns each.
+It has G groups of r queries with c columns each.
 """
 
 import functools

@@ -1,10 +1,9 @@
 """The tiles route: groups of queries, and keys for each group.
 
-Queries `(B, H, T, k)` are cut into G groups of r rows, each with c columns: a
-tile has logits `(B, H, G, r, c)`. With a pattern all groups are computed at
-once. Without a pattern every group sees all columns. Groups are computed one
-after the other, so that their weights fit into a CPU's cache, and again for the
-gradient. The idea is FlashAttention's, with whole rows (Dao et al., 2022,
+With a pattern all groups are computed at once. Without a pattern every group
+sees all columns. Groups are computed one after the other, so that their weights
+fit into a CPU's cache, and again for the gradient. The idea is
+FlashAttention's, with whole rows (Dao et al., 2022,
 https://arxiv.org/abs/2205.14135).
 """
 
@@ -21,7 +20,7 @@ from keras_synth._backend.tensors import cast_like, heads_first
 from keras_synth.attention.blocks import QueryBlocks
 from keras_synth.attention.masks import both
 from keras_synth.attention.normalizers import SOFTMAX
-from keras_synth.attention.patterns import GlobalTokens
+from keras_synth.attention.patterns import GlobalTokens, Pattern
 from keras_synth.attention.routes import sizes
 from keras_synth.attention.routes.explicit import ExplicitRoute
 from keras_synth.attention.routes.pattern_tiles import (
@@ -121,7 +120,9 @@ class TilesRoute(Route):
 def _has_plan(request):
     """Whether a pattern defines the columns of groups of queries."""
     pattern, mask = pattern_of(request), request.mask
-    if pattern is None or not pattern.has_pieces or mask.pairs is not None:
+    if pattern is None or mask.pairs is not None:
+        return False
+    if any(type(x).piece is Pattern.piece for x in pattern.patterns):
         return False
     normalizer = request.normalizer
     if len(pattern.patterns) > 1 and not (
@@ -204,7 +205,7 @@ def _band(request):
     """Returns the context of some rows, `(B, T, H, v)`."""
     logits, values, mask = request.logits, request.values, request.mask
     rows = _rows_of_tile(request)
-    blocks = QueryBlocks(request.target_length, block=rows, exact=True)
+    blocks = QueryBlocks(request.target_length, block=rows)
     operands = {
         "queries": heads_first(logits.queries),
         "keys": heads_first(logits.keys),
