@@ -5,6 +5,8 @@ of its tokens are real `(B, S)`, and whether the call is causal. It returns the
 output `(B, T, d)`. Weights are found by their paths.
 """
 
+import types
+
 import numpy as np
 from backend import numpy
 
@@ -14,7 +16,9 @@ class Weights(dict):
 
     def __init__(self, layer):
         for weight in layer.weights:
-            self[weight.path] = numpy(weight).astype("float64")
+            is_array = isinstance(weight.value, np.ndarray)
+            x = weight.value if is_array else numpy(weight.value)
+            self[weight.path] = x.astype("float64")
 
     def __missing__(self, end):
         found = [x for path, x in self.items() if path.endswith(f"/{end}")]
@@ -133,19 +137,13 @@ class _Global:
     """A layer whose global projections are called as others are."""
 
     def __init__(self, layer):
-        self.weights = [w for w in layer.weights if "/global_" in w.path]
-        self.weights = [_Renamed(w) for w in self.weights] + [
-            w for w in layer.weights if "/attention_output/" in w.path
+        self.weights = [
+            types.SimpleNamespace(
+                path=w.path.replace("/global_", "/"), value=w.value
+            )
+            for w in layer.weights
+            if "/global_" in w.path or "/attention_output/" in w.path
         ]
-
-
-class _Renamed:
-    def __init__(self, weight):
-        self.path = weight.path.replace("/global_", "/")
-        self.value, self.dtype = weight.value, weight.dtype
-
-    def __array__(self, dtype=None, copy=None):
-        return numpy(self.value)
 
 
 # --- sums of keys -------------------------------------------------------------
