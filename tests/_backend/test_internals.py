@@ -11,7 +11,6 @@ import pytest
 from backend import numpy
 from places import ROOT
 
-import keras_synth
 from keras_synth._backend import (
     execution,
     internals,
@@ -222,11 +221,3 @@ def test_only_this_module_of_the_core_uses_private_names():
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.Attribute):
                     assert node.attr not in names, (path, node.attr)
-
-
-@pytest.mark.each_backend
-def test_folding_works_without_a_tracker(monkeypatch):
-    layer = attention()
-    expected = outputs(layer)
-    found = outputs(keras_synth.fold(layer))
-    np.testing.assert_allclose(found, expected, atol=1e-5)

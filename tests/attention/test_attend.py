@@ -6,95 +6,13 @@ import pytest
 from backend import gradients, numpy, on_cpu
 from keras import ops
 
-from keras_synth import routes
-from keras_synth._backend import execution
 from keras_synth.attend import attend
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
-from keras_synth.mixers import patterns
-from keras_synth.synthesizers import get
 
 backend = keras.backend.backend()
-
-# H, T, S, B: few, since JAX compiles each operation anew for every shape.
-
-
 WIDTH = 3
-
-
-def able(logits, values, mask=None):
-    """A list of the names of suitable routes."""
-    mask = AttentionMask() if mask is None else mask
-    values = ops.convert_to_tensor(values)
-    request = routes.Request(logits, values, logits.target_length, mask)
-    return [route.name for route in routes.serving(request)]
-
-
-@pytest.mark.each_backend
-@pytest.mark.parametrize("name", ["V", "R+V", "D", "FD", "R"])
-@pytest.mark.parametrize("poison", [np.inf, np.nan])
-@pytest.mark.parametrize("device", ["cpu", "accelerator"])
-def test_padded_values_and_keys_can_be_inf_or_nan(
-    name, poison, device, monkeypatch
-):
-    if device == "accelerator":  # eager ones have detours of their own
-        monkeypatch.setattr(execution, "on_cpu", lambda x: False)
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(2, 6, 8)).astype("float32")
-    synthesizer = get(name, 2, 4, 6)
-    synthesizer.build((None, 6, 8))
-    mask = AttentionMask(keys=ops.convert_to_tensor(np.arange(6) < [[4], [6]]))
-    values = rng.normal(size=(2, 6, 2, WIDTH)).astype("float32")
-    source = x.copy()
-    expected = None
-    for poisoned in (False, True):
-        if poisoned:
-            source[0, 4:] = poison
-            values[0, 4:] = poison
-        keys = synthesizer.project_keys(ops.convert_to_tensor(source))
-        logits = synthesizer(ops.convert_to_tensor(x), keys=keys)
-        for route in able(logits, values, mask):
-            context = numpy(
-                attend(logits, ops.convert_to_tensor(values), mask, route=route)
-            )
-            expected = context if expected is None else expected
-            np.testing.assert_allclose(context, expected, atol=1e-5)
-
-
-@pytest.mark.each_backend
-@pytest.mark.parametrize("start", [0, 3])
-def test_each_route_knows_where_a_causal_chunk_begins(start):
-    rng = np.random.default_rng(0)
-    length = 8 + start
-    queries, keys, values = (
-        ops.convert_to_tensor(rng.normal(size=(2, n, 2, WIDTH)), "float32")
-        for n in (8, length, length)
-    )
-    mask = AttentionMask(causal=True, start=start)
-    logits = Logits(queries=queries, keys=keys)
-    expected = numpy(attend(logits, values, mask, route="explicit"))
-    for route in able(logits, values, mask):
-        context = numpy(attend(logits, values, mask, route=route))
-        np.testing.assert_allclose(context, expected, atol=1e-5, err_msg=route)
-
-
-@pytest.mark.each_backend
-@pytest.mark.parametrize("name", ["V", "R"])
-def test_rows_of_a_pattern_that_see_nothing_are_zero(name):
-    rng = np.random.default_rng(0)
-    x = ops.convert_to_tensor(rng.normal(size=(2, 8, 8)), "float32")
-    values = ops.convert_to_tensor(rng.normal(size=(2, 8, 2, WIDTH)), "float32")
-    synthesizer = get(name, 2, 4, 8)
-    synthesizer.build((None, 8, 8))
-    logits = synthesizer(x, keys=synthesizer.project_keys(x))
-    pattern = patterns.get("random(number=1, block_size=2, max_length=8)")
-    mask = AttentionMask(causal=True, pattern=pattern)
-    seen = numpy(mask.with_pairs(8, 8).pairs)[0, 0].any(-1)
-    assert 0 < seen.sum() < 8
-    for route in able(logits, values, mask):
-        context = numpy(attend(logits, values, mask, route=route))
-        assert (np.abs(context).max((0, 2, 3)) > 0).tolist() == seen.tolist()
 
 
 @pytest.mark.each_backend
@@ -156,15 +74,6 @@ def test_dropout_of_a_shared_table_has_the_explicit_gradients():
         )
         for mine, theirs in zip(once, explicit, strict=True):
             np.testing.assert_allclose(mine, theirs, atol=2e-5)
-
-
-def test_an_unsuitable_route_is_an_error():
-    logits = Logits(bias=ops.zeros((1, 2, 4, 4)))
-    values = ops.ones((3, 4, 2, WIDTH))
-    with pytest.raises(ValueError, match=r"'explicit'.*'kernel'"):
-        attend(logits, values, route="kernel")
-    with pytest.raises(ValueError, match="explicit"):
-        attend(logits, values, route="shared", return_weights=True)
 
 
 @pytest.mark.each_backend

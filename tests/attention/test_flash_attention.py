@@ -37,15 +37,6 @@ def test_a_kernel_works_for_a_batch_of_any_size(name, batch, length):
     assert output.shape == (batch, length, 8)
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-def test_it_is_an_error_without_queries(batch):
-    layer = SyntheticAttention(
-        2, 4, synthesizer="R", max_length=5, flash_attention=True
-    )
-    with pytest.raises(ValueError, match="needs logits that compare"):
-        layer(keras.random.normal((batch, 1, 8)))
-
-
 @pytest.mark.each_backend
 @pytest.mark.skipif(not on_cpu(), reason="where there is no flash kernel")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -90,6 +90,8 @@ def test_a_route_that_supports_nothing_is_never_chosen():
             ValueError, match=r"'shared', .*Received: route='nothing'"
         ):
             attend(logits, values, route="nothing")
+        with pytest.raises(ValueError, match=r"'explicit'.*'shared'"):
+            attend(logits, values, route="shared", return_weights=True)
 
 
 def test_an_unknown_route_names_those_that_are_known():
@@ -162,9 +164,6 @@ def test_the_documented_kernel_works_if_it_exists():
     with routes.using(Anywhere()):
         np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
     assert calls == ([] if BACKEND == "tensorflow" else [T])
-
-
-# --- windows ------------------------------------------------------------------
 
 
 # --- accelerators -------------------------------------------------------------

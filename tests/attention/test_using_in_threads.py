@@ -2,15 +2,13 @@
 
 import contextlib
 import contextvars
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from keras import ops
 
 from keras_synth import routes
 from keras_synth.logits import Logits
-
-PATIENCE = 30  # seconds until a thread that waits gives up
 
 
 class Named(routes.ExplicitRoute):
@@ -39,57 +37,15 @@ def known():
     assert names() == before
 
 
-def run_all(*functions):
-    """Runs each function in a separate thread; raises their errors."""
-    errors = []
+def test_a_thread_needs_the_context_of_a_block(known):
+    def look():
+        return names(), chosen()
 
-    def guarded(function):
-        try:
-            function()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    if errors:
-        raise errors[0]
-
-
-def test_a_block_applies_only_to_its_own_thread(known):
-    begun, looked = threading.Event(), threading.Event()
-    seen = {}
-
-    def inside():
-        with routes.using(Named("own")):
-            begun.set()
-            assert looked.wait(PATIENCE)
-            seen["inside"] = names(), chosen()
-        seen["after"] = names()
-
-    def outside():
-        assert begun.wait(PATIENCE)
-        seen["outside"] = names(), chosen()
-        looked.set()
-
-    run_all(inside, outside)
-    assert seen["inside"] == ([*known, "own"], "own")
-    assert seen["outside"] == (known, "shared")
-    assert seen["after"] == known
-
-
-def test_a_thread_started_inside_of_a_block_needs_its_context(known):
-    seen = {}
-
-    def look(name):
-        seen[name] = names()
-
-    with routes.using(Named("own")):
+    with routes.using(Named("own")), ThreadPoolExecutor() as pool:
         context = contextvars.copy_context()
-        run_all(lambda: look("plain"), lambda: context.run(look, "given"))
-    assert seen == {"plain": known, "given": [*known, "own"]}
+        assert pool.submit(look).result() == (known, "shared")
+        inside = [*known, "own"], "own"
+        assert pool.submit(context.run, look).result() == look() == inside
 
 
 def test_blocks_that_do_not_end_in_order_are_independent(known):

@@ -187,10 +187,7 @@ def test_initial_values_of_groups_follow_the_seed():
         assert not np.array_equal(numpy(a), numpy(c))
 
 
-def test_groups_within_a_mixture_are_errors():
-    groups = synthesizers.get("heads(V=2, R=2)", H, K, N)
-    with pytest.raises(ValueError, match=r"cannot contain groups.*Received"):
-        synthesizers.MixtureSynthesizer([groups])
+def test_groups_have_no_seed():
     with pytest.raises(ValueError, match=r"has no initial values.*Received"):
         synthesizers.HeadGroupsSynthesizer(
             [synthesizers.get("V", H, K)], seed=1

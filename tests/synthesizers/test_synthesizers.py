@@ -4,7 +4,6 @@ import inspect
 
 import keras
 import numpy as np
-import pytest
 from arrays import normal
 from backend import numpy
 from cases import D, H, K, N, T, each_case, shared
@@ -64,15 +63,6 @@ def test_tables_of_low_rank_start_apart_without_a_seed():
         synthesizer.build((None, None, D))
         R1, R2 = (numpy(w.value) for w in synthesizer.weights)
         assert np.abs(R1 - R2).max() > 0.01
-
-
-@pytest.mark.parametrize("case", ["V", "D", "FD", "R+V", "D+FD+V"])
-def test_use_bias_false_leaves_no_bias_in_named_synthesizers(case):
-    layer = SyntheticAttention(
-        H, K, synthesizer=case, max_length=N, use_bias=False
-    )
-    layer.build((None, T, D))
-    assert not [w.path for w in layer.weights if "b" in w.name[:2]]
 
 
 def test_attention_has_the_arguments_of_multi_head_attention():
