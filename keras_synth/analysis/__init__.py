@@ -1,7 +1,11 @@
 """Attention inside a model."""
 
-from keras_synth.analysis.capturing import attention_weights, capture
-from keras_synth.analysis.learned import tables
+from keras_synth.analysis.capturing import (
+    attention_weights,
+    capture,
+    sample_of,
+    tables,
+)
 from keras_synth.analysis.mixer_counts import multiplications
 from keras_synth.analysis.plots import (
     plot_distance_profile,
@@ -9,7 +13,6 @@ from keras_synth.analysis.plots import (
     plot_histograms,
 )
 from keras_synth.analysis.recording import CapturedAttention
-from keras_synth.analysis.samples import sample_of
 from keras_synth.analysis.statistics import (
     AttentionStatistics,
     attention_statistics,

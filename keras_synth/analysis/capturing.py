@@ -1,12 +1,13 @@
-"""The attention weights of a model, captured in calls of its layers."""
+"""Attention weights and learned tables of a model, and its inputs."""
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_synth._backend.execution import without_gradients
 from keras_synth._backend.internals import sublayers
@@ -17,6 +18,7 @@ from keras_synth.analysis.recording import (
 )
 from keras_synth.mixers.call import OBSERVER
 from keras_synth.mixers.mixer import Mixer
+from keras_synth.synthesizers.synthesizer import Synthesizer
 
 # Only one thread at a time: two would restore each other's functions.
 _LOCK = threading.RLock()
@@ -171,3 +173,100 @@ def attention_layers(
             f"Received: layers={layers!r}"
         )
     return [x for x in found if x.path in wanted]
+
+
+def tables(model: Any) -> dict[str, np.ndarray]:
+    """Returns the learned tables of a model's synthesizers, by name.
+
+    | name ends with | array |
+    |---|---|
+    | `/R` | logits of Random, FR's `R1 R2^T`: `(H, N, N)` |
+    | `/distances` | logits of relative positions, -m to m: `(H, 2 m + 1)` |
+    | `/relative_attention_bias` | T5's: `(buckets, H)` |
+    | `/W2`, `/b2` | Dense's constant keys `(N, H or 1, k)`, biases |
+    | `/alphas` | weights of a mixture's parts: `(parts, H)` or `(parts,)` |
+
+    Alphas are after their softmax, without parts that are biases. For other
+    synthesizers the arrays are those of their method `tables`.
+
+    Args:
+        model: Keras model or layer with synthesizers.
+
+    Returns:
+        Dictionary from the paths of weights to arrays.
+
+    Raises:
+        ValueError: If there is no table.
+
+    Example:
+
+    >>> layer = keras_synth.layers.SyntheticAttention(
+    ...     2, 8, synthesizer="FR + V", max_length=16)
+    >>> layer.build((None, None, 32))
+    >>> found = keras_synth.analysis.tables(layer)
+    >>> for name, table in found.items():
+    ...     print(name.removeprefix(layer.path), table.shape)
+    /synthesizer/alphas (2, 2)
+    /synthesizer/part_0/R (2, 16, 16)
+    """
+    found: dict[str, np.ndarray] = {}
+    for layer in (model, *sublayers(model)):
+        if isinstance(layer, Synthesizer) and layer.built:
+            for name, table in layer.tables().items():
+                array = np.asarray(ops.convert_to_numpy(table))
+                found[f"{layer.path}/{name}"] = array
+    if not found:
+        raise ValueError(
+            "Expected a built model with synthesizers that learn tables, such "
+            f'as "R" or "R+V". Received: {model!r}'
+        )
+    return found
+
+
+def sample_of(inputs: Mapping[str, Any], sample: int = 0) -> dict[str, Any]:
+    """Returns the inputs of one sample, without its padding.
+
+    A model's weights for them have no rows and columns of padding. Each mask
+    named `...padding_mask` cuts the inputs with the same prefix:
+    `"encoder_padding_mask"` cuts `"encoder_token_ids"`.
+
+    Args:
+        inputs: Dictionary of arrays `(B, T, ...)`, as from a preprocessor.
+        sample: Integer, index in the batch.
+
+    Returns:
+        Dictionary of NumPy arrays `(1, n, ...)`.
+
+    Raises:
+        ValueError: If an input has no mask, or `sample` is out of range.
+
+    Example:
+
+    >>> inputs = {"token_ids": np.array([[3, 4, 0], [5, 6, 7]]),
+    ...           "padding_mask": np.array([[1, 1, 0], [1, 1, 1]])}
+    >>> keras_synth.analysis.sample_of(inputs)["token_ids"]
+    array([[3, 4]])
+    """
+    if not isinstance(inputs, Mapping):
+        raise ValueError(
+            "Expected a dictionary of a model's inputs. Received: "
+            f"{type(inputs).__name__}"
+        )
+    arrays = {k: ops.convert_to_numpy(x) for k, x in inputs.items()}
+    end = "padding_mask"
+    sides = [name.removesuffix(end) for name in arrays if name.endswith(end)]
+    found = {}
+    for name, x in arrays.items():
+        own = [side for side in sides if name.startswith(side)]
+        if not own:
+            raise ValueError(
+                f"{name!r} needs a mask, an input whose name is or ends in "
+                f"{end!r}. Received: {[*arrays]}"
+            )
+        if not -len(x) <= sample < len(x):
+            raise ValueError(
+                f"The batch has {len(x)} samples. Received: sample={sample}"
+            )
+        real = np.asarray(arrays[max(own, key=len) + end][sample], bool)
+        found[name] = x[sample][real][None]
+    return found

@@ -115,19 +115,6 @@ def test_parts_of_a_group_have_its_heads():
     check_product(weights, weights[path][:, 1:], parts, shares)
 
 
-def test_a_compiled_task_is_seen_and_trains_on():
-    model, inputs = made("causal task")
-    model.compile("adam", "sparse_categorical_crossentropy")
-    expected = model.predict(inputs, verbose=0)
-    weights = analysis.attention_weights(model, inputs)
-    np.testing.assert_array_equal(model.predict(inputs, verbose=0), expected)
-    model.fit(inputs, inputs["token_ids"], verbose=0)
-    again = analysis.attention_weights(model, inputs)
-    assert len(again) == 2
-    for name, own in again.items():
-        assert not np.array_equal(own, weights[name])
-
-
 class Subclassed(keras.Model):
     def __init__(self, broken=False):
         super().__init__()
@@ -363,3 +350,38 @@ def without():
 def test_bad_input_is_an_error(make, options, match):
     with pytest.raises(ValueError, match=f"(?s){match}"):
         analysis.attention_weights(make(), np.ones((B, T, D)), **options)
+
+
+# --- one sample without its padding -------------------------------------------
+
+IDS = np.arange(1, 13).reshape(2, 6)
+# Of one sample padding is on the left.
+MASK = np.array([[1, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1]])
+
+
+def test_each_side_is_cut_by_its_mask_wherever_padding_is():
+    inputs = {
+        "encoder_token_ids": IDS,
+        "encoder_padding_mask": MASK,
+        "decoder_token_ids": IDS[:, :4],
+        "decoder_padding_mask": 1 - MASK[:, 2:],
+    }
+    found = analysis.sample_of(inputs)
+    assert found["encoder_token_ids"].tolist() == [[1, 2, 3, 4]]
+    assert found["decoder_token_ids"].tolist() == [[3, 4]]
+    assert analysis.sample_of(inputs, -1)["encoder_token_ids"].tolist() == [
+        [8, 9, 10, 11, 12]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sample", "words"),
+    [
+        (IDS, 0, "Expected a dictionary .* Received: ndarray"),
+        ({"x": IDS, "y_padding_mask": MASK}, 0, "'x' needs a mask"),
+        ({"padding_mask": MASK}, 2, "2 samples. Received: sample=2"),
+    ],
+)
+def test_inputs_without_a_sample_are_named(inputs, sample, words):
+    with pytest.raises(ValueError, match=words):
+        analysis.sample_of(inputs, sample)
