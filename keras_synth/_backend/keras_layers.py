@@ -1,4 +1,4 @@
-"""Keras' `EinsumDense`, corrected for TensorFlow.
+"""Keras' `EinsumDense`, corrected for TensorFlow and faster on PyTorch.
 
 Weights, names, quantization and LoRA are those of Keras' class, so files and
 configs fit both.
@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.frameworks import TENSORFLOW
+from keras_synth._backend.frameworks import TENSORFLOW, TORCH
 from keras_synth._backend.policies import check_quantization
 from keras_synth.types import Tensor
 
@@ -24,6 +24,9 @@ class EinsumDense(keras.layers.EinsumDense):
     heads along a known length `T = H`. And `keras.ops.einsum` turns zero
     samples without tokens into one. In these cases the layer treats tokens as
     samples of one token each.
+
+    In eager execution on PyTorch, Keras' work around a call takes longer than
+    the call. The layer omits it if it changes nothing.
 
     Args:
         *args: Arguments of `keras.layers.EinsumDense`, for inputs and outputs
@@ -60,6 +63,31 @@ class EinsumDense(keras.layers.EinsumDense):
         if self.bias is None:
             return False
         return self.bias.shape[-1] == 1 and inputs.shape[1] in self.bias.shape
+
+    if TORCH:
+
+        def __call__(self, inputs: Tensor, **kwargs: Any) -> Tensor:
+            if kwargs or not self._is_prepared(inputs):
+                return super().__call__(inputs, **kwargs)
+            # The last step of Keras' `__call__`: hooks of PyTorch, and `call`.
+            return super(keras.layers.Layer, self).__call__(inputs)
+
+    def _is_prepared(self, inputs):
+        """Whether there is nothing to build, to cast or to regularize."""
+        special = self.lora_enabled or self.quantization_mode is not None
+        if special or not self.built or not TORCH.is_tensor(inputs):
+            return False
+        dtype, weight = inputs.dtype, self.bias
+        if weight is None:
+            weight = self.kernel
+            if self.compute_dtype != self.variable_dtype:
+                return False  # to cast a kernel takes time
+        return (
+            keras.backend.standardize_dtype(dtype) == self.compute_dtype
+            and weight.value.dtype == dtype  # as the scope around casts it
+            and self.activity_regularizer is None
+            and keras.distribution.distribution() is None
+        )
 
     def quantize(self, mode=None, type_check=True, config=None):
         check_quantization(mode)

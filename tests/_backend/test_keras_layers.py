@@ -1,4 +1,4 @@
-"""Layers of Keras that are wrong on TensorFlow are right here."""
+"""A layer of Keras that is wrong on TensorFlow, and slow on PyTorch."""
 
 import keras
 import numpy as np
@@ -103,3 +103,49 @@ def test_gradients_of_one_feature_for_each_head():
     for slopes in (gradients, compiled_gradients):
         (found,) = slopes(lambda x: ops.sum(layer(x) * factors), x)
         np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+class Around(keras.layers.Layer):
+    """Calls a projection in its own dtype."""
+
+    def __init__(self, inner, **options):
+        super().__init__(autocast=False, **options)
+        self.inner = inner
+
+    def call(self, x):
+        return self.inner(x)
+
+
+@pytest.mark.parametrize("inner", ["float32", "bfloat16", "mixed_bfloat16"])
+@pytest.mark.parametrize("outer", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_it_computes_in_its_own_dtype(inner, outer, dtype):
+    layer = projection(dtype=inner)
+    keras_layer = keras.layers.EinsumDense(
+        "btd,dhk->bthk", (None, H, 1), bias_axes="hk", dtype=inner
+    )
+    keras_layer.build((None, None, D))
+    keras_layer.set_weights(layer.get_weights())
+    x = ops.convert_to_tensor(normal(B, 5, D), dtype)
+    for found, expected in (
+        (layer(x), keras_layer(x)),
+        (
+            Around(layer, dtype=outer)(x),
+            Around(keras_layer, dtype=outer)(x),
+        ),
+    ):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(numpy(found), numpy(expected))
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="hooks of PyTorch"
+)
+def test_hooks_of_pytorch_are_called():
+    layer, seen = projection(), []
+    layer.register_forward_pre_hook(lambda *_: seen.append("before"))
+    layer.register_forward_hook(lambda *_: seen.append("after"))
+    layer.register_full_backward_hook(lambda *_: seen.append("backward"))
+    x = ops.convert_to_tensor(normal(B, 5, D)).requires_grad_()
+    layer(x).sum().backward()
+    assert seen == ["before", "after", "backward"]
