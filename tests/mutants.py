@@ -315,8 +315,8 @@ MUTANTS = [
     ),
     Mutant(
         "mixers/kernel_sums.py",
-        "x.sums * ops.exp(x.logs - logs)[..., None, None]",
-        "x.sums",
+        'x["sums"] * _factor(x["logs"] - logs)',
+        'x["sums"]',
         "states of unequal scale are added unweighed",
     ),
     Mutant(

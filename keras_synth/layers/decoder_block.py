@@ -330,12 +330,12 @@ class SynthesizerDecoder(SynthesizerBlock):
             new = self.cross_attention.remember(_symbolic(source))
             outputs.append(_with_dtypes(new, cross, _symbolic))
         if return_attention_scores:
-            layers, tensors = [self.attention], (x, source)
+            calls = [[self.attention, x]]
             if source is not None:
-                layers.append(self.cross_attention)
-            for number, layer in enumerate(layers, 1):
+                calls.append([self.cross_attention, x, source])
+            for layer, *tensors in calls:
                 spec = layer.compute_output_spec(
-                    *tensors[:number], return_attention_scores=True
+                    *tensors, return_attention_scores=True
                 )
                 outputs.append(spec[1])
         return tuple(outputs) if len(outputs) > 1 else outputs[0]

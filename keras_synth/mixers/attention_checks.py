@@ -1,5 +1,6 @@
 """Checks of the arguments of attention layers."""
 
+from keras_synth._backend.execution import is_traced
 from keras_synth.attention.normalizers import SOFTMAX
 
 
@@ -47,10 +48,15 @@ def check_flash_attention(wanted, dropout=0, scores=False, normalizer=SOFTMAX):
             raise ValueError(words)
 
 
-def check_traced(query, value, reads_tokens):
-    """Raises if a recorded graph would be wrong for other sizes."""
-    sizes = query.shape[0], query.shape[1], value.shape[1]
-    if 1 in sizes[1:] or (sizes[0] == 1 and reads_tokens):
+def traced_route(call, synthesizer):
+    """Returns the route for a graph that PyTorch records, or `None`.
+
+    It raises if the graph would be wrong for other sizes.
+    """
+    if not is_traced():
+        return None
+    sizes = call.query.shape[0], call.query.shape[1], call.value.shape[1]
+    if 1 in sizes[1:] or (sizes[0] == 1 and synthesizer.reads_tokens):
         raise ValueError(
             "PyTorch records attention for fixed sizes, and Keras replaces "
             "unknown sizes by 1. Export with a fixed batch size of at least 2 "
@@ -58,26 +64,5 @@ def check_traced(query, value, reads_tokens):
             "input_signature=[keras.InputSpec(shape=(8, 128), dtype='int32')]. "
             f"Received: batch size and lengths {sizes}"
         )
-
-
-def heads_of_values(num_heads, num_key_value_heads, synthesizer):
-    """Returns the number of heads of the values, or raises."""
-    of_keys = synthesizer.num_key_value_heads
-    if of_keys is None and synthesizer.key_dim:
-        of_keys = num_heads
-    wanted = num_key_value_heads or of_keys or num_heads
-    if wanted != num_heads and len(synthesizer.head_groups()) > 1:
-        raise ValueError(
-            "Groups of heads cannot share keys and values. Leave out "
-            "`num_key_value_heads`, or use one synthesizer for all heads. "
-            f"Received: num_key_value_heads={wanted} of {num_heads} heads"
-        )
-    if of_keys not in (None, wanted):
-        raise ValueError(
-            "Keys and values must have the same number of heads, and only "
-            '"V" can have fewer keys than queries. Set `num_key_value_heads` '
-            "of the layer, with a synthesizer that compares no pairs or "
-            f'contains only "V". Received: num_key_value_heads={wanted}, and '
-            f"{of_keys} heads of keys of {synthesizer!r}"
-        )
-    return wanted
+    # A batch axis of 1 means a table of all samples, which this is.
+    return "explicit" if sizes[0] == 1 else None

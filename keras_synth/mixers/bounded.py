@@ -35,14 +35,8 @@ def unit(x):
 def fill_up(size, mask, *tensors):
     """Appends padding, so that `size` divides the number of tokens.
 
-    Args:
-        size: Integer, in tokens.
-        mask: Boolean `(B, T)`, False for padding, or `None`.
-        *tensors: Tensors `(B, T, H, f)`.
-
-    Returns:
-        Integer tensor `(B or 1, L)`, 0 for padding; and tensors
-        `(B, H, L, f)`.
+    From a padding mask and tensors `(B, T, H, f)` it makes integers
+    `(B or 1, L)`, 0 for padding, and tensors `(B, H, L, f)`.
     """
     length = ops.shape(tensors[0])[1]
     behind = -(-length // size) * size - length

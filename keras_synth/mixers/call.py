@@ -57,15 +57,10 @@ class Call(NamedTuple):
 
 
 def checked_axes(attended, built, query_shape, value_shape, key_shape):
-    """Returns the `AttentionAxes` of tensors, or raises.
+    """Returns the `AttentionAxes` of shapes `(B, ..., d)`, or raises.
 
-    Args:
-        attended: Tuple of integers, a layer's `attention_axes`, or `None`.
-        built: Integer, the number of axes for which the layer is built, or
-            `None` for any number.
-        query_shape: Shape `(B, ..., d)`.
-        value_shape: Shape `(B, ..., d)`.
-        key_shape: Shape `(B, ..., d)`.
+    `attended` are a layer's `attention_axes`. `built` is the number of axes for
+    which the layer is built, or `None` for any number.
     """
     if not may_be_equal(value_shape[1:-1], key_shape[1:-1]):
         raise ValueError(
@@ -139,7 +134,17 @@ def check_longest(length, max_length):
 
 def check_cache(cache, shapes):
     """Raises unless a cache has these shapes, nested and without batch."""
-    if not _fits(cache, shapes):
+    own = keras.tree.map_shape_structure(
+        lambda shape: keras.KerasTensor((None, *shape)), shapes
+    )
+    try:
+        fits = keras.tree.map_structure(
+            lambda x, y: may_be_equal(tuple(x.shape), y.shape), cache, own
+        )
+        is_own = all(keras.tree.flatten(fits))
+    except (AttributeError, TypeError, ValueError):  # of another structure
+        is_own = False
+    if not is_own:
         received = keras.tree.map_structure(
             lambda x: tuple(getattr(x, "shape", ())), cache
         )
@@ -148,22 +153,6 @@ def check_cache(cache, shapes):
             "layer. Its shape is the batch size and then, with `None` for the "
             f"length, {shapes}. Received: a cache of shape {received}"
         )
-
-
-def _fits(cache, shapes):
-    if isinstance(shapes, dict):
-        return (
-            isinstance(cache, dict)
-            and cache.keys() == shapes.keys()
-            and all(_fits(cache[name], shapes[name]) for name in shapes)
-        )
-    if isinstance(shapes[0], tuple):
-        return (
-            isinstance(cache, tuple)
-            and len(cache) == len(shapes)
-            and all(map(_fits, cache, shapes))
-        )
-    return may_be_equal(tuple(getattr(cache, "shape", ()))[1:], shapes)
 
 
 def check_dtype(name, x):
@@ -185,14 +174,9 @@ def check_dtype(name, x):
 def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
     """Returns the `Call` for the arguments of a layer.
 
-    Args:
-        axes: `AttentionAxes`.
-        tensors: Tuple of query, value and key, `(B, ..., d)`.
-        padding: Pair of dictionaries from the names of arguments to padding
-            masks, of the query and of the source.
-        pairs: Pair of `attention_mask` and `attention_bias`.
-        num_heads: Integer, `H`, or `None` without heads.
-        **fields: Other fields of the `Call`, and `causal`.
+    `padding` are two dictionaries from the names of arguments to padding masks,
+    of the query and of the source. `pairs` are `attention_mask` and
+    `attention_bias`. `fields` are other fields of the `Call`, and `causal`.
     """
     query, value, _ = tensors
     of_query, of_source = padding
@@ -254,9 +238,8 @@ def is_padding(attention_mask, query):
 def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
     """Returns the `Call` of a step with a cache, whose source is the cache.
 
-    Arguments are those of `Mixer.call_with_cache`, and `places`, a tensor
-    `(B, S, ...)` with a place for each token of the cache, or `None` for a
-    state; and `pairs`, of `attention_mask` and `attention_bias`.
+    `places` is a tensor `(B, S, ...)` with a place for each token of the cache,
+    or `None` for a state. `pairs` are `attention_mask` and `attention_bias`.
     """
     mask, bias = pairs
     value_mask = masks.as_boolean(value_mask)

@@ -19,16 +19,18 @@ class HeadGroups:
     Args:
         synthesizer: `Synthesizer` with `head_groups()`.
         value_dim: Integer, value features per head, `v`.
-        value_heads: Integer, heads of the values, `G`, at most `H`.
+        num_key_value_heads: Integer, heads of keys and values, or `None`.
 
     Attributes:
+        value_heads: Integer, heads of the values, `G`.
         cache_dim: Features per head of a token in the cache, or a tuple with
             those of each group.
-        cache_shapes: Shape of a cache without the batch, `(None, H, k + v)`, or
+        cache_shapes: Shape of a cache without the batch, `(None, G, k + v)`, or
             a tuple with that of each group.
     """
 
-    def __init__(self, synthesizer, value_dim, value_heads):
+    def __init__(self, synthesizer, value_dim, num_key_value_heads):
+        self.value_heads = _heads_of_values(synthesizer, num_key_value_heads)
         self._synthesizer = synthesizer
         self._groups = synthesizer.head_groups()
         ends = itertools.accumulate(
@@ -39,17 +41,16 @@ class HeadGroups:
         self.cache_dim = self._whole(dims)
         heads = [group.num_heads for group in self._groups]
         if len(heads) == 1:
-            heads = [value_heads]
+            heads = [self.value_heads]
         self.cache_shapes = self._whole(
             (None, *pair) for pair in zip(heads, dims, strict=True)
         )
 
     def project(self, key, values):
-        """Returns the keys and values of a source `(B, S, d)`.
+        """Returns the keys and values of a source, a tuple each.
 
-        `keys` is a tuple of tensors `(B, S, h, k)`, or `None` for a group of h
-        heads that compares no pairs; `values` is a tuple of `(B, S, h, v)`. A
-        single group has G heads of keys and values.
+        A group of h heads has keys `(B, S, h, k)`, or `None` if it compares no
+        pairs, and values `(B, S, h, v)`. For a single group h is G.
         """
         keys = self._synthesizer.project_keys(key)
         if len(self._groups) == 1:
@@ -90,23 +91,14 @@ class HeadGroups:
         values,
         mask,
         bias=None,
-        start=0,
         positions=None,
         **options,
     ):
         """Returns the result of `attend` for all groups.
 
-        Args:
-            query: Tensor `(B, T, d)`.
-            keys: Tuple from `project`.
-            values: Tuple from `project`.
-            mask: `AttentionMask`.
-            bias: Tensor `(B or 1, H or 1, T, S)`, or `None`.
-            start: Position of the first query token.
-            positions: Optional integer tensor `(B, S)`, positions of the
-                source's tokens if they are not 0, 1, ... Only the mask then
-                says which pairs are visible.
-            **options: Other arguments of `attend`.
+        Keys and values are those of `project`. `positions` are integers
+        `(B, S)` if those of the source's tokens are not 0, 1, ... Only the mask
+        then says which pairs are visible.
         """
         if bias is not None:
             bias = zero_padded_columns(bias, mask)
@@ -118,11 +110,11 @@ class HeadGroups:
             self._groups, self._heads, keys, values, masks, strict=True
         ):
             if positions is not None:
-                own_keys = group.keys_at(own_keys, positions, start)
+                own_keys = group.keys_at(own_keys, positions, mask.start)
             logits = group.as_function(query)(
                 query,
                 keys=own_keys,
-                start=start,
+                start=mask.start,
                 length=axis_size(own_values, 1),
             )
             has_keys = own_keys is not None and logits.bias is not None
@@ -171,6 +163,30 @@ class HeadGroups:
         """A tuple with one entry per group, or the entry of a single group."""
         parts = tuple(parts)
         return parts if len(parts) > 1 else parts[0]
+
+
+def _heads_of_values(synthesizer, num_key_value_heads):
+    """The number of heads of the values, or raises."""
+    num_heads = synthesizer.num_heads
+    of_keys = synthesizer.num_key_value_heads
+    if of_keys is None and synthesizer.key_dim:
+        of_keys = num_heads
+    wanted = num_key_value_heads or of_keys or num_heads
+    if wanted != num_heads and len(synthesizer.head_groups()) > 1:
+        raise ValueError(
+            "Groups of heads cannot share keys and values. Leave out "
+            "`num_key_value_heads`, or use one synthesizer for all heads. "
+            f"Received: num_key_value_heads={wanted} of {num_heads} heads"
+        )
+    if of_keys not in (None, wanted):
+        raise ValueError(
+            "Keys and values must have the same number of heads, and only "
+            '"V" can have fewer keys than queries. Set `num_key_value_heads` '
+            "of the layer, with a synthesizer that compares no pairs or "
+            f'contains only "V". Received: num_key_value_heads={wanted}, and '
+            f"{of_keys} heads of keys of {synthesizer!r}"
+        )
+    return wanted
 
 
 def _within(mask, reach):

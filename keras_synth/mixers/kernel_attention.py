@@ -2,15 +2,10 @@
 
 from keras import ops
 
+from keras_synth._backend.tensors import heads_first
 from keras_synth.attention import masks
 from keras_synth.attention.softmax import FORBIDDEN
-from keras_synth.mixers.kernel_sums import (
-    State,
-    causal,
-    heads_first,
-    source_of,
-    summed,
-)
+from keras_synth.mixers.kernel_sums import causal, source_of, summed
 from keras_synth.types import Mixin, Tensor
 
 
@@ -30,25 +25,19 @@ class KernelMixer(Mixin):
     def feature_map(
         self, queries: Tensor, keys: Tensor, training: bool | None = None
     ) -> Tensor:
-        """Returns positive features, float32.
+        """Returns positive features of queries and keys `(B, T, H, k)`.
 
-        Args:
-            queries: Tensor `(B, T, H, k)`.
-            keys: Tensor `(B, S, H, k)`.
-            training: Whether this is a training step.
-
-        Returns:
-            Tensors `(B, T, H, f)` and `(B, S, H, f)`, and the logarithms of a
-            factor of the keys' features, `(B, S, H)` or `None`.
+        They are float32 tensors `(B, T, H, f)`. The third result are logarithms
+        of a factor of the keys' features, `(B, S, H)`, or `None`.
         """
         raise NotImplementedError
 
     def attend(self, queries, keys, values, mask, *, training=None):
-        state = self._empty(ops.shape(queries)[0])
+        state = self.make_cache(ops.shape(queries)[0], None)
         return self._continued(queries, keys, values, mask, state, training)[0]
 
     def _continued(self, queries, keys, values, mask, state, training=None):
-        """Returns the context and the next `State`."""
+        """The context and the next state."""
         queries, keys, logs = self.feature_map(queries, keys, training)
         keys = masks.zero_padding(keys, mask.keys)
         if logs is not None and mask.keys is not None:
@@ -60,7 +49,7 @@ class KernelMixer(Mixin):
             found, state = causal(queries, source, state)
         else:
             state = summed(source, state)
-            found = ops.matmul(queries, state.sums)
+            found = ops.matmul(queries, state["sums"])
         found = heads_first(found)
         return found[..., :-1] / (found[..., -1:] + self.epsilon), state
 
@@ -75,14 +64,6 @@ class KernelMixer(Mixin):
         )
         return source._replace(values=values)
 
-    def _empty(self, batch_size):
-        shape = (batch_size, self.num_heads)
-        width = (self.num_features, self.value_dim + 1)
-        sums = ops.zeros((*shape, *width), "float32")
-        if not self.scaled:
-            return State(sums)
-        return State(sums, ops.full(shape, FORBIDDEN, "float32"))
-
     def make_cache(self, batch_size, length):
         """Returns an empty state of a size that does not depend on the length.
 
@@ -90,7 +71,11 @@ class KernelMixer(Mixin):
             Dictionary of float32 tensors: `"sums"` `(B, H, f, v + 1)`, and, if
             features have a factor, `"logs"` `(B, H)`.
         """
-        return _as_cache(self._empty(batch_size))
+        shapes, empty = self._cache_shapes(), {"sums": 0.0, "logs": FORBIDDEN}
+        return {
+            name: ops.full((batch_size, *shape), empty[name], "float32")
+            for name, shape in shapes.items()
+        }
 
     def _cache_shapes(self, start=0):
         if start is None:
@@ -104,8 +89,7 @@ class KernelMixer(Mixin):
             return super()._call_cached(call, cache, start)
         query, mask = call.query, call.mask
         # An outer layer may have cast it to its own dtype.
-        cache = {k: ops.cast(x, "float32") for k, x in cache.items()}
-        state = State(**cache)
+        state = {k: ops.cast(x, "float32") for k, x in cache.items()}
         context, state = self._continued(
             self.query(query),
             masks.zero_padding(self.key(query), mask.keys),
@@ -114,8 +98,4 @@ class KernelMixer(Mixin):
             state,
         )
         context = ops.cast(context, self.compute_dtype)
-        return self.attention_output(context), _as_cache(state)
-
-
-def _as_cache(state):
-    return {k: x for k, x in state._asdict().items() if x is not None}
+        return self.attention_output(context), state

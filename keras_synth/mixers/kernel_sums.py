@@ -1,38 +1,27 @@
 """Sums over keys for attention by products of positive features.
 
 With `weight_ij = phi(q_i) . phi(k_j)`, all queries need the same sums over the
-source, `sum_j phi(k_j) v_j^T` and `sum_j phi(k_j)`. Time and memory are linear
-in the length. All sums are float32.
+source, `sum_j phi(k_j) v_j^T` and `sum_j phi(k_j)`, in float32.
 
 The features of a key can omit a common factor `exp(c_j)`. The weights of a row
 are then scaled by the largest `c_j` that the row sees, so that nothing
 overflows and no token depends on later ones.
+
+A state is a dictionary of float32 tensors: `"sums"`, `(B, H, f, v + 1)`, over
+keys of features times values, and of the features in the last column; and
+`"logs"`, `(B, H)`, the logarithm of a factor of the sums, if there is one.
 """
 
 from typing import NamedTuple
 
 from keras import ops
 
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import heads_first, pad
 from keras_synth.attention.softmax import FORBIDDEN
 
 # Tokens per chunk. A chunk computes a square of weights and uses a triangle.
 # Smaller chunks need more states; larger ones waste more weights.
 CHUNK = 128
-
-
-class State(NamedTuple):
-    """Sums over earlier tokens, for later ones.
-
-    Fields:
-        sums: Float32 tensor `(B, H, f, v + 1)`, sums over keys of features
-            times values, and of the features in the last column.
-        logs: Float32 tensor `(B, H)`, the logarithm of a factor of the sums, or
-            `None` for a factor of 1.
-    """
-
-    sums: object
-    logs: object = None
 
 
 class Source(NamedTuple):
@@ -59,45 +48,34 @@ def source_of(features, values, logs=None):
     return Source(heads_first(features), heads_first(values), logs)
 
 
-def heads_first(x):
-    """`(B, T, H, f) -> (B, H, T, f)`, float32, or the reverse."""
-    return ops.transpose(ops.cast(x, "float32"), (0, 2, 1, 3))
-
-
 def summed(source, state=None):
-    """Returns the `State` after a source."""
-    largest = None
-    features = source.features
+    """Returns the state after a source."""
+    features, own = source.features, {}
     if source.logs is not None:
         largest = ops.amax(source.logs, axis=-1, keepdims=True)
         features = features * ops.exp(source.logs - largest)[..., None]
-        largest = largest[..., 0]
-    sums = ops.matmul(ops.swapaxes(features, -1, -2), source.values)
-    own = State(sums, largest)
+        own["logs"] = largest[..., 0]
+    own["sums"] = ops.matmul(ops.swapaxes(features, -1, -2), source.values)
     return own if state is None else _joined(state, own)
 
 
-def _joined(state, other):
-    if state.logs is None:
-        return State(state.sums + other.sums)
-    logs = ops.maximum(state.logs, other.logs)
-    sums = sum(
-        x.sums * ops.exp(x.logs - logs)[..., None, None] for x in (state, other)
-    )
-    return State(sums, logs)
+def _joined(*states):
+    if "logs" not in states[0]:
+        return {"sums": sum(x["sums"] for x in states)}
+    logs = ops.maximum(*(x["logs"] for x in states))
+    sums = (x["sums"] * _factor(x["logs"] - logs) for x in states)
+    return {"sums": sum(sums), "logs": logs}
+
+
+def _factor(logs):
+    return ops.exp(logs)[..., None, None]
 
 
 def causal(queries, source, state):
-    """Sums over the keys up to each query's own.
+    """Sums over the keys up to each query's own, `(B, H, T, v + 1)`.
 
-    Args:
-        queries: Float32 tensor `(B, H, T, f)`, features.
-        source: `Source` of any number of tokens.
-        state: `State` of the tokens before.
-
-    Returns:
-        Tensor `(B, H, T, v + 1)`, and the `State` after all tokens if queries
-        and source have the same number of tokens.
+    Queries are features `(B, H, T, f)`. Also returns the state after all
+    tokens if queries and source have the same number of tokens.
     """
     length = ops.shape(queries)[2]
     size = min(length, CHUNK) if isinstance(length, int) else CHUNK
@@ -129,32 +107,31 @@ def _chunks(x, size, whole, filler=0.0):
 
 
 def _running(own, state):
-    """The `State`s before each chunk, `(B, H, chunks, ...)`, and at the end."""
-    sums = ops.concatenate([state.sums[:, :, None], own.sums], axis=2)
-    if own.logs is None:
-        sums = ops.cumsum(sums, axis=2)
-        return State(sums[:, :, :-1]), State(sums[:, :, -1])
-    logs = ops.concatenate([state.logs[..., None], own.logs], axis=2)
-    earlier = _earlier(ops.shape(logs)[2])
-    largest, factors = _scaled(logs, earlier)
-    sums = ops.einsum("bhrs,bhsfv->bhrfv", factors, sums)
-    return (
-        State(sums[:, :, :-1], largest[:, :, :-1]),
-        State(sums[:, :, -1], largest[:, :, -1]),
-    )
+    """The states before each chunk, `(B, H, chunks, ...)`, and at the end."""
+    sums = ops.concatenate([state["sums"][:, :, None], own["sums"]], axis=2)
+    if "logs" in own:
+        logs = ops.concatenate([state["logs"][..., None], own["logs"]], axis=2)
+        logs, factors = _scaled(logs, _earlier(ops.shape(logs)[2]))
+        sums = ops.einsum("bhrs,bhsfv->bhrfv", factors, sums)
+        sums = {"sums": sums, "logs": logs}
+    else:
+        sums = {"sums": ops.cumsum(sums, axis=2)}
+    before = {name: x[:, :, :-1] for name, x in sums.items()}
+    return before, {name: x[:, :, -1] for name, x in sums.items()}
 
 
 def _within(queries, source, before):
     """Sums over earlier chunks, and over the same chunk up to each row."""
     weights = ops.matmul(queries, ops.swapaxes(source.features, -1, -2))
     earlier = _earlier(weights.shape[-1])
-    past = ops.matmul(queries, before.sums)
+    past = ops.matmul(queries, before["sums"])
     if source.logs is None:
         weights = ops.where(earlier, weights, 0.0)
     else:
-        largest, factors = _scaled(source.logs, earlier, before.logs[..., None])
+        logs = before["logs"][..., None]
+        largest, factors = _scaled(source.logs, earlier, logs)
         weights = weights * factors
-        past = past * ops.exp(before.logs[..., None] - largest)[..., None]
+        past = past * ops.exp(logs - largest)[..., None]
     return past + ops.matmul(weights, source.values)
 
 
@@ -167,13 +144,8 @@ def _earlier(size):
 def _scaled(logs, earlier, least=FORBIDDEN):
     """The largest logarithm up to each place, and the factors relative to it.
 
-    Args:
-        logs: Tensor `(..., n)`.
-        earlier: Boolean tensor `(n, n)`.
-        least: Tensor that broadcasts to `(..., n)`, a lower bound.
-
-    Returns:
-        Tensors `(..., n)` and `(..., n, n)`, the latter 0 for later places.
+    From `(..., n)` it makes `(..., n)`, at least `least`, and `(..., n, n)`,
+    zero for later places.
     """
     logs = ops.where(earlier, logs[..., None, :], FORBIDDEN)
     largest = ops.maximum(ops.amax(logs, axis=-1), least)

@@ -63,17 +63,11 @@ def latest(state, number):
 
 
 def joined(state, x, mask, number):
-    """Appends tokens to those at the positions just before them.
+    """Appends tokens to the `number` of tokens just before them.
 
-    Args:
-        state: The state.
-        x: Tensor `(B, T, d)`, zero for padding.
-        mask: `AttentionMask`, as for `extended`.
-        number: Integer, number of last tokens that are visible.
-
-    Returns:
-        `(tokens, is_token, state)`: tensor `(B, number + T, d)`, integers
-        `(B, number + T)`, 0 without a token, and the next state.
+    `x` is `(B, T, d)`, zero for padding, and `mask` as for `extended`. Returns
+    the tokens `(B, number + T, d)`, integers `(B, number + T)`, 0 without a
+    token, and the next state.
     """
     is_token = as_integers(mask.keys, x)
     is_token = ops.broadcast_to(is_token, ops.shape(x)[:2])

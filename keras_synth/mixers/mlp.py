@@ -289,15 +289,10 @@ class GatedMLP(SelfMixer):
 
 
 def _along(matrix, bias, x, rows, causal=False, start=0):
-    """Multiplies by rows of a matrix along the length, and adds a bias.
+    """Multiplies `(B, S, d)` along the length, and adds a bias.
 
-    Args:
-        matrix: Weight; the first S columns are used.
-        bias: Weight with an entry for each row, or `None`.
-        x: Tensor `(B, S, d)`.
-        rows: Integer or scalar integer tensor, number of rows.
-        causal: Whether row i ends at column i.
-        start: Integer or scalar integer tensor, the first row.
+    It uses the first S columns of the matrix, and its rows from `start` on. If
+    `causal`, row i ends at column i.
     """
     columns = ops.shape(x)[1]
     matrix = window(matrix, 0, start, rows)

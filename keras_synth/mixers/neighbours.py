@@ -33,16 +33,11 @@ class Neighbours(Mixin):
         return masks.zero_padding(x, padding_mask)
 
     def _mixed(self, x, around, is_token, padding_mask, training=None):
-        """Mixes neighbours.
+        """Mixes projected tokens `x` with their neighbours.
 
-        Args:
-            x: Tensor `(B, T, d)`, projected tokens.
-            around: Tensor `(B, T + width - 1, d)`, the same with the neighbours
-                of the first and the last token.
-            is_token: Integer tensor `(B or 1, T + width - 1)`, 0 for padding
-                and beyond the borders.
-            padding_mask: Boolean `(B, T)`, or `None`.
-            training: Whether to apply dropout.
+        `around` is `x` with the neighbours of the first and the last token,
+        `(B, T + width - 1, d)`. `is_token` are integers, 0 for padding and
+        beyond the borders.
         """
         raise NotImplementedError
 

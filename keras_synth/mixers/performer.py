@@ -151,11 +151,8 @@ class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
 def directions(noise, number):
     """Returns directions `(number, k)`, orthogonal in blocks of k.
 
-    Each is distributed like a normal vector.
-
-    Args:
-        noise: Normal tensor `(2, blocks, k, k)`.
-        number: Integer, at most `blocks * k`.
+    Each is distributed like a normal vector. `noise` is a normal tensor
+    `(2, blocks, k, k)`.
     """
     columns, triangle = ops.qr(noise[0])
     # LAPACK's choice of signs makes some entries never positive.

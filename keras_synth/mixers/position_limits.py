@@ -61,7 +61,9 @@ def cached_window(pattern, synthesizer):
 
 
 def check_pattern_lengths(pattern, query_length, source_length):
-    """Raises if known lengths do not fit a pattern."""
+    """Raises if known lengths do not fit a pattern, or `None`."""
+    if pattern is None:
+        return
     lengths = query_length, source_length
     known = all(isinstance(x, int) for x in lengths)
     if known and query_length != source_length:

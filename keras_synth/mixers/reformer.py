@@ -154,22 +154,12 @@ class ReformerAttention(MultiHeadMixer):
         return ops.where(padded, self.num_buckets, found)
 
     def _round(self, x, values, known, order, places, number, training):
-        """Attention in one round.
+        """Attention in one round: its context, and logarithms of its sums.
 
-        Args:
-            x: Tensor `(B, H, L, k)`.
-            values: Tensor `(B, H, L, v)`.
-            known: Integer tensor `(B, H, L, 1 + 2 hashes)`: position, buckets
-                and chunks of each token.
-            order: Integer tensor `(B, H, hashes, L)`, sorted tokens.
-            places: Integer tensor `(B, H, hashes, L)`, places of tokens in the
-                order.
-            number: Integer, the round.
-            training: Whether to apply dropout.
-
-        Returns:
-            `(context, sums)`: float32 tensors `(B, H, L, v)` and
-            `(B, H, L, 1)`, the latter logarithms.
+        They are float32 tensors `(B, H, L, v)` and `(B, H, L, 1)`. `known` are
+        integers `(B, H, L, 1 + 2 hashes)`: position, buckets and chunks of each
+        token. `order` are the sorted tokens, and `places` those of tokens in
+        this order, `(B, H, hashes, L)`.
         """
         rows, values, known = (
             cut_into_blocks(

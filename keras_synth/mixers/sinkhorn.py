@@ -141,16 +141,14 @@ class SinkhornAttention(MultiHeadMixer):
         return heads_first(join_blocks(context)[:, :, :length])
 
     def sorting(self, queries: Tensor, is_token: Tensor) -> Tensor:
-        """Returns P.
+        """Returns P, float32 `(B, H, n, n)`.
+
+        Rows and columns of blocks without real tokens are zero.
 
         Args:
             queries: Tensor `(B, H, n, c, k)`, n blocks of c tokens, zero for
                 padding.
             is_token: Float32 tensor `(B or 1, 1, n, c, 1)`, 0 for padding.
-
-        Returns:
-            Float32 tensor `(B, H, n, n)`. Rows sum to 1, and columns nearly to
-            1. Those of blocks without real tokens are zero.
         """
         count = ops.sum(is_token, axis=3)  # (B, 1, n, 1)
         means = ops.sum(ops.cast(queries, "float32"), axis=3)

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_boolean, check_optional
-from keras_synth._backend.execution import is_traced
 from keras_synth._backend.internals import untrack
 from keras_synth.attention import masks, normalizers, patterns
 from keras_synth.attention.patterns import Pattern
@@ -34,14 +33,9 @@ class SyntheticAttention(MultiHeadMixer):
     """Multi-head attention whose weights are synthesized.
 
     `softmax(S(X)) G(X)` per head, where the synthesizer S computes the logits
-    and G is the value projection. With `synthesizer="V"` it is
-    `keras.layers.MultiHeadAttention`; other synthesizers need not compare pairs
-    of tokens. Two more choices are the visible pairs, `pattern`, and the
-    function from logits to weights, `normalizer`.
-
-    It has the arguments and the call of MultiHeadAttention. With `"V"`, outputs
-    are equal on every row with at least one visible key. The output of other
-    rows is the bias of the output projection.
+    and G is the value projection. Arguments, call and, for `synthesizer="V"`,
+    outputs are those of `keras.layers.MultiHeadAttention`, except that the
+    output of rows without visible keys is the bias of the output projection.
 
     Args:
         num_heads: Integer, `H`.
@@ -49,9 +43,9 @@ class SyntheticAttention(MultiHeadMixer):
             layers, `k`.
         value_dim: Integer, value features per head, `v`; `key_dim` by
             default.
-        dropout: Float, fraction of the attention weights to drop in training.
-            It is drawn for each sample, or once for all samples if they have
-            the same weights (R, FR, Fix and their mixtures).
+        dropout: Float, fraction of the attention weights to drop in training:
+            drawn for each sample, or once for all samples if they have the same
+            weights (R, FR, Fix and their mixtures).
         use_bias: Whether the projections have a bias, including those of a
             named synthesizer.
         output_shape: Integer or sequence of integers, shape of an output token;
@@ -82,27 +76,24 @@ class SyntheticAttention(MultiHeadMixer):
             another layer, or its config; see `keras_synth.synthesizers.get`.
         max_length: Integer, longest sequence in tokens, or product of the
             attended axes. Required for names of length-bound synthesizers.
-        pattern: Optional, which positions of one sequence attend to which (T =
-            S): a `Pattern` of `keras_synth.mixers.patterns`, names such as
+        pattern: Optional, which positions of one sequence (T = S) attend to
+            which: a `Pattern` of `keras_synth.mixers.patterns`, names such as
             `"local(window=16) | global(tokens=2)"`, or a boolean array
-            `(N, N)`, which becomes a weight that is not trained. (The
-            synthesizer `"pattern"` is something else: fixed logits.)
+            `(N, N)`, which becomes a weight that is not trained.
         normalizer: The function from logits `s` to weights, where n is the
             number of keys visible to a row: `"softmax"`; `"relu"`,
             `relu(s) / n`; `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a
             softmax with an additional logit, which is zero and has no value.
-        num_key_value_heads: Optional integer, heads of the values, and of the
-            keys that `"V"` compares. It divides `num_heads`; groups of heads
-            share keys and values, as in `keras.layers.GroupQueryAttention`,
-            and caches are smaller. By default it is the synthesizer's, as in
-            `"V(num_key_value_heads=2)"`, or `num_heads`.
+        num_key_value_heads: Optional integer, a divisor of `num_heads`: heads
+            of keys and values, which groups of heads share, as in
+            `keras.layers.GroupQueryAttention`. By default it is the
+            synthesizer's, as in `"V(num_key_value_heads=2)"`, or `num_heads`.
         **kwargs: Keyword arguments of `keras.layers.Layer`.
 
     Call arguments:
-        query: Tensor `(B, T, d)`. It can have more axes, `(B, ..., d)`, like
-            value and key. Masks then also have more axes, and scores are
-            `(B, *others, H, *T, *S)`, where others are the axes not in
-            `attention_axes`.
+        query: Tensor `(B, T, d)`, or, like value and key, `(B, ..., d)`. Masks
+            then also have more axes, and scores are `(B, *others, H, *T, *S)`,
+            where others are the axes not in `attention_axes`.
         value: Tensor `(B, S, d)`; the query by default.
         key: Tensor `(B, S, d)`; the value by default.
         query_mask: Boolean `(B, T)`; the context is zero if it is False.
@@ -136,22 +127,13 @@ class SyntheticAttention(MultiHeadMixer):
     ...     num_heads=8, key_dim=64, synthesizer="R+V", max_length=256)
     >>> layer(keras.random.normal((2, 100, 512))).shape
     (2, 100, 512)
-    >>> layer = keras_synth.layers.SyntheticAttention(
-    ...     num_heads=8, key_dim=64, synthesizer="R", max_length=256,
-    ...     pattern="local(window=16) | global(tokens=2)", normalizer="relu")
-    >>> layer(keras.random.normal((2, 100, 512))).shape
-    (2, 100, 512)
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743)
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
     """
 
-    weight_axes = {
-        **axes_of_heads("value", "gate"),
-        "pattern": (),
-    }
-
+    weight_axes = {**axes_of_heads("value", "gate"), "pattern": ()}
     supports_attention_mask = True
     supports_attention_bias = True
     supports_attention_scores = True
@@ -240,10 +222,9 @@ class SyntheticAttention(MultiHeadMixer):
                 **self._projections.options,
             },
         )
-        self._value_heads = attention_checks.heads_of_values(
-            self.num_heads, self.num_key_value_heads, self.synthesizer
+        self._groups = HeadGroups(
+            self.synthesizer, self.value_dim, self.num_key_value_heads
         )
-        self._groups = self._head_groups()
         self.gate = None
         self.synthesizer.attach_to(self)
         self._cached_window = None
@@ -252,16 +233,9 @@ class SyntheticAttention(MultiHeadMixer):
         self.overwrites_cache = self._cached_window is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
-        """Uses the synthesizer of another layer with the same arguments.
-
-        Stacks call this before the layer is built, and save it in their config.
-        """
+        """Uses that of a layer with equal arguments; call it before `build`."""
         untrack(self, self.synthesizer)
-        self.synthesizer = other.synthesizer
-        self._groups = self._head_groups()
-
-    def _head_groups(self):
-        return HeadGroups(self.synthesizer, self.value_dim, self._value_heads)
+        self.synthesizer, self._groups = other.synthesizer, other._groups
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         super().build(query_shape, value_shape, key_shape)
@@ -274,7 +248,7 @@ class SyntheticAttention(MultiHeadMixer):
         if self.use_gate:
             self.gate = self._split_heads(query_shape, width, "gate", "sigmoid")
         self.value = self._split_heads(
-            value_shape, width, "value", heads=self._value_heads
+            value_shape, width, "value", heads=self._groups.value_heads
         )
 
     def _check_supported(self, arguments):
@@ -285,55 +259,34 @@ class SyntheticAttention(MultiHeadMixer):
             )
 
     def _check_lengths(self, query_length, source_length):
-        # The synthesizer checks them in its call.
         if query_length != source_length:
             self._groups.check_lengths(query_length, source_length)
-        if self.pattern is not None:
-            check_pattern_lengths(self.pattern, query_length, source_length)
-
-    def _check_symbolic_lengths(self, query_length, source_length):
-        self._check_lengths(query_length, source_length)
+        check_pattern_lengths(self.pattern, query_length, source_length)
         self.synthesizer.check_lengths(query_length, source_length)
 
     def _limited(self, mask):
         """An `AttentionMask` with the window and the pattern of the layer."""
-        window, pattern = self.sliding_window, self._pattern_in_force
-        if window is None and pattern is None:
-            return mask
-        return mask._replace(window=window, pattern=pattern)
+        return mask._replace(
+            window=self.sliding_window, pattern=self._pattern_in_force
+        )
 
     def _context(self, call):
-        traced = is_traced()
-        if traced:
-            attention_checks.check_traced(
-                call.query, call.value, self.synthesizer.reads_tokens
-            )
         return self._attended(
             call,
             self._groups.project(call.key, self.value(call.value)),
             self._limited(call.mask),
             dropout=self._active_dropout(call.training),
             return_weights=call.with_scores,
-            # A batch axis of 1 means a table of all samples, which this is.
-            route="explicit" if traced and call.query.shape[0] == 1 else None,
+            route=attention_checks.traced_route(call, self.synthesizer),
         )
 
     def _attended(self, call, source, mask, positions=None, **options):
-        """The result of `attend` for a query and a source.
-
-        Args:
-            call: `Call`.
-            source: Keys and values, in the form of `HeadGroups`.
-            mask: `AttentionMask`, including the layer's limits.
-            positions: As for `HeadGroups.attend`.
-            **options: Other arguments of `attend`.
-        """
+        """The result of `attend`; arguments are those of `HeadGroups`."""
         context = self._groups.attend(
             call.query,
             *source,
             mask,
             call.bias,
-            mask.start,
             positions,
             flash_attention=self.flash_attention,
             normalizer=self.normalizer,
@@ -358,10 +311,7 @@ class SyntheticAttention(MultiHeadMixer):
 
     @property
     def cache_dim(self) -> Any:
-        """Features per head of a source token in the cache.
-
-        An integer, or with groups of heads a tuple with one for each group.
-        """
+        """Features per head of a cached token, a tuple for groups of heads."""
         return self._groups.cache_dim
 
     def _cache_shapes(self, start=0):
@@ -378,14 +328,13 @@ class SyntheticAttention(MultiHeadMixer):
             of such tensors. H is `num_key_value_heads` if heads share them. For
             a local pattern and synthesizers that need no positions, a
             dictionary of the last `tokens`, `(B, window, H, cache_dim)`, and
-            their `positions`, `(B, window)`,
-            -1 without a token. Pass each token to this form only once
-            (`overwrites_cache` is False), without attention masks and biases.
+            their `positions`, `(B, window)`, -1 without a token. It supports no
+            attention masks and biases, and takes each token once
+            (`overwrites_cache` is False).
         """
         cache = super().make_cache(batch_size, length)
-        if self._cached_window is None:
-            return cache
-        return last_tokens.without_tokens(cache)
+        is_whole = self._cached_window is None
+        return cache if is_whole else last_tokens.without_tokens(cache)
 
     def _check_decodes(self, query, start, use_causal_mask):
         super()._check_decodes(query, start, use_causal_mask)
@@ -422,8 +371,7 @@ class SyntheticAttention(MultiHeadMixer):
         """Returns the cache of a source for cross-attention.
 
         Returns:
-            Tensor `(B, S, H, cache_dim)`, keys before values, or with groups of
-            heads a tuple of such tensors.
+            As `make_cache` without a window, keys before values.
         """
         self._check_built()
         projected = self._groups.project(source, self.value(source))
@@ -433,34 +381,19 @@ class SyntheticAttention(MultiHeadMixer):
         source = self._groups.from_cache(cache)
         return self._attended(call, source, self._limited(call.mask))
 
-    # --------------------------------------------------------------------------
-
-    # MultiHeadAttention's names for its projections.
+    # --- MultiHeadAttention's names for its projections -----------------------
 
     def __dir__(self):
         # Keras saves a layer under the first of these names. The paths of
         # weights in a file must not depend on these aliases.
         return [name for name in super().__dir__() if name not in _ALIASES]
 
-    @property
-    def query_dense(self) -> keras.Layer | None:
-        """The projection of queries, if the synthesizer has one."""
-        return getattr(self.synthesizer, "query", None)
-
-    @property
-    def key_dense(self) -> keras.Layer | None:
-        """The projection of keys, if the synthesizer has one."""
-        return getattr(self.synthesizer, "key", None)
-
-    @property
-    def value_dense(self) -> keras.Layer | None:
-        """The projection of values."""
-        return self.value
-
-    @property
-    def output_dense(self) -> keras.Layer | None:
-        """The projection of the merged heads."""
-        return self.attention_output
+    query_dense = property(
+        lambda self: getattr(self.synthesizer, "query", None)
+    )
+    key_dense = property(lambda self: getattr(self.synthesizer, "key", None))
+    value_dense = property(lambda self: self.value)
+    output_dense = property(lambda self: self.attention_output)
 
 
 _ALIASES = {"query_dense", "key_dense", "value_dense", "output_dense"}
