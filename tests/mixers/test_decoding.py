@@ -1,7 +1,6 @@
 """Decoding with caches equals a call with the whole sequence."""
 
 import itertools
-import random
 
 import keras
 import numpy as np
@@ -16,7 +15,6 @@ from keras_synth import synthesizers
 from keras_synth._backend.checks import may_be_equal
 from keras_synth.layers import (
     SynthesizerDecoder,
-    SynthesizerEncoder,
     SyntheticAttention,
 )
 
@@ -80,19 +78,6 @@ def test_cross_attention_works_with_any_synthesizer():
         SynthesizerDecoder(16, H, synthesizer="V", max_source_length=0)
     with pytest.raises(ValueError, match="Unknown synthesizer 'Q'"):
         SynthesizerDecoder(16, H, synthesizer="V", cross_synthesizer="Q")
-
-
-def test_unused_cross_attention_draws_no_seeds():
-    """Models start from the same weights as ever."""
-    keras.utils.set_random_seed(0)
-    made = SynthesizerDecoder(16, H, synthesizer="V")
-    SyntheticAttention(H, K, synthesizer="V")
-    after = random.random()
-    keras.utils.set_random_seed(0)
-    SynthesizerEncoder(16, H, synthesizer="V")
-    SyntheticAttention(H, K, synthesizer="V")
-    assert made.get_config()["cross_synthesizer"] == "dot_product"
-    assert random.random() == after
 
 
 def test_one_of_two_caches_is_an_error():

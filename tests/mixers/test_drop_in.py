@@ -123,16 +123,6 @@ def test_masks_of_all_ranks_equal_multi_head_attention(axes, shape):
     assert_equal(theirs, ours, x, x, attention_mask=mask)
 
 
-def test_a_mask_without_batch_and_heads_is_supported():
-    x = drawn(3, 6, D)
-    for mask in (np.tril(np.ones((6, 6), bool)), np.tril(np.ones((6, 6)))):
-        assert_equal(*pair(), x, x, attention_mask=mask)
-    layer = SyntheticAttention(H, K, synthesizer="R", max_length=6)
-    causal = numpy(layer(x, use_causal_mask=True))
-    masked = numpy(layer(x, attention_mask=np.tril(np.ones((6, 6), bool))))
-    np.testing.assert_allclose(masked, causal, atol=1e-6)
-
-
 @each_kind
 @pytest.mark.parametrize(
     "axes",

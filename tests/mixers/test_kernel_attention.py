@@ -2,11 +2,12 @@
 
 import itertools
 
+import keras
 import numpy as np
 import oracles
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy
+from backend import gradients, numpy, program, some_on_each_backend
 from cases import randomized
 from keras import ops
 
@@ -70,6 +71,77 @@ def test_a_state_has_constant_size_and_can_be_read_in_any_order(name):
     found, _ = mixer.call_with_cache(x[:, 3:], cache, 3, use_causal_mask=False)
     expected = numpy(mixer(x))[:, 3:]
     np.testing.assert_allclose(numpy(found), expected, atol=1e-4)
+
+
+LENGTH = 140  # longer than a chunk of 128 tokens
+RIGHT = padding(LENGTH, 70, size=LENGTH)
+ENDS = {
+    "two chunks": (90, LENGTH),
+    "unequal chunks": (1, 130, 131, LENGTH),
+    "tokens": range(1, LENGTH + 1),
+}
+
+
+def streamed(mixer, x, ends, mask):
+    """The outputs of successive parts as one array, and the last state."""
+    step, state = program(mixer.call_with_cache), mixer.make_cache(len(x), 1)
+    outputs = []
+    for start, end in itertools.pairwise((0, *ends)):
+        part = x[:, start:end], state, start, mask[:, start:end]
+        output, state = step(*part)
+        outputs.append(numpy(output))
+    return np.concatenate(outputs, axis=1), state
+
+
+@each_name
+@pytest.mark.parametrize("ends", some_on_each_backend(ENDS, ["unequal chunks"]))
+def test_chunks_are_a_causal_call_of_samples_without_padding(name, ends):
+    mixer, x = made(name), normal(2, LENGTH, D)
+    for mask in (RIGHT, RIGHT[:, ::-1]):
+        padded = np.where(mask[..., None], x, np.float32(np.nan))
+        whole = numpy(mixer(padded, mask=mask, use_causal_mask=True))
+        found, _ = streamed(mixer, padded, ENDS[ends], mask)
+        for i, real in enumerate(mask):
+            alone = mixer(x[i : i + 1, real], use_causal_mask=True)
+            for outputs in (whole, found):
+                np.testing.assert_allclose(
+                    outputs[i, real], numpy(alone)[0], atol=1e-5
+                )
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision_is_close_at_4096_tokens(policy):
+    mixer, half = made("linear"), made("linear", dtype=policy)
+    x, real = normal(2, 4096, D), np.ones((2, 4096), bool)
+    expected = numpy(mixer(x, use_causal_mask=True))
+    found = numpy(half(x, use_causal_mask=True))
+    close = 0.002 if policy == "mixed_float16" else 0.02
+    assert np.abs(found - expected).max() < close * np.abs(expected).max()
+    parts, state = streamed(half, x, range(512, 4097, 512), real)
+    assert keras.backend.standardize_dtype(state["sums"].dtype) == "float32"
+    np.testing.assert_allclose(parts, found, atol=close)
+
+
+@pytest.mark.each_backend
+@each_form
+def test_gradients_of_linear_attention_are_those_of_all_pairs(causal):
+    mixer = made("linear")
+    arrays = [normal(1, LENGTH, H, K, seed=seed) for seed in range(3)]
+    direction = ops.convert_to_tensor(normal(1, LENGTH, H, K, seed=3))
+    allowed = np.tri(LENGTH, dtype=bool) if causal else np.array(True)
+
+    def by_sums(q, k, v):
+        found = mixer.attend(q, k, v, AttentionMask(causal=causal))
+        return ops.sum(found * direction)
+
+    def by_pairs(q, k, v):
+        allow = ops.convert_to_tensor(allowed)
+        return ops.sum(formulas.linear(q, k, v, allow) * direction)
+
+    for found, expected in zip(
+        gradients(by_sums, *arrays), gradients(by_pairs, *arrays), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 # --- Performer ----------------------------------------------------------------

@@ -122,15 +122,3 @@ def test_rows_and_columns_of_the_matrix_sum_to_one():
         assert (own > 0).all()
         assert not found[..., blocks:].any()
         assert not found[..., blocks:, :].any()
-
-
-@pytest.mark.parametrize(
-    "name, option",
-    [("reformer", "bucket_size"), ("routing", "clusters")]
-    + [("sinkhorn", "block_size")],
-)
-def test_options_beyond_the_longest_sequence_are_errors(name, option):
-    with pytest.raises(ValueError, match=r"at most `max_length`.*Received"):
-        mixers.get(name, H, K, N, **{option: N + 1})
-    with pytest.raises(ValueError, match=r"needs `max_length`.*Received"):
-        mixers.get(name, H, K)

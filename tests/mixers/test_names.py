@@ -98,7 +98,35 @@ def test_defaults_are_for_those_that_have_them():
         (mixers.FourierMixer(), {"rank": 3}, "Only names accept options"),
         (3, {}, "must be a"),
         (keras.layers.MultiHeadAttention(2, 4), {}, "must be a"),
-        ("R", {"max_length": None}, "needs `max_length`"),
+        *(
+            (name, {"max_length": None}, "needs `max_length`")
+            for name in (
+                *("R", "big_bird", "linformer", "mlp_mixer", "gmlp"),
+                *("reformer", "routing", "sinkhorn"),
+            )
+        ),
+        *(
+            (name, {"num_heads": None}, "needs `num_heads`")
+            for name in ("light_conv", "dynamic_conv")
+        ),
+        *(
+            (f"{name}=17)", {}, "at most `max_length`")
+            for name in (
+                *("linformer(rank", "reformer(bucket_size"),
+                *("routing(clusters", "sinkhorn(block_size"),
+            )
+        ),
+        *(
+            (name, {}, "beyond")
+            for name in (
+                *("local(window=17)", "strided(stride=17)", "big_bird"),
+                "longformer(window=2, global_tokens=17)",
+            )
+        ),
+        ("big_bird(window_blocks=2, block_size=2)", {}, "odd"),
+        ("compressed(stride=4, kernel=3)", {}, "at least `stride`"),
+        ("gmlp(ffn_dim=5)", {}, "must be even"),
+        ("strided", {}, "needs `stride`"),
         ("heads(V=1, R=2)", {}, "add up to the heads of the layer"),
         ("heads(V, R)", {}, "Cannot read"),
         ("heads(V + R)", {}, "needs a number of heads"),

@@ -115,19 +115,6 @@ def a_keras_mask_has_the_axes_of_tokens(name):
     yield numpy(found)[real], expected[real]
 
 
-def axes_can_be_counted_from_the_end(name):
-    x = normal(2, 2, 4, D)
-    for negative, positive in [(-2, 2), ((1, -2), (1, 2)), ((-2, 1), (2, 1))]:
-        layer = attention(name, attention_axes=negative)
-        again = SyntheticAttention.from_config(layer.get_config())
-        other = attention(name, attention_axes=positive)
-        expected = layer(x)
-        for same in (again, other):
-            same.build(x.shape)
-            same.set_weights(layer.get_weights())
-            yield same(x), expected
-
-
 # --- caches -------------------------------------------------------------------
 
 
@@ -298,7 +285,6 @@ CASES = [
     masks_of_equal_sizes_keep_their_axes,
     a_window_is_a_mask_and_a_pattern,
     a_keras_mask_has_the_axes_of_tokens,
-    axes_can_be_counted_from_the_end,
     a_position_is_a_number_of_any_type,
     a_window_does_not_cut_the_source,
     constant_masks_and_biases_are_saved,

@@ -50,16 +50,3 @@ def test_linformer_keeps_to_its_length():
             call()
     assert mixers.get("linformer", H, K, 1000).rank == 128
     assert mixers.get("linformer", H, K, N).rank == N
-
-
-@pytest.mark.parametrize(
-    "name, options, words",
-    [
-        ("linformer", {"rank": N + 1}, "at most `max_length`"),
-        ("linformer", {"max_length": None}, "needs `max_length`"),
-        ("compressed", {"stride": 4, "kernel": 3}, "at least `stride`"),
-    ],
-)
-def test_options_that_do_not_fit_each_other_are_errors(name, options, words):
-    with pytest.raises(ValueError, match=rf"{words}.*Received"):
-        mixers.get(name, H, K, **{"max_length": N, **options})

@@ -155,24 +155,6 @@ def test_impossible_patterns_are_errors(make, words):
         make()
 
 
-@pytest.mark.parametrize(
-    ("name", "max_length", "words"),
-    [
-        ("local", None, "needs `window`"),
-        ("local(window=9)", 8, "beyond"),
-        ("strided", None, "needs `stride`"),
-        ("strided(stride=9)", 8, "beyond"),
-        ("longformer(window=2, global_tokens=9)", 8, "beyond"),
-        ("big_bird", None, "needs `max_length`"),
-        ("big_bird", 64, "beyond"),
-        ("big_bird(window_blocks=2)", 512, "odd"),
-    ],
-)
-def test_impossible_options_are_errors(name, max_length, words):
-    with pytest.raises(ValueError, match=rf"{words}.*Received"):
-        mixers.get(name, H, K, max_length)
-
-
 def test_caches_without_places_or_a_start_raise_errors():
     local, x = made("local(window=3)"), normal(B, 5, D)
     bias = np.zeros((1, 1, 5, N), "float32")
