@@ -83,13 +83,13 @@ def run(
         )
     ```
     """
-    from keras_synth.compare import data, files, report, runs, scripts
+    from keras_synth.compare import data, files, own, report, runs
 
-    script = (*scripts.place_of(build_model), score)
-    task = scripts.ScriptTask(*script)
+    script = (*own.place_of(build_model), score)
+    task = own.ScriptTask(*script)
     wanted = runs.grid(variants, seeds, backends)
     with runs.locked(folder) as path:
-        arrays = scripts.write(path, task.name, train, validation, test)
+        arrays = own.write(path, task.name, train, validation, test)
         comparison = runs.Comparison(
             task,
             {

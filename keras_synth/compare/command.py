@@ -131,14 +131,12 @@ def _train(given):
     )
     if not source.data and task.generator is None:
         raise ValueError(f"The task {task.name} needs --data")
-    presets = None
+    presets, names = None, {x: own.registered(x) for x in given.variants}
     if settings.get("init"):
         settings |= start.sizes(settings["init"])
-        presets = start.check(
-            settings["init"], given.variants, given.seeds, settings
-        )
-    for variant in given.variants:
-        check_variant(variant, task, settings)
+        presets = start.check(settings["init"], names, given.seeds, settings)
+    for name in names.values():
+        check_variant(name, task, settings)
     wanted = runs.grid(given.variants, given.seeds, given.backends)
     with runs.locked(given.output) as folder:
         path = data.prepare(task, settings, source, folder / "data", print)
@@ -190,11 +188,10 @@ def _source(given):
     )
 
 
-def check_variant(variant, task, settings):
+def check_variant(name, task, settings):
     """Raises if a variant cannot be made with these sizes."""
     templates = importlib.import_module("keras_synth.layers.templates")
     heads, length = settings["num_heads"], settings["sequence_length"]
-    name = own.registered(variant)
     templates.template(name, heads, length, task.needs)
     keras_synth.mixers.get(
         name,

@@ -1,14 +1,25 @@
-"""Synthesizers, mixers and callbacks in users' modules."""
+"""Users' code: synthesizers, callbacks, and the model function of a script."""
 
 import importlib
+import inspect
+import os
 import pathlib
 import pkgutil
 import re
+import runpy
 import sys
 import types
 
-import keras_synth
+import keras
+import numpy as np
 
+import keras_synth
+from keras_synth.compare.data import SPLITS, write_arrays
+from keras_synth.compare.task import Score, Task
+from keras_synth.training import EpochBatches
+
+IN_WORKER = "KERAS_SYNTH_WORKER"  # environment variable of a run's process
+LOWER = ("loss", "error", "perplexity", "crossentropy")
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
@@ -30,8 +41,6 @@ def registered(variant, folder="."):
 
 def callbacks(name, spec):
     """Returns the callbacks of a user's function, `"module:function"`."""
-    import keras
-
     fields = "name", "variant", "seed", "backend", "settings"
     run = types.SimpleNamespace(**{x: spec[x] for x in fields})
     run.folder = pathlib.Path(spec["callback_folder"])  # may not exist yet
@@ -61,3 +70,106 @@ def _imported(name, folder, option):
         f"{option} must be MODULE:NAME of a function or class, installed or in "
         f"{folder}. Received: {option} {name} ({error})"
     )
+
+
+class Rows(EpochBatches):
+    """Batches of a split: full ones in random order, or all in order."""
+
+    def __init__(self, split, batch_size, shuffle=True, seed=0):
+        super().__init__(seed, 0)
+        self.split, self.size, self.shuffle = split, batch_size, shuffle
+
+    def __len__(self):
+        count = len(self.split["y"])
+        return count // self.size if self.shuffle else -(-count // self.size)
+
+    def make_plan(self, epoch):
+        rows = np.arange(len(self.split["y"]))
+        rng = np.random.default_rng((self.seed, epoch))
+        return rng.permutation(rows) if self.shuffle else rows
+
+    def __getitem__(self, index):
+        rows = self.plan(self.epoch)[index * self.size :][: self.size]
+        return _nested({k: x[rows] for k, x in self.split.items()})
+
+
+class ScriptTask(Task):
+    """A model function of a script, scored by a metric or the loss."""
+
+    def __init__(self, path, function, metric=None):
+        self.name = pathlib.Path(path).stem
+        self.path, self.function = path, function
+        self.validation = metric or "loss"
+
+    def score(self, settings):
+        name = self.validation
+        higher = not any(x in name for x in LOWER)
+        return Score(name, digits=4, higher_is_better=higher)
+
+    def split(self, split, notes, settings, **options):
+        return Rows(split, settings["batch_size"], **options)
+
+    def build(self, variant, seed, settings, notes, steps):
+        sys.path.insert(0, str(pathlib.Path(self.path).parent))
+        names = runpy.run_path(self.path, run_name="keras_synth_script")
+        return names[self.function](variant)
+
+
+def place_of(build_model):
+    """Returns the file and the name of a function."""
+    if os.environ.get(IN_WORKER):
+        raise RuntimeError(
+            "Each run imports the script. Call keras_synth.compare.run below "
+            'if __name__ == "__main__":'
+        )
+    path = inspect.getsourcefile(build_model) or ""
+    name = build_model.__qualname__
+    if not os.path.exists(path) or "." in name:
+        raise ValueError(
+            "build_model must be a function in a file, because each run "
+            "imports it. In a notebook, write the cell with %%writefile "
+            f"models.py and import it. Received: {name} of {path or 'no file'}"
+        )
+    return os.path.abspath(path), name
+
+
+def write(folder, name, train, validation, test):
+    """Writes arrays for all runs; returns the path of the file."""
+    splits = [_flat(x) for x in (train, validation, test)]
+    for split, arrays in zip(SPLITS, splits, strict=True):
+        counts = {len(x) for x in arrays.values()}
+        if len(counts) != 1 or 0 in counts:
+            raise ValueError(
+                f"{split} must be (x, y) of the same length, where x is an "
+                "array, or a tuple or dictionary of arrays. Received: lengths "
+                f"{sorted(counts)}"
+            )
+    path = pathlib.Path(folder, "data", f"{name}.npz")
+    write_arrays(path, splits, {})
+    return path
+
+
+def _flat(examples):
+    """Returns arrays by names: `"y"`, `"x"`, `"x:0"`, `"x:token_ids"`."""
+    x, y = examples
+    if isinstance(x, tuple):
+        x = dict(enumerate(x))
+    found = {f"x:{k}": v for k, v in x.items()} if isinstance(x, dict) else {}
+    found = {k: np.asarray(v) for k, v in (found or {"x": x}).items()}
+    for name, values in found.items():
+        if values.dtype.kind not in "biuf":
+            raise ValueError(
+                "Arrays must contain numbers. Tokenize texts first, once for "
+                f"all runs. Received: {name} of dtype {values.dtype}"
+            )
+    return {**found, "y": np.asarray(y)}
+
+
+def _nested(arrays):
+    """The inverse of `_flat`."""
+    if "x" in arrays:
+        return arrays["x"], arrays["y"]
+    x = {k.removeprefix("x:"): v for k, v in arrays.items() if k != "y"}
+    if all(name.isdigit() for name in x):
+        x = tuple(x[str(i)] for i in range(len(x)))
+    return x, arrays["y"]

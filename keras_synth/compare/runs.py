@@ -20,7 +20,6 @@ from keras_synth.compare.files import digest, writing
 from keras_synth.version import __version__
 
 BACKENDS = ("jax", "tensorflow", "torch")
-IN_WORKER = "KERAS_SYNTH_WORKER"  # environment variable of a run's process
 LAST_LINES = 5  # of a failed run's log
 RAY_RETRIES = 3  # of a run whose machine died
 
@@ -263,7 +262,7 @@ def execute(spec, emit=lambda event: None, processes=None):
     that a file cannot be written, so that no run can succeed.
     """
     environment = {**os.environ, "KERAS_BACKEND": spec["backend"]}
-    environment[IN_WORKER] = "1"
+    environment[own.IN_WORKER] = "1"
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     path, last = pathlib.Path(spec["log"]), {}
     path.parent.mkdir(parents=True, exist_ok=True)

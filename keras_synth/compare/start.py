@@ -8,7 +8,6 @@ import json
 import pathlib
 
 import keras_synth  # its models need seconds for their import, at first use
-from keras_synth.compare import own
 from keras_synth.compare.files import digest_of_files
 
 CONFIG, TOKENIZER = "config.json", "assets"
@@ -62,12 +61,13 @@ def preset_of(init, variant, seed):
 def check(init, variants, seeds, settings):
     """Returns the digests of presets by `(variant, seed)`.
 
-    Raises unless there are presets for all, with the same vocabulary.
+    It raises unless there are presets for all, with the same vocabulary.
+    `variants` has their names for `get`.
     """
     vocabularies, digests = set(), {}
-    for variant in variants:
+    for variant, name in variants.items():
         for seed in seeds:
-            preset = preset_of(init, own.registered(variant), seed)
+            preset = preset_of(init, name, seed)
             longest = config(preset)["max_sequence_length"]
             if settings["sequence_length"] > longest:
                 raise ValueError(

@@ -21,7 +21,7 @@ import keras
 import numpy as np
 
 from keras_synth.analysis import multiplications
-from keras_synth.compare import own, scripts
+from keras_synth.compare import own
 from keras_synth.compare.data import read_arrays
 from keras_synth.compare.files import writing
 from keras_synth.compare.tasks import TASKS
@@ -133,7 +133,7 @@ def train(spec, emit):
     arrays = read_arrays(spec["data"])
     variant = own.registered(spec["variant"], spec["folder"])
     if spec["script"]:
-        task = scripts.ScriptTask(*spec["script"])
+        task = own.ScriptTask(*spec["script"])
     else:
         task = TASKS[spec["task"]]
     batches, validation, test = task.batches(arrays, settings, seed)

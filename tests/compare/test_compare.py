@@ -8,7 +8,7 @@ import pytest
 from comparing import BACKEND, SMALL, execute_here, results, run, start
 
 from keras_synth import compare
-from keras_synth.compare import report, runs, scripts
+from keras_synth.compare import own, report, runs
 
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]
 PAIRS = ["compare", "--task", "pairs", *SIZES]
@@ -264,12 +264,12 @@ def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
     known = {"train": arrays, "validation": arrays, "test": arrays}
     with pytest.raises(ValueError, match="%%writefile"):
         compare.run(lambda variant: None, ["V"], **known)
-    monkeypatch.setenv(runs.IN_WORKER, "1")
+    monkeypatch.setenv(own.IN_WORKER, "1")
     with pytest.raises(RuntimeError, match="__main__"):
         compare.run(run, ["V"], **known)
     texts = np.array(["a", "b"]), np.ones(2)
     with pytest.raises(ValueError, match="Tokenize texts first"):
-        scripts.write(tmp_path, "own", texts, texts, texts)
+        own.write(tmp_path, "own", texts, texts, texts)
 
 
 # Reports
