@@ -12,13 +12,12 @@ from keras_synth.attention import normalizers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.projections import repeated_heads
 from keras_synth.folding.plain import plain_layer
+from keras_synth.folding.synthesizers import STEEP
 from keras_synth.mixers import SyntheticAttention
 from keras_synth.mixers.call import Call, is_padding
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor
 
-# Rows with a larger span of logits do not become a table of weights.
-STEEP = 46.0
 # Far below every nonzero sum of weights.
 LEAST = 1e-30
 

@@ -21,12 +21,11 @@ from keras_synth.synthesizers import (
     MixtureSynthesizer,
     Synthesizer,
 )
-from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.types import Tensor
 
 # Masks may leave only the smallest weight of a row. Rows whose logits span more
-# than 46 stay logits, because their weights could underflow in float32.
-LEAST_WEIGHT = 1e-20
+# stay logits, because their weights could underflow in float32.
+STEEP = 46.0
 
 
 class Folded(NamedTuple):
@@ -43,10 +42,13 @@ def fold_synthesizer(
 
     With `softmax`, nothing is added to its logits.
     """
-    max_length = shortest(_bound(synthesizer), max_length)
+    parts = [synthesizer, *sublayers(synthesizer)]
+    parts = [x for x in parts if isinstance(x, Synthesizer)]
+    bounds = [x.max_length for x in parts if x.long_inputs == "error"]
+    max_length = shortest(max_length, *bounds)
     if max_length is None:
         max_length = synthesizer.max_length  # of a table that is tiled
-    if max_length is None and _has_tables(synthesizer):
+    if max_length is None and not all(x.reads_tokens for x in parts):
         raise ValueError(
             "Folding needs a maximum length. Specify the length of the longest "
             "sequence, as in fold(model, max_length=512). Received: "
@@ -193,7 +195,7 @@ def _as_table(synthesizer, max_length, softmax):
     _check_positions(synthesizer, logits)
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    softmaxed = bool(softmax and weights.min() > LEAST_WEIGHT)
+    softmaxed = bool(softmax and np.ptp(logits, axis=-1).max() < STEEP)
     tiles = max_length == synthesizer.max_length
     return _table(
         synthesizer,
@@ -210,23 +212,6 @@ def _table(synthesizer, values, name, **options):
     dtype = synthesizer.dtype_policy
     made = TableSynthesizer(heads, length, name=name, dtype=dtype, **options)
     return Folded(made, lambda target: target.table.assign(values))
-
-
-def _bound(synthesizer):
-    """The maximum length of a synthesizer and its parts, or `None`."""
-    tiled = synthesizer.long_inputs == "tile"
-    own = None if tiled else synthesizer.max_length
-    return shortest(own, *map(_bound, _parts(synthesizer)))
-
-
-def _has_tables(synthesizer):
-    parts = _parts(synthesizer)
-    return not synthesizer.reads_tokens or any(map(_has_tables, parts))
-
-
-def _parts(synthesizer):
-    composite = isinstance(synthesizer, CompositeSynthesizer)
-    return synthesizer.synthesizers if composite else ()
 
 
 def _logits(synthesizer, length):
