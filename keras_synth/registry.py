@@ -181,12 +181,21 @@ class Registry:
         if isinstance(identifier, str):
             terms = read(identifier, self.described(), operator)
             return [self._made(term, identifier) for term in terms]
+        return [self.loaded(identifier)]
+
+    def loaded(self, identifier: Any, options: dict | None = None) -> Any:
+        """Returns an object, or that of a config; neither accepts options."""
+        if options:
+            raise ValueError(
+                "Only names accept options; objects and configs have their "
+                f"own. Received: {identifier!r} with {options}"
+            )
         made = identifier
         if isinstance(identifier, dict):
             made = keras.saving.deserialize_keras_object(identifier)
         if not isinstance(made, self.base):
             raise self.wrong_type(identifier)
-        return [made]
+        return made
 
     def _made(self, term, identifier):
         entry = self.find(term.name)
@@ -316,15 +325,6 @@ def check_agreement(
             "pass the same value, or make the synthesizer with "
             f'long_inputs="tile". Received: max_length={max_length}, '
             f"{kind}.max_length={length}"
-        )
-
-
-def check_no_options(identifier: Any, options: dict) -> None:
-    """Raises if an object or a config comes with options."""
-    if options:
-        raise ValueError(
-            "Only names accept options; objects and configs have their own. "
-            f"Received: {identifier!r} with {options}"
         )
 
 

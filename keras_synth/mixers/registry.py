@@ -15,7 +15,6 @@ from keras_synth.registry import (
     Entry,
     Registry,
     check_agreement,
-    check_no_options,
     class_of,
     merged,
 )
@@ -94,8 +93,7 @@ def get(
     defaults = defaults or {}
     term = _term(identifier)
     if term is None and is_mixer(identifier):
-        check_no_options(identifier, options)
-        (mixer,) = MIXERS.get(identifier)
+        mixer = MIXERS.loaded(identifier, options)
         check_agreement("mixer", mixer, num_heads, None)
         return mixer
     if term is None:

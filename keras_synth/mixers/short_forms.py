@@ -27,8 +27,8 @@ def local(
         - [Parmar et al., 2018](https://arxiv.org/abs/1802.05751)
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
     """
-    pattern = Window(check_positive("window", window))
-    return _limited(pattern, synthesizer, kwargs)
+    kwargs["pattern"] = Window(check_positive("window", window))
+    return SyntheticAttention(synthesizer=synthesizer, **kwargs)
 
 
 def strided(
@@ -48,8 +48,8 @@ def strided(
           only the causal form, and two alternatives to this union.
     """
     window = stride if window is None else check_positive("window", window)
-    pattern = Stride(stride) | Window(window)
-    return _limited(pattern, synthesizer, kwargs)
+    kwargs["pattern"] = Stride(stride) | Window(window)
+    return SyntheticAttention(synthesizer=synthesizer, **kwargs)
 
 
 def big_bird(
@@ -85,10 +85,5 @@ def big_bird(
     pattern |= RandomBlocks(
         random_blocks, block_size, random_seed, without=pattern
     )
-    kwargs |= {"max_length": max_length, "seed": seed}
-    return _limited(pattern, synthesizer, kwargs)
-
-
-def _limited(pattern, synthesizer, kwargs):
-    options = {"synthesizer": synthesizer, "pattern": pattern}
-    return SyntheticAttention(**{**kwargs, **options})
+    kwargs |= {"max_length": max_length, "seed": seed, "pattern": pattern}
+    return SyntheticAttention(synthesizer=synthesizer, **kwargs)

@@ -12,7 +12,6 @@ from keras_synth.identifiers import Term, read
 from keras_synth.registry import (
     Registry,
     check_agreement,
-    check_no_options,
     class_of,
     did_you_mean,
     merged,
@@ -109,8 +108,7 @@ def get(
         spec = _spec(tree(identifier), options, sizes, defaults, identifier)
         made = _make(spec, identifier)
     else:
-        check_no_options(identifier, options)
-        (made,) = SYNTHESIZERS.get(identifier)
+        made = SYNTHESIZERS.loaded(identifier, options)
     check_agreement("synthesizer", made, num_heads, max_length)
     return made
 

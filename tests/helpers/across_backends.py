@@ -10,7 +10,7 @@ import sys
 import keras
 import numpy as np
 
-import keras_synth.models  # noqa: F401  (registers its classes)
+from keras_synth import models, surgery  # noqa: F401  (register classes)
 
 STEPS = 40
 
