@@ -32,6 +32,11 @@ BY_HAND = {
     "D + V": ((2 * T + S) * PROJECTION, 2 * PAIRS * K),
     "mixture(D + V, share_queries=True)": ((T + S) * PROJECTION, 2 * PAIRS * K),
     "heads(V=1, R=1)": ((T + S) * PROJECTION // 2, PAIRS * K // 2),
+    # A gate is a projection, and a product with the context.
+    "attention(V, use_gate=True)": (
+        (2 * T + S) * PROJECTION + T * H * K,
+        PAIRS * K,
+    ),
 }
 
 
@@ -40,26 +45,13 @@ def test_attention(name):
     layer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
     layer.build((None, None, D), (None, None, D))
     projections, logits = BY_HAND[name]
-    found = multiplications(layer, T, S)
-    assert found == {
+    assert multiplications(layer, T, S) == {
         "projections": projections + VALUE,
+        **({"logits": logits} if logits else {}),
         "softmax": PAIRS,
         "mixing": PAIRS * K,
         "output": T * PROJECTION,
-        **({"logits": found["logits"]} if "logits" in found else {}),
     }
-    assert found.get("logits", 0) == logits
-
-
-def test_a_gate_is_a_projection():
-    options = {"num_heads": H, "key_dim": K, "synthesizer": "V"}
-    counts = []
-    for use_gate in (False, True):
-        layer = layers.SyntheticAttention(**options, use_gate=use_gate)
-        layer.build((None, None, D))
-        counts.append(multiplications(layer, T, T)["projections"])
-    plain, gated = counts
-    assert gated - plain == T * PROJECTION + T * H * K
 
 
 @pytest.mark.parametrize("gated", [False, True])
@@ -161,7 +153,10 @@ WITHIN_ONE_SEQUENCE = {
         **of_pairs(NEAR, 11 * (10 * 2 * 3 + OF_VALUES)),
         "logits": 2 * 11 * ((2 + 7) * 3 + 2 * 7),  # of whole rows
     },
-    # Beyond the window tokens at a distance of 4 and of 8.
+    # Of ten tokens those at a distance of 0, 1, 2, 3 and 6; first tokens. A
+    # pair that several patterns allow counts once.
+    "attention(V, pattern='local(window=2) | local(window=2, dilation=3) | "
+    "global(tokens=1)')": of_pairs(10 + 2 * (9 + 8 + 7 + 4) + 2 * 11 - 1, SELF),
     "local_dense(window=2)": of_pairs(NEAR, L * (OF_KEYS + OF_VALUES)),
     "local_dense(window=2) + V": of_pairs(NEAR, SELF + L * OF_KEYS, 2 * 3),
     # A head of each, of which the second sees all.
@@ -172,6 +167,7 @@ WITHIN_ONE_SEQUENCE = {
         "mixing": (NEAR + 11 * 11) * 4,
         "output": 11 * (2 * 4) * 10,
     },
+    # Beyond the window tokens at a distance of 4 and of 8.
     "strided(stride=4, window=2)": of_pairs(NEAR + 2 * (7 + 3), SELF),
     # Three rows of all, three columns of the others, and these among them.
     "longformer(window=2, global_tokens=3)": of_pairs(
@@ -240,6 +236,10 @@ def test_mixers_of_one_sequence(name):
 
 
 OF_A_SOURCE = {
+    # Of rows 0 to 8; none of 9 and 10.
+    "attention(V, sliding_window=3)": of_pairs(
+        3 + 4 + 3 * 5 + 4 + 3 + 2 + 1, CROSS
+    ),
     "additive": of_pairs(11 * 7, CROSS),
     "relu": of_pairs(11 * 7, CROSS),
     # E and F make 5 keys and values of 7.
@@ -302,29 +302,8 @@ def test_random_blocks_count_as_far_as_they_are_there():
         multiplications(layer, 14, 14)
 
 
-def test_a_pair_that_several_patterns_allow_counts_once():
-    pattern = patterns.Window(2) | patterns.Window(2, dilation=3)
-    pattern |= patterns.GlobalTokens(1)
-    layer = layers.SyntheticAttention(
-        H, K, synthesizer="V", pattern=pattern, value_dim=4
-    )
-    layer.build((None, None, D))
-    # Of ten tokens those at a distance of 0, 1, 2, 3 and 6; first tokens.
-    pairs = 10 + 2 * (9 + 8 + 7 + 4) + 2 * 11 - 1
-    assert multiplications(layer, L, L) == of_pairs(pairs, SELF)
-
-
 def test_pairs_of_many_rows_are_counted():
     assert patterns.Window(3).pairs(1009) == 1009 * 7 - 2 * (3 + 2 + 1)
-
-
-def test_a_sliding_window_leaves_pairs_out():
-    layer = layers.SyntheticAttention(
-        H, K, synthesizer="V", value_dim=4, sliding_window=3
-    )
-    layer.build((None, None, D), (None, None, D))
-    pairs = 3 + 4 + 3 * 5 + 4 + 3 + 2 + 1  # of rows 0 to 8; none of 9 and 10
-    assert multiplications(layer, L, S) == of_pairs(pairs, CROSS)
 
 
 @pytest.mark.parametrize("name", MIXERS)
