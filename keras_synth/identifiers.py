@@ -94,8 +94,6 @@ def _term(node):
         raise ValueError(f"'{ast.unparse(node)}' is not a name")
     name, options, parts = _name(node.func), {}, ()
     for keyword in node.keywords:
-        if keyword.arg is None:
-            raise ValueError(f"'**' in the brackets of {name!r}")
         if keyword.arg in options:
             raise ValueError(f"{name!r} has {keyword.arg!r} twice")
         options[keyword.arg] = _literal(keyword)

@@ -69,7 +69,7 @@ def _block(entry):
     """Adds a list to the blocks, and removes this very list at the end."""
     _blocks.set((*_blocks.get(), entry))
     try:
-        yield
+        yield entry
     finally:  # no reset of a token: blocks can end in any order
         _blocks.set(tuple(x for x in _blocks.get() if x is not entry))
 
@@ -167,10 +167,10 @@ def using(*routes: Route) -> Iterator[None]:
     Raises:
         ValueError: As `register` does.
     """
-    with contextlib.ExitStack() as stack:
+    with _block([]) as added:
         for route in routes:
             _check(route)
-            stack.enter_context(_block([route]))
+            added.append(route)
         yield
 
 

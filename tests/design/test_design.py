@@ -6,6 +6,7 @@ Values are those of the reference, or of Keras and KerasHub.
 import numpy as np
 import pytest
 import reference
+from backend import numpy
 from design_helpers import (
     CASES,
     PAIR,
@@ -31,7 +32,6 @@ from design_helpers import (
     scores_of,
     synthesizer_weights,
     tables,
-    to_numpy,
     value_of,
     variables,
     weighted_logits,
@@ -118,7 +118,7 @@ def test_random_tables_tile_in_both_directions(fixed):
     layer = attention(table)
     (R,) = tables(layer, H, 3, 3)
     x = normal(B, N, D)
-    logits = reference.tiled_random_logits(to_numpy(R), N, N)
+    logits = reference.tiled_random_logits(numpy(R), N, N)
     check(layer, [x], logits)
     mask = reference.combine_masks(B, H, N, N, causal=True)
     check(layer, [x], logits, mask, use_causal_mask=True)
@@ -128,7 +128,7 @@ def test_factorized_random_tables_tile_in_both_directions():
     layer = attention(
         FactorizedRandomSynthesizer(H, 3, rank=2, long_inputs="tile")
     )
-    R1, R2 = (to_numpy(table) for table in tables(layer, H, 3, 2))
+    R1, R2 = (numpy(table) for table in tables(layer, H, 3, 2))
     x, source = normal(B, T, D), normal(B, N, D, seed=1)
     logits = reference.tiled_factorized_random_logits(R1, R2, T, N)
     check(layer, [x, source], logits)

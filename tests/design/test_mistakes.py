@@ -12,6 +12,7 @@ the row of its position (7).
 import numpy as np
 import pytest
 import reference
+from backend import numpy
 from design_helpers import (
     PAIR,
     B,
@@ -29,7 +30,6 @@ from design_helpers import (
     saved_and_loaded,
     synthesizer_weights,
     tables,
-    to_numpy,
     train_one_step,
     value_of,
     variable,
@@ -62,16 +62,16 @@ def test_04_random_is_one_table_trained_and_saved(tmp_path):
     model = functional(layer)
     (R,) = synthesizer_weights(layer)
     assert tuple(R.shape) == (H, N, N)
-    before = to_numpy(R)
+    before = numpy(R)
     train_one_step(model, normal(B, S, D), normal(B, S, D, seed=1))
-    changes = to_numpy(R) - before
+    changes = numpy(R) - before
     assert np.abs(changes[:, :S, :S]).max() > 0
     assert not changes[:, S:].any()
     assert not changes[:, :, S:].any()
     loaded = saved_and_loaded(model, tmp_path)
     (revived,) = tables(loaded, H, N, N)
     assert revived.trainable
-    np.testing.assert_array_equal(to_numpy(revived), to_numpy(R))
+    np.testing.assert_array_equal(numpy(revived), numpy(R))
 
 
 @pytest.mark.parametrize("per_head", [True, False])
@@ -92,8 +92,8 @@ def test_13_options_reach_the_layer():
     for role in ("value", "attention_output"):
         kernel = variable(layer, f"{role}/kernel")
         bias = variable(layer, f"{role}/bias")
-        assert (to_numpy(kernel) == 1).all()
-        assert (to_numpy(bias) == 1).all()
+        assert (numpy(kernel) == 1).all()
+        assert (numpy(bias) == 1).all()
         assert kernel.regularizer is not None
         assert bias.constraint is not None
     assert len(layer.losses) >= 2
@@ -103,7 +103,7 @@ def test_15_fixed_random_stays_fixed_when_everything_is_unfrozen():
     layer = attention("Fix")
     model = functional(layer)
     (R,) = tables(layer, H, N, N)
-    before = to_numpy(R)
+    before = numpy(R)
     model.trainable = False
     for thing in (model, layer, layer):
         thing.trainable = True
@@ -111,4 +111,4 @@ def test_15_fixed_random_stays_fixed_when_everything_is_unfrozen():
         assert not any(w is R for w in model.trainable_weights)
         assert any(w is R for w in model.non_trainable_weights)
     train_one_step(model, normal(B, S, D), normal(B, S, D, seed=1))
-    np.testing.assert_array_equal(to_numpy(R), before)
+    np.testing.assert_array_equal(numpy(R), before)

@@ -47,33 +47,65 @@ def without_gradients():
 
 def gradients(function, *arrays):
     """Gradients of a scalar function of tensors, by each of its arguments."""
+
+    def loss(*tensors):
+        value = function(*tensors)
+        return value, value
+
+    # As one program: step by step JAX would compile each operation.
+    return derived(loss, arrays, keras.backend.backend() == "jax")[1]
+
+
+def derived(loss, arrays, compiled=False):
+    """Output and gradients, as arrays, of a loss that also returns the output.
+
+    With `compiled`, XLA compiles both passes on JAX and TensorFlow.
+    """
     backend = keras.backend.backend()
-    if backend == "jax":
-        import jax
+    find = {"jax": _by_jax, "tensorflow": _by_tensorflow, "torch": _by_torch}
+    output, slopes = find[backend](loss, arrays, compiled)
+    # A table whose rows have one entry has no gradient at all.
+    return numpy(output), [
+        np.zeros_like(x) if slope is None else numpy(slope)
+        for x, slope in zip(arrays, slopes, strict=True)
+    ]
 
-        tensors = [ops.convert_to_tensor(x) for x in arrays]
-        # As one program: step by step JAX would compile each operation.
-        slopes = jax.grad(function, tuple(range(len(arrays))))
-        found = jax.jit(slopes)(*tensors)
-    elif backend == "torch":
-        tensors = [
-            ops.convert_to_tensor(np.asarray(x)).clone().requires_grad_()
-            for x in arrays
-        ]
-        function(*tensors).backward()
-        # A table whose rows have one entry has no gradient at all.
-        found = [
-            ops.zeros_like(x) if x.grad is None else x.grad for x in tensors
-        ]
-    else:
-        import tensorflow as tf
 
-        tensors = [tf.convert_to_tensor(x) for x in arrays]
+def _by_jax(loss, arrays, compiled):
+    import jax
+
+    every = tuple(range(len(arrays)))
+    both = jax.value_and_grad(loss, every, has_aux=True)
+    both = jax.jit(both) if compiled else both
+    (_, output), slopes = both(*map(ops.convert_to_tensor, arrays))
+    return output, slopes
+
+
+def _by_tensorflow(loss, arrays, compiled):
+    import tensorflow as tf
+
+    def both(*tensors):
         with tf.GradientTape() as tape:
             tape.watch(tensors)
-            value = function(*tensors)
-        found = tape.gradient(value, tensors, unconnected_gradients="zero")
-    return [numpy(x) for x in found]
+            value, output = loss(*tensors)
+        return output, tape.gradient(
+            value, tensors, unconnected_gradients="zero"
+        )
+
+    if compiled:
+        both = tf.function(both, jit_compile=True)
+    return both(*map(tf.convert_to_tensor, arrays))
+
+
+def _by_torch(loss, arrays, compiled):
+    tensors = [
+        ops.convert_to_tensor(np.asarray(x)).clone().requires_grad_()
+        for x in arrays
+    ]
+    value, output = loss(*tensors)
+    if value.requires_grad:
+        value.backward()
+    return output.detach(), [x.grad for x in tensors]
 
 
 def compiled_gradients(function, *arrays):

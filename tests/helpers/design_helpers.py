@@ -11,8 +11,7 @@ import keras
 import numpy as np
 import reference
 from arrays import normal
-from backend import program
-from keras import ops
+from backend import numpy, program
 
 import keras_synth
 from keras_synth.layers import SyntheticAttention
@@ -56,14 +55,7 @@ def call(layer, *args, **options):
         outputs = program(lambda *args: layer(*args, **options))(*args)
     else:
         outputs = layer(*args, **options)
-    return keras.tree.map_structure(to_numpy, outputs)
-
-
-def to_numpy(tensor):
-    dtype = keras.backend.standardize_dtype(tensor.dtype)
-    if keras.backend.is_float_dtype(dtype):
-        tensor = ops.cast(tensor, "float32")
-    return ops.convert_to_numpy(tensor)
+    return keras.tree.map_structure(numpy, outputs)
 
 
 def scores_of(layer, *args, **options):
@@ -93,7 +85,7 @@ def value_of(layer, ending):
     """A weight as an array, or `None` if the layer lacks it."""
     found = variables(layer, ending)
     assert len(found) <= 1
-    return to_numpy(found[0]) if found else None
+    return numpy(found[0]) if found else None
 
 
 def tables(layer, *shape):
@@ -122,7 +114,7 @@ def oriented(layer, *shape):
         if sorted(weight.shape) == sorted(shape)
     ]
     order = [tuple(found.shape).index(size) for size in shape]
-    return np.transpose(to_numpy(found), order)
+    return np.transpose(numpy(found), order)
 
 
 def weighted_logits(layer, letter, x, source):
@@ -134,9 +126,9 @@ def weighted_logits(layer, letter, x, source):
         return reference.dot_product_logits(x, source, *weights)
     if letter in ("R", "Fix"):
         (R,) = tables(layer, H, N, N)
-        return reference.random_logits(to_numpy(R), x.shape[1], length)
+        return reference.random_logits(numpy(R), x.shape[1], length)
     if letter == "FR":
-        R1, R2 = (to_numpy(table) for table in tables(layer, H, N, 8))
+        R1, R2 = (numpy(table) for table in tables(layer, H, N, 8))
         return reference.factorized_random_logits(R1, R2, x.shape[1], length)
     assert letter == "D"
     return reference.dense_logits(

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import reference
 from arrays import normal
+from backend import derived
 from keras import ops
 
 from keras_synth import mixers, routes
@@ -293,7 +294,7 @@ class Run:
         """
         with self._ways():
             loss = self.loss(self.masks, self.direction)
-            return _derived(loss, self.arrays, compiled)
+            return derived(loss, self.arrays, compiled)
 
     def found_twice(self, compiled):
         """The same, from each sample twice with half the loss each."""
@@ -307,7 +308,7 @@ class Run:
         arrays = [*map(_twice, self.arrays[:count]), *self.arrays[count:]]
         with self._ways():
             loss = self.loss(masks, _twice(self.direction) / 2)
-            output, slopes = _derived(loss, arrays, compiled)
+            output, slopes = derived(loss, arrays, compiled)
         first, second = np.split(output, 2)
         slopes[:count] = [sum(np.split(x, 2)) for x in slopes[:count]]
         return first, second, slopes
@@ -357,54 +358,6 @@ def _twice(x):
 
 def _array(variable):
     return np.array(ops.convert_to_numpy(variable.value), "float32")
-
-
-def _derived(loss, arrays, compiled):
-    """Output and gradients of a loss that also returns the output."""
-    backend = keras.backend.backend()
-    find = {"jax": _by_jax, "tensorflow": _by_tensorflow, "torch": _by_torch}
-    output, slopes = find[backend](loss, arrays, compiled)
-    return ops.convert_to_numpy(output), [
-        np.zeros_like(x) if slope is None else ops.convert_to_numpy(slope)
-        for x, slope in zip(arrays, slopes, strict=True)
-    ]
-
-
-def _by_jax(loss, arrays, compiled):
-    import jax
-
-    every = tuple(range(len(arrays)))
-    derived = jax.value_and_grad(loss, every, has_aux=True)
-    (_, output), slopes = (jax.jit(derived) if compiled else derived)(
-        *map(ops.convert_to_tensor, arrays)
-    )
-    return output, slopes
-
-
-def _by_tensorflow(loss, arrays, compiled):
-    import tensorflow as tf
-
-    def derived(*tensors):
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            value, output = loss(*tensors)
-        return output, tape.gradient(
-            value, tensors, unconnected_gradients="zero"
-        )
-
-    if compiled:
-        derived = tf.function(derived, jit_compile=True)
-    return derived(*map(tf.convert_to_tensor, arrays))
-
-
-def _by_torch(loss, arrays, compiled):
-    tensors = [
-        ops.convert_to_tensor(x).clone().requires_grad_() for x in arrays
-    ]
-    value, output = loss(*tensors)
-    if value.requires_grad:
-        value.backward()
-    return output.detach(), [x.grad for x in tensors]
 
 
 # --- the oracle ---------------------------------------------------------------
