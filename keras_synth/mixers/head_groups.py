@@ -67,12 +67,6 @@ class HeadGroups:
             for group, own in zip(self._groups, found, strict=True)
         ]
 
-    def check_lengths(self, query_length, source_length):
-        """Raises if a group has logits of neighbours and lengths differ."""
-        lengths = query_length, source_length
-        if all(isinstance(x, int) for x in lengths):
-            self.check_reach_all(f"{query_length} and {source_length} tokens")
-
     def check_reach_all(self, received):
         """Raises if a group has only logits of neighbours in one sequence."""
         for group in self._groups:

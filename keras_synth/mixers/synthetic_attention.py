@@ -259,10 +259,11 @@ class SyntheticAttention(MultiHeadMixer):
             )
 
     def _check_lengths(self, query_length, source_length):
-        if query_length != source_length:
-            self._groups.check_lengths(query_length, source_length)
-        check_pattern_lengths(self.pattern, query_length, source_length)
-        self.synthesizer.check_lengths(query_length, source_length)
+        lengths = query_length, source_length
+        if query_length != source_length and None not in lengths:
+            self._groups.check_reach_all("{} and {} tokens".format(*lengths))
+        check_pattern_lengths(self.pattern, *lengths)
+        self.synthesizer.check_lengths(*lengths)
 
     def _limited(self, mask):
         """An `AttentionMask` with the window and the pattern of the layer."""
