@@ -376,8 +376,9 @@ MUTANTS = [
     ),
     Mutant(
         "layers/residual.py",
-        "x = x + self._dropout(y, training=training)",
-        "x = self._dropout(x + y, training=training)",
+        "            y = self._dropout(y, training=True)\n        x = x + y",
+        "            x, y = self._dropout(x + y, training=True), 0.0\n"
+        "        x = x + y",
         "dropout drops the residual, too",
     ),
     Mutant(

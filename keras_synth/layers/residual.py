@@ -93,7 +93,9 @@ class Residual(Configured, Rematerialized, keras.layers.Layer):
     def call(
         self, x: Tensor, y: Tensor, training: bool | None = None
     ) -> Tensor:
-        x = x + self._dropout(y, training=training)
+        if training:
+            y = self._dropout(y, training=True)
+        x = x + y
         return x if self.normalize_first else self.norm(x)
 
     def compute_output_shape(
