@@ -90,7 +90,10 @@ def plan(backends, small=False):
         backends: Sequence of strings.
         small: Whether sizes are those of a test.
     """
-    every = [_contract(backend, small) for backend in backends]
+    # The tests themselves are part of `make test`: of them a few will do.
+    tests = "-k=plain-float32-R" if small else ""
+    contract = ("contract",)
+    every = [_case("contract", b, contract, 150, tests=tests) for b in backends]
     if small:
         return every + [x for b in backends for x in _small(b)]
     both = [(b, way) for b in backends for way in ways(b)]
@@ -101,8 +104,14 @@ def plan(backends, small=False):
     quick = [case for case in trained if case.names == TRAINED]
     every += quick
     every += _layers(both, *goals, ["inference"])
-    every += [_generation(backend) for backend in backends]
-    every += [_memory(backend) for backend in backends]
+    texts = {"blocks": 6, "length": 128, "batch": 8, **SIZES}
+    texts |= {"vocabulary": 8000, "dtype": "bfloat16"}
+    every += [
+        _case("generation", b, GENERATORS, 120, **texts) for b in backends
+    ]
+    layer = {"length": 4096, "batch": 2, **SIZES, "dtype": "bfloat16"}
+    layer |= {"mask": "plain", "mode": "training"}
+    every += [_case("memory", b, REMEMBERED, 60, **layer) for b in backends]
     every += [case for case in trained if case not in quick]
     rest = [(256, "bfloat16"), (4096, "bfloat16")]
     rest += [(length, "float32") for length in (1024, 256, 4096)]
@@ -111,71 +120,49 @@ def plan(backends, small=False):
     return every
 
 
-def _contract(backend, small):
-    # The tests themselves are part of `make test`: of them a few will do.
-    shape = {"tests": "-k=plain-float32-R" if small else ""}
-    way = ways(backend)[0]
-    return Case("contract", backend, way, ("contract",), shape, 150)
+def _case(part, backend, names, seconds, way=None, **shape):
+    way = way or ways(backend)[0]
+    return Case(part, backend, way, names, shape, seconds, part == "memory")
 
 
 def _layers(both, length, dtype, modes):
     """Cases of one shape: plain and padded, of each backend and way."""
-    shape = {"length": length, "batch": 8192 // length, **SIZES}
+    shape = {"length": length, "batch": 8192 // length, **SIZES, "dtype": dtype}
     every = []
     for mode, mask, (backend, way) in itertools.product(
         modes, ("plain", "padded"), both
     ):
-        slow = (backend, way) == ("torch", "compiled")
-        own = {**shape, "dtype": dtype, "mask": mask, "mode": mode}
-        names = COMPILED if slow else LAYERS
+        names = COMPILED if (backend, way) == ("torch", "compiled") else LAYERS
         seconds = 120 if way == "compiled" else 40
-        every.append(Case("layers", backend, way, names, own, seconds))
+        own = {**shape, "mask": mask, "mode": mode}
+        every.append(_case("layers", backend, names, seconds, way, **own))
     return every
 
 
 def _training(backend, way):
+    names, seconds = TRAINED, 150
+    if (backend, way) == ("torch", "compiled"):  # minutes for each
+        names, seconds = TRAINED[:2], 240
     shape = {"blocks": 12, "length": 512, "batch": 16, **SIZES}
     shape |= {"vocabulary": 8000, "dtype": "mixed_bfloat16", "steps": 8}
-    if (backend, way) == ("torch", "compiled"):  # minutes for each
-        return Case("training", backend, way, TRAINED[:2], shape, 240)
-    return Case("training", backend, way, TRAINED, shape, 150)
-
-
-def _generation(backend):
-    shape = {"blocks": 6, "length": 128, "batch": 8, **SIZES}
-    shape |= {"vocabulary": 8000, "dtype": "bfloat16"}
-    way = ways(backend)[0]
-    return Case("generation", backend, way, GENERATORS, shape, 120)
-
-
-def _memory(backend):
-    shape = {"length": 4096, "batch": 2, **SIZES}
-    shape |= {"dtype": "bfloat16", "mask": "plain", "mode": "training"}
-    way = ways(backend)[0]
-    return Case("memory", backend, way, REMEMBERED, shape, 60, alone=True)
+    return _case("training", backend, names, seconds, way, **shape)
 
 
 def _small(backend):
     """A little of each part, of a few numbers each."""
-    way, sizes = ways(backend)[0], {"width": 8, "heads": 2}
-    layer = {"length": 8, "batch": 2, **sizes, "dtype": "float32"}
     names = (BASELINE, "R", "local(window=2)")
-    layers = [
-        Case("layers", backend, way, names, {**layer, **other}, 60)
-        for other in (
-            {"mask": "plain", "mode": "inference"},
-            {"mask": "padded", "mode": "training"},
-        )
-    ]
-    model = {"blocks": 1, "length": 8, "batch": 2, **sizes, "vocabulary": 8000}
-    trained = {**model, "dtype": "float32", "steps": 1}
-    written = {**model, "length": 20, "dtype": "float32"}
-    remembered = {**layer, "mask": "plain", "mode": "inference"}
+    sizes = {"length": 8, "batch": 2, "width": 8, "heads": 2}
+    sizes["dtype"] = "float32"
+    model = {"blocks": 1, **sizes, "vocabulary": 8000}
+    texts = {**model, "length": 20}
+    plain = {**sizes, "mask": "plain", "mode": "inference"}
+    padded = {**sizes, "mask": "padded", "mode": "training"}
     return [
-        *layers,
-        Case("training", backend, way, (BASELINE, "R"), trained, 60),
-        Case("generation", backend, way, ("GPT2CausalLM", "R"), written, 60),
-        Case("memory", backend, way, ("R",), remembered, 60, alone=True),
+        _case("layers", backend, names, 60, **plain),
+        _case("layers", backend, names, 60, **padded),
+        _case("training", backend, names[:2], 60, **model, steps=1),
+        _case("generation", backend, ("GPT2CausalLM", "R"), 60, **texts),
+        _case("memory", backend, ("R",), 60, **plain),
     ]
 
 

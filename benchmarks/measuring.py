@@ -120,13 +120,7 @@ class Records:
         self.path = pathlib.Path(path)
         self.fields, self.key = tuple(fields), tuple(key)
         text = self.path.read_text("utf-8") if self.path.exists() else ""
-        lines = text.splitlines(keepends=True)
-        if lines and not lines[-1].endswith("\n"):
-            print(f"{self.path}: the last row is incomplete and is left out")
-            with writing(self.path) as file:
-                file.writelines(lines[:-1])
-            lines.pop()
-        self.rows = list(csv.DictReader(lines))
+        self.rows = list(csv.DictReader(text.splitlines()))
         if self.rows and tuple(self.rows[0]) != self.fields:
             raise SystemExit(
                 f"{self.path} has other columns than this script writes; name "

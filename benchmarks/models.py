@@ -28,6 +28,7 @@ Weights are random. Whatever is timed is timed in turn in one process.
 """
 
 import argparse
+import functools
 import os
 import pathlib
 import statistics
@@ -172,11 +173,8 @@ def generate(settings):
 
 def caches(settings):
     """KerasHub's cache has keys and values."""
-    batch, width, heads = (
-        settings.batch_size,
-        settings.hidden_dim,
-        settings.num_heads,
-    )
+    batch, heads = settings.batch_size, settings.num_heads
+    width = settings.hidden_dim
     for length in settings.lengths:
         entries = {"TransformerDecoder": 2 * batch * length * width}
         for name in settings.variants:
@@ -353,10 +351,7 @@ def parse():
     parts = parser.add_subparsers(dest="part", required=True)
     choices = {"clock": [*CLOCKS], "forms": [*FORMS]}
     for name, (_, defaults) in PARTS.items():
-
-        def make(name=name, **options):
-            return parts.add_parser(name, **options)
-
+        make = functools.partial(parts.add_parser, name)
         part = measuring.options(None, choices, make, **defaults)
         if name == "serve":
             part.add_argument("--presets", nargs="+", default=[])

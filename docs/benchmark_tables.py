@@ -133,55 +133,52 @@ def tables(content, layout):
 
 
 def table(fields, rows, layout):
-    down, across = layout.get("down", ["name"]), layout.get("across", [])
-    columns, lines, heads = layout.get("columns", [*fields]), {}, {}
-    if not across:
-        heads = {x: None for column in columns for x in flat(fields, column)}
+    down, columns = layout.get("down", ["name"]), layout.get("columns", fields)
+    lines, heads = {}, {}
     for row in rows:
-        found = {}
-        if across:
-            place = ", ".join(labels(row, across)), None
-            found[place] = crossed(fields, row, columns)
-        else:
-            for column in columns:
-                if column.partition(".")[0] in row:
-                    found |= flat(fields, column, row)
-        heads |= dict.fromkeys(found)
         line = lines.setdefault(labels(row, down), {})
-        if twice := line.keys() & found.keys():
-            place = ", ".join([*labels(row, down), *(x for x, _ in twice)])
-            raise ValueError(
-                f"There are two rows for {place}; tell them apart by more keys"
-            )
-        line |= found
+        for head, text in cells(fields, row, columns, layout.get("across")):
+            if head in line:
+                place = ", ".join([*labels(row, down), head[0]])
+                raise ValueError(
+                    f"There are two rows for {place}; tell them apart by more "
+                    "keys"
+                )
+            line[head] = heads[head] = text
+    if not layout.get("across"):
+        keys = [column.partition(".")[0] for column in columns]
+        heads = sorted(heads, key=lambda head: keys.index(head[1]))
     yield line_of([*("" for _ in down), *(title for title, _ in heads)])
     yield "|---" * len(down) + "|--:" * len(heads) + "|"
     for label, line in lines.items():
         yield line_of([*label, *(line.get(head, "") for head in heads)])
 
 
+def cells(fields, row, columns, across):
+    """Heads, of a title and a key, and texts of a row's cells.
+
+    Below the values of keys in `across`, it is the first field that a row has;
+    else all fields, and after a mean all seeds.
+    """
+    for column in columns:
+        key, _, part = column.partition(".")
+        if key not in row:
+            continue
+        text, every = cell(fields[key], row[key]), ""
+        if fields[key].get("kind") == "seeds" and part != "mean":
+            every = each(fields[key], row[key])
+        if across:
+            several = every and len(row[key]) > 1
+            text += f" ({every})" if several else ""
+            yield (", ".join(labels(row, across)), None), text
+            return
+        yield (fields[key]["title"], key), text
+        if every:
+            yield ("each seed", key), every
+
+
 def line_of(texts):
     return "|" + "|".join(f" {text} " if text else " " for text in texts) + "|"
-
-
-def crossed(fields, row, columns):
-    """The cell of the first field that a row has."""
-    key = next(field for field in columns if field in row)
-    field, found = fields[key], row[key]
-    text = cell(field, found)
-    if field.get("kind") == "seeds" and len(found) > 1:
-        text += f" ({each(field, found)})"
-    return text
-
-
-def flat(fields, column, row=None):
-    """Cells of a column, and of all its seeds, by titles and the column."""
-    key, _, part = column.partition(".")
-    field, found = fields[key], (row or {}).get(key)
-    cells = {(field["title"], key): row and cell(field, found)}
-    if field.get("kind") == "seeds" and part != "mean":
-        cells["each seed", key] = row and each(field, found)
-    return cells
 
 
 def cell(field, found):

@@ -4,7 +4,9 @@ import re
 import sys
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from places import ROOT
 
 sys.path.append(str(ROOT / "docs"))
@@ -259,13 +261,9 @@ def contrast(one, other):
     """WCAG's contrast of two colours."""
 
     def luminance(color):
-        parts = [int(color[x : x + 2], 16) / 255 for x in (1, 3, 5)]
-        linear = [
-            x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4
-            for x in parts
-        ]
-        red, green, blue = linear
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+        x = np.array(to_rgb(color))
+        linear = np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
 
     low, high = sorted([luminance(one), luminance(other)])
     return (high + 0.05) / (low + 0.05)
